@@ -24,7 +24,13 @@ from regauge.errors import UsageError
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest
 from regauge.sim import answer
-from regauge.sim.server import SimServer, SimServerOptions, parse_faults, parse_rate
+from regauge.sim.server import (
+    _BODY_MAX,
+    SimServer,
+    SimServerOptions,
+    parse_faults,
+    parse_rate,
+)
 
 ASK = {
     "model": "clerk-1",
@@ -295,7 +301,8 @@ def test_requests_in_pieces_in_chunks_and_pipelined_are_understood(server):
         time.sleep(0.05)
         raw.sendall(b"\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body) - 10, body[10:]))
         raw.sendall(
-            b"GET /healthz HTTP/1.1\r\n\r\nGET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n"
+            b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+            b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
         )
         got = b""
         while piece := raw.recv(65536):
@@ -307,18 +314,26 @@ def test_what_is_no_http_is_answered_with_400(server):
     parts = urlsplit(server.base_url)
     with socket.create_connection((parts.hostname, parts.port), timeout=5) as raw:
         raw.sendall(b"hello\r\n\r\n")
-        assert raw.recv(100).startswith(b"HTTP/1.1 400 ")
+        assert re.match(rb"HTTP/1\.[01] 400 ", raw.recv(100))
+
+
+def test_a_body_that_is_too_large_is_refused(client):
+    assert client.send("POST", "/v1/chat/completions", b"x" * _BODY_MAX)[0] == 400
+    assert client.send("POST", "/v1/chat/completions", b"x" * (_BODY_MAX + 1))[0] == 413
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.binary(max_size=300) | st.from_regex(rb"GET /healthz HTTP/1\.[01]\r\n[^\x00]{0,60}"))
+@given(
+    data=st.binary(max_size=300)
+    | st.from_regex(rb"GET /healthz HTTP/1\.[01]\r\nHost: x\r\n[^\x00]{0,60}")
+)
 def test_any_bytes_are_answered_or_met_with_silence(server, data):
     parts = urlsplit(server.base_url)
     with socket.create_connection((parts.hostname, parts.port), timeout=5) as raw:
         raw.sendall(data)
         raw.shutdown(socket.SHUT_WR)
         got = raw.recv(100)
-    assert got == b"" or re.match(rb"HTTP/1\.1 (?:100|200|400|404) ", got)
+    assert got == b"" or re.match(rb"HTTP/1\.[01] (?:100|200|400|404) ", got)
 
 
 def test_a_port_that_is_taken_is_a_clear_error(server):

@@ -30,7 +30,7 @@ and run with --model local:clerk-1. Ctrl-C stops it."""
 
 
 async def _serve(host: str, port: int, options: object, *, as_json: bool) -> None:
-    from regauge.sim.server import SimServerOptions, serve
+    from regauge.sim.server import Service, SimServerOptions
 
     assert isinstance(options, SimServerOptions)
     stop = asyncio.Event()
@@ -43,7 +43,9 @@ async def _serve(host: str, port: int, options: object, *, as_json: bool) -> Non
         click.echo(_introduction(url, as_json=as_json))
         sys.stdout.flush()
 
-    counters = await serve(host, port, options, ready=introduce, until=stop)
+    service = Service(options)
+    await service.serve(host, port, ready=introduce, until=stop)
+    counters = service.counters
     if as_json:
         document = {
             "requests": counters.requests,

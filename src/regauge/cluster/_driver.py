@@ -25,7 +25,7 @@ from regauge.cluster._worker import make_call
 from regauge.errors import ProviderError, UsageError
 from regauge.on_demand import require
 from regauge.providers import AdaptiveLimit, AttemptError, Window
-from regauge.providers._failure import Ledger, retried
+from regauge.providers._retry import Ledger, retried
 from regauge.targets import document_of
 
 if TYPE_CHECKING:

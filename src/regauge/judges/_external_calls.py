@@ -19,8 +19,9 @@ from weakref import WeakKeyDictionary
 
 from regauge.errors import ProviderError
 from regauge.providers import Completion, CompletionRequest, Usage
-from regauge.providers._failure import AttemptError, Ledger, retried, retry_after_s
+from regauge.providers._failure import AttemptError, retry_after_s
 from regauge.providers._rate import quotas_in
+from regauge.providers._retry import Ledger, retried
 from regauge.stop_signals import end_group, end_tree
 
 if TYPE_CHECKING:
@@ -296,22 +297,19 @@ class HttpCalls(_ExternalCalls):
         began = time.monotonic()
 
         async def attempt(ledger: Ledger) -> bytes:
-            start = time.monotonic()
             try:
-                timeout_s = min(self.timeout_s, ledger.left_s)
-                return await send(
-                    self.method,
-                    self.url,
-                    body=stdin,
-                    headers=headers,
-                    timeout_s=timeout_s,
-                    output_max=OUTPUT_MAX,
-                )
+                with ledger.clock():
+                    return await send(
+                        self.method,
+                        self.url,
+                        body=stdin,
+                        headers=headers,
+                        timeout_s=min(self.timeout_s, ledger.left_s),
+                        output_max=OUTPUT_MAX,
+                    )
             except AttemptError as error:
                 error.args = (_without(str(error), values.values()),)
                 raise
-            finally:
-                ledger.spent_s += time.monotonic() - start
 
         ledger = Ledger(max_attempts=_ATTEMPTS, deadline_s=2 * self.timeout_s)
         body = await retried(attempt, ledger)

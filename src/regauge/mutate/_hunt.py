@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain, islice, repeat
 from math import exp, log
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -163,33 +164,32 @@ _SHOWN_NEAREST = 3
 _SHOWN_CHARACTERS = 400
 
 
+@dataclass
 class Hunt:
     """Looks for the class of one prompt text.
 
-    Args:
+    Attributes:
         ranked: The cases with their relevance, most relevant first.
+        calls: Trials that were drawn or replayed.
     """
 
-    def __init__(
-        self,
-        prompt: Prompt,
-        ranked: Sequence[tuple[Case, float]],
-        base: BaseRun,
-        bench: Bench,
-        policy: HuntPolicy,
-    ) -> None:
-        self._prompt = prompt
-        self._ranked = ranked
-        self._base = base
-        self._bench = bench
-        self._policy = policy
-        self._case_policy = policy.gate.case
-        self._drawn: dict[str, list[JudgedTrial]] = {}
-        self._history: dict[str, BaseTrials] = {}
-        self._errors: list[Exception] = []
-        self._over: set[str] = set()
-        self._cells = sum(len(case.checks) for case in base.cases.values() if case.blocks)
-        self.calls = 0
+    prompt: Prompt
+    ranked: Sequence[tuple[Case, float]]
+    base: BaseRun
+    bench: Bench
+    policy: HuntPolicy
+    calls: int = field(default=0, init=False)
+    _drawn: dict[str, list[JudgedTrial]] = field(
+        default_factory=dict[str, "list[JudgedTrial]"], init=False
+    )
+    _history: dict[str, BaseTrials] = field(default_factory=dict[str, BaseTrials], init=False)
+    _errors: list[Exception] = field(default_factory=list[Exception], init=False)
+    _over: set[str] = field(default_factory=set[str], init=False)
+
+    def __post_init__(self) -> None:
+        self._case_policy = self.policy.gate.case
+        blocking = [case for case in self.base.cases.values() if case.blocks]
+        self._cells = sum(len(case.checks) for case in blocking)
 
     async def run(self) -> Classification:
         """Draw until the class is known."""
@@ -200,13 +200,13 @@ class Hunt:
         except MissingRecordingError:
             result = Classification(kind="undecided", reason="not recorded", unmeasured=True)
         except RegaugeError as error:
-            result = _unmeasured(error, self.calls)
-        nearest: list[JSON] = [case.key for case, score in self._ranked if score > 0]
+            result = _unmeasured(error)
+        nearest: list[JSON] = [case.key for case, score in self.ranked if score > 0]
         evidence = {"nearest": nearest[:_SHOWN_NEAREST]}
         return replace(result, calls=self.calls, evidence=evidence)
 
     async def _run(self) -> Classification:
-        for batch in _batches([case.key for case, _ in self._ranked]):
+        for batch in _batches([case.key for case, _ in self.ranked]):
             await self._draw(batch)
             if (result := await self._settle()) is not None:
                 return result
@@ -218,7 +218,7 @@ class Hunt:
         """One more trial of each of some cases."""
         trials = [(key, len(self._drawn.setdefault(key, []))) for key in keys]
         self.calls += len(trials)
-        made = await self._bench.draw(self._prompt, trials)
+        made = await self.bench.draw(self.prompt, trials)
         for (key, _), trial in zip(trials, made, strict=True):
             if isinstance(trial, BudgetError | MissingRecordingError) or _has_no_key(trial):
                 raise trial
@@ -236,7 +236,7 @@ class Hunt:
                 return result
             suspects = [
                 (evidence, -rank, case.key)
-                for rank, (case, _) in enumerate(self._ranked)
+                for rank, (case, _) in enumerate(self.ranked)
                 if (evidence := self._suspicion(case)) is not None
             ]
             if not suspects:
@@ -249,26 +249,26 @@ class Hunt:
         """Have more trials of the base where its record is too short to decide."""
         drawn = len(self._drawn[key])
         if drawn in _LONGER and key in self._history and not self._errors:
-            self._history[key] = await self._base.history(key, _LONGER[drawn])
+            self._history[key] = await self.base.history(key, _LONGER[drawn])
 
     async def _learn(self) -> None:
         """Have the base's record of every drawn case, where something can follow from it."""
         for key, drawn in self._drawn.items():
             if key in self._history or not drawn:
                 continue
-            stored = self._base.cases[key].history
+            stored = self.base.cases[key].history
             if stored is None or not stored.whole.trials:
                 passed = all(trial.facts.passed is not False for trial in drawn)
-                if passed and (await self._base.first(key)).facts.passed is not False:
+                if passed and (await self.base.first(key)).facts.passed is not False:
                     continue
-            self._history[key] = await self._base.history(key)
+            self._history[key] = await self.base.history(key)
 
     async def _look_again(self) -> Classification | None:
         """Further trials of the cases that share most with the mutated text."""
         shared = [
-            case.key for case, score in self._ranked if score > 0 and case.key not in self._over
+            case.key for case, score in self.ranked if score > 0 and case.key not in self._over
         ]
-        for key, more in zip(shared, self._policy.extra, strict=False):
+        for key, more in zip(shared, self.policy.extra, strict=False):
             while len(self._drawn[key]) <= more and key not in self._over:
                 await self._draw([key])
                 if (result := await self._settle()) is not None:
@@ -298,7 +298,7 @@ class Hunt:
             return None
         if case.tier == "critical" and case.blocks:
             failed = sum(trial.facts.passed is False for trial in self._drawn[key])
-            rule = replace(self._policy.gate.critical, strict=case.strict)
+            rule = replace(self.policy.gate.critical, strict=case.strict)
             return float(failed) if failed and drawn < rule.trials_wanted(failed) else None
         if drawn > sum(policy.steps):
             return None
@@ -321,7 +321,7 @@ class Hunt:
                 return None
             least = policy.suspect if trials < 2 else policy.clear  # noqa: PLR2004 - a first trial
         else:
-            rare = record.passed <= self._policy.gate.improved_at_most * record.trials
+            rare = record.passed <= self.policy.gate.improved_at_most * record.trials
             if not trials or (trials == 1 and not passed) or not rare:
                 return None
             least = policy.clear
@@ -333,15 +333,14 @@ class Hunt:
 
     def _name_cases(self, direction: Direction) -> list[tuple[Case, str, float]]:
         """The cells that the gate's bound names."""
+        drawn = [case for case, _ in self.ranked if self._drawn.get(case.key)]
+        if direction == "worse":
+            cases = [case for case in drawn if case.blocks and case.tier != "critical"]
+        else:
+            cases = [case for case in drawn if self._is_failing(case)]
         cells = [
             (case, check, self._evidence(case.key, check, direction))
-            for case, _ in self._ranked
-            if self._drawn.get(case.key)
-            and (
-                (case.blocks and case.tier != "critical")
-                if direction == "worse"
-                else self._is_failing(case)
-            )
+            for case in cases
             for check in case.checks
         ]
         if not cells:
@@ -353,15 +352,15 @@ class Hunt:
 
     def _is_failing(self, case: Case) -> bool:
         history = self._history.get(case.key)
-        most = self._policy.gate.improved_at_most
+        most = self.policy.gate.improved_at_most
         return history is not None and history.whole.passed <= most * history.whole.trials
 
     def _broken(self) -> Classification | None:
-        for case, _ in self._ranked:
+        for case, _ in self.ranked:
             if case.tier != "critical" or not case.blocks:
                 continue
             failures = [o for o in self._drawn.get(case.key, ()) if o.facts.passed is False]
-            rule = replace(self._policy.gate.critical, strict=case.strict)
+            rule = replace(self.policy.gate.critical, strict=case.strict)
             if rule.blocks(len(failures)):
                 judges = {
                     check for o in failures for check, ok in o.facts.checks.items() if ok is False
@@ -380,43 +379,40 @@ class Hunt:
     def _killed(
         self, keys: Sequence[str], judges: Sequence[str], evidence: dict[str, JSON]
     ) -> Classification:
-        first = keys[0]
-        drawn = self._drawn[first]
-        record = self._history.get(first)
-        passed = sum(trial.facts.passed is True for trial in drawn)
+        record = self._history.get(keys[0])
         return Classification(
             kind="killed",
             cases=tuple(dict.fromkeys(keys)),
             judges=tuple(dict.fromkeys(judges)),
             evidence={
-                "passed": f"{passed} of {len(drawn)}",
+                "passed": self._passed(keys[0]),
                 "base": str(record.whole) if record is not None else "",
                 **evidence,
                 "cases_drawn": len(self._drawn),
             },
         )
 
+    def _passed(self, key: str) -> str:
+        passed = sum(trial.facts.passed is True for trial in self._drawn[key])
+        return f"{passed} of {len(self._drawn[key])}"
+
     async def _classify(self) -> Classification:
         """The class of a mutant that broke no case, after all of them were drawn."""
         suite = await self._suite("worse")
         if suite is not None:
-            return Classification(kind="killed", cases=(), judges=(), evidence=suite)
+            return Classification(kind="killed", evidence=suite)
         fixed = self._name_cases("better")
         if self._errors:
-            return _unmeasured(self._errors[0], self.calls)
+            return _unmeasured(self._errors[0])
         unsettled = self._unsettled()
         if unsettled:
-            return Classification(
-                kind="undecided",
-                reason=f"the gate leaves {unsettled} undecided",
-                cases=(unsettled,),
-            )
+            reason = f"the gate leaves {unsettled} undecided"
+            return Classification(kind="undecided", reason=reason, cases=(unsettled,))
         drawn: dict[str, JSON] = {"cases_drawn": len(self._drawn)}
         if fixed:
             keys = list(dict.fromkeys(case.key for case, *_ in fixed))
             more: dict[str, JSON] = {
-                "passed": f"{sum(o.facts.passed is True for o in self._drawn[keys[0]])}"
-                f" of {len(self._drawn[keys[0]])}",
+                "passed": self._passed(keys[0]),
                 "base": str(self._history[keys[0]].whole),
                 "e_value": _shown_e(max(evidence for *_, evidence in fixed)),
             }
@@ -432,28 +428,27 @@ class Hunt:
     def _unsettled(self) -> str:
         """A case that the gate would leave undecided at the cap of its trials."""
         cap = sum(self._case_policy.steps)
-        for case, _ in self._ranked:
-            if len(self._drawn.get(case.key, ())) <= cap or not case.blocks:
-                continue
-            if any(
-                self._evidence(case.key, check, "worse") >= log(self._case_policy.undecided)
-                for check in case.checks
-            ):
-                return case.key
-        return ""
+        least = log(self._case_policy.undecided)
+        unsettled = (
+            case.key
+            for case, _ in self.ranked
+            if case.blocks
+            and len(self._drawn.get(case.key, ())) > cap
+            and any(self._evidence(case.key, check, "worse") >= least for check in case.checks)
+        )
+        return next(unsettled, "")
 
     async def _suite(self, direction: Direction) -> dict[str, JSON] | None:
         """The evidence that the whole suite is worse or better; None where it is neither.
 
         The first trials of all cases ask, as in the gate; a further trial of each case answers.
         """
-        keys = [case.key for case, _ in self._ranked if case.key in self._history]
-        level = screen_bound(self._policy.gate.suite, 0, prompts=1)
+        keys = [case.key for case, _ in self.ranked if case.key in self._history]
+        level = screen_bound(self.policy.gate.suite, 0, prompts=1)
         p_value = self._suite_p(keys, 0, direction)
         if p_value > level:
             return None
-        second = {key: len(self._drawn[key]) for key in keys}
-        await self._draw([key for key in keys if second[key] < 2])  # noqa: PLR2004 - a second trial
+        await self._draw([key for key in keys if len(self._drawn[key]) < 2])  # noqa: PLR2004 - a second trial
         fresh = self._suite_p(keys, 1, direction)
         if fresh > level:
             return None
@@ -475,8 +470,8 @@ class Hunt:
 
     async def _changed(self, drawn: dict[str, JSON]) -> Classification:
         """The class by outputs: do they differ from the base's by more than these do anyway?"""
-        base, policy = self._base, self._policy
-        seed = int(digest_of([self._prompt.digest])[:8], 16)
+        base, policy = self.base, self.policy
+        seed = int(digest_of([self.prompt.digest])[:8], 16)
         base_texts = {
             key: await base.texts(key, policy.base_outputs)
             for key, made in self._drawn.items()
@@ -515,7 +510,7 @@ class Hunt:
         if p_value > policy.changed:
             p_value = await self._fresh_p(novel, base_texts, first, noise, seed) / _SHARES[2]
         if self._errors:
-            return _unmeasured(self._errors[0], self.calls)
+            return _unmeasured(self._errors[0])
         rounded = float(f"{min(1.0, p_value):.2g}")
         if p_value > policy.changed:
             return Classification(kind="no-effect", evidence={"p_value": rounded, **drawn})
@@ -526,14 +521,14 @@ class Hunt:
 
         Their order was known before any trial, so these trials have chosen nothing.
         """
-        shared = [case.key for case, score in self._ranked if score > 0 and self._drawn[case.key]]
+        shared = [case.key for case, score in self.ranked if score > 0 and self._drawn[case.key]]
         cases: list[tuple[list[str], list[str]]] = []
         p_values: list[float] = []
-        for key in shared[: len(self._policy.extra)]:
-            texts = await self._base.texts(key, self._policy.more_base_outputs)
+        for key in shared[: len(self.policy.extra)]:
+            texts = await self.base.texts(key, self.policy.more_base_outputs)
             cases.append((texts, [trial.output for trial in self._drawn[key]]))
-            if len(cases) in {1, len(self._policy.extra)}:
-                p_values.append(self._base.outputs.difference_p(cases, noise=noise, seed=seed))
+            if len(cases) in {1, len(self.policy.extra)}:
+                p_values.append(self.base.outputs.difference_p(cases, noise=noise, seed=seed))
         return min(p_values, default=1.0) * max(len(p_values), 1)
 
     async def _fresh_p(
@@ -545,8 +540,8 @@ class Hunt:
         seed: int,
     ) -> float:
         """The p-value on trials that did not choose the cases."""
-        base, policy = self._base, self._policy
-        relevance = {case.key: score for case, score in self._ranked}
+        base, policy = self.base, self.policy
+        relevance = {case.key: score for case, score in self.ranked}
         most = max(relevance.values(), default=0.0) or 1.0
 
         def promise(key: str) -> float:
@@ -584,13 +579,12 @@ _SHARES = (0.4, 0.2, 0.4)
 
 def _batches(keys: Sequence[str]) -> Iterator[list[str]]:
     """The cases, few at a time: what is drawn next to a killing case is wasted."""
-    start = 0
-    for number in range(len(keys)):
-        size = _BATCHES[min(number, len(_BATCHES) - 1)]
-        if start >= len(keys):
+    left = iter(keys)
+    for size in chain(_BATCHES, repeat(_BATCHES[-1])):
+        batch = list(islice(left, size))
+        if not batch:
             return
-        yield list(keys[start : start + size])
-        start += size
+        yield batch
 
 
 @lru_cache(maxsize=65536)
@@ -607,8 +601,6 @@ def _has_no_key(result: JudgedTrial | Exception) -> TypeGuard[ProviderError]:
     return isinstance(result, ProviderError) and result.kind == "authentication"
 
 
-def _unmeasured(error: Exception, calls: int) -> Classification:
+def _unmeasured(error: Exception) -> Classification:
     text = str(error) if isinstance(error, RegaugeError) else f"{type(error).__name__}: {error}"
-    return Classification(
-        kind="undecided", reason=text.partition("\n")[0], calls=calls, unmeasured=True
-    )
+    return Classification(kind="undecided", reason=text.partition("\n")[0], unmeasured=True)

@@ -1,4 +1,4 @@
-"""Words that negate, weaken or measure, by language; an unknown language has none."""
+"""What models propose: golden cases that guard an instruction, and mutants."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ModelCaseProposer:
     """Calls a model for golden cases, and once more with the results of its first ones.
 
     Attributes:
-            judges: The names of the judges of every case.
+        judges: The names of the judges of every case.
         unread: The reasons why replies could not be read.
     """
 
@@ -132,7 +132,6 @@ class ModelCaseProposer:
         tried: Sequence[JSON],
         number: int,
     ) -> CompletionRequest:
-        prompt = case_writer()
         form = _CHECK_FORMS.format(names=", ".join(CHECKS))
         pairs: JSON = problem.row.evidence.get("outputs")
         schema = problem.prompt.response_format
@@ -145,26 +144,17 @@ class ModelCaseProposer:
             "outputs": _json(pairs),
             "tried": _json(list(tried)),
         }
-        nonce = nonce_of(texts)
-        return CompletionRequest(
-            model=self.model.model,
-            provider=self.model.provider,
-            messages=with_note(
-                prompt.render(cast("Mapping[str, JSON]", delimited(texts, nonce))),
-                NOTE.format(nonce=nonce),
-            ),
-            parameters={**prompt.parameters, "temperature": _TEMPERATURES[number]},
-            response_format=prompt.response_format,
-            trial=number,
-        )
+        request = _request(load_writer("case_writer"), self.model, texts)
+        parameters = {**request.parameters, "temperature": _TEMPERATURES[number]}
+        return replace(request, parameters=parameters, trial=number)
 
 
 @cache
-def case_writer() -> Prompt:
-    """The prompt of the model that writes cases."""
+def load_writer(name: str) -> Prompt:
+    """The prompt of the model that writes a case, or mutants."""
     from regauge.prompts import load_prompt
 
-    return load_prompt(Path(__file__).parent / "prompts" / "case_writer.prompt.yml")
+    return load_prompt(Path(__file__).parent / "prompts" / f"{name}.prompt.yml")
 
 
 def drafts_in(reply: str, shown_cases: Mapping[str, GoldenCase], *, by: str) -> list[Draft]:
@@ -288,7 +278,8 @@ async def model_changes(prompt: Prompt, model: ModelId, ask: Ask) -> list[Mutati
         UnmeasuredError: The model cannot be called.
         ReplyFault: Its reply cannot be read.
     """
-    request = _request(prompt, model)
+    texts = {"prompt": numbered(PromptText(messages=prompt.messages))}
+    request = _request(load_writer("mutant_writer"), model, texts)
 
     def compose(without: int) -> CompletionRequest | None:
         return None if without else request
@@ -358,9 +349,7 @@ def _find_differing(old: str, new: str) -> tuple[int, int]:
     return min(start, len(old)), max(start, end)
 
 
-def _request(prompt: Prompt, model: ModelId) -> CompletionRequest:
-    writer = mutant_writer()
-    texts = {"prompt": numbered(PromptText(messages=prompt.messages))}
+def _request(writer: Prompt, model: ModelId, texts: Mapping[str, str]) -> CompletionRequest:
     nonce = nonce_of(texts)
     return CompletionRequest(
         model=model.model,
@@ -372,11 +361,3 @@ def _request(prompt: Prompt, model: ModelId) -> CompletionRequest:
         parameters=writer.parameters,
         response_format=writer.response_format,
     )
-
-
-@cache
-def mutant_writer() -> Prompt:
-    """The prompt of the model that proposes mutants."""
-    from regauge.prompts import load_prompt
-
-    return load_prompt(Path(__file__).parent / "prompts" / "mutant_writer.prompt.yml")

@@ -124,6 +124,14 @@ class Operator:
     single: bool = False
     scored: bool = True
 
+    @classmethod
+    def from_function(
+        cls, name: str, mutate: Mutate, *, single: bool = False, scored: bool = True
+    ) -> Operator:
+        """The operator of a function, whose first line of documentation describes it."""
+        about = (mutate.__doc__ or "").partition("\n")[0]
+        return cls(name=name, about=about, mutate=mutate, single=single, scored=scored)
+
 
 def load_operators() -> dict[str, Operator]:
     """All operators by name: those of regauge, then those of installed packages.
@@ -142,8 +150,7 @@ def load_operators() -> dict[str, Operator]:
                 f"operator {point.name!r} ({point.value}) cannot be loaded: {error}\n"
                 "  fix: install its package again, or remove it"
             ) from error
-        about = (made.__doc__ or "").partition("\n")[0]
-        operators.setdefault(point.name, Operator(name=point.name, about=about, mutate=made))
+        operators.setdefault(point.name, Operator.from_function(point.name, made))
     return operators
 
 
@@ -341,20 +348,24 @@ def _deletions(prompt: Prompt, *kinds: str) -> Iterator[Mutation]:
 
 
 def _delete_sentences(prompt: Prompt) -> Iterator[Mutation]:
+    """Delete a sentence."""
     yield from _deletions(prompt, "sentence", "heading")
 
 
 def _delete_entries(prompt: Prompt) -> Iterator[Mutation]:
+    """Delete a list entry or table row."""
     yield from _deletions(prompt, "entry", "row")
 
 
 def _delete_sections(prompt: Prompt) -> Iterator[Mutation]:
+    """Delete a section, list or paragraph of several sentences."""
     for text in texts_of(prompt):
         for node in text.blocks():
             yield text.change(node, delete(text.tree, node))
 
 
 def _delete_examples(prompt: Prompt) -> Iterator[Mutation]:
+    """Delete an example."""
     yield from _deletions(prompt, "example")
     messages = prompt.messages
     for number, message in enumerate(messages):
@@ -389,10 +400,9 @@ def _objects(schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[
                 if key == "properties":
                     yield (*path, key, name)
                 yield from _objects(cast("dict[str, Any]", below), (*path, key, name))
-    for key in ("items",):
-        below = schema.get(key)
-        if isinstance(below, dict):
-            yield from _objects(cast("dict[str, Any]", below), (*path, key))
+    items = schema.get("items")
+    if isinstance(items, dict):
+        yield from _objects(cast("dict[str, Any]", items), (*path, "items"))
 
 
 def _at(document: Any, path: Sequence[str]) -> Any:
@@ -418,43 +428,51 @@ def _line_of(prompt: Prompt, key: str, names: Sequence[str]) -> int:
     return at
 
 
-def _schema_change(
-    prompt: Prompt, path: tuple[str, ...], edit: Callable[[dict[str, Any]], None], text: str
-) -> Mutation:
-    document: dict[str, Any] = json.loads(json.dumps(prompt.response_format))
-    edit(document["json_schema"]["schema"])
-    key = "jsonSchema" if "jsonSchema" in prompt.lines else "responseFormat"
-    return Mutation(
-        place=MutationPlace(part=".".join(("jsonSchema", *path)), line=_line_of(prompt, key, path)),
-        text=text,
-        section="jsonSchema",
-        prompt=replace(prompt, response_format=document),
-    )
+def _schema_changes(
+    prompt: Prompt,
+    edit: Callable[[dict[str, Any], Sequence[str]], bool],
+    below: tuple[str, ...] = (),
+) -> Iterator[Mutation]:
+    """The changes that an edit of each property of the answer's schema makes.
+
+    Args:
+        edit: Receives a copy of the schema and the path of a property; False where it does not fit.
+        below: What it edits of the property.
+    """
+    schema = _schema(prompt)
+    for path in _objects(schema) if schema else ():
+        document: dict[str, Any] = json.loads(json.dumps(prompt.response_format))
+        if not edit(document["json_schema"]["schema"], path):
+            continue
+        key = "jsonSchema" if "jsonSchema" in prompt.lines else "responseFormat"
+        part = (*path, *below)
+        line = _line_of(prompt, key, part)
+        yield Mutation(
+            place=MutationPlace(part=".".join(("jsonSchema", *part)), line=line),
+            text=f"{path[-1]}: {_at(schema, path).get('description', '')}".removesuffix(": "),
+            section="jsonSchema",
+            prompt=replace(prompt, response_format=document),
+        )
 
 
 def _delete_fields(prompt: Prompt) -> Iterator[Mutation]:
-    schema = _schema(prompt)
-    for path in _objects(schema) if schema else ():
-        if len(_at(schema, path[:-1])) > 1:
-            description = _at(schema, path).get("description", "")
-            text = f"{path[-1]}: {description}" if description else path[-1]
+    """Delete a field of the JSON schema."""
 
-            def edit(document: dict[str, Any], path: tuple[str, ...] = path) -> None:
-                _without_property(document, path)
+    def edit(schema: dict[str, Any], path: Sequence[str]) -> bool:
+        is_only = len(_at(schema, path[:-1])) == 1
+        _without_property(schema, path)
+        return not is_only
 
-            yield _schema_change(prompt, path, edit, text)
+    return _schema_changes(prompt, edit)
 
 
 def _delete_descriptions(prompt: Prompt) -> Iterator[Mutation]:
-    schema = _schema(prompt)
-    for path in _objects(schema) if schema else ():
-        description = _at(schema, path).get("description")
-        if description:
+    """Delete the description of a field."""
 
-            def edit(document: dict[str, Any], path: tuple[str, ...] = path) -> None:
-                del _at(document, path)["description"]
+    def edit(schema: dict[str, Any], path: Sequence[str]) -> bool:
+        return bool(_at(schema, path).pop("description", ""))
 
-            yield _schema_change(prompt, (*path, "description"), edit, f"{path[-1]}: {description}")
+    return _schema_changes(prompt, edit, ("description",))
 
 
 def _tool_changes(prompt: Prompt) -> Iterator[tuple[int, dict[str, Any], MutationPlace]]:
@@ -466,6 +484,7 @@ def _tool_changes(prompt: Prompt) -> Iterator[tuple[int, dict[str, Any], Mutatio
 
 
 def _delete_tools(prompt: Prompt) -> Iterator[Mutation]:
+    """Delete a tool."""
     for number, function, place in _tool_changes(prompt):
         tools = prompt.tools[:number] + prompt.tools[number + 1 :]
         text = f"{function['name']}: {function.get('description', '')}".strip(": ")
@@ -473,6 +492,7 @@ def _delete_tools(prompt: Prompt) -> Iterator[Mutation]:
 
 
 def _delete_parameters(prompt: Prompt) -> Iterator[Mutation]:
+    """Delete a parameter of a tool."""
     for number, function, place in _tool_changes(prompt):
         schema: dict[str, Any] = function.get("parameters") or {}
         for path in _objects(schema):
@@ -502,18 +522,23 @@ def _rewordings(prompt: Prompt, reworded: Callable[[str], Iterable[str]]) -> Ite
 
 
 def _negate(prompt: Prompt) -> Iterator[Mutation]:
+    """Negate: `must` becomes `must not`, `at most` becomes `at least`."""
     return _rewordings(prompt, negated)
 
 
 def _weaken(prompt: Prompt) -> Iterator[Mutation]:
+    """Weaken: `always` becomes `usually`, `must` becomes `should`, `only` goes."""
     return _rewordings(prompt, weakened)
 
 
 def _change_units(prompt: Prompt) -> Iterator[Mutation]:
+    """Change a unit or a date format: `words` becomes `characters`."""
     return _rewordings(prompt, with_other_unit)
 
 
 def _move_limits(prompt: Prompt) -> Iterator[Mutation]:
+    """Move a limit: 80 becomes 120."""
+
     def moved(statement: str) -> Iterator[str]:
         for match in _LIMIT.finditer(statement):
             number = int(match[1])
@@ -524,6 +549,7 @@ def _move_limits(prompt: Prompt) -> Iterator[Mutation]:
 
 
 def _swap_labels(prompt: Prompt) -> Iterator[Mutation]:
+    """Exchange the labels of two neighbouring definitions."""
     for text in texts_of(prompt):
         tree = text.tree
         for node in tree.nodes("list"):
@@ -548,6 +574,7 @@ def _after_marker(entry: Node) -> int:
 
 
 def _reorder(prompt: Prompt) -> Iterator[Mutation]:
+    """Exchange two neighbouring numbered steps."""
     for text in texts_of(prompt):
         counted = {id(item.node) for chain in numbering(text.tree) for item in chain.items}
         for node in text.tree.nodes("list"):
@@ -557,6 +584,7 @@ def _reorder(prompt: Prompt) -> Iterator[Mutation]:
 
 
 def _cut_clauses(prompt: Prompt) -> Iterator[Mutation]:
+    """Cut a sentence to its first clause."""
     for text in texts_of(prompt):
         for node in text.tree.nodes("sentence"):
             clauses = [child for child in node.children if child.kind == "clause"]
@@ -569,6 +597,7 @@ def _cut_clauses(prompt: Prompt) -> Iterator[Mutation]:
 
 
 def _drop_format(prompt: Prompt) -> Iterator[Mutation]:
+    """Drop `responseFormat`, or a block of instructions about the format."""
     if prompt.response_format is not None:
         yield Mutation(
             place=MutationPlace(part="responseFormat", line=prompt.lines.get("responseFormat", 1)),
@@ -586,6 +615,7 @@ def _drop_format(prompt: Prompt) -> Iterator[Mutation]:
 
 
 def _order_in_input(prompt: Prompt) -> Iterator[Mutation]:
+    """Put an order into the input; excluded from the score."""
     for text in reversed(texts_of(prompt)):
         slots = list(_SLOT.finditer(text.tree.text))
         if slots:
@@ -629,91 +659,30 @@ def probe_groups(prompt: Prompt, mutants: Sequence[Mutant]) -> Iterator[tuple[Mu
         )
 
 
+def _model_proposes(prompt: Prompt) -> Iterator[Mutation]:  # noqa: ARG001 - `model_changes` makes them
+    """Edits that the refiner model proposes; excluded from `all` and the score."""
+    return iter(())
+
+
 OPERATORS: tuple[Operator, ...] = (
-    Operator(
-        name="delete-sentence",
-        about="Delete a sentence.",
-        mutate=_delete_sentences,
-        single=True,
-    ),
-    Operator(
-        name="delete-entry",
-        about="Delete a list entry or table row.",
-        mutate=_delete_entries,
-        single=True,
-    ),
-    Operator(
-        name="delete-example",
-        about="Delete an example.",
-        mutate=_delete_examples,
-        single=True,
-    ),
-    Operator(
-        name="delete-field",
-        about="Delete a field of the JSON schema.",
-        mutate=_delete_fields,
-        single=True,
-    ),
-    Operator(
-        name="delete-description",
-        about="Delete the description of a field.",
-        mutate=_delete_descriptions,
-        single=True,
-    ),
-    Operator(name="delete-tool", about="Delete a tool.", mutate=_delete_tools, single=True),
-    Operator(
-        name="delete-parameter",
-        about="Delete a parameter of a tool.",
-        mutate=_delete_parameters,
-        single=True,
-    ),
-    Operator(
-        name="delete-section",
-        about="Delete a section, list or paragraph of several sentences.",
-        mutate=_delete_sections,
-    ),
-    Operator(
-        name="negate",
-        about="Negate: `must` becomes `must not`, `at most` becomes `at least`.",
-        mutate=_negate,
-    ),
-    Operator(
-        name="weaken",
-        about="Weaken: `always` becomes `usually`, `must` becomes `should`, `only` goes.",
-        mutate=_weaken,
-    ),
-    Operator(name="move-limit", about="Move a limit: 80 becomes 120.", mutate=_move_limits),
-    Operator(
-        name="swap-labels",
-        about="Exchange the labels of two neighbouring definitions.",
-        mutate=_swap_labels,
-    ),
-    Operator(
-        name="reorder-steps", about="Exchange two neighbouring numbered steps.", mutate=_reorder
-    ),
-    Operator(name="first-clause", about="Cut a sentence to its first clause.", mutate=_cut_clauses),
-    Operator(
-        name="drop-format",
-        about="Drop `responseFormat`, or a block of instructions about the format.",
-        mutate=_drop_format,
-    ),
-    Operator(
-        name="change-unit",
-        about="Change a unit or a date format: `words` becomes `characters`.",
-        mutate=_change_units,
-    ),
-    Operator(
-        name="order-in-input",
-        about="Put an order into the input; excluded from the score.",
-        mutate=_order_in_input,
-        scored=False,
-    ),
-    Operator(
-        name=MODEL,
-        about="Edits that the refiner model proposes; excluded from `all` and the score.",
-        mutate=lambda _: (),
-        scored=False,
-    ),
+    Operator.from_function("delete-sentence", _delete_sentences, single=True),
+    Operator.from_function("delete-entry", _delete_entries, single=True),
+    Operator.from_function("delete-example", _delete_examples, single=True),
+    Operator.from_function("delete-field", _delete_fields, single=True),
+    Operator.from_function("delete-description", _delete_descriptions, single=True),
+    Operator.from_function("delete-tool", _delete_tools, single=True),
+    Operator.from_function("delete-parameter", _delete_parameters, single=True),
+    Operator.from_function("delete-section", _delete_sections),
+    Operator.from_function("negate", _negate),
+    Operator.from_function("weaken", _weaken),
+    Operator.from_function("move-limit", _move_limits),
+    Operator.from_function("swap-labels", _swap_labels),
+    Operator.from_function("reorder-steps", _reorder),
+    Operator.from_function("first-clause", _cut_clauses),
+    Operator.from_function("drop-format", _drop_format),
+    Operator.from_function("change-unit", _change_units),
+    Operator.from_function("order-in-input", _order_in_input, scored=False),
+    Operator.from_function(MODEL, _model_proposes, scored=False),
 )
 SINGLE_DELETIONS = frozenset(operator.name for operator in OPERATORS if operator.single)
 

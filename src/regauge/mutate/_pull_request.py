@@ -10,7 +10,7 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import RegaugeError
 from regauge.gate import REVISION_FIRST, Bill, StoredNumbers, bill_draws, compared_cases, policy_of
@@ -43,6 +43,9 @@ _UNGUARDED = frozenset({"survived", "no-effect", "harmful"})
 _USUAL = frozenset({"passed", "unchanged", "flaky", "known-failing"})
 
 
+ChangeKind: TypeAlias = Literal["deleted", "added", "edited", "unguarded", "guarded"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardChange:
     """An instruction that a change deletes, adds, edits, guards, or takes the guard of.
@@ -57,7 +60,7 @@ class GuardChange:
         reason: Why it was not measured.
     """
 
-    kind: Literal["deleted", "added", "edited", "unguarded", "guarded"]
+    kind: ChangeKind
     line: int
     text: str
     before: MutantClass | None = None
@@ -126,12 +129,8 @@ def changed_guards(
     changes = [
         _Change(session, decided.comparison.at, *group) for group in _groups(decided.comparison)
     ]
-    measured = [(change, _Measurement(session, decided, change, saying)) for change in changes]
-    return [
-        guards
-        for change, measurement in measured
-        if (guards := change.guards(measurement)) is not None
-    ]
+    measured = (change.guards(_Measurement(session, decided, change, saying)) for change in changes)
+    return [guards for guards in measured if guards is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,22 +165,6 @@ def _groups(change: Comparison) -> list[tuple[Prompt, list[SuiteBase]]]:
     return [*groups.values()]
 
 
-class _Now(TypedDict):
-    """The part of a `GuardChange` that a measurement gives."""
-
-    after: MutantClass | None
-    cases: tuple[str, ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Members:
-    """The cases and judges of one side; `judges` is None where they are not known."""
-
-    cases: Mapping[str, GoldenCase]
-    judges: Mapping[str, str] | None
-
-
 @dataclass(slots=True)
 class _Classes:
     """Mutants of one side that count, each with its class."""
@@ -199,163 +182,158 @@ class _Classes:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """The effect of a change on the guards of a prompt, as far as no trial is needed.
+class _Change:
+    """One prompt with its evals, and the effect of a change on its guards before any trial.
 
     Attributes:
         rows: The committed rows of the base, by id.
         edits: Deleted, edited and added instructions, each with its earlier text.
         causes: By the id of an instruction, what took its guard away.
+        changed: The mutants that are measured on all cases.
         candidates: Instructions without a guard that new or edited cases may guard.
         added: The keys of these cases.
     """
 
-    head: _Classes
-    base: _Classes
-    has_file: bool
-    rows: Mapping[str, MutantRow]
-    edits: Sequence[tuple[Mutant | None, Mutant | None]]
-    causes: Mapping[str, tuple[str, ...]]
-    candidates: Sequence[Mutant]
-    added: frozenset[str]
-
-    @property
-    def changed(self) -> list[Mutant]:
-        """The mutants that are measured on all cases."""
-        new = [after for _, after in self.edits if after is not None]
-        return [*new, *(self.head.mutants[id_] for id_ in self.causes)]
-
-
-class _Change:
-    """One prompt, with the evals of it."""
-
     def __init__(
-        self, session: EvalSession, at: BaseCommit, head: Prompt, group: Sequence[SuiteBase]
+        self, session: EvalSession, at: BaseCommit, prompt: Prompt, group: Sequence[SuiteBase]
     ) -> None:
-        self.head, self.group = head, group
+        self.prompt, self.group = prompt, group
         self._session, self._at = session, at
         self._settings = at.newest.settings
-        self._base = at.prompt(head)
+        self._suites = [suite.suite for suite in group]
         self._notes: list[str] = []
-
-    def _plan(self) -> _Plan:
+        base_prompt = at.prompt(prompt)
         operators = choose_operators(self._settings.mutate.operators)
+        self.head = _Classes(_scored_mutants(prompt, operators))
+        self.base = _Classes(_scored_mutants(base_prompt, operators) if base_prompt else {})
         file = self._committed()
-        head = _Classes(_scored_mutants(self.head, operators))
-        base = _Classes(_scored_mutants(self._base, operators) if self._base is not None else {})
-        rows = self._rows(file)
+        self.has_file = file is not None
+        self.rows = self._rows(file, base_prompt)
+        name = at.prompt_name(prompt)
+        before = _by_key((s, at.dataset(s.dataset, prompt=name) or s.dataset) for s in self._suites)
+        now = _by_key((suite, suite.dataset) for suite in self._suites)
+        self.causes = self._note_classes(file, before, now)
+        self.added = frozenset(
+            key
+            for key, case in now.items()
+            if (old := before.get(key)) is None or old.digest != case.digest
+        )
+        head, base = self.head.mutants, self.base.mutants
+        self.edits = _edits(
+            [mutant for id_, mutant in base.items() if id_ not in head],
+            [mutant for id_, mutant in head.items() if id_ not in base],
+        )
+        new = [after for _, after in self.edits if after is not None]
+        self.changed = [*new, *(head[id_] for id_ in self.causes)]
+        self.candidates = [
+            mutant
+            for id_, mutant in head.items()
+            if self.added and self.head.kinds.get(id_) in _UNGUARDED
+        ]
+
+    def _note_classes(
+        self,
+        file: MutantsFile | None,
+        before: Mapping[str, GoldenCase],
+        now: Mapping[str, GoldenCase],
+    ) -> dict[str, tuple[str, ...]]:
+        """Note the committed classes of both sides; returns what took guards of the head away."""
         guards = file.guards if file is not None else None
-        before, now = self._members_of_base(), self._members()
-        reduced = _is_reduced(before.cases, now.cases)
+        judges = judge_digests(self._suites)
+        reduced = _is_reduced(before, now)
         causes: dict[str, tuple[str, ...]] = {}
-        for id_, row in rows.items():
-            if _lost(row, before, guards):
+        for id_, row in self.rows.items():
+            if _lost(row, before, None, guards):
                 continue  # the base itself has lost the guard
-            base.kinds[id_] = row.kind
-            gone = _lost(row, now, guards)
+            self.base.kinds[id_] = row.kind
+            gone = _lost(row, now, judges, guards)
             if row.kind == "killed" and not row.cases and reduced:
                 gone = ("changes cases of the suite",)
             if not gone:
-                head.kinds[id_] = row.kind
-            elif id_ in head.mutants:
+                self.head.kinds[id_] = row.kind
+            elif id_ in self.head.mutants:
                 causes[id_] = gone
-        added = frozenset(
-            key
-            for key, case in now.cases.items()
-            if (old := before.cases.get(key)) is None or old.digest != case.digest
-        )
-        return _Plan(
-            head=head,
-            base=base,
-            has_file=file is not None,
-            rows=rows,
-            edits=_edits(
-                [mutant for id_, mutant in base.mutants.items() if id_ not in head.mutants],
-                [mutant for id_, mutant in head.mutants.items() if id_ not in base.mutants],
-            ),
-            causes=causes,
-            candidates=[
-                mutant
-                for id_, mutant in head.mutants.items()
-                if added and head.kinds.get(id_) in _UNGUARDED
-            ],
-            added=added,
-        )
+        return causes
 
     def estimate(self) -> GuardEstimate | None:
         """The mutants to measure; None without any."""
-        plan = self._plan()
         planned = [each for member in self.group for each in member.planned]
-        if not (plan.changed or plan.candidates) or any(member.partial for member in self.group):
+        if not (self.changed or self.candidates) or any(member.partial for member in self.group):
             return None
-        subject = subject_of(self._session, planned, self.head.name)
-        kinds = {id_: row.kind for id_, row in plan.rows.items() if id_ not in plan.causes}
+        subject = subject_of(self._session, planned, self.prompt.name)
+        kinds = {id_: row.kind for id_, row in self.rows.items() if id_ not in self.causes}
         gated = {member.case.key: (member.case, True) for member in compared_cases(self.group)}
         cases = _with_base(subject.cases, self.group, gated)
-        trials = estimate_calls(self.head, plan.changed, cases, kinds)
-        added = [case for case in cases if case.key in plan.added]
-        trials += estimate_calls(self.head, plan.candidates, added, kinds)
+        trials = estimate_calls(self.prompt, self.changed, cases, kinds)
+        added = [case for case in cases if case.key in self.added]
+        trials += estimate_calls(self.prompt, self.candidates, added, kinds)
         draws = [Draw(each, REVISION_FIRST) for each in subject.members.values() if each.plan()]
         each = bill_draws(draws, self._session)
         return GuardEstimate(
-            prompt=self.head.name,
-            mutants=len({mutant.id for mutant in (*plan.changed, *plan.candidates)}),
+            prompt=self.prompt.name,
+            mutants=len({mutant.id for mutant in (*self.changed, *self.candidates)}),
             bill=each.times(trials / len(draws)) if draws else Bill(trials=trials),
         )
 
     def guards(self, measurement: _Measurement) -> ChangedGuards | None:
         """The guards under the change; None where they are as on the base."""
-        plan = self._plan()
-        head, base = plan.head, plan.base
+        head, base = self.head, self.base
         newly = {
             id_: result
-            for id_, result in measurement.run(plan.candidates, plan.added)[0].items()
+            for id_, result in measurement.run(self.candidates, self.added)[0].items()
             if result.kind == "killed"
         }
-        if not plan.edits and not plan.causes and not newly:
+        if not self.edits and not self.causes and not newly:
             return None
-        measured, reason = measurement.run(plan.changed)
+        measured, reason = measurement.run(self.changed)
         for id_, result in (*measured.items(), *newly.items()):
             head.kinds[id_] = result.kind
-        changes = [
-            _deleted_change(old, plan.rows, base)
-            if new is None
-            else GuardChange(
-                kind="edited" if old is not None else "added",
-                line=new.place.line,
-                text=new.text,
-                before=base.kinds.get(old.id) if old is not None else None,
-                **_now(measured.get(new.id), reason),
+
+        def change(
+            kind: ChangeKind,
+            mutant: Mutant,
+            before: MutantClass | None,
+            causes: tuple[str, ...] = (),
+        ) -> GuardChange:
+            result = newly.get(mutant.id) if kind == "guarded" else measured.get(mutant.id)
+            decided = result is not None and result.kind != "undecided"
+            return GuardChange(
+                kind=kind,
+                line=mutant.place.line,
+                text=mutant.text,
+                before=before,
+                after=result.kind if result is not None and decided else None,
+                causes=causes,
+                cases=result.cases if result is not None and decided else (),
+                reason="" if decided else result.reason if result is not None else reason,
             )
-            for old, new in plan.edits
-        ]
+
+        changes: list[GuardChange] = []
+        for old, new in self.edits:
+            before = base.kinds.get(old.id) if old is not None else None
+            if new is not None:
+                changes.append(change("edited" if old is not None else "added", new, before))
+            elif old is not None:
+                cases = tuple(self.rows[old.id].cases) if before == "killed" else ()
+                changes.append(
+                    GuardChange(
+                        kind="deleted",
+                        line=old.place.line,
+                        text=old.text,
+                        before=before,
+                        cases=cases,
+                    )
+                )
         changes += [
-            GuardChange(
-                kind="unguarded",
-                line=head.mutants[id_].place.line,
-                text=head.mutants[id_].text,
-                before=base.kinds[id_],
-                causes=gone,
-                **_now(measured.get(id_), reason),
-            )
-            for id_, gone in plan.causes.items()
+            change("unguarded", head.mutants[id_], base.kinds[id_], gone)
+            for id_, gone in self.causes.items()
         ]
-        changes += [
-            GuardChange(
-                kind="guarded",
-                line=head.mutants[id_].place.line,
-                text=head.mutants[id_].text,
-                before=base.kinds.get(id_),
-                **_now(result, reason),
-            )
-            for id_, result in newly.items()
-        ]
+        changes += [change("guarded", head.mutants[id_], base.kinds.get(id_)) for id_ in newly]
         return ChangedGuards(
-            prompt=self.head.name,
+            prompt=self.prompt.name,
             suite=self.group[0].name,
             now=head.count(),
-            base=base.count() if plan.has_file else None,
+            base=base.count() if self.has_file else None,
             changes=tuple(changes),
             trials=measurement.trials,
             notes=tuple(self._notes),
@@ -364,7 +342,7 @@ class _Change:
 
     def _committed(self) -> MutantsFile | None:
         """The classes that the base has committed; those of the change's own file do not count."""
-        name = self._at.prompt_name(self.head)
+        name = self._at.prompt_name(self.prompt)
         path = mutants_path(self._at.project, name)
         data = self._at.read(path)
         if data is None:
@@ -379,51 +357,32 @@ class _Change:
             self._notes.append(f"classes of {self._at.ref} cannot be read: {error}".split("\n")[0])
             return None
 
-    def _rows(self, file: MutantsFile | None) -> dict[str, MutantRow]:
+    def _rows(self, file: MutantsFile | None, base: Prompt | None) -> dict[str, MutantRow]:
         """The committed classes by id; none where they are those of another model."""
         if file is None:
             return {}
-        suites = [suite.suite for suite in self.group]
-        model = str(
-            next((suite.model for suite in suites if suite.target is None), suites[0].model)
-        )
+        asked = [suite.model for suite in self._suites if suite.target is None]
+        model = str((asked or [self._suites[0].model])[0])
         if file.model != model:
             self._notes.append(f"classes of {self._at.ref} hold for {file.model}, not for {model}")
             return {}
-        if self._base is not None and file.digest != self._base.digest:
+        if base is not None and file.digest != base.digest:
             self._notes.append(
                 f"classes of {self._at.ref} are older than its prompt; run there:"
                 f" regauge mutate {file.prompt}"
             )
         return {row.id: row for row in file.mutants}
 
-    def _members(self) -> _Members:
-        suites = [suite.suite for suite in self.group]
-        return _Members(_by_key((suite, suite.dataset) for suite in suites), judge_digests(suites))
 
-    def _members_of_base(self) -> _Members:
-        name = self._at.prompt_name(self.head)
-        suites = [suite.suite for suite in self.group]
-        datasets = [
-            self._at.dataset(suite.dataset, prompt=name) or suite.dataset for suite in suites
-        ]
-        return _Members(_by_key(zip(suites, datasets, strict=True)), None)
-
-
+@dataclass
 class _Measurement:
     """Measures mutants of one prompt with the trials of the gate as their base."""
 
-    def __init__(
-        self,
-        session: EvalSession,
-        decided: Decided,
-        change: _Change,
-        saying: Callable[[str], None],
-    ) -> None:
-        self.trials = 0
-        self._session, self._decided, self._saying = session, decided, saying
-        self._group, self._head = change.group, change.head
-        self._settings = decided.comparison.at.newest.settings
+    session: EvalSession
+    decided: Decided
+    change: _Change
+    saying: Callable[[str], None]
+    trials: int = 0
 
     def run(
         self, mutants: Sequence[Mutant], only: Collection[str] | None = None
@@ -435,9 +394,9 @@ class _Measurement:
         """
         if not mutants:
             return {}, ""
-        if self._decided.decision != "accept":
+        if self.decided.decision != "accept":
             return {}, "the gate does not accept the change"
-        if any(suite.partial for suite in self._group):
+        if any(suite.partial for suite in self.change.group):
             return {}, "only some cases were selected"
         try:
             return run_stoppable(self._measure(mutants, only)), ""
@@ -447,11 +406,12 @@ class _Measurement:
     async def _measure(
         self, mutants: Sequence[Mutant], only: Collection[str] | None
     ) -> dict[str, Classification]:
-        session = self._session
-        planned = [each for suite in self._group for each in suite.planned]
-        subject = subject_of(session, planned, self._head.name)
+        planned = [each for suite in self.change.group for each in suite.planned]
+        subject = subject_of(self.session, planned, self.change.prompt.name)
         cases = self._with_records(subject.cases)
-        gate = replace(policy_of(self._settings.gate), on_broken="block")
+        gate = replace(
+            policy_of(self.decided.comparison.at.newest.settings.gate), on_broken="block"
+        )
         if only is not None:
             chosen = [case for case in cases if case.key in only]
             # Of all checks of the suite, these have their part of the level.
@@ -461,12 +421,12 @@ class _Measurement:
         policy = HuntPolicy(gate=gate)
         progress = MutationProgress()
         ticker = asyncio.ensure_future(self._tick(progress))
-        numbers = StoredNumbers(session)
+        numbers = StoredNumbers(self.session)
         try:
-            async with session.making() as trials:
+            async with self.session.making() as trials:
                 with EvalBench(subject, trials, numbers.of_candidate) as bench:
                     measured = await measure(
-                        self._head, mutants, cases, bench, policy, progress=progress
+                        self.change.prompt, mutants, cases, bench, policy, progress=progress
                     )
         finally:
             ticker.cancel()
@@ -482,18 +442,16 @@ class _Measurement:
         """
         reports = {
             each.case.key: (each.case, _is_usual(report))
-            for each, report in zip(
-                self._decided.compared, self._decided.outcome.cases, strict=True
-            )
+            for each, report in zip(self.decided.compared, self.decided.outcome.cases, strict=True)
         }
-        return _with_base(cases, self._group, reports)
+        return _with_base(cases, self.change.group, reports)
 
     async def _tick(self, progress: MutationProgress) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
-            self._saying(
+            self.saying(
                 f"regauge gate: {progress.done} of {plural(progress.mutants, 'changed line')} of"
-                f" {self._head.name} mutated, {plural(progress.calls, 'trial')}"
+                f" {self.change.prompt.name} mutated, {plural(progress.calls, 'trial')}"
             )
 
 
@@ -546,25 +504,32 @@ def _is_usual(report: CaseReport) -> bool:
     return report.verdict in _USUAL and not fixed
 
 
-def _lost(row: MutantRow, members: _Members, guards: Guards | None) -> tuple[str, ...]:
+def _lost(
+    row: MutantRow,
+    cases: Mapping[str, GoldenCase],
+    judges: Mapping[str, str] | None,
+    guards: Guards | None,
+) -> tuple[str, ...]:
     """The causes that took the guard of a killed mutant away; empty if it is guarded as before.
 
     A mutant ends at the first cases that break, so these are the only ones known.
+
+    Args:
+        judges: None where those of this side are not known.
     """
     if row.kind != "killed" or guards is None:
         return ()
-    cases = {key: _cause_of_case(row, key, members.cases.get(key), guards) for key in row.cases}
-    gone = [f"{cause} {key}" for key, cause in cases.items() if cause]
-    judges = [
-        f"{'changes' if name in members.judges else 'removes'} judge {name}"
+    causes = {key: _cause_of_case(row, key, cases.get(key), guards) for key in row.cases}
+    gone = [f"{cause} {key}" for key, cause in causes.items() if cause]
+    rejudged = [
+        f"{'changes' if name in judges else 'removes'} judge {name}"
         for name in row.judges
-        if members.judges is not None
-        and members.judges.get(name, "") != guards.judges.get(name, members.judges.get(name))
+        if judges is not None and judges.get(name, "") != guards.judges.get(name, judges.get(name))
     ]
     # A judge that is left may have failed another case.
-    unjudged = judges and (len(judges) == len(row.judges) or len(row.cases) > 1)
+    unjudged = rejudged and (len(rejudged) == len(row.judges) or len(row.cases) > 1)
     if unjudged or (gone and len(gone) == len(row.cases)):
-        return (*gone, *judges)
+        return (*gone, *rejudged)
     return ()
 
 
@@ -611,20 +576,3 @@ def _edits(
     ]
     edits += [(mutant, None) for mutant in old if mutant.id not in partner.values()]
     return edits
-
-
-def _deleted_change(
-    old: Mutant | None, rows: Mapping[str, MutantRow], base: _Classes
-) -> GuardChange:
-    assert old is not None, "one of the two is an instruction"
-    before = base.kinds.get(old.id)
-    cases = tuple(rows[old.id].cases) if before == "killed" else ()
-    return GuardChange(
-        kind="deleted", line=old.place.line, text=old.text, before=before, cases=cases
-    )
-
-
-def _now(result: Classification | None, reason: str) -> _Now:
-    if result is None or result.kind == "undecided":
-        return {"after": None, "cases": (), "reason": result.reason if result else reason}
-    return {"after": result.kind, "cases": result.cases, "reason": ""}

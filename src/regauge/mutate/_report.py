@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from regauge.mutate._run import MeasuredClasses
     from regauge.mutate._subject import MutationSubject
-    from regauge.mutate._types import Case
+    from regauge.mutate._types import Case, Result
     from regauge.project import Project
     from regauge.runner import Eval
 
@@ -209,34 +209,17 @@ def report_of(
         earlier: The committed file: its classes stay where the same texts, cases and judges were
             measured and this measurement left them undecided.
     """
-    earlier_rows = {row.id: row for row in earlier.mutants} if earlier is not None else {}
     same = earlier is not None and earlier.holds_for(
         subject.prompt.digest, subject.key, subject.model
     )
+    earlier_rows = {row.id: row for row in earlier.mutants} if earlier is not None and same else {}
     rows: list[MutantRow] = []
     calls = measured.calls + measured.base_calls
-    for measured_mutant in measured.results:
-        mutant, outcome = measured_mutant.mutant, measured_mutant.outcome
-        row = MutantRow(
-            id=mutant.id,
-            operator=mutant.operator,
-            line=mutant.place.line,
-            span=Span(part=mutant.place.part, start=mutant.place.start, end=mutant.place.end),
-            text=mutant.text,
-            kind=outcome.kind,
-            cases=list(outcome.cases),
-            judges=list(outcome.judges),
-            evidence={
-                **({"section": mutant.section} if mutant.section else {}),
-                **({"unmeasured": True} if outcome.unmeasured else {}),
-                **outcome.evidence,
-            },
-            reason=outcome.reason,
-        )
-        before = earlier_rows.get(mutant.id)
-        if before is not None and same and outcome.kind == "undecided":
-            row = before
-            calls = max(calls, earlier.calls if earlier is not None else 0)
+    for result in measured.results:
+        row = _row_of(result)
+        if row.kind == "undecided" and earlier is not None and row.id in earlier_rows:
+            row = earlier_rows[row.id]
+            calls = max(calls, earlier.calls)
         rows.append(row)
     version = subject.prompt.version
     unscored = {result.mutant.operator for result in measured.results if not result.mutant.scored}
@@ -250,6 +233,24 @@ def report_of(
         calls=calls,
         score=score_of(rows, {*unscored, UNSCORED}),
         mutants=rows,
+    )
+
+
+def _row_of(result: Result) -> MutantRow:
+    mutant, outcome = result.mutant, result.outcome
+    section = {"section": mutant.section} if mutant.section else {}
+    unmeasured = {"unmeasured": True} if outcome.unmeasured else {}
+    return MutantRow(
+        id=mutant.id,
+        operator=mutant.operator,
+        line=mutant.place.line,
+        span=Span(part=mutant.place.part, start=mutant.place.start, end=mutant.place.end),
+        text=mutant.text,
+        kind=outcome.kind,
+        cases=list(outcome.cases),
+        judges=list(outcome.judges),
+        evidence={**section, **unmeasured, **outcome.evidence},
+        reason=outcome.reason,
     )
 
 
@@ -307,25 +308,22 @@ def parse_mutants(text: str, path: Path, prompt: str) -> MutantsFile:
     try:
         document = MutantsFile.model_validate(read_json(text))
     except ValidationError as error:
-        faults = [
-            Fault(
-                path=path,
-                line=None,
-                message=f"{'.'.join(map(str, item['loc']))}: {item['msg']}",
-                fix=fix,
-            )
-            for item in error.errors()
-        ]
-        raise MutantsFileError(faults) from error
+        places = [(".".join(map(str, item["loc"])), item["msg"]) for item in error.errors()]
+        messages = [f"{place}: {message}" for place, message in places]
     except ValueError as error:
-        raise MutantsFileError(
-            [Fault(path=path, line=None, message=f"not JSON: {error}", fix=fix)]
-        ) from error
-    for row in document.mutants:
-        if row.kind == "equivalent" and not row.reason.strip():
-            message = f"mutant {row.id} is marked equivalent without a reason"
-            raise MutantsFileError([Fault(path=path, line=None, message=message, fix="state why")])
-    return document
+        messages = [f"not JSON: {error}"]
+    else:
+        fix = "state why"
+        messages = [
+            f"mutant {row.id} is marked equivalent without a reason"
+            for row in document.mutants
+            if row.kind == "equivalent" and not row.reason.strip()
+        ]
+        if not messages:
+            return document
+    raise MutantsFileError(
+        [Fault(path=path, line=None, message=message, fix=fix) for message in messages]
+    )
 
 
 def save_mutants(
@@ -354,20 +352,9 @@ def save_mutants(
             if row.id not in measured and (same or row.kind == "equivalent")
         ]
     rows = sorted([*report.mutants, *kept], key=lambda row: (row.line, row.span.start, row.id))
-    document = MutantsFile(
-        prompt=report.prompt,
-        version=report.version,
-        digest=report.digest,
-        dataset=report.dataset,
-        model=report.model,
-        simulated=report.simulated,
-        calls=report.calls,
-        score=score_of(rows),
-        mutants=rows,
-        key=key,
-        guards=_guards(digests or Guards(), [row for row in rows if row.kind == "killed"]),
-    )
-    return _write(project, document)
+    guards = _guards(digests or Guards(), [row for row in rows if row.kind == "killed"])
+    of_file = {"score": score_of(rows), "missing": None, "mutants": rows, "guards": guards}
+    return _write(project, MutantsFile(**{**dict(report), **of_file, "key": key}))
 
 
 def _guards(digests: Guards, killed: Sequence[MutantRow]) -> Guards:

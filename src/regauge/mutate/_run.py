@@ -84,15 +84,16 @@ async def measure(
     marks = marks or {}
     left = [mutant for mutant in mutants if mutant.id not in marks]
     run = _Run(
-        mutants=left,
-        blocks=_tree(prompt, left, len(cases)),
+        mutants={mutant.id: mutant for mutant in left},
         base=BaseRun(cases, bench),
+        ranking=CaseRanking(cases),
         bench=bench,
         policy=policy,
         first=first or {},
         progress=progress or MutationProgress(),
     )
-    await run.all()
+    run.progress.mutants = len(left)
+    await run.within(_tree(prompt, left, len(cases)), run.mutants.keys(), None)
     for id_, reason in marks.items():
         run.outcomes[id_] = Classification(kind="equivalent", reason=reason)
     results = tuple(
@@ -103,41 +104,25 @@ async def measure(
     return MeasuredClasses(results=results, calls=run.calls, base_calls=run.base.calls)
 
 
+@dataclass(kw_only=True)
 class _Run:
-    def __init__(
-        self,
-        *,
-        mutants: Sequence[Mutant],
-        blocks: Sequence[_Block],
-        base: BaseRun,
-        bench: Bench,
-        policy: HuntPolicy,
-        first: Mapping[str, Collection[str]],
-        progress: MutationProgress,
-    ) -> None:
-        self.base = base
-        self.outcomes: dict[str, Classification] = {}
-        self.calls = 0
-        self._mutants = {mutant.id: mutant for mutant in mutants}
-        self._blocks = blocks
-        self._ranking = CaseRanking(list(base.cases.values()))
-        self._bench = bench
-        self._policy = policy
-        self._first = first
-        self._progress = progress
-        self._at_once = asyncio.Semaphore(_AT_ONCE)
-        progress.mutants = len(mutants)
+    mutants: Mapping[str, Mutant]
+    base: BaseRun
+    ranking: CaseRanking
+    bench: Bench
+    policy: HuntPolicy
+    first: Mapping[str, Collection[str]]
+    progress: MutationProgress
+    outcomes: dict[str, Classification] = field(default_factory=dict[str, "Classification"])
+    calls: int = 0
+    at_once: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
-    async def all(self) -> None:
-        """Measure every mutant."""
-        await self._within(self._blocks, frozenset(self._mutants), None)
-
-    async def _within(
+    async def within(
         self, blocks: Sequence[_Block], ids: Collection[str], only: Collection[str] | None
     ) -> None:
         """Measure some mutants: those in blocks by their blocks, the others one by one."""
         inside = {id_ for block in blocks for id_ in block.ids}
-        alone = [self._mutants[id_] for id_ in self._mutants if id_ in ids and id_ not in inside]
+        alone = [self.mutants[id_] for id_ in self.mutants if id_ in ids and id_ not in inside]
         await asyncio.gather(
             *(self._block(block, only) for block in blocks),
             *(self._single(mutant, only) for mutant in alone),
@@ -145,10 +130,10 @@ class _Run:
 
     async def _block(self, block: _Block, only: Collection[str] | None) -> None:
         if len(block.ids) * len(self.base.cases) < _PROBE_SAVES:
-            await self._within(block.blocks, block.ids, only)
+            await self.within(block.blocks, block.ids, only)
             return
         change = block.change
-        result = await self._hunt(change.prompt, change.text, change.section, only)
+        result = await self._hunt(change, only)
         if result.kind == "no-effect":
             evidence = {**result.evidence, "block": change.text.partition("\n")[0][:80]}
             for id_ in block.ids:
@@ -156,36 +141,32 @@ class _Run:
             return
         # What the whole block leaves as it is, a part of it leaves as it is.
         narrowed = result.novel if result.kind == "survived" else only
-        await self._within(block.blocks, block.ids, narrowed)
+        await self.within(block.blocks, block.ids, narrowed)
 
     async def _single(self, mutant: Mutant, only: Collection[str] | None) -> None:
-        first = self._first.get(mutant.id, ())
-        result = await self._hunt(mutant.prompt, mutant.text, mutant.section, only, first=first)
+        result = await self._hunt(mutant, only, first=self.first.get(mutant.id, ()))
         self._note(mutant.id, result)
 
     async def _hunt(
         self,
-        prompt: Prompt,
-        text: str,
-        section: str,
+        edit: Mutant | Mutation,
         only: Collection[str] | None,
-        *,
         first: Collection[str] = (),
     ) -> Classification:
-        ranked = self._ranking.rank(text, section, first=first)
+        ranked = self.ranking.rank(edit.text, edit.section, first=first)
         if only is not None:
             ranked = [case for case in ranked if case[0].key in only]
-        async with self._at_once:
-            hunt = Hunt(prompt, ranked, self.base, self._bench, self._policy)
+        async with self.at_once:
+            hunt = Hunt(edit.prompt, ranked, self.base, self.bench, self.policy)
             try:
                 return await hunt.run()
             finally:
                 self.calls += hunt.calls
-                self._progress.calls = self.calls + self.base.calls
+                self.progress.calls = self.calls + self.base.calls
 
     def _note(self, id_: str, result: Classification) -> None:
         self.outcomes[id_] = result
-        self._progress.done += 1
+        self.progress.done += 1
 
 
 def _tree(prompt: Prompt, mutants: Sequence[Mutant], cases: int) -> list[_Block]:

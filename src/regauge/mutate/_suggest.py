@@ -8,7 +8,7 @@ of five, and the mutant fails five of five.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -207,29 +207,26 @@ async def suggest(
     return await asyncio.gather(*(suggest_for(problem) for problem in problems))
 
 
+@dataclass
 class _Search:
     """The search for a case that guards one instruction."""
 
-    def __init__(
-        self,
-        problem: UnguardedInstruction,
-        bench_of: Callable[[Draft], Bench],
-        progress: MutationProgress,
-    ) -> None:
-        self._problem = problem
-        self._bench_of = bench_of
-        self._progress = progress
-        self._seen: set[tuple[str, bool, int]] = set()
-        self._tried: set[str] = set()
-        self._proven = 0
-        self._alike = 0
-        self._reason = ""
-        self.calls = 0
+    problem: UnguardedInstruction
+    bench_of: Callable[[Draft], Bench]
+    progress: MutationProgress
+    calls: int = field(default=0, init=False)
+    _seen: set[tuple[str, bool, int]] = field(
+        default_factory=set[tuple[str, bool, int]], init=False
+    )
+    _tried: set[str] = field(default_factory=set[str], init=False)
+    _proven: int = field(default=0, init=False)
+    _alike: int = field(default=0, init=False)
+    _reason: str = field(default="", init=False)
 
     async def run(self, proposers: Sequence[DraftProposer]) -> GuardSuggestion:
         """Try drafts until one is proven."""
-        row = self._problem.row
-        if not self._problem.nearest:
+        row = self.problem.row
+        if not self.problem.nearest:
             return GuardSuggestion(row=row, status="none", reason="every case is a conversation")
         try:
             for proposer in proposers:
@@ -248,7 +245,7 @@ class _Search:
 
     def _open(self, reason: str, *, unmeasured: bool = False) -> GuardSuggestion:
         return GuardSuggestion(
-            row=self._problem.row,
+            row=self.problem.row,
             status="undecided",
             reason=reason,
             calls=self.calls,
@@ -256,7 +253,7 @@ class _Search:
         )
 
     async def _try(self, proposer: DraftProposer) -> GuardSuggestion | None:
-        drafts = proposer.drafts(self._problem, self._look)
+        drafts = proposer.drafts(self.problem, self._look)
         try:
             async for draft in drafts:
                 if len(self._tried) >= _CHOSEN_MAX or self._proven >= _PROVEN_MAX:
@@ -272,7 +269,7 @@ class _Search:
 
     async def _chooses(self, draft: Draft) -> bool:
         self._tried.add(draft.digest)
-        if not draft.existing and digest_of(dict(draft.inputs)) in self._problem.taken:
+        if not draft.existing and digest_of(dict(draft.inputs)) in self.problem.taken:
             self._reason = "drafts repeat the inputs of a case"
             return False
         try:
@@ -285,29 +282,19 @@ class _Search:
         return looked.chooses
 
     async def _look(self, draft: Draft, trials: int = 1) -> DraftTrials:
-        bench = self._bench_of(draft)
-        numbers = range(trials)
-        prompt, mutant = await asyncio.gather(
-            self._draw(bench, draft, numbers, mutated=False),
-            self._draw(bench, draft, numbers, mutated=True),
-        )
-        looked = DraftTrials(prompt=prompt, mutant=mutant)
-        self._alike += trials == 1 and prompt[0].output == mutant[0].output
+        looked = await self._draw_both(draft, range(trials))
+        self._alike += trials == 1 and looked.prompt[0].output == looked.mutant[0].output
         return looked
 
     async def _prove(self, draft: Draft) -> GuardSuggestion | None:
         """Run fresh trials, which no draft was chosen by."""
-        bench = self._bench_of(draft)
         at = _PROVING_FIRST + PROVING_TRIALS * self._proven
         self._proven += 1
         seen = DraftTrials(prompt=(), mutant=())
         for size in _PROVING_BATCHES:
-            prompt, mutant = await asyncio.gather(
-                self._draw(bench, draft, range(at, at + size), mutated=False),
-                self._draw(bench, draft, range(at, at + size), mutated=True),
-            )
+            made = await self._draw_both(draft, range(at, at + size))
             at += size
-            seen = DraftTrials(prompt=seen.prompt + prompt, mutant=seen.mutant + mutant)
+            seen = DraftTrials(prompt=seen.prompt + made.prompt, mutant=seen.mutant + made.mutant)
             if not seen.chooses:
                 self._reason = f"a draft was not proven: {_why_not(seen)}"
                 return None
@@ -317,7 +304,7 @@ class _Search:
             if all(trial.facts.checks.get(check) is False for trial in seen.mutant)
         ]
         return GuardSuggestion(
-            row=self._problem.row,
+            row=self.problem.row,
             status="offered",
             draft=draft,
             judges=tuple(failed),
@@ -326,6 +313,14 @@ class _Search:
             calls=self.calls,
         )
 
+    async def _draw_both(self, draft: Draft, numbers: range) -> DraftTrials:
+        bench = self.bench_of(draft)
+        prompt, mutant = await asyncio.gather(
+            self._draw(bench, draft, numbers, mutated=False),
+            self._draw(bench, draft, numbers, mutated=True),
+        )
+        return DraftTrials(prompt=prompt, mutant=mutant)
+
     async def _draw(
         self, bench: Bench, draft: Draft, numbers: range, *, mutated: bool
     ) -> tuple[JudgedTrial, ...]:
@@ -333,8 +328,8 @@ class _Search:
         new = {(inputs, mutated, number) for number in numbers} - self._seen
         self._seen |= new
         self.calls += len(new)
-        self._progress.calls += len(new)
-        prompt = self._problem.mutant.prompt if mutated else None
+        self.progress.calls += len(new)
+        prompt = self.problem.mutant.prompt if mutated else None
         made = await bench.draw(prompt, [(draft.like, number) for number in numbers])
         for trial in made:
             if isinstance(trial, Exception):

@@ -52,7 +52,7 @@ class VariantProposer:
     ) -> AsyncGenerator[Draft, None]:
         """The variants whose output depends on the instruction; then checks of existing cases."""
         differing: list[Draft] = []
-        for variant in _variants(problem):
+        for variant in islice(_variants(problem), _VARIANTS_MAX):
             try:
                 seen = await look(variant)
             except UsageError:
@@ -70,19 +70,15 @@ class VariantProposer:
         for variant in differing[:_CHECKED_MAX]:
             base, mutant = await _outputs(variant, look)
             expected = _expected(variant.expected, base)
-            for check, reason in _first(_checks(base, mutant, problem.mutant.text)):
+            for check, reason in islice(_checks(base, mutant, problem.mutant.text), _CHECKS_MAX):
                 yield replace(variant, expected=expected, checks=(check,), reason=reason)
         changed = [key for key in problem.row.cases if key in problem.nearest]
         for key in changed[:_EXISTING_MAX]:
             case = problem.nearest[key]
             existing = replace(_like(key, case), existing=key)
             base, mutant = await _outputs(existing, look)
-            for check, reason in _first(_checks(base, mutant, problem.mutant.text)):
+            for check, reason in islice(_checks(base, mutant, problem.mutant.text), _CHECKS_MAX):
                 yield replace(existing, checks=(*case.checks, check), reason=reason)
-
-
-def _first(checks: Iterable[tuple[JSON, str]]) -> Iterable[tuple[JSON, str]]:
-    return islice(checks, _CHECKS_MAX)
 
 
 async def _outputs(draft: Draft, look: Look) -> tuple[list[_OutputViews], list[_OutputViews]]:
@@ -108,10 +104,10 @@ class _OutputViews:
         try:
             value: JSON = read_json(fenced[1] if fenced else text)
         except ValueError:
-            return cls(text=text, value=None, leaves={"": text})
-        if not isinstance(value, dict | list):
-            return cls(text=text, value=value, leaves={"": text})
-        return cls(text=text, value=value, leaves=dict(_leaves(value, "")))
+            value = None
+        is_plain = not isinstance(value, dict | list)
+        leaves = {"": text} if is_plain else dict(_leaves(value, ""))
+        return cls(text=text, value=value, leaves=leaves)
 
 
 def _leaves(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
@@ -201,24 +197,20 @@ def _text_checks(
     path: str, base: Sequence[str], mutant: Sequence[str], text: str
 ) -> Iterator[tuple[JSON, str]]:
     field: dict[str, JSON] = {"field": path} if path else {}
-    counts = [len(output.split()) for output in base], [len(output.split()) for output in mutant]
-    if (most := max(counts[0])) < min(counts[1]):
-        limits = [int(n) for n in _NUMBER.findall(text) if most <= int(n) < min(counts[1])]
-        if limits:
-            yield {"max_words": {"n": limits[0], **field}}, "the text limits the length"
-    if (least := min(counts[0])) > max(counts[1]):
-        limits = [int(n) for n in _NUMBER.findall(text) if max(counts[1]) < int(n) <= least]
-        if limits:
-            yield {"min_words": {"n": limits[0], **field}}, "the text limits the length"
+    counts, others = ([len(output.split()) for output in outputs] for outputs in (base, mutant))
+    numbers = [int(number) for number in _NUMBER.findall(text)]
+    for number in [n for n in numbers if max(counts) <= n < min(others)][:1]:
+        yield {"max_words": {"n": number, **field}}, "the text limits the length"
+    for number in [n for n in numbers if max(others) < n <= min(counts)][:1]:
+        yield {"min_words": {"n": number, **field}}, "the text limits the length"
     own = {word.casefold() for word in _WORD.findall(text)}
-    for word in _only(base, mutant, own):
-        check: JSON = {"text": word, "ignore_case": True, "whole_word": True, **field}
-        yield {"contains": check}, f"only with the text, the output has {word!r}"
-        break
-    for word in _only(mutant, base, own):
-        check = {"text": word, "ignore_case": True, "whole_word": True, **field}
-        yield {"not": {"contains": check}}, f"only without the text, the output has {word!r}"
-        break
+    options: dict[str, JSON] = {"ignore_case": True, "whole_word": True, **field}
+    for word in _only(base, mutant, own)[:1]:
+        check: JSON = {"contains": {"text": word, **options}}
+        yield check, f"only with the text, the output has {word!r}"
+    for word in _only(mutant, base, own)[:1]:
+        check = {"not": {"contains": {"text": word, **options}}}
+        yield check, f"only without the text, the output has {word!r}"
 
 
 def _only(some: Sequence[str], others: Sequence[str], own: set[str]) -> list[str]:
@@ -242,17 +234,12 @@ def _like(key: str, case: GoldenCase, inputs: Mapping[str, JSON] | None = None) 
 def _variants(problem: UnguardedInstruction) -> Iterator[Draft]:
     """Varied inputs of the nearest cases, the nearest first: it fits the instruction best."""
     nearest = list(problem.nearest.values())
-    made = 0
     for key, case in problem.nearest.items():
         met = [case.inputs]
         for inputs in _vary(case, problem.mutant.text, nearest):
-            if inputs in met:
-                continue
-            met.append(inputs)
-            yield _like(key, case, inputs)
-            made += 1
-            if made == _VARIANTS_MAX:
-                return
+            if inputs not in met:
+                met.append(inputs)
+                yield _like(key, case, inputs)
 
 
 def _vary(

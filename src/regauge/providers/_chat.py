@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.providers._types import TokenLogprob
+from regauge.providers._types import Completion, TokenLogprob
 from regauge.providers._wire import (
     AttachedFile,
     EmbeddedError,
-    WireAnswer,
     finite,
     items_of,
     malformed,
@@ -98,8 +97,8 @@ def _part(part: str | AttachedFile) -> JSON:
     return {"type": "file", "file": {"filename": part.name, "file_data": part.url}}
 
 
-def read_answer(content: bytes, *, where: str) -> WireAnswer:
-    """Read the body of a successful response.
+def read_answer(content: bytes, *, where: str) -> Completion:
+    """Read the body of a successful response, before latency and price are known.
 
     Raises:
         AttemptError: It is not a chat completion: HTML, cut off, or empty.
@@ -123,7 +122,7 @@ def read_answer(content: bytes, *, where: str) -> WireAnswer:
         # Some servers send null for an empty text; a content filter or a limit left none.
         text = "" if finish_reason == "stop" else None
     fingerprint = table.get("system_fingerprint")
-    return WireAnswer(
+    return Completion(
         text=text,
         finish_reason=finish_reason,
         refusal=refusal,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from regauge.project import PriceSettings
 
@@ -71,6 +71,14 @@ def batch_cost_of(cost_usd: float | None, *, url: str, share: float | None) -> f
     return None if share is None else round(share * cost_usd, 9)
 
 
+# As genai-prices names them.
+_PRICES: Final = {
+    "input_per_million": "input_mtok",
+    "output_per_million": "output_mtok",
+    "cached_input_per_million": "cache_read_mtok",
+}
+
+
 @cache
 def published_price(url: str, model: str) -> ListPrice | None:
     """The price that the package genai-prices has for a model behind a URL; None where it has none.
@@ -88,28 +96,18 @@ def published_price(url: str, model: str) -> ListPrice | None:
         ).model_price
     except (LookupError, ValueError):
         return None
-    prices = {
-        key: getattr(model_price, name, None)
-        for key, name in (
-            ("input_per_million", "input_mtok"),
-            ("output_per_million", "output_mtok"),
-            ("cached_input_per_million", "cache_read_mtok"),
-        )
-    }
-    starts = [
-        tier.start
-        for price in prices.values()
-        if isinstance(price, TieredPrices)
-        for tier in price.tiers
-    ]
-    flat = {
-        key: float(price.base if isinstance(price, TieredPrices) else price)
-        for key, price in prices.items()
-        if price is not None
-    }
-    if not {"input_per_million", "output_per_million"} <= flat.keys():
+    prices: dict[str, Any] = {}
+    starts: list[int] = []
+    for key, name in _PRICES.items():
+        price = getattr(model_price, name, None)
+        if isinstance(price, TieredPrices):
+            starts += [tier.start for tier in price.tiers]
+            price = price.base
+        if price is not None:
+            prices[key] = float(price)
+    if not {"input_per_million", "output_per_million"} <= prices.keys():
         return None
-    return ListPrice(**flat, input_tokens_max=min(starts, default=None))
+    return ListPrice(**prices, input_tokens_max=min(starts, default=None))
 
 
 def cost_of(usage: Usage, price: PriceSettings | None) -> float | None:

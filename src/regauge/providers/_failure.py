@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import random
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import ProviderError
 from regauge.providers._rate import quotas_in, seconds_in
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
     from regauge.providers._rate import Quota
     from regauge.providers._types import CompletionRequest
@@ -196,6 +194,16 @@ def refused(
     )
 
 
+def timed_out(where: str, timeout_s: float) -> AttemptError:
+    """The failure of an attempt without an answer in time."""
+    return AttemptError(
+        f"{where} did not answer within {timeout_s:g} s\n"
+        "  fix: raise timeout_s, or look after the server",
+        kind="timeout",
+        transient=True,
+    )
+
+
 def _fix_of_status(status: int, headers: Mapping[str, str], request: CompletionRequest) -> str:
     """The fix if a server answered that is no model's; empty for all others."""
     base_url = f"base_url of provider {request.provider!r}"
@@ -269,100 +277,3 @@ def _number(value: str | None) -> float | None:
 
 def _clamp(seconds: float) -> float:
     return min(max(seconds, 0.0), _RETRY_AFTER_MAX_S)
-
-
-Result = TypeVar("Result")
-
-# Waits double from the first to the longest: 6 attempts without `Retry-After` reach it. Shorter
-# ones meet the same overload again; longer ones delay every run with one lost request.
-_WAIT_FIRST_S: Final = 0.25
-_WAIT_MAX_S: Final = 8.0
-# A server that restarts is tried more often: a refused connection costs nothing. After a 429 the
-# pace of all requests limits the load, so that the wait of one need not grow.
-_PASSING_WAIT_MAX_S: Final = 2.0
-# A provider that names a time means it; the first wait is short only where it names none.
-_WAIT_FIRST_NAMED_S: Final = 0.05
-_DOUBLINGS_MAX: Final = 10
-
-
-@dataclass(slots=True, kw_only=True)
-class Ledger:
-    """The attempts and time that one request has used so far.
-
-    A 429 is the provider's queue, and a server that answered before and cannot be reached now is
-    restarting: such attempts count against the deadline only. Waiting for a permit counts against
-    nothing.
-
-    Attributes:
-        max_attempts: How many attempts there may be.
-        deadline_s: How long attempts and the waits between them may take together, in seconds.
-        attempts: All attempts, those that count against the deadline only included.
-        failures: The attempts that count against `max_attempts`.
-        spent_s: Of the deadline, in seconds.
-    """
-
-    max_attempts: int
-    deadline_s: float
-    attempts: int = 0
-    failures: int = 0
-    spent_s: float = 0.0
-
-    @property
-    def left_s(self) -> float:
-        """Seconds left until the deadline; never less than a moment."""
-        return max(self.deadline_s - self.spent_s, 0.05)
-
-    def wait_after(self, error: Exception, *, chance: float) -> float | None:
-        """Seconds to wait before the next attempt; None if there is none.
-
-        Args:
-            error: What the last attempt raised.
-            chance: A random number from 0 to 1, so that requests do not return all at once.
-        """
-        if not isinstance(error, AttemptError) or not error.transient:
-            return None
-        if error.kind != "rate-limit" and not error.outage:
-            self.failures += 1
-            if self.failures >= self.max_attempts:
-                return None
-        passing = error.outage or error.kind == "rate-limit"
-        longest = _PASSING_WAIT_MAX_S if passing else _WAIT_MAX_S
-        wait = wait_s(self.attempts, error.retry_after_s, chance=chance, longest_s=longest)
-        if self.spent_s + wait >= self.deadline_s:
-            return None
-        self.spent_s += wait
-        return wait
-
-
-def wait_s(
-    attempt: int, retry_after_s: float | None, *, chance: float, longest_s: float = _WAIT_MAX_S
-) -> float:
-    """Seconds to wait after attempt number `attempt` (from 1).
-
-    Doubling from a quarter of a second to 8 seconds, of which `chance` (0 to 1) takes up to a half
-    away. Never less than the provider asks for, and up to a tenth (half a second at most) more.
-    """
-    doublings = min(attempt - 1, _DOUBLINGS_MAX)
-    if retry_after_s is None:
-        return min(_WAIT_FIRST_S * 2.0**doublings, longest_s) * (1 - chance / 2)
-    least = max(retry_after_s, min(_WAIT_FIRST_NAMED_S * 2.0**doublings, longest_s))
-    return least + chance * min(least / 10, 0.5)
-
-
-async def retried(attempt: Callable[[Ledger], Awaitable[Result]], ledger: Ledger) -> Result:
-    """Call `attempt` until it answers, its failure is final, or the ledger is used up.
-
-    Raises:
-        AttemptError: The failure of the last attempt, with the number of attempts.
-    """
-    while True:
-        ledger.attempts += 1
-        try:
-            return await attempt(ledger)
-        except AttemptError as error:
-            # Jitter spreads load; nothing secret hangs on it.
-            wait_s = ledger.wait_after(error, chance=random.random())  # noqa: S311
-            if wait_s is None:
-                error.attempts = ledger.attempts
-                raise
-        await asyncio.sleep(wait_s)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from regauge.errors import ProviderError
 from regauge.providers._client import cannot_connect
 from regauge.providers._endpoint import OPENAI_URL
-from regauge.providers._failure import AttemptError, refused
+from regauge.providers._failure import AttemptError, refused, timed_out
 from regauge.providers._rate import quotas_in
-from regauge.providers._types import Completion, Usage
 from regauge.providers._wire import EmbeddedError
 
 if TYPE_CHECKING:
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from regauge.providers._client import Sdk
     from regauge.providers._endpoint import Endpoint
     from regauge.providers._rate import Quota
-    from regauge.providers._types import CompletionRequest
-    from regauge.providers._wire import WireAnswer
+    from regauge.providers._types import Completion, CompletionRequest
 
 Done = TypeVar("Done")
 
@@ -43,7 +41,7 @@ class _Translation(Protocol):
         self, request: CompletionRequest, *, limit_key: str, vary_seed: bool
     ) -> dict[str, Any]: ...
 
-    def read_answer(self, content: bytes, *, where: str) -> WireAnswer: ...
+    def read_answer(self, content: bytes, *, where: str) -> Completion: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,14 +113,14 @@ class HttpApi:
         self._no_key: ProviderError | None = None
         self.sent = 0
 
-    async def open(self) -> None:
+    async def open(self) -> Sdk:
         """Open the client, with the key of the endpoint.
 
         Raises:
             ProviderError: There is no key, or the client cannot be set up.
         """
         if self._opened is not None:
-            return
+            return self._opened
         async with self._opening:
             if self._opened is None:
                 from regauge.providers._client import open_client
@@ -135,6 +133,7 @@ class HttpApi:
                     connections=self._connections,
                     transport=self._transport,
                 )
+            return self._opened
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -212,18 +211,8 @@ class HttpApi:
                 body=error.body,
                 answered="200 with an error",
             ) from error
-        return Completion(
-            text=answer.text,
-            finish_reason=answer.finish_reason,
-            refusal=answer.refusal,
-            tool_calls=answer.tool_calls,
-            logprobs=answer.logprobs,
-            usage=answer.usage or Usage(),
-            model=answer.model or request.model,
-            fingerprint=answer.fingerprint,
-            provider=self._endpoint.name,
-            latency_s=latency_s,
-        )
+        model, provider = answer.model or request.model, self._endpoint.name
+        return replace(answer, model=model, provider=provider, latency_s=latency_s)
 
     def body(self, request: CompletionRequest, *, other_limit: bool = False) -> bytes:
         """The body of a request as it goes over the wire.
@@ -287,9 +276,7 @@ class HttpApi:
         Raises:
             AttemptError: It failed.
         """
-        await self.open()
-        sdk = self._opened
-        assert sdk is not None
+        sdk = await self.open()
         try:
             # The SDK's timeout starts again with every chunk; a server that drips never meets it.
             async with asyncio.timeout(timeout_s):
@@ -302,12 +289,7 @@ class HttpApi:
                 body=error.response.text,
             ) from error
         except TimeoutError as error:
-            raise AttemptError(
-                f"{self._where} did not answer within {timeout_s:g} s\n"
-                "  fix: raise timeout_s, or look after the server",
-                kind="timeout",
-                transient=True,
-            ) from error
+            raise timed_out(self._where, timeout_s) from error
         except sdk.connection_error as error:
             # Over aiohttp a refused connection, too, arrives as a timeout of the SDK.
             raise cannot_connect(error, where=self._where, provider=self._endpoint.name) from error

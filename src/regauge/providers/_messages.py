@@ -6,11 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import ProviderError
-from regauge.providers._types import Usage
+from regauge.providers._types import Completion, Usage
 from regauge.providers._wire import (
     AttachedFile,
     EmbeddedError,
-    WireAnswer,
     count_of,
     items_of,
     malformed,
@@ -186,8 +185,8 @@ def _refused_error(request: CompletionRequest, what: str, fix: str) -> ProviderE
     )
 
 
-def read_answer(content: bytes, *, where: str) -> WireAnswer:
-    """Read the body of a successful response.
+def read_answer(content: bytes, *, where: str) -> Completion:
+    """Read the body of a successful response, before latency and price are known.
 
     Raises:
         AttemptError: It is no message: HTML, cut off, or empty.
@@ -216,7 +215,7 @@ def read_answer(content: bytes, *, where: str) -> WireAnswer:
         text, refusal = None, text or "the model refused"
     elif text is None and not calls and reason == "stop":
         text = ""
-    return WireAnswer(
+    return Completion(
         text=text,
         finish_reason=reason,
         refusal=refusal,
@@ -226,15 +225,13 @@ def read_answer(content: bytes, *, where: str) -> WireAnswer:
     )
 
 
-def _usage(value: object) -> Usage | None:
+def _usage(value: object) -> Usage:
     """The tokens that a message counts; what the cache took and gave is input, too."""
     arguments = table_of(value)
-    sent, received = (
-        count_of(arguments.get("input_tokens")),
-        count_of(arguments.get("output_tokens")),
-    )
-    if not arguments or sent is None or received is None:
-        return None
+    sent = count_of(arguments.get("input_tokens"))
+    received = count_of(arguments.get("output_tokens"))
+    if sent is None or received is None:
+        return Usage()
     read = count_of(arguments.get("cache_read_input_tokens")) or 0
     written = count_of(arguments.get("cache_creation_input_tokens")) or 0
     thinking = count_of(table_of(arguments.get("output_tokens_details")).get("thinking_tokens"))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.providers._chat import read_logprobs
+from regauge.providers._types import Completion
 from regauge.providers._wire import (
     AttachedFile,
     EmbeddedError,
-    WireAnswer,
     items_of,
     malformed,
     parts_of,
@@ -113,8 +113,8 @@ def _tool(tool: Mapping[str, JSON]) -> dict[str, JSON]:
     return {"type": "function", "strict": False, **function}
 
 
-def read_answer(content: bytes, *, where: str) -> WireAnswer:
-    """Read the body of a successful response.
+def read_answer(content: bytes, *, where: str) -> Completion:
+    """Read the body of a successful response, before latency and price are known.
 
     Raises:
         AttemptError: It is no response: HTML, cut off, empty, or not complete.
@@ -151,7 +151,7 @@ def read_answer(content: bytes, *, where: str) -> WireAnswer:
     text = "".join(texts) or None
     if text is None and not refusals and not calls and reason == "stop":
         text = ""
-    return WireAnswer(
+    return Completion(
         text=text,
         finish_reason=reason,
         refusal="\n".join(refusals) or None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast, get_args
 
@@ -102,24 +102,13 @@ class Usage:
     reasoning_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
-            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
-        )
+        counts = asdict(other)
+        return Usage(**{name: count + counts[name] for name, count in asdict(self).items()})
 
     def to_json(self) -> dict[str, JSON]:
         """The counts; those of cached input and reasoning only where there are any."""
-        document: dict[str, JSON] = {
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-        }
-        if self.cached_input_tokens:
-            document["cached_input_tokens"] = self.cached_input_tokens
-        if self.reasoning_tokens:
-            document["reasoning_tokens"] = self.reasoning_tokens
-        return document
+        usual = {"input_tokens", "output_tokens"}
+        return {name: count for name, count in asdict(self).items() if count or name in usual}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,21 +186,16 @@ class Completion:
             "latency_s": self.latency_s,
             "cost_usd": self.cost_usd,
         }
-        if self.refusal is not None:
-            document["refusal"] = self.refusal
-        if self.tool_calls:
-            document["tool_calls"] = [call.to_json() for call in self.tool_calls]
-        if self.messages:
-            document["messages"] = self.messages
-        if self.context:
-            document["context"] = self.context
-        if self.fingerprint is not None:
-            document["fingerprint"] = self.fingerprint
-        if self.attempts != 1:
-            document["attempts"] = self.attempts
-        if self.logprobs:
-            document["logprobs"] = [token.to_json() for token in self.logprobs]
-        return document
+        optional: dict[str, JSON] = {
+            "refusal": self.refusal,
+            "tool_calls": [call.to_json() for call in self.tool_calls] or None,
+            "messages": self.messages or None,
+            "context": self.context or None,
+            "fingerprint": self.fingerprint,
+            "attempts": self.attempts if self.attempts != 1 else None,
+            "logprobs": [token.to_json() for token in self.logprobs] or None,
+        }
+        return document | {key: value for key, value in optional.items() if value is not None}
 
     @classmethod
     def from_json(cls, document: Mapping[str, JSON]) -> Completion:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.prompts import Attachment, Message
-    from regauge.providers._types import CompletionRequest, FinishReason, TokenLogprob
+    from regauge.providers._types import CompletionRequest
 
 # One request is one draw, answered at once: what would change that is not a parameter of a model.
 _NOT_PARAMETERS: Final = {
@@ -61,20 +61,6 @@ class EmbeddedError(Exception):
             self.status = int(code)
         self.body = json.dumps({"error": error})
         super().__init__(self.body)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WireAnswer:
-    """The content of a response, before latency and price are known."""
-
-    text: str | None
-    finish_reason: FinishReason
-    refusal: str | None = None
-    tool_calls: tuple[ToolCall, ...] = ()
-    logprobs: tuple[TokenLogprob, ...] = ()
-    usage: Usage | None = None
-    model: str = ""
-    fingerprint: str | None = None
 
 
 def sampling_parameters(request: CompletionRequest, *, vary_seed: bool = False) -> dict[str, JSON]:
@@ -221,8 +207,8 @@ def read_tool_call(call_id: object, name: object, arguments: object) -> ToolCall
     )
 
 
-def read_usage(value: object, *, sent: str, received: str) -> Usage | None:
-    """The tokens that a response counts; None where it counts none that can be read.
+def read_usage(value: object, *, sent: str, received: str) -> Usage:
+    """The tokens that a response counts; none where it counts none that can be read.
 
     Args:
         value: What the response holds under `usage`.
@@ -232,8 +218,8 @@ def read_usage(value: object, *, sent: str, received: str) -> Usage | None:
     detail = table_of(value)
     read = count_of(detail.get(f"{sent}_tokens"))
     written = count_of(detail.get(f"{received}_tokens"))
-    if not detail or read is None or written is None:
-        return None
+    if read is None or written is None:
+        return Usage()
     cached = table_of(detail.get(f"{sent}_tokens_details")).get("cached_tokens")
     reasoning = table_of(detail.get(f"{received}_tokens_details")).get("reasoning_tokens")
     return Usage(

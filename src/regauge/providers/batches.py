@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import time
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -18,8 +17,9 @@ from regauge.errors import ProviderError
 from regauge.providers._client import cannot_connect
 from regauge.providers._cost import batch_cost_of, cost_of, price_of
 from regauge.providers._endpoint import Endpoint
-from regauge.providers._failure import AttemptError, Ledger, read_refusal, retried
+from regauge.providers._failure import AttemptError, read_refusal
 from regauge.providers._http import HttpApi
+from regauge.providers._retry import Ledger, retried
 from regauge.providers._types import CompletionRequest, Usage
 from regauge.providers._wire import count_of, items_of, table_of
 from regauge.providers.remote import supported
@@ -285,7 +285,9 @@ class BatchClient:
                     "metadata": {"regauge_project": tag.project, "regauge_batch": tag.name},
                 }
             )
-        data = await self._perform(lambda client: self._post(client, url, content), once=True)
+        data = await self._perform(
+            lambda client: self._request(client.post, url, content=content), once=True
+        )
         return self._batch(_document(data))
 
     def _inline(self, path: Path) -> bytes:
@@ -351,9 +353,7 @@ class BatchClient:
             return ""
         trouble = ""
         for number, file_id in enumerate(batch.results):
-            url = f"{self._path}/{_safe(batch.id)}/results"
-            if not self._anthropic:
-                url = f"files/{_safe(file_id)}/content"
+            url = self._results_url(batch, file_id)
             trouble = await self._save(url, file_id, to(number)) or trouble
         return trouble
 
@@ -384,9 +384,7 @@ class BatchClient:
         file_id = batch.results[0] if batch.results else batch.input_file
         if not file_id:
             return b""
-        url = f"files/{_safe(file_id)}/content"
-        if self._anthropic:
-            url = f"{self._path}/{_safe(batch.id)}/results"
+        url = self._results_url(batch, file_id)
         parts: list[bytes] = []
         await self._perform(lambda client: self._stream(client, url, parts.append, most=4096))
         return b"".join(parts)
@@ -400,6 +398,11 @@ class BatchClient:
             return not await self._save(url, batch.input_file, path)
         except ProviderError:
             return False
+
+    def _results_url(self, batch: RemoteBatch, file_id: str) -> str:
+        if self._anthropic:
+            return f"{self._path}/{_safe(batch.id)}/results"
+        return f"files/{_safe(file_id)}/content"
 
     @property
     def _path(self) -> str:
@@ -466,21 +469,12 @@ class BatchClient:
             await response.aclose()
 
     async def _get(self, url: str) -> bytes:
-        async def get(client: Any) -> bytes:
-            import httpx2
+        return await self._perform(lambda client: self._request(client.get, url))
 
-            answer = await client.get(f"{self.endpoint.url}/{url}", cast_to=httpx2.Response)
-            data: bytes = answer.content
-            return data
-
-        return await self._perform(get)
-
-    async def _post(self, client: Any, url: str, content: bytes) -> bytes:
+    async def _request(self, send: Callable[..., Any], url: str, **options: Any) -> bytes:
         import httpx2
 
-        answer = await client.post(
-            f"{self.endpoint.url}/{url}", cast_to=httpx2.Response, content=content
-        )
+        answer = await send(f"{self.endpoint.url}/{url}", cast_to=httpx2.Response, **options)
         data: bytes = answer.content
         return data
 
@@ -491,13 +485,10 @@ class BatchClient:
         )
 
         async def attempt(ledger: Ledger) -> Done:
-            began = time.perf_counter()
-            try:
+            with ledger.clock():
                 return await self._api.perform(
                     lambda sdk: work(sdk.client), request=self._about, timeout_s=_TRANSFER_S
                 )
-            finally:
-                ledger.spent_s += time.perf_counter() - began
 
         try:
             return await retried(attempt, ledger)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.providers._client import cannot_connect
 from regauge.providers._endpoint import Endpoint
-from regauge.providers._failure import AttemptError, Ledger, retried, retry_after_s
+from regauge.providers._failure import AttemptError, retry_after_s
+from regauge.providers._http import HttpApi
+from regauge.providers._retry import Ledger, retried
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     import httpx2
 
     from regauge.project import EndpointSettings
-    from regauge.providers._client import Sdk
 
 # Without `timeout_s` of the endpoint; vectors arrive in one piece, so a longer wait is an outage.
 _TIMEOUT_S: Final = 60.0
@@ -56,9 +56,13 @@ class OpenAIEmbedder:
         self._settings = endpoint
         self._endpoint = Endpoint(name=name, settings=endpoint, environ=environ)
         self._model = model
-        self._transport = transport
         self._timeout_s = endpoint.timeout_s or _TIMEOUT_S
-        self._opened: Sdk | None = None
+        self._api = HttpApi(
+            self._endpoint,
+            timeout_s=self._timeout_s,
+            connections=_CONNECTIONS,
+            transport=transport,
+        )
 
     @property
     def model(self) -> str:
@@ -76,19 +80,14 @@ class OpenAIEmbedder:
         )
 
         async def attempt(ledger: Ledger) -> list[list[float]]:
-            began = time.perf_counter()
-            try:
+            with ledger.clock():
                 return self._vectors(await self._ask(list(texts), ledger), len(texts))
-            finally:
-                ledger.spent_s += time.perf_counter() - began
 
         return await retried(attempt, ledger)
 
     async def aclose(self) -> None:
         """Close the connections."""
-        sdk, self._opened = self._opened, None
-        if sdk is not None:
-            await sdk.client.close()
+        await self._api.aclose()
 
     async def _ask(self, texts: list[str], ledger: Ledger) -> Any:
         import openai
@@ -96,7 +95,7 @@ class OpenAIEmbedder:
         timeout_s = min(self._timeout_s, ledger.left_s)
         try:
             async with asyncio.timeout(timeout_s):
-                sdk = await self._sdk()
+                sdk = await self._api.open()
                 return await sdk.client.embeddings.create(
                     model=self._model, input=texts, encoding_format="float"
                 )
@@ -142,16 +141,3 @@ class OpenAIEmbedder:
             kind="malformed",
             transient=False,
         )
-
-    async def _sdk(self) -> Sdk:
-        if self._opened is None:
-            from regauge.providers._client import open_client
-
-            self._opened = open_client(
-                self._endpoint,
-                key=await self._endpoint.fetch_key(),
-                timeout_s=self._timeout_s,
-                connections=_CONNECTIONS,
-                transport=self._transport,
-            )
-        return self._opened

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 from regauge.errors import ProviderError
 from regauge.providers._cost import cost_of, price_of
 from regauge.providers._endpoint import Endpoint
-from regauge.providers._failure import AttemptError, Ledger, retried
+from regauge.providers._failure import AttemptError, timed_out
 from regauge.providers._http import HttpApi
 from regauge.providers._rate import AdaptiveLimit, window_for
+from regauge.providers._retry import Ledger, retried
 from regauge.providers._types import Completion, Usage
 
 if TYPE_CHECKING:
@@ -42,16 +43,6 @@ _TRANSPORT_KINDS: Final = frozenset({"connection", "timeout"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trip:
-    """The failure for which the provider is given up: its kind and message."""
-
-    kind: str
-    message: str
-    status: int | None
-    failures: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Breaker:
     """The health of one provider; the time is passed in, in seconds.
 
@@ -62,6 +53,7 @@ class Breaker:
     Attributes:
         patience_s: How long a server that answered may be away, in seconds.
         refused_since: When the first 429 after the last answer came; None where there is none.
+        trip: The failure for which the provider is given up.
     """
 
     patience_s: float = 120.0
@@ -70,7 +62,7 @@ class Breaker:
     given_up: int = 0
     failing_since: float = 0.0
     refused_since: float | None = None
-    trip: Trip | None = None
+    trip: AttemptError | None = None
 
     def after_answer(self) -> Breaker:
         """After an answer."""
@@ -84,25 +76,22 @@ class Breaker:
         """Return whether a server that answered before is away, and not one request at fault."""
         return self.answered and self.failures >= _IN_A_ROW
 
-    def after_failure(
-        self, now: float, *, kind: str, message: str, status: int | None = None, gave_up: bool
-    ) -> Breaker:
+    def after_failure(self, now: float, error: AttemptError, *, gave_up: bool) -> Breaker:
         """After an attempt that failed.
 
         Args:
             now: The time, in seconds of any steady clock.
-            kind: The kind of the failure.
-            message: What to say to requests that are not even tried any more.
-            status: The HTTP status, if there was one.
+            error: The failure.
             gave_up: Whether the request used up its attempts or its deadline with this one.
         """
+        kind = error.kind
         if self.trip is not None:
             return self
         # A gateway that answers for a server that is away.
-        transport = kind in _TRANSPORT_KINDS or (self.answered and status in _GATEWAY)
-        failures = self.failures + 1 if transport else self.failures
+        transport = kind in _TRANSPORT_KINDS or (self.answered and error.status in _GATEWAY)
+        failures = self.failures + transport
         since = now if failures == 1 else self.failing_since
-        given_up = self.given_up + 1 if gave_up and kind in _PASSING_KINDS else self.given_up
+        given_up = self.given_up + (gave_up and kind in _PASSING_KINDS)
         grace_s = self.patience_s if self.answered else _COLD_GRACE_S
         lasting = transport and failures >= _IN_A_ROW and now - since >= grace_s
         refused_since = self.refused_since
@@ -110,17 +99,13 @@ class Breaker:
             refused_since = now
         stalled = refused_since is not None and now - refused_since >= self.patience_s
         hopeless = given_up >= _GIVEN_UP and not self.answered
-        trip = None
-        if kind in _FINAL_KINDS or lasting or hopeless or stalled:
-            trip = Trip(kind=kind, message=message, status=status, failures=max(failures, 1))
-        return Breaker(
-            patience_s=self.patience_s,
+        return replace(
+            self,
             refused_since=refused_since,
-            answered=self.answered,
             failures=failures,
             given_up=given_up,
             failing_since=since,
-            trip=trip,
+            trip=error if kind in _FINAL_KINDS or lasting or hopeless or stalled else None,
         )
 
 
@@ -154,14 +139,7 @@ def load_gaps() -> tuple[Gap, ...]:
     """The known gaps, from `gaps.toml`."""
     text = files("regauge.providers").joinpath("gaps.toml").read_text("utf-8")
     return tuple(
-        Gap(
-            apis=tuple(row["apis"]),
-            url=row.get("url", ""),
-            model=row.get("model", ""),
-            names=tuple(row["names"].split()),
-            does=row["does"],
-            instead=row["instead"],
-        )
+        Gap(**{**row, "apis": tuple(row["apis"]), "names": tuple(row["names"].split())})
         for row in tomllib.loads(text)["gap"]
     )
 
@@ -179,8 +157,6 @@ def supported(request: CompletionRequest, endpoint: Endpoint) -> CompletionReque
     left_out: set[str] = set()
     for gap in gaps:
         lacking = [name for name in gap.names if name in needs]
-        if not lacking:
-            continue
         left_out.update(lacking)
         name = next((name for name in lacking if name not in request.optional), None)
         if name is None:
@@ -260,7 +236,7 @@ class AttemptApi(Protocol):
         """The number of attempts."""
         ...
 
-    async def open(self) -> None:
+    async def open(self) -> object:
         """Load and open what an attempt needs."""
         ...
 
@@ -298,12 +274,7 @@ class _Registered:
         except ProviderError:
             raise
         except TimeoutError as error:
-            raise AttemptError(
-                f"{self._where} did not answer within {timeout_s:g} s\n"
-                "  fix: raise timeout_s, or look after the server",
-                kind="timeout",
-                transient=True,
-            ) from error
+            raise timed_out(self._where, timeout_s) from error
         except Exception as error:
             raise ProviderError(
                 f"{self._where} raised {type(error).__name__}: {error}\n"
@@ -434,13 +405,13 @@ class RemoteProvider:
         self, request: CompletionRequest, ledger: Ledger, permit: Permit
     ) -> Completion:
         if (trip := self._breaker.trip) is not None:
-            raise AttemptError(trip.message, kind=trip.kind, status=trip.status, transient=False)
+            raise AttemptError(str(trip), kind=trip.kind, status=trip.status, transient=False)
         # Opened before the clock starts: the first request would pay for loading the SDK.
         await self._api.open()
-        began = time.perf_counter()
         timeout_s = min(self._timeout_s, ledger.left_s)
         try:
-            completion, quotas = await self._api.call(request, timeout_s=timeout_s)
+            with ledger.clock():
+                completion, quotas = await self._api.call(request, timeout_s=timeout_s)
         except AttemptError as error:
             self.calls.failures[error.kind] += 1
             if error.kind == "rate-limit":
@@ -450,7 +421,6 @@ class RemoteProvider:
             raise
         finally:
             self.calls.attempts = self._api.sent
-            ledger.spent_s += time.perf_counter() - began
         permit.answered(quotas)
         self._breaker = self._breaker.after_answer()
         cost_usd = completion.cost_usd
@@ -473,12 +443,6 @@ class RemoteProvider:
         if error.kind in _ANSWERS:
             self._breaker = self._breaker.after_answer()
         else:
-            self._breaker = self._breaker.after_failure(
-                time.monotonic(),
-                kind=error.kind,
-                message=str(error),
-                status=error.status,
-                gave_up=gave_up,
-            )
+            self._breaker = self._breaker.after_failure(time.monotonic(), error, gave_up=gave_up)
             if self._breaker.trip is not None:
                 self._limit.lift()

@@ -16,7 +16,7 @@ from regauge.sim._judge import judge
 from regauge.sim._refiner import refine
 from regauge.sim._reply import call_tool, compose, fill_skeleton, tool_results
 from regauge.sim._rules import CLERK_1, Dice, Rules
-from regauge.sim._text import count_message_tokens, count_tokens, cut, read_document, stems
+from regauge.sim._text import CHARS_PER_TOKEN, count_tokens, read_document, stems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,16 +68,18 @@ class Sampling:
     n: int
 
 
-def _number(name: str, value: JSON, least: float, most: float) -> float:
+def _number(name: str, value: JSON) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadParameterError(f"Invalid type for '{name}': expected a number.", parameter=name)
+    least, most = _RANGES[name]
     if not least <= value <= most:
-        side = "minimum" if value < least else "maximum"
+        side, bound = ("minimum", least) if value < least else ("maximum", most)
         raise BadParameterError(
-            f"Invalid '{name}': {value} is outside its range; the {side} is "
-            f"{least if value < least else most}.",
+            f"Invalid '{name}': {value} is outside its range; the {side} is {bound}.",
             parameter=name,
         )
+    if name in _INTEGERS and value != int(value):
+        raise BadParameterError(f"Invalid type for '{name}': expected an integer.", parameter=name)
     return float(value)
 
 
@@ -87,16 +89,11 @@ def read_parameters(parameters: Mapping[str, JSON]) -> Sampling:
     Raises:
         BadParameterError: One is of the wrong type or outside its range.
     """
-    numbers: dict[str, float] = {}
-    for name, (least, most) in _RANGES.items():
-        value = parameters.get(name)
-        if value is None:
-            continue
-        numbers[name] = _number(name, value, least, most)
-        if name in _INTEGERS and not numbers[name].is_integer():
-            raise BadParameterError(
-                f"Invalid type for '{name}': expected an integer.", parameter=name
-            )
+    numbers = {
+        name: _number(name, value)
+        for name in _RANGES
+        if (value := parameters.get(name)) is not None
+    }
     stop = parameters.get("stop")
     stops = [stop] if isinstance(stop, str) else list(cast("Sequence[JSON]", stop or ()))
     if len(stops) > _STOPS_MAX or not all(isinstance(text, str) for text in stops):
@@ -131,7 +128,7 @@ def asks_for_harm(instructions: str) -> bool:
     return _RE.harm.search(instructions) is not None
 
 
-_PROVIDER: Final = "sim"
+_TOKENS_PER_MESSAGE: Final = 4  # its frame
 _FILTERED: FinishReason = "content_filter"
 
 
@@ -139,7 +136,7 @@ def _cut_off(text: str, sampling: Sampling) -> tuple[str, FinishReason]:
     for stop in sampling.stop:
         text = text.split(stop, 1)[0]
     if sampling.tokens_max is not None and count_tokens(text) > sampling.tokens_max:
-        return cut(text, sampling.tokens_max), "length"
+        return text[: sampling.tokens_max * CHARS_PER_TOKEN], "length"
     return text, "stop"
 
 
@@ -199,18 +196,16 @@ def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
     if text is not None and reason != _FILTERED:
         text, reason = _cut_off(text, sampling)
     written = text if text is not None else "".join(call.name + call.arguments for call in calls)
-    usage = Usage(
-        input_tokens=count_message_tokens(request.messages), output_tokens=count_tokens(written)
-    )
+    read = sum(count_tokens(m.content) + _TOKENS_PER_MESSAGE for m in request.messages)
     return Completion(
         text=text,
         tool_calls=calls,
         finish_reason=reason,
         refusal=text if reason == _FILTERED else None,
-        usage=usage,
+        usage=Usage(input_tokens=read, output_tokens=count_tokens(written)),
         model=rules.model,
         fingerprint=rules.fingerprint,
-        provider=_PROVIDER,
+        provider="sim",
         latency_s=0.0,
         cost_usd=0.0,
     )

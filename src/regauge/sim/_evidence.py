@@ -13,7 +13,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.lexicon import Lexicon
-from regauge.sim._text import NUMBER_WORDS, is_list, is_object, plain, read_json, sentences, stems
+from regauge.sim._text import (
+    NUMBER_WORDS,
+    is_list,
+    is_object,
+    plain,
+    read_json,
+    sentences,
+    stems,
+    without_bullet,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,8 +68,8 @@ class Finding:
     """
 
     score: float
-    contradicted: bool
-    missing: tuple[str, ...]
+    contradicted: bool = False
+    missing: tuple[str, ...] = ()
     passage: str
 
 
@@ -110,11 +119,9 @@ def likeness(first: frozenset[str], other: frozenset[str]) -> float:
 def sections_of(text: str) -> dict[str, str]:
     """The text below each heading of a Markdown text, by the heading in lower case."""
     heads = list(_RE.heading.finditer(text))
-    ends = [*(head.start() for head in heads[1:]), len(text)][: len(heads)]
-    return {
-        head["name"].strip().lower(): text[head.end() : end]
-        for head, end in zip(heads, ends, strict=True)
-    }
+    ends = [*(head.start() for head in heads[1:]), len(text)]
+    sections = zip(heads, ends, strict=False)
+    return {head["name"].strip().lower(): text[head.end() : end] for head, end in sections}
 
 
 def _leaves(value: Any, key: str) -> list[str]:
@@ -122,9 +129,7 @@ def _leaves(value: Any, key: str) -> list[str]:
         return [leaf for name, inner in value.items() for leaf in _leaves(inner, str(name))]
     if is_list(value):
         return [leaf for inner in value for leaf in _leaves(inner, key)]
-    if value is None:
-        return []
-    text = str(value)
+    text = str(value) if value is not None else ""
     if not text.strip():
         return []
     named = key.replace("_", " ")
@@ -160,8 +165,7 @@ def statements_of(text: str) -> tuple[str, ...]:
 def _lines(source: str) -> tuple[tuple[str, frozenset[str]], ...]:
     lines: list[str] = []
     for line in source.split("\n"):
-        line_text = plain(re.sub(r"^[ \t]*(?:[-*•>]|\d+[.)])[ \t]+", "", line))
-        lines += sentences(line_text)
+        lines += sentences(plain(without_bullet(line)))
         if len(lines) > _LINES_MAX:
             break
     return tuple((line, words_of(line)) for line in lines)
@@ -197,7 +201,7 @@ def _find_labelled(key: str, value: str, source: str) -> Finding | None:
         if claimed <= figures(text):
             near.append(text)
             if key_words & _kin(words):
-                return Finding(score=1.0, contradicted=False, missing=(), passage=text)
+                return Finding(score=1.0, passage=text)
     line_there = next((t for t, w in _lines(source) if key_words & w and figures(t) - claimed), "")
     missing = tuple(sorted(claimed - figures(source)))
     score = _CONTRADICTED if line_there or missing else _UNRELATED
@@ -233,10 +237,8 @@ def supported(statement: str, source: str) -> Finding:
     if labelled is not None:
         return labelled
     claim_words = words_of(statement)
-    passages = _passages(source)
-    ranked = sorted(
-        passages, key=lambda p: (-overlap(claim_words, p[1]), len(p[1]))
-    )[:_BEST_PASSAGES]  # fmt: skip
+    passages = sorted(_passages(source), key=lambda p: (-overlap(claim_words, p[1]), len(p[1])))
+    ranked = passages[:_BEST_PASSAGES]
     passage, nearest_words = ranked[0] if ranked else ("", frozenset[str]())
     near = overlap(claim_words, nearest_words)
     score = (0.5 * near + 0.5 * overlap(claim_words, words_of(source))) ** _STRICT
@@ -258,12 +260,8 @@ def supported(statement: str, source: str) -> Finding:
         contradicted = contradicted or near >= _SAME_PASSAGE
     if _RE.hedge.search(passage) and not _RE.hedge.search(statement):
         score *= _CERTAIN
-    in_order, figures_there = _figures(statement), _figures(passage)
-    if (
-        len(in_order) > 1
-        and sorted(in_order) == sorted(figures_there)
-        and in_order != figures_there
-    ):
+    in_order, other = _figures(statement), _figures(passage)
+    if len(in_order) > 1 and in_order != other and sorted(in_order) == sorted(other):
         score *= _REORDERED
     return Finding(
         score=score,

@@ -75,11 +75,10 @@ def _split_tags(text: str) -> tuple[str, tuple[tuple[str, str], ...]] | None:
     outside: list[str] = []
     end = 0
     for match in _RE.tag.finditer(text):
-        if match["tag"].lower() in _HTML:
-            continue
-        outside.append(text[end : match.start()])
-        parts.append((match["tag"], match["body"]))
-        end = match.end()
+        if match["tag"].lower() not in _HTML:
+            outside.append(text[end : match.start()])
+            parts.append((match["tag"], match["body"]))
+            end = match.end()
     if not parts:
         return None
     outside.append(text[end:])
@@ -201,11 +200,15 @@ def label_names(text: str, *, not_these: Collection[str] = ()) -> tuple[str, ...
             if len(names) > 1:
                 return tuple(dict.fromkeys(names))
     for head in _RE.list_head.finditer(text):
-        block = re.split(r"\n[ \t]*\n", text[head.end() :].lstrip("\n"), maxsplit=1)[0]
+        block = _paragraph_below(text, head)
         names = [m["name"] for m in _RE.bullet.finditer(block) if m["name"] not in not_these]
         if len(names) > 1:
             return tuple(dict.fromkeys(names))
     return ()
+
+
+def _paragraph_below(text: str, head: re.Match[str]) -> str:
+    return re.split(r"\n[ \t]*\n", text[head.end() :].lstrip("\n"), maxsplit=1)[0]
 
 
 def _definition(text: str, name: str, others: Sequence[str]) -> str:
@@ -265,17 +268,17 @@ def read_labels(text: str, names: Sequence[str]) -> tuple[LabelDefinition, ...]:
     >>> read_labels("idea: a wish", ["idea"])[0].clauses[0].words
     frozenset({'wish'})
     """
-    labels: list[LabelDefinition] = []
-    for name in names:
-        definition = _definition(text, name, [other for other in names if other != name])
-        labels.append(
-            LabelDefinition(
-                name=name,
-                clauses=_clauses(_RE.default.sub(" ", definition)),
-                is_default=_RE.default.search(definition) is not None,
-            )
+    definitions = {
+        name: _definition(text, name, [other for other in names if other != name]) for name in names
+    }
+    return tuple(
+        LabelDefinition(
+            name=name,
+            clauses=_clauses(_RE.default.sub(" ", definitions[name])),
+            is_default=_RE.default.search(definitions[name]) is not None,
         )
-    return tuple(labels)
+        for name in names
+    )
 
 
 def shots_in_text(text: str) -> tuple[Shot, ...]:
@@ -284,11 +287,9 @@ def shots_in_text(text: str) -> tuple[Shot, ...]:
     >>> shots_in_text("- disk 97 % full -> critical")[0].output
     'critical'
     """
-    shots = [Shot(input=m["input"], output=m["output"]) for m in _RE.arrow.finditer(text)]
-    shots += [
-        Shot(input=m["input"].strip(), output=m["output"].strip()) for m in _RE.pair.finditer(text)
-    ]
-    return tuple(shots)
+    pairs = [(m["input"].strip(), m["output"].strip()) for m in _RE.pair.finditer(text)]
+    arrows = [(m["input"], m["output"]) for m in _RE.arrow.finditer(text)]
+    return tuple(Shot(input=input_, output=output) for input_, output in arrows + pairs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,19 +384,16 @@ def _notes_on_quoted(text: str) -> dict[str, str]:
 
 def _names_in_words(text: str) -> list[str]:
     """Keys that the words ask for: an object shown, a list of keys, or bullets below a head."""
-    names: dict[str, None] = {}
+    names: list[str] = []
     for example in _RE.example_object.finditer(text):
-        names.update(dict.fromkeys(_RE.object_keys.findall(example[0])))
+        names += _RE.object_keys.findall(example[0])
     for match in _RE.key_list.finditer(text):
-        for name in re.findall(r"[A-Za-z_]\w*", match["list"]):
-            if name.lower() not in _COLONLESS:
-                names[name] = None
-    if not names:
-        names.update(dict.fromkeys(_notes_on_quoted(text)))
+        words = re.findall(r"[A-Za-z_]\w*", match["list"])
+        names += [word for word in words if word.lower() not in _COLONLESS]
+    names = names or list(_notes_on_quoted(text))
     for head in _RE.key_head.finditer(text):
-        block = re.split(r"\n[ \t]*\n", text[head.end() :].lstrip("\n"), maxsplit=1)[0]
-        names.update(dict.fromkeys(m["name"] for m in _RE.key_bullet.finditer(block)))
-    return list(names)
+        names += [m["name"] for m in _RE.key_bullet.finditer(_paragraph_below(text, head))]
+    return list(dict.fromkeys(names))
 
 
 def read_keys(
@@ -473,7 +471,7 @@ def read_limits(text: str) -> LengthLimits:
     )
 
 
-def _listed_sections(text: str) -> list[RequestedSection]:
+def _listed_sections(text: str) -> tuple[RequestedSection, ...]:
     for cue in _RE.section_cue.finditer(text):
         end_of_line = text.find("\n", cue.end())
         if end_of_line < 0 or not text[cue.start() : end_of_line].rstrip().endswith(":"):
@@ -481,13 +479,17 @@ def _listed_sections(text: str) -> list[RequestedSection]:
         block = re.split(
             r"\n[ \t]*\n(?![ \t]*(?:[-*•]|\d+[.)]))", text[end_of_line:].lstrip("\n"), maxsplit=1
         )[0]
-        limits = [
-            RequestedSection(name=m["name"].strip(), description=(m["text"] or "").strip())
-            for m in _RE.listed.finditer(block)
-        ]
-        if len(limits) > 1:
-            return limits
-    return []
+        sections = _described_sections(_RE.listed, block)
+        if len(sections) > 1:
+            return sections
+    return ()
+
+
+def _described_sections(pattern: re.Pattern[str], text: str) -> tuple[RequestedSection, ...]:
+    return tuple(
+        RequestedSection(name=m["name"].strip(), description=(m["text"] or "").strip())
+        for m in pattern.finditer(text)
+    )
 
 
 def read_sections(text: str) -> tuple[RequestedSection, ...]:
@@ -496,23 +498,16 @@ def read_sections(text: str) -> tuple[RequestedSection, ...]:
     >>> [s.name for s in read_sections("Write the sections Meaning, Impact and Next Steps.")]
     ['Meaning', 'Impact', 'Next Steps']
     """
-    hashed = [
-        RequestedSection(name=m["name"].strip(), description=(m["text"] or "").strip())
-        for m in _RE.hashed.finditer(text)
-    ]
+    hashed = _described_sections(_RE.hashed, text)
     if len(hashed) > 1:
-        return tuple(hashed)
-    inline = [RequestedSection(name=m["name"]) for m in _RE.inline_hashed.finditer(text)]
+        return hashed
+    inline = tuple(RequestedSection(name=m["name"]) for m in _RE.inline_hashed.finditer(text))
     if len(inline) > 1:
-        return tuple(inline)
-    listed = _listed_sections(text)
-    if listed:
-        return tuple(listed)
+        return inline
     match = _RE.enumerated.search(text)
-    if match is None:
-        return ()
-    names = re.split(r"\s*(?:,\s*and\b|,|\band\b|/|;)\s*", match["list"])
-    return tuple(RequestedSection(name=name.strip('`"* ')) for name in names if name.strip('`"* '))
+    names = re.split(r"\s*(?:,\s*and\b|,|\band\b|/|;)\s*", match["list"]) if match else []
+    stripped = (name.strip('`"* ') for name in names)
+    return _listed_sections(text) or tuple(RequestedSection(name=n) for n in stripped if n)
 
 
 def time_format(text: str) -> str | None:
@@ -658,28 +653,24 @@ def _read(text: str, shots: tuple[Shot, ...], format_text: str) -> Instructions:
     wants_json = by_format or has_example or _RE.json_word.search(text) is not None
     wants_json = wants_json and not orders.prose
     keys = read_keys(text, response_format, wants_json=wants_json)
-    named = key_words(keys)
-    label_key = next((key.name for key in keys if len(key.enum) > 1), "")
-    names = next((key.enum for key in keys if len(key.enum) > 1), ())
+    label_key, names = next(((key.name, key.enum) for key in keys if len(key.enum) > 1), ("", ()))
     if not names and not (wants_json and keys):
-        names = label_names(text, not_these=named)
-    all_shots = shots + shots_in_text(text)
+        names = label_names(text, not_these=key_words(keys))
+    forbidden = (
+        phrase
+        for match in _RE.forbidden.finditer(text)
+        for phrase in re.findall(r"[\"'`“]([^\"'`”\n]{1,60})[\"'`”]", match["list"])
+    )
     return Instructions(
         text=text,
         wants_json=wants_json,
         keys=keys,
         labels=read_labels(text, names) if names else (),
         label_key=label_key,
-        shots=all_shots,
+        shots=shots + shots_in_text(text),
         sections=() if wants_json else read_sections(text),
         limits=read_limits(text),
-        forbidden=tuple(
-            dict.fromkeys(
-                phrase
-                for match in _RE.forbidden.finditer(text)
-                for phrase in re.findall(r"[\"'`“]([^\"'`”\n]{1,60})[\"'`”]", match["list"])
-            )
-        ),
+        forbidden=tuple(dict.fromkeys(forbidden)),
         no_markdown=_RE.no_markdown.search(text) is not None,
         no_links=_RE.no_links.search(text) is not None,
         time_format=time_format(text),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -147,26 +148,20 @@ def choose(schema: Mapping[str, Any], root: Mapping[str, Any], score: float, tex
     if options:
         return _nearest([str(option) for option in options], score)
     for variant in _variants(schema, root):
-        match _kind(variant):
-            case "boolean":
-                return score >= 0.5  # noqa: PLR2004 - the middle
-            case "number" | "integer":
-                low, high = _scale(schema, root, "")
-                return _number(variant, low + (high - low) * score)
-            case _:
-                continue
+        if _kind(variant) == "boolean":
+            return score >= 0.5  # noqa: PLR2004 - the middle
+        if _kind(variant) in ("number", "integer"):
+            low, high = _scale(schema, root, "")
+            return _number(variant, low + (high - low) * score)
     named = _RE.options.search(text)
-    choices = (named["options"] or named["more"]) if named is not None else "yes, no"
+    choices = (named["options"] or named["more"]) if named is not None else ""
     words = [o.strip(" \"'`[]()") for o in re.split(r",|\bor\b|/", choices)]
     return _nearest([word for word in words if word] or ["yes", "no"], score)
 
 
 def _number(variant: Mapping[str, Any], value: float) -> float | int:
-    low, high = variant.get("minimum"), variant.get("maximum")
-    if isinstance(low, int | float):
-        value = max(value, low)
-    if isinstance(high, int | float):
-        value = min(value, high)
+    value = max(value, variant.get("minimum", -math.inf))
+    value = min(value, variant.get("maximum", math.inf))
     return round(value) if variant.get("type") == "integer" else round(value, 3)
 
 
@@ -188,26 +183,21 @@ def _is(value: Any, variant: Mapping[str, Any], root: Mapping[str, Any], depth: 
             entry: Any = variant.get("items") or {}
             return is_list(value) and all(_is_allowed(v, entry, root, depth + 1) for v in value)
         case "object":
-            return is_object(value) and _is_object(value, variant, root, depth)
+            fields: Any = variant.get("properties") or {}
+            rest: Any = variant.get("additionalProperties", True)
+            inner: Any = rest if is_object(rest) else {}
+            return (
+                is_object(value)
+                and (rest is not False or set(value) <= set(fields))
+                and set(variant.get("required") or ()) <= set(value)
+                and all(
+                    _is_allowed(v, fields.get(k, inner), root, depth + 1) for k, v in value.items()
+                )
+            )
         case "number" | "integer":
             return isinstance(value, int | float) and not isinstance(value, bool)
         case kind:
             return isinstance(value, {"string": str, "boolean": bool}.get(kind, type(None)))
-
-
-def _is_object(
-    value: Mapping[str, Any], variant: Mapping[str, Any], root: Mapping[str, Any], depth: int
-) -> bool:
-    fields: Any = variant.get("properties") or {}
-    rest: Any = variant.get("additionalProperties", True)
-    inner: Any = rest if is_object(rest) else {}
-    allowed = rest is not False or set(value) <= set(fields)
-    whole = set(variant.get("required") or ()) <= set(value)
-    return (
-        allowed
-        and whole
-        and all(_is_allowed(v, fields.get(k, inner), root, depth + 1) for k, v in value.items())
-    )
 
 
 def fill(
@@ -250,18 +240,15 @@ def _members(
     inner = _variants(entry, root)[0]
     if _kind(inner) != "object" or depth > _DEPTH_MAX:
         return value
-    made: list[Any] = []
-    for text in value:
-        if is_object(text):
-            made.append(text)
-            continue
 
-        def phrase(name: str, below: Any, top: Any, text: Any = text) -> Any:
+    def entry_of(text: Any) -> Any:
+        def phrase(name: str, below: Any, top: Any) -> Any:
             first = next(iter(inner.get("properties", {"": None})))
             return text if name == first else say(name, below, top)
 
-        made.append(fill(inner, root, "", phrase, depth + 1))
-    return made
+        return text if is_object(text) else fill(inner, root, "", phrase, depth + 1)
+
+    return [entry_of(text) for text in value]
 
 
 def _make(  # noqa: PLR0911 - one line for each kind of value
@@ -270,20 +257,17 @@ def _make(  # noqa: PLR0911 - one line for each kind of value
     options = spread(variant, root)
     if options:
         return options[0]
+    is_deep = depth > _DEPTH_MAX
     match _kind(variant):
         case "object":
-            properties: Any = variant.get("properties") or {}
-            if depth > _DEPTH_MAX:
-                return {}
+            properties: Any = {} if is_deep else variant.get("properties") or {}
             return {
                 key: fill(inner, root, key, say, depth + 1) for key, inner in properties.items()
             }
         case "array":
-            least: Any = variant.get("minItems") or 0
+            count = 0 if is_deep else int(variant.get("minItems") or 0)
             entry: Any = variant.get("items") or {}
-            if depth > _DEPTH_MAX:
-                return []
-            return [fill(entry, root, "", say, depth + 1) for _ in range(int(least))]
+            return [fill(entry, root, "", say, depth + 1) for _ in range(count)]
         case "number" | "integer":
             return _number(variant, 0)
         case "boolean":
@@ -447,9 +431,9 @@ class _Bench:
         question, reply = sheet.text("question"), sheet.text("answer")
         on_topic = supported(question, sheet.text("topics")).score > 0
         refused = re.search(r"\b(?:cannot|can't|unable|sorry)\b", reply, re.IGNORECASE) is not None
-        return {(True, False): "TP", (True, True): "FN", (False, False): "FP"}.get(
-            (on_topic, refused), "TN"
-        )
+        if on_topic:
+            return "FN" if refused else "TP"
+        return "TN" if refused else "FP"
 
     def _pairs(self) -> list[dict[str, str]]:
         turns = [(m["who"].lower(), m["said"]) for m in _RE.turn.finditer(self.sheet.text("talk"))]

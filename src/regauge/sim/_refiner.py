@@ -33,12 +33,8 @@ class Desk:
     @cached_property
     def lines(self) -> list[str]:
         """The lines of the prompt, without numbers and roles."""
-        text = re.sub(
-            r"^\[(?:system|developer|user|assistant)\]\n",
-            "",
-            self.texts.get("prompt", ""),
-            flags=re.MULTILINE,
-        )
+        role = r"(?m)^\[(?:system|developer|user|assistant)\]\n"
+        text = re.sub(role, "", self.texts.get("prompt", ""))
         return [_RE.numbered.sub("", line, count=1) for line in text.split("\n")]
 
     @cached_property
@@ -80,9 +76,8 @@ class Desk:
     def near(self, text: str) -> str | None:
         """The rule that shares most words with a text; None where none shares any."""
         words = set(stems(text))
-        ranked = [(len(words & set(stems(rule))), -n, rule) for n, rule in enumerate(self.rules)]
-        best = max(ranked, default=(0, 0, ""))
-        return best[2] if best[0] else None
+        best = max(self.rules, key=lambda rule: len(words & set(stems(rule))), default="")
+        return best if words & set(stems(best)) else None
 
 
 def json_list(text: str) -> list[dict[str, Any]]:
@@ -230,27 +225,22 @@ def _harmful(desk: Desk, useful: list[dict[str, JSON]], *, leaks: bool) -> JSON:
         rule = f"- Mind inputs such as: {' '.join(words)}"
         return _edit("It helps with this one.", _add_line(desk, rule))
     gone = desk.rules[desk.dice.pick("drop", len(desk.rules))]
-    drop: dict[str, JSON] = {"op": "delete", "line": gone, "find": "", "text": ""}
-    return _edit("Shorter is clearer.", drop, *useful)
+    return _edit("Shorter is clearer.", _operation("delete", gone), *useful)
 
 
 def _useful(desk: Desk) -> list[dict[str, JSON]]:
     """A helpful text: an earlier version's, else the advice instead of its rival."""
     places = json_list(desk.texts.get("earlier", ""))
     if places:
-        scores = [
-            (len(desk.about & set(stems(json.dumps(place)))), -n) for n, place in enumerate(places)
-        ]
-        best = max(range(len(places)), key=lambda n: scores[n])
+        shared = [len(desk.about & set(stems(json.dumps(place)))) for place in places]
+        best = shared.index(max(shared))
         if desk.dice.throw("place") > _LOOKS_CLOSELY:
             best = desk.dice.pick("place", len(places))
         ops = _restore(places[best])
         if ops:
             return ops
-    advice = desk.advice
-    if not advice:
-        described = desk.check("what it looks at")
-        advice = f"Make sure of this: {described}" if described else ""
+    described = desk.check("what it looks at")
+    advice = desk.advice or (f"Make sure of this: {described}" if described else "")
     if not advice:
         return []
     new = advice if _RE.rule.match(advice) else f"- {advice}"
@@ -260,24 +250,18 @@ def _useful(desk: Desk) -> list[dict[str, JSON]]:
         garbled is not None or _shared(near, advice) >= _RIVAL or _clash(near, advice)
     )
     if near is not None and rival and desk.dice.throw("rival") < _REPLACES:
-        return [{"op": "replace", "line": near, "find": "", "text": new}]
+        return [_operation("replace", near, new)]
     return [_add_line(desk, new, below=near)]
 
 
 def _restore(place: Mapping[str, Any]) -> list[dict[str, JSON]]:
-    statement, now, below = (
-        place.get("it said"),
-        place.get("the prompt says"),
-        place.get("below the line"),
-    )
-    text = "\n".join(str(line) for line in statement) if is_list(statement) else ""
+    statement, below = place.get("it said"), place.get("below the line")
+    now: Any = place.get("the prompt says")
+    text = "\n".join(map(str, statement)) if is_list(statement) else ""
     if is_list(now) and now:
-        first = str(now[0])
-        if text:
-            return [{"op": "replace", "line": first, "find": "", "text": text}]
-        return [{"op": "delete", "line": first, "find": "", "text": ""}]
+        return [_operation("replace" if text else "delete", str(now[0]), text)]
     if isinstance(below, str) and below and text:
-        return [{"op": "insert_after", "line": below, "find": "", "text": text}]
+        return [_operation("insert_after", below, text)]
     return []
 
 
@@ -320,7 +304,11 @@ def _add_line(desk: Desk, rule: str, *, below: str | None = None) -> dict[str, J
     ]
     line = below or (desk.rules[-1] if desk.rules else own_lines[-1] if own_lines else "")
     indent = line[: len(line) - len(line.lstrip())]
-    return {"op": "insert_after", "line": line, "find": "", "text": indent + rule}
+    return _operation("insert_after", line, indent + rule)
+
+
+def _operation(op: str, line: str, text: str = "") -> dict[str, JSON]:
+    return {"op": op, "line": line, "find": "", "text": text}
 
 
 def _edit(rationale: str, *ops: Mapping[str, JSON]) -> JSON:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.lexicon import Lexicon
 from regauge.prompts import ToolCall
@@ -17,6 +17,7 @@ from regauge.sim._text import (
     alert_facts,
     count_words,
     end_sentence,
+    is_list,
     is_object,
     plain,
     read_json,
@@ -30,7 +31,7 @@ from regauge.sim._text import (
 from regauge.sim._values import choose_label, clarity_of_limit, json_values, lines_of, over_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from regauge.providers import CompletionRequest
     from regauge.sim._instructions import Instructions, Layout, RequestedSection
@@ -72,11 +73,6 @@ def _known_resources() -> tuple[Resource, ...]:
     return tuple(Resource(**kind) for kind in yaml.safe_load(text))
 
 
-@lru_cache(maxsize=1)
-def _known_words() -> tuple[frozenset[str], ...]:
-    return tuple(frozenset(stems(kind.words.replace(",", " "))) for kind in _known_resources()[:-1])
-
-
 def resources_of(facts: AlertFacts) -> tuple[Resource, ...]:
     """The kinds of thing that an alert is about, the most likely first; never empty."""
     weights: dict[str, float] = {}
@@ -89,13 +85,13 @@ def resources_of(facts: AlertFacts) -> tuple[Resource, ...]:
     ):
         for word in stems(text):
             weights[word] = max(weights.get(word, 0.0), weight)
+    resources = _known_resources()
     scored = sorted(
-        (-sum(weights.get(word, 0.0) for word in words), index)
-        for index, words in enumerate(_known_words())
+        (-sum(weights.get(word, 0.0) for word in set(stems(kind.words.replace(",", " ")))), index)
+        for index, kind in enumerate(resources[:-1])
     )
     # A word of the name or the summary names the thing; else a label of the alert has to do.
     floor = _NAMED_SCORE if -scored[0][0] > _NAMED_SCORE else _LABEL_SCORE
-    resources = _known_resources()
     return (*(resources[index] for score, index in scored[:2] if -score >= floor), resources[-1])
 
 
@@ -114,10 +110,7 @@ def is_alert(facts: AlertFacts) -> bool:
 
 
 def _topic(name: str) -> Topic:
-    for topic, pattern in _TOPICS.items():
-        if pattern.search(name):
-            return topic
-    return "other"
+    return next((topic for topic, pattern in _TOPICS.items() if pattern.search(name)), "other")
 
 
 def _fill(template: str, facts: AlertFacts) -> str:
@@ -211,23 +204,23 @@ def _about(document: Document, section: RequestedSection, limits: LengthLimits) 
     return best if section_words & set(stems(best)) else "The document does not say."
 
 
+_WRITERS: Final[dict[Topic, Callable[[AlertFacts], str]]] = {
+    "meaning": _meaning,
+    "summary": _meaning,
+    "impact": _impact,
+    "diagnosis": _diagnosis,
+    "mitigation": _mitigation,
+}
+
+
 def section_text(document: Document, section: RequestedSection, limits: LengthLimits) -> str:
     """The text of one section."""
     facts = alert_facts(document)
     if not is_alert(facts):
         return _about(document, section, limits)
-    match _topic(section.name):
-        case "meaning" | "summary":
-            return _meaning(facts)
-        case "impact":
-            return _impact(facts)
-        case "diagnosis":
-            return _diagnosis(facts)
-        case "mitigation":
-            return _mitigation(facts)
-        case _:
-            words = " ".join(split_name(section.name)).lower()
-            return f"Nothing in the alert speaks of {words}."
+    write = _WRITERS.get(_topic(section.name))
+    words = " ".join(split_name(section.name)).lower()
+    return write(facts) if write is not None else f"Nothing in the alert speaks of {words}."
 
 
 def loose_runbook(document: Document) -> str:
@@ -276,12 +269,11 @@ def _fence(language: str, lines: list[str]) -> str:
 
 def _best_sentences(document: Document, question: str, most: int) -> list[str]:
     question_words = set(stems(question))
-    sentences_there = [s for p in document.prose for s in sentences(p)]
     scored = sorted(
-        (-len(question_words & set(stems(s))) / (1 + 0.02 * len(s.split())), i)
-        for i, s in enumerate(sentences_there)
+        (-len(question_words & set(stems(s))) / (1 + 0.02 * len(s.split())), i, s)
+        for i, s in enumerate(document.sentences)
     )
-    return [sentences_there[i] for score, i in scored[:most] if score < 0]
+    return [sentence for score, _, sentence in scored[:most] if score < 0]
 
 
 def _bullets(document: Document, instructions: Instructions) -> str:
@@ -292,7 +284,7 @@ def _bullets(document: Document, instructions: Instructions) -> str:
         if len(lines) > 1 and set(stems(field.key)) & wanted_words:
             return "\n".join(f"- {line}" for line in lines[:count])
     summary = sentences(summarise(document, instructions.limits, words=40 * count))
-    summary += [s for p in document.prose for s in sentences(p) if s not in summary]
+    summary += [s for s in document.sentences if s not in summary]
     return "\n".join(f"- {line}" for line in summary[:count])
 
 
@@ -329,7 +321,7 @@ def _task(text: str, document: Document, instructions: Instructions) -> str | No
     if _RE.listing.search(text) or instructions.limits.bullets:
         return _bullets(document, instructions)
     if _RE.rewrite.search(text):
-        return " ".join(s for p in document.prose for s in sentences(p)) or document.text
+        return " ".join(document.sentences) or document.text
     return None
 
 
@@ -428,10 +420,8 @@ def _as_sections(document: Document, instructions: Instructions, dice: Dice) -> 
         sections.pop(dice.pick("section", len(sections)))
     if dice.fails("other heading", clarity):
         index = dice.pick("heading", len(sections))
-        sections[index] = (
-            _LOOSE_HEADINGS[dice.pick("other", len(_LOOSE_HEADINGS))],
-            sections[index][1],
-        )
+        loose = _LOOSE_HEADINGS[dice.pick("other", len(_LOOSE_HEADINGS))]
+        sections[index] = loose, sections[index][1]
     if limits.words_max is not None and not dice.fails("too long text", clarity_of_limit(limits)):
         sections = _trim(sections, limits.words_max)
     mark = "" if instructions.no_markdown else "## "
@@ -527,13 +517,10 @@ def fill_skeleton(
     for slot in unknown:
         if not leaves or dice.fails(f"invented {slot}", 1.0):
             values[slot] = _INVENTED.get(slot.rpartition("_")[2], "1")
-    filled = _SNIPPET_RE.slot.sub(lambda match: values.get(match[1]) or match[0], skeleton).strip(
-        "\n"
-    )
+    filled = _SNIPPET_RE.slot.sub(lambda m: values.get(m[1]) or m[0], skeleton).strip("\n")
     only = 0.3 if _SNIPPET_RE.only.search(layout.instructions) else 0.0
-    if dice.fails(
-        "code fence", 0.4 + only + (0.3 if _SNIPPET_RE.no_fence.search(layout.instructions) else 0)
-    ):
+    bare = 0.3 if _SNIPPET_RE.no_fence.search(layout.instructions) else 0
+    if dice.fails("code fence", 0.4 + only + bare):
         filled = f"```\n{filled}\n```"
     if dice.fails("chatter", 0.7 + only):
         filled = f"{_OPENING}\n\n{filled}"
@@ -551,7 +538,7 @@ def call_tool(
     scored = [
         (len(words & names) / len(names), function)
         for function in _functions(request)
-        if (names := set(stems(_split_name(function["name"]))) - _VERBS)
+        if (names := set(stems(function["name"])) - _VERBS)
     ]
     forced = _forced_tool(choice)
     for score, function in sorted(scored, key=lambda part: -part[0]):
@@ -566,17 +553,10 @@ def _written(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _split_name(name: str) -> str:
-    return re.sub(r"[_-]+|(?<=[a-z0-9])(?=[A-Z])", " ", name)
-
-
 def _find_returned(slot: str, returned: Mapping[str, str]) -> str | None:
     """The value that a tool returned for a slot: the field with its words, or the last."""
-    words = set(stems(_split_name(slot)))
-    for name, value in returned.items():
-        if set(stems(_split_name(name))) & words:
-            return value
-    return None
+    words = set(stems(slot))
+    return next((value for name, value in returned.items() if words & set(stems(name))), None)
 
 
 def _find_stated(name: str, text: str) -> str | None:
@@ -590,22 +570,16 @@ def _find_stated(name: str, text: str) -> str | None:
         spoken = r"[\s_-]+".join(map(re.escape, words[start:]))
         # A kind alone, such as "cidr", may stand for several values.
         match = re.search(rf"(?i:\b{spoken}){_LINK}(?:{_VALUE})", text)
-        value = _value_of(match)
-        if value is not None and _fits(words[-1], value):
-            return value
+        if match is not None:
+            value = match[1] or match[2] or match[3].rstrip(".:,;")
+            if _fits(words[-1], value):
+                return value
         counted = re.search(rf"(?<![\w.-])(\d+(?:\.\d+)?)[\s-]+(?i:{spoken})\b", text)
         if counted is not None:
             return counted[1]
     kind = _KINDS.get(words[-1])
     values = set(re.findall(kind, text)) if kind is not None else set[str]()
     return values.pop() if len(values) == 1 else None
-
-
-def _value_of(match: re.Match[str] | None) -> str | None:
-    if match is None:
-        return None
-    quoted = match[1] or match[2]
-    return quoted if quoted is not None else str(match[3]).rstrip(".:,;")
 
 
 def _fits(kind: str, value: str) -> bool:
@@ -620,15 +594,14 @@ def _fits(kind: str, value: str) -> bool:
 def _functions(request: CompletionRequest) -> Iterator[dict[str, Any]]:
     for tool in request.tools:
         function = tool.get("function")
-        if isinstance(function, dict) and isinstance(function.get("name"), str):
-            yield cast("dict[str, Any]", function)
+        if is_object(function) and isinstance(function.get("name"), str):
+            yield function
 
 
 def _forced_tool(choice: object) -> str:
     """The name of the one tool that a request demands."""
-    fields = cast("dict[str, Any]", choice) if isinstance(choice, dict) else {}
-    function: dict[str, Any] = fields.get("function") or {}
-    return str(function.get("name", ""))
+    function: Any = choice.get("function") if is_object(choice) else None
+    return str((function or {}).get("name", ""))
 
 
 def _call_for(
@@ -639,7 +612,7 @@ def _call_for(
         return None
     slot_words = set(stems(slot.rpartition("_")[2]))
     for function in _functions(request):
-        if slot_words & set(stems(_split_name(function["name"]))):
+        if slot_words & set(stems(function["name"])):
             call = _make_call(function, text, forced=False)
             made = {(c.name, c.arguments) for m in request.messages for c in m.tool_calls}
             if call is not None and call not in made and not dice.fails("missed call", 1.0):
@@ -663,11 +636,10 @@ def _make_call(function: Mapping[str, Any], text: str, *, forced: bool) -> tuple
 
 
 def _argument(name: str, schema: object, text: str) -> object:
-    declared = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
-    options: object = declared.get("enum")
-    if isinstance(options, list):
-        option_list = cast("list[object]", options)
-        return next((o for o in option_list if re.search(rf"\b{re.escape(str(o))}\b", text)), None)
+    declared: dict[str, Any] = schema if is_object(schema) else {}
+    options: Any = declared.get("enum")
+    if is_list(options):
+        return next((o for o in options if re.search(rf"\b{re.escape(str(o))}\b", text)), None)
     value = _find_stated(name, text)
     if value is None or declared.get("type") not in {"integer", "number", "boolean"}:
         return value

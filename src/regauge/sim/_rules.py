@@ -23,6 +23,7 @@ class Rules:
     Attributes:
         model: The name that completions report.
         version: Part of the fingerprint; changes whenever the same request may answer otherwise.
+        seed: What every throw of the dice begins with; another seed draws other answers.
         floor: The probability of one kind of failure when the instruction is as clear as can be.
         steepness: How fast that grows as clarity falls from 1 to 0.
         near_label: The probability of the wrong label where two labels fit equally well.
@@ -35,6 +36,7 @@ class Rules:
 
     model: str = "clerk-1"
     version: str = "1"
+    seed: str = "1"
     floor: float = 0.005
     steepness: float = 6.4
     near_label: float = 0.3
@@ -82,7 +84,7 @@ class Dice:
         return replace(self, document=digest.hexdigest(), tokens=tokens)
 
     def _hash(self, *parts: str) -> float:
-        text = "\x1f".join((self.rules.version, self.document, *parts))
+        text = "\x1f".join((self.rules.seed, self.document, *parts))
         digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=7).digest()
         return int.from_bytes(digest) / 2**56
 

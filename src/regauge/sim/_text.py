@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 from regauge.lexicon import Lexicon
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from regauge.prompts import Message
+    from collections.abc import Iterator, Mapping
 
 _RE: Final = Lexicon("regauge.sim", "text")
 
@@ -42,8 +40,7 @@ def read_json(text: str) -> Any:
         return None
 
 
-_CHARS_PER_TOKEN: Final = 4
-_TOKENS_PER_MESSAGE: Final = 4
+CHARS_PER_TOKEN: Final = 4
 
 
 def count_tokens(text: str) -> int:
@@ -52,21 +49,7 @@ def count_tokens(text: str) -> int:
     >>> count_tokens("12345")
     2
     """
-    return -(-len(text) // _CHARS_PER_TOKEN)
-
-
-def count_message_tokens(messages: Sequence[Message]) -> int:
-    """The tokens of a conversation: those of each message's text, and four for its frame."""
-    return sum(count_tokens(m.content) + _TOKENS_PER_MESSAGE for m in messages)
-
-
-def cut(text: str, tokens: int) -> str:
-    """The text as far as so many tokens reach.
-
-    >>> cut("12345678", 1)
-    '1234'
-    """
-    return text[: tokens * _CHARS_PER_TOKEN]
+    return -(-len(text) // CHARS_PER_TOKEN)
 
 
 STOPWORDS: Final = _RE.words("stopwords")
@@ -253,24 +236,22 @@ def quantities(text: str, *, code: bool = False) -> tuple[Quantity, ...]:
     """
     if code:
         return tuple(_thresholds(text))
-    matches = [
-        Quantity(kind="percent", value=_number(match["number"]))
-        for match in _RE.percent.finditer(text)
+    texts = [
+        *((m["number"], "%") for m in _RE.percent.finditer(text)),
+        *((m["first"], m["unit"]) for m in _RE.borrowed.finditer(text)),
+        *(("50", "%") for _ in _RE.half.findall(text)[:1]),
+        *((m["number"], m["unit"]) for m in _RE.span.finditer(text)),
     ]
-    for match in _RE.borrowed.finditer(text):
-        unit = match["unit"].lower()
-        size = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
-        if size is not None:
-            matches.append(Quantity(kind="seconds", value=float(match["first"]) * size))
-        elif unit in ("%", "percent"):
-            matches.append(Quantity(kind="percent", value=float(match["first"])))
-    if _RE.half.search(text):
-        matches.append(Quantity(kind="percent", value=50.0))
-    for match in _RE.span.finditer(text):
-        unit = match["unit"].lower()
-        size = _UNITS.get(unit) or _UNITS[unit.removesuffix("s")]
-        matches.append(Quantity(kind="seconds", value=_number(match["number"]) * size))
-    return tuple(quantity for quantity in matches if quantity.value > 0)
+    read = (_quantity(_number(number), unit.lower()) for number, unit in texts)
+    return tuple(quantity for quantity in read if quantity is not None and quantity.value > 0)
+
+
+def _quantity(number: float, unit: str) -> Quantity | None:
+    """A number with its unit; None where the unit is none of time, nor a percentage."""
+    if unit in ("%", "percent"):
+        return Quantity(kind="percent", value=number)
+    size = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
+    return Quantity(kind="seconds", value=number * size) if size is not None else None
 
 
 def without_quantities(text: str) -> str:
@@ -338,11 +319,10 @@ class Moment:
     raw: str
 
 
-def _clock(match: re.Match[str]) -> tuple[int, int] | None:
-    groups = match.groupdict()
+def _clock(groups: Mapping[str, str | None]) -> tuple[int, int] | None:
     if not groups.get("hour"):
         return None
-    hour, minute = int(groups["hour"]), int(groups.get("minute") or groups.get("tight") or 0)
+    hour, minute = int(groups["hour"] or 0), int(groups.get("minute") or groups.get("tight") or 0)
     half = (groups.get("half") or "").lower()
     if half == "p" and hour < _NOON:
         hour += _NOON
@@ -351,7 +331,15 @@ def _clock(match: re.Match[str]) -> tuple[int, int] | None:
     return hour, minute
 
 
-def find_moments(text: str) -> list[Moment]:  # noqa: C901 - one step for each shape of a date
+def _date(groups: Mapping[str, str | None]) -> tuple[int, int, int] | None:
+    year, month, day = groups.get("year"), groups.get("month"), groups.get("day")
+    if year is None or day is None:
+        return None
+    name = str(groups.get("month_name")).lower()
+    return int(year), int(month) if month else _MONTHS[name], int(day)
+
+
+def find_moments(text: str) -> list[Moment]:
     """All points in time, in order; a bare clock takes the date of the one before it.
 
     >>> [m.clock for m in find_moments("12.03.2024 um 14:05 Uhr, behoben 14:40 Uhr")]
@@ -361,41 +349,22 @@ def find_moments(text: str) -> list[Moment]:  # noqa: C901 - one step for each s
     >>> [m.date for m in find_moments("on 0 May 2024 at 9:05 am")]
     [None]
     """
-    moments: list[Moment] = []
-    taken: list[tuple[int, int]] = []
-
-    def free(match: re.Match[str]) -> bool:
-        return all(match.end() <= start or match.start() >= end for start, end in taken)
-
-    def add(match: re.Match[str], date: tuple[int, int, int] | None) -> None:
-        taken.append(match.span())
-        start, end = match.span()
-        raw = match[0].strip()
-        moments.append(Moment(start=start, end=end, date=date, clock=_clock(match), raw=raw))
-
     dated_patterns = _MOMENTS[:3] if _RE.year.search(text) else ()
     if dated_patterns and _RE.month_word.search(text):
         dated_patterns = (_RE.time_first, *_MOMENTS)
-    for pattern in dated_patterns:
+    moments: list[Moment] = []
+    for pattern in (*dated_patterns, _RE.clock_only):
         for match in pattern.finditer(text):
-            if not free(match):
-                continue
-            groups = match.groupdict()
-            month = groups.get("month") or _MONTHS[str(groups["month_name"]).lower()]
-            day = int(groups["day"])
-            if not day:
-                continue
-            add(match, (int(groups["year"]), int(month), day))
-    for match in _RE.clock_only.finditer(text):
-        if free(match):
-            add(match, None)
+            start, end = match.span()
+            date, clock = _date(match.groupdict()), _clock(match.groupdict())
+            is_free = all(end <= other.start or other.end <= start for other in moments)
+            if is_free and (date is None or date[2]):
+                moments.append(
+                    Moment(start=start, end=end, date=date, clock=clock, raw=match[0].strip())
+                )
     moments.sort(key=lambda moment: moment.start)
     last = next((moment.date for moment in moments if moment.date), None)
-    dated: list[Moment] = []
-    for moment in moments:
-        last = moment.date or last
-        dated.append(replace(moment, date=last))
-    return dated
+    return [replace(moment, date=(last := moment.date or last)) for moment in moments]
 
 
 def write_moment(moment: Moment, pattern: str | None) -> str:
@@ -472,6 +441,11 @@ class Document:
         """Moments with what happened, in order of appearance; read when first asked for."""
         return _events(self.lines)
 
+    @property
+    def sentences(self) -> list[str]:
+        """The sentences of its prose, in order."""
+        return [sentence for paragraph in self.prose for sentence in sentences(paragraph)]
+
     def field(self, name: str) -> str:
         """The value of the first field of that name, ignoring case; empty when there is none."""
         return next((f.value for f in self.fields if f.key.lower() == name.lower()), "")
@@ -490,31 +464,29 @@ def plain(text: str) -> str:
     return " ".join(_DOCUMENT_RE.marks.sub(lambda m: m["inner"], text).replace("`", "").split())
 
 
-def _flatten(value: Any, key: str, depth: int, into: list[Field]) -> None:
+def without_bullet(line: str) -> str:
+    """A line without the bullet, number or mark of a quotation before it.
+
+    >>> without_bullet("  - It broke"), without_bullet("2) It broke")
+    ('It broke', 'It broke')
+    """
+    return re.sub(r"^[ \t]*(?:[-*•>]|\d+[.)])[ \t]+", "", line)
+
+
+def _flatten(value: Any, key: str = "", depth: int = 0) -> Iterator[Field]:
+    """The values of a JSON document with their keys; a list of plain values is one text."""
     if is_object(value):
         for name, inner in value.items():
-            _flatten(inner, str(name), depth + 1, into)
-    elif is_list(value):
-        members: list[Any] = value
-        if all(not isinstance(member, dict | list) for member in members):
-            into.append(Field(key=key, value="\n".join(str(m) for m in members), depth=depth))
-        else:
-            for member in members:
-                _flatten(member, key, depth + 1, into)
+            yield from _flatten(inner, str(name), depth + 1)
+    elif is_list(value) and any(isinstance(member, dict | list) for member in value):
+        for member in value:
+            yield from _flatten(member, key, depth + 1)
     elif value is not None:
-        into.append(Field(key=key, value=str(value), depth=depth))
+        text = "\n".join(str(member) for member in value) if is_list(value) else str(value)
+        yield Field(key=key, value=text, depth=depth)
 
 
-def _from_json(text: str) -> list[Field] | None:
-    value = read_json(text) if text.lstrip().startswith(("{", "[")) else None
-    if value is None:
-        return None
-    fields: list[Field] = []
-    _flatten(value, "", 0, fields)
-    return fields
-
-
-def _from_lines(text: str) -> tuple[str, list[Field]]:  # noqa: C901 - one step for each shape of line or message
+def _from_lines(text: str) -> tuple[str, list[Field]]:
     """The title and the labelled pieces of a text written for people."""
     title = ""
     fields: list[Field] = []
@@ -531,26 +503,18 @@ def _from_lines(text: str) -> tuple[str, list[Field]]:  # noqa: C901 - one step 
         if heading is not None:
             close()
             name = plain(heading["title"])
-            if not title:
-                title, key = name, ""
-            else:
-                key = name
+            title, key = (title, name) if title else (name, "")
             indent, body = -1, []
             continue
         if row is not None and not _DOCUMENT_RE.rule_row.match(line):
             cells = [plain(cell) for cell in row["cells"].split("|")]
             if len(cells) == 2:  # noqa: PLR2004 - a small count that says itself
                 fields.append(Field(key=cells[0], value=cells[1]))
-        labelled = (
-            _DOCUMENT_RE.labelled.match(line) if not _DOCUMENT_RE.time_starts.match(line) else None
-        )
+        is_other = _DOCUMENT_RE.time_starts.match(line) or _DOCUMENT_RE.url.match(line.strip())
+        labelled = None if is_other else _DOCUMENT_RE.labelled.match(line)
         deeper = len(line) - len(line.lstrip()) > max(indent, 0) and indent >= 0
         bold = labelled is not None and labelled["bold"] is not None
-        if (
-            labelled is not None
-            and (bold or not deeper or key == "")
-            and not _DOCUMENT_RE.url.match(line.strip())
-        ):
+        if labelled is not None and (bold or not deeper or key == ""):
             close()
             key = plain(labelled["bold"] or labelled["plain"]).rstrip(":")
             stops_at_blank = not bold and bool(labelled["value"])
@@ -571,18 +535,14 @@ def _events(text: str) -> tuple[TimedEvent, ...]:
     moments = find_moments(text)
     for index, moment in enumerate(moments):
         line_start = text.rfind("\n", 0, moment.start) + 1
-        line_end = text.find("\n", moment.end)
-        line_end = len(text) if line_end < 0 else line_end
-        if index and moments[index - 1].end > line_start:
-            line_start = moments[index - 1].end
-        if index + 1 < len(moments) and moments[index + 1].start < line_end:
-            line_end = moments[index + 1].start
-        before = plain(text[line_start : moment.start]).strip(" -*•|>:,;([\"'{")
-        after = plain(text[moment.end : line_end]).strip(" -*•|>:–—,;)]\"'}.")  # noqa: RUF001 - texts in the wild hold this character
+        start = max(line_start, moments[index - 1].end if index else 0)
+        next_start = moments[index + 1].start if index + 1 < len(moments) else len(text)
+        before = plain(text[start : moment.start]).strip(" -*•|>:,;([\"'{")
+        after = plain(text[moment.end : next_start].partition("\n")[0]).strip(" -*•|>:–—,;)]\"'}.")  # noqa: RUF001 - texts in the wild hold this character
         before = " ".join(before.split()[-_EVENT_WORDS:])
         before = re.sub(r"\b(?:at|on|by|from|since|until|um|am|gegen)$", "", before).strip(' ,:;"')
         after = " ".join(after.split()[:_EVENT_WORDS])
-        whole_line = text.rfind("\n", 0, moment.start) + 1 == line_start
+        whole_line = start == line_start
         label = before if before and (whole_line or not after) else f"{before} {after}".strip()
         if whole_line and len(before.split()) < 2 and after:  # noqa: PLR2004 - a small count that says itself
             label = f"{before} {after}".strip()
@@ -595,7 +555,7 @@ def _prose(text: str) -> list[str]:
     for block in re.split(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*•]|\d+[.)])[ \t])|\n(?=#)", text):
         if block.lstrip().startswith(("#", "|", "```")) or _DOCUMENT_RE.front_matter.match(block):
             continue
-        cleaned = plain(re.sub(r"^[ \t]*(?:[-*•>]|\d+[.)])[ \t]+", "", block))
+        cleaned = plain(without_bullet(block))
         if len(cleaned.split()) > 2:  # noqa: PLR2004 - a small count that says itself
             paragraphs.append(cleaned)
     return paragraphs
@@ -607,8 +567,9 @@ def read_document(text: str, parts: tuple[tuple[str, str], ...] = ()) -> Documen
     front = _DOCUMENT_RE.front_matter.match(text)
     body = text[front.end() :] if front is not None else text
     fields = [Field(key=name, value=value.strip()) for name, value in parts if len(parts) > 1]
-    as_json = _from_json(body)
-    if as_json is not None:
+    value = read_json(body) if body.lstrip().startswith(("{", "[")) else None
+    if value is not None:
+        as_json = list(_flatten(value))
         fields += as_json
         lines = "\n".join(f"{field.key}: {field.value}" for field in as_json)
         title = next((f.value for f in as_json if f.key.lower() in _TITLE_KEYS), "")
@@ -659,16 +620,11 @@ _FIELD_NAMES: Final[dict[str, list[str]]] = _DOCUMENT_RE.entry("field_names")
 
 
 def _first(document: Document, names: list[str]) -> str:
-    for name in names:
-        value = document.field(name)
-        if value:
-            return value
-    return ""
+    return next((value for name in names if (value := document.field(name))), "")
 
 
 def _inside_quotes(text: str, at: int) -> bool:
-    line = text[text.rfind("\n", 0, at) + 1 : at]
-    return line.count('"') % 2 == 1
+    return text[text.rfind("\n", 0, at) + 1 : at].count('"') % 2 == 1
 
 
 @lru_cache(maxsize=200)
@@ -676,21 +632,19 @@ def alert_facts(document: Document) -> AlertFacts:
     """The facts of the alert in a document, whatever its labels are called."""
     facts = {fact: _first(document, names) for fact, names in _FIELD_NAMES.items()}
     expression = _DOCUMENT_RE.comment.sub("", facts["expression"]).strip()
-    metrics: dict[str, None] = {}
-    selectors: dict[str, None] = {}
     bare = _DOCUMENT_RE.grouping.sub(" ", expression)
-    for match in _DOCUMENT_RE.metric.finditer(bare):
-        if not _DOCUMENT_RE.functions.search(match["name"]) and not _inside_quotes(
-            bare, match.start()
-        ):
-            metrics[match["name"]] = None
-            selectors[match["name"] + (match["selector"] or "")] = None
+    series = [
+        match
+        for match in _DOCUMENT_RE.metric.finditer(bare)
+        if not _DOCUMENT_RE.functions.search(match["name"])
+        and not _inside_quotes(bare, match.start())
+    ]
     texts = facts["description"] + facts["summary"]
     labels = dict.fromkeys(m["name"] for m in _DOCUMENT_RE.template_label.finditer(texts))
     for match in _DOCUMENT_RE.by.finditer(expression):
         labels |= dict.fromkeys(n.strip() for n in match["names"].split(",") if n.strip())
     labels |= dict.fromkeys(m["name"] for m in _DOCUMENT_RE.label_matcher.finditer(expression))
-    thresholds = list(_DOCUMENT_RE.threshold.finditer(expression))
+    threshold = _DOCUMENT_RE.threshold.search(expression)
     window, job = _DOCUMENT_RE.window.search(expression), _DOCUMENT_RE.job.search(expression)
     name = facts["name"] or document.title
     return AlertFacts(
@@ -701,10 +655,10 @@ def alert_facts(document: Document) -> AlertFacts:
         expression=expression,
         duration=facts["duration"],
         severity=facts["severity"],
-        metrics=tuple(metrics),
-        selectors=tuple(selectors),
+        metrics=tuple(dict.fromkeys(m["name"] for m in series)),
+        selectors=tuple(dict.fromkeys(m["name"] + (m["selector"] or "") for m in series)),
         labels=tuple(label for label in labels if label != "job"),
-        threshold=f"{thresholds[0]['op']} {thresholds[0]['value'].strip()}" if thresholds else "",
+        threshold=f"{threshold['op']} {threshold['value'].strip()}" if threshold else "",
         window=window["window"] if window else "",
         job=job["job"] if job else "",
     )
@@ -752,9 +706,7 @@ def shorten(text: str, words: int) -> str:
         return text
     cut = " ".join(given_words[:words])
     ends = [m.start() for m in _DOCUMENT_RE.clause_end.finditer(cut) if m.start() > len(cut) * 0.4]
-    if ends:
-        cut = cut[: ends[-1]]
-    return cut.rstrip(" ,;:-(") + "."
+    return cut[: ends[-1] if ends else None].rstrip(" ,;:-(") + "."
 
 
 def _candidates(document: Document) -> list[tuple[float, int, str]]:  # noqa: C901 - one step for each shape of line or message
@@ -779,7 +731,7 @@ def _candidates(document: Document) -> list[tuple[float, int, str]]:  # noqa: C9
             continue
         good = _DOCUMENT_RE.good_fields.search(field.key) is not None
         for index, line in enumerate(field.value.split("\n")):
-            cleaned = plain(re.sub(r"^[ \t]*(?:[-*•>]|\d+[.)])[ \t]+", "", line))
+            cleaned = plain(without_bullet(line))
             for sentence in sentences(cleaned):
                 if count_words(sentence) > 2:  # noqa: PLR2004 - a small count that says itself
                     add(end_sentence(sentence), (1.2 if good else 0.0) - 0.1 * index)
@@ -799,10 +751,8 @@ def summarise(document: Document, limits: LengthLimits, *, words: int | None = N
         words: Overrides the limit on words.
     """
     limit = words if words is not None else limits.words_max
-    target = limit
-    if target is None:
-        target = max(_NO_LIMIT_WORDS, int(_NO_LIMIT_SHARE * count_words(document.text)))
-        target = min(target, 3 * _NO_LIMIT_WORDS)
+    share = max(_NO_LIMIT_WORDS, int(_NO_LIMIT_SHARE * count_words(document.text)))
+    target = limit if limit is not None else min(share, 3 * _NO_LIMIT_WORDS)
     most = limits.sentences_max or 1000
     chosen: list[tuple[int, str]] = []
     left = target
@@ -820,8 +770,7 @@ def summarise(document: Document, limits: LengthLimits, *, words: int | None = N
     text = " ".join(sentence for _, sentence in chosen)
     if limit is None and text and count_words(text) < _NO_LIMIT_WORDS:
         # Without a limit it talks: the rest of the document follows, whatever it is worth.
-        rest = [s for p in document.prose for s in sentences(p) if s.rstrip(".") not in text]
-        for sentence in rest:
+        for sentence in [s for s in document.sentences if s.rstrip(".") not in text]:
             text += " " + end_sentence(sentence)
             if count_words(text) >= _NO_LIMIT_WORDS:
                 break

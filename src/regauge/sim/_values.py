@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.lexicon import Lexicon
@@ -21,7 +22,6 @@ from regauge.sim._text import (
     first_sentence,
     quantities,
     readable,
-    sentences,
     shorten,
     split_name,
     stems,
@@ -43,6 +43,19 @@ KeyKind = Literal[
     "title", "time", "duration", "summary", "reason", "number", "boolean", "list", "text", "label"
 ]
 
+_KIND_OF_TYPE: Final[dict[str, KeyKind]] = {
+    "array": "list",
+    "boolean": "boolean",
+    "number": "number",
+    "integer": "number",
+}
+_KIND_OF_NAME: Final[dict[KeyKind, re.Pattern[str]]] = {
+    "duration": _RE.duration_name,
+    "title": _RE.title_name,
+    "summary": _RE.summary_name,
+    "reason": _RE.reason_name,
+    "time": _RE.time_name,
+}
 _START_KEY: Final = _RE.words("start_key")
 _END_KEY: Final = _RE.words("end_key")
 _TEXT_SYNONYMS: Final[dict[str, str]] = _RE.entry("synonyms")
@@ -56,26 +69,16 @@ _CLOSED: Final = re.compile(r"(?i)resol|clos|all clear|behoben|ended")
 _KEY_STEMS: Final = 0.6
 
 
-def kind_of(key: Key) -> KeyKind:  # noqa: PLR0911 - one line for each kind reads best
+def kind_of(key: Key) -> KeyKind:
     """The kind of value of a key, by its name, type and description."""
     if len(key.enum) > 1:
         return "label"
-    if key.kind == "array":
-        return "list"
-    if key.kind == "boolean":
-        return "boolean"
-    if _RE.duration_name.search(key.name):
-        return "number" if key.kind in ("number", "integer") else "duration"
-    if key.kind in ("number", "integer"):
-        return "number"
-    if _RE.title_name.search(key.name):
-        return "title"
-    if _RE.summary_name.search(key.name):
-        return "summary"
-    if _RE.reason_name.search(key.name) and "root" not in key.name.lower():
-        return "reason"
-    if _RE.time_name.search(key.name):
-        return "time"
+    if key.kind in _KIND_OF_TYPE:
+        return _KIND_OF_TYPE[key.kind]
+    for kind, pattern in _KIND_OF_NAME.items():
+        is_root_cause = kind == "reason" and "root" in key.name.lower()
+        if pattern.search(key.name) and not is_root_cause:
+            return kind
     return "text"
 
 
@@ -87,7 +90,7 @@ def lines_of(value: str) -> list[str]:
 
 @lru_cache(maxsize=500)
 def _name_stems(name: str) -> frozenset[str]:
-    own = set(stems(" ".join(split_name(name)))) or {name.lower()}
+    own = set(stems(name)) or {name.lower()}
     for root, others in _TEXT_SYNONYMS.items():
         if any(word.startswith(root) or word in others.split() for word in own):
             own |= {root, *others.split()}
@@ -110,25 +113,23 @@ def _similarity(key: Key, label: str) -> float:
     if "".join(split_name(label)).lower() == "".join(split_name(key.name)).lower():
         return 1.5
     shared = _shared_with(key.name, label)
-    by_name = shared / len(label_words)
-    description_words = set(stems(key.description))
-    return by_name + (
-        0.25 * len(label_words & description_words) / len(label_words) if shared else 0.0
-    )
+    described = len(label_words & set(stems(key.description))) if shared else 0
+    return shared / len(label_words) + 0.25 * described / len(label_words)
 
 
 def _best_field(document: Document, key: Key) -> str | None:
-    best, best_score = None, _LABELLED_SIMILARITY - 1e-9
-    for position, field in enumerate(document.fields):
-        score = _similarity(key, field.key) - 0.01 * field.depth - 0.0001 * position
-        if score > best_score and field.value.strip():
-            best, best_score = field.value, score
-    return best
+    scored = [
+        (_similarity(key, field.key) - 0.01 * field.depth - 0.0001 * position, field.value)
+        for position, field in enumerate(document.fields)
+        if field.value.strip()
+    ]
+    score, value = max(scored, key=lambda pair: pair[0], default=(0.0, ""))
+    return value if score > _LABELLED_SIMILARITY - 1e-9 else None
 
 
 def _time(document: Document, key: Key, pattern: str | None) -> str | None:
-    name = set(stems(" ".join(split_name(key.name)))) | {w.lower() for w in split_name(key.name)}
-    own = {word for word in name if word not in ("at", "time", "date", "on", "timestamp")}
+    name = {*stems(key.name), *(word.lower() for word in split_name(key.name))}
+    own = name - {"at", "time", "date", "on", "timestamp"}
     starts = any(w.startswith(tuple(_START_KEY)) for w in own)
     ends = any(w.startswith(tuple(_END_KEY)) for w in own)
     events = [e for e in document.events if e.label and not e.label.startswith("#")]
@@ -145,26 +146,17 @@ def _time(document: Document, key: Key, pattern: str | None) -> str | None:
             or hits[-1:]
         )
     else:
-        scored = [(_similarity(key, e.label), -i) for i, e in enumerate(events)]
-        best = max(scored, default=(0.0, 0))
-        chosen = [events[-best[1]]] if best[0] >= _LABELLED_SIMILARITY else []
+        best = max(events, key=lambda e: _similarity(key, e.label), default=None)
+        near = best is not None and _similarity(key, best.label) >= _LABELLED_SIMILARITY
+        chosen = [best] if best is not None and near else []
     return write_moment(chosen[0].moment, pattern) if chosen else None
 
 
 def _duration(document: Document, key: Key) -> str | None:
-    value = _best_field(document, key)
-    if value is not None:
-        stated = duration_text(value)
-        if stated is not None:
-            return stated
     name_words = _name_stems(key.name) - {"tim", "time"}
-    for paragraph in document.prose:
-        for sentence in sentences(paragraph):
-            if name_words & set(stems(sentence)):
-                stated = duration_text(sentence)
-                if stated is not None:
-                    return stated
-    return None
+    texts = [s for s in document.sentences if name_words & set(stems(s))]
+    stated = map(duration_text, [_best_field(document, key) or "", *texts])
+    return next((text for text in stated if text is not None), None)
 
 
 def find_text(document: Document, key: Key) -> str | None:
@@ -174,17 +166,14 @@ def find_text(document: Document, key: Key) -> str | None:
         return "\n".join(lines_of(value)) or None
     name_words = _name_stems(key.name)
     description_words = set(stems(key.description)) - name_words
-    best, best_score = None, _SENTENCE_SIMILARITY
-    for paragraph in document.prose:
-        for sentence in sentences(paragraph):
-            own = set(stems(sentence))
-            named = sum(1 for w in own if w in name_words)
-            score = _KEY_STEMS * min(named, 1) + 0.5 * len(own & description_words) / (
-                len(description_words) or 1
-            )
-            if score > best_score:
-                best, best_score = sentence, score
-    return best
+
+    def score(sentence: str) -> float:
+        own = set(stems(sentence))
+        described = len(own & description_words) / (len(description_words) or 1)
+        return _KEY_STEMS * bool(own & name_words) + 0.5 * described
+
+    best = max(document.sentences, key=score, default="")
+    return best if best and score(best) > _SENTENCE_SIMILARITY else None
 
 
 def find_value(document: Document, key: Key, pattern: str | None) -> str | None:
@@ -289,15 +278,9 @@ def _clause_score(
     matched = sum(weights[w] * evidence.words[w] for w in clause.words if w in evidence.words)
     factor = 1.0
     for kind in {quantity.kind for quantity in clause.quantities}:
-        best = max(
-            (
-                closeness(quantity, measured)
-                for quantity in clause.quantities
-                for measured in evidence.quantities
-                if quantity.kind == measured.kind == kind
-            ),
-            default=0.0,
-        )
+        named = (quantity for quantity in clause.quantities if quantity.kind == kind)
+        pairs = product(named, evidence.quantities)
+        best = max((closeness(*pair) for pair in pairs), default=0.0)
         total += _QUANTITY_WEIGHT
         matched += _QUANTITY_WEIGHT * best
         factor *= max(best, _FAR_QUANTITY)
@@ -507,16 +490,17 @@ def _summary(document: Document, limits: LengthLimits, dice: Dice) -> str:
 def _invent_value(document: Document, key: Key, pattern: str | None, dice: Dice) -> str:
     """Something plausible for what the document does not say."""
     kind = kind_of(key)
+    invention = f"invent {key.name}"
     if kind == "time" and document.events:
-        chosen = document.events[dice.pick(f"invent {key.name}", len(document.events))]
+        chosen = document.events[dice.pick(invention, len(document.events))]
         return write_moment(chosen.moment, pattern)
     if kind == "duration":
-        return f"{1 + dice.pick(f'invent {key.name}', 5)}h {5 * dice.pick('minutes', 12)}m"
+        return f"{1 + dice.pick(invention, 5)}h {5 * dice.pick('minutes', 12)}m"
     if kind == "number":
-        return str(1 + dice.pick(f"invent {key.name}", 40))
+        return str(1 + dice.pick(invention, 40))
     if not document.prose:
         return "unknown"
-    return first_sentence(document.prose[dice.pick(f"invent {key.name}", len(document.prose))])
+    return first_sentence(document.prose[dice.pick(invention, len(document.prose))])
 
 
 def _cast_value(key: Key, text: str) -> Any:

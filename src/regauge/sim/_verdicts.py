@@ -83,23 +83,20 @@ def _aspects(criteria: str) -> dict[Aspect, float]:
 
 
 def _support(answer: str, source: str, *, with_figures: bool) -> tuple[float, list[str]]:
-    # Whoever is not told to look at figures reads over them.
-    matches = [
-        (s, supported(s if with_figures else without_figures(s), source))
-        for s in statements_of(answer)
-    ]
-    if not matches:
-        return 0.0, ["It states nothing that could be looked up."]
     scores: list[float] = []
     remarks: list[str] = []
-    for statement, finding in matches:
-        score = finding.score
-        score = min(score, _DENIED) if finding.contradicted else score
-        scores.append(min(1.0, score / _WELL_CARRIED))
-        if score < CARRIED:
-            scores[-1] = min(score, _UNCARRIED)
-            missing = f" (not found: {', '.join(finding.missing[:3])})" if finding.missing else ""
-            remarks.append(f"The source does not carry {statement[:90]!r}{missing}.")
+    for statement in statements_of(answer):
+        # Whoever is not told to look at figures reads over them.
+        finding = supported(statement if with_figures else without_figures(statement), source)
+        score = min(finding.score, _DENIED) if finding.contradicted else finding.score
+        if score >= CARRIED:
+            scores.append(min(1.0, score / _WELL_CARRIED))
+            continue
+        scores.append(min(score, _UNCARRIED))
+        missing = f" (not found: {', '.join(finding.missing[:3])})" if finding.missing else ""
+        remarks.append(f"The source does not carry {statement[:90]!r}{missing}.")
+    if not scores:
+        return 0.0, ["It states nothing that could be looked up."]
     mean = sum(scores) / len(scores)
     further = max(0, len(remarks) - 1)
     return max(0.0, 0.4 * mean + 0.6 * min(scores) - _FURTHER * further), remarks
@@ -144,12 +141,10 @@ def _told_of(facet: str, ground: str) -> list[frozenset[str]]:
     """The sentences of a source on one facet: below a label of that name, else by their words."""
     marks = _FACET_STEMS[facet]
     labelled = [f.value for f in read_document(ground).fields if words_of(f.key) & marks]
-    labelled_words = [words_of(s) for text in labelled for s in statements_of(text)]
-    labelled_words = labelled_words or [
-        words_of(s) for s in statements_of(ground) if words_of(s) & marks
-    ]
+    below = [words_of(s) for text in labelled for s in statements_of(text)]
+    about = below or [words for s in statements_of(ground) if (words := words_of(s)) & marks]
     # A line that only says when something happened tells nothing of it.
-    return [words for words in labelled_words if len(words - marks) >= _SECTION_WORDS]
+    return [words for words in about if len(words - marks) >= _SECTION_WORDS]
 
 
 def _coverage(answer: str, ground: str, criteria: str) -> tuple[float, list[str]]:
@@ -283,13 +278,9 @@ def winner(sheet: Sheet, dice: Dice, options: list[str]) -> tuple[str, str]:
     if not names:
         name = options[0] if options else "A"
         return name, "It does best by what was asked."
-    ranked = sorted(
-        names,
-        key=lambda name: (
-            -_score(sheet, dice, names[name], name=names[name])
-            - _POSITION_BIAS * (name == next(iter(names)))
-        ),
-    )
+    scores = {name: _score(sheet, dice, text, name=text) for name, text in names.items()}
+    scores[next(iter(names))] += _POSITION_BIAS
+    ranked = sorted(names, key=lambda name: -scores[name])
     rest = ", ".join(f"${name}$" for name in ranked[1:])
     return ranked[0], f"${ranked[0]}$ follows the evaluation steps further than {rest or 'any'}."
 
@@ -365,14 +356,9 @@ def _question(claim: str) -> str:
 
 def steps(sheet: Sheet) -> list[str]:
     """Three or four steps that follow criteria."""
-    sentences_there = [
-        s
-        for line in sheet.criteria.split("\n")
-        for s in sentences(line)
-        if len(s.split()) > 2  # noqa: PLR2004 - shorter ones say nothing
-    ]
-    made = [f"Check this: {s}" for s in sentences_there[: _STEPS_MAX - 1]]
-    return [*made, "Weigh what was found and give a score."]
+    criteria = (s for line in sheet.criteria.split("\n") for s in sentences(line))
+    made = [f"Check this: {s}" for s in criteria if count_words(s) > 2]  # noqa: PLR2004 - shorter ones say nothing
+    return [*made[: _STEPS_MAX - 1], "Weigh what was found and give a score."]
 
 
 def _judge_support(entry: str, ground: str, dice: Dice, number: int) -> Ruling:
@@ -401,10 +387,8 @@ def _finding(entry: str) -> dict[str, Any]:
 
 def _judge_claim(finding: dict[str, Any], dice: Dice, number: int) -> Ruling:
     """The verdict on a claim by what a source answered to a question about it."""
-    claim, finding_text = (
-        str(finding["claim"]),
-        f"{finding.get('quote', '')}\n{finding.get('answer', '')}",
-    )
+    claim = str(finding["claim"])
+    finding_text = f"{finding.get('quote', '')}\n{finding.get('answer', '')}"
     if not finding.get("quote") and "not state" in finding_text.lower():
         reason = "The source does not speak of it."
         return Ruling(entry=claim, score=0.0, borderline=True, reason=reason)

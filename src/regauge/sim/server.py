@@ -1,7 +1,6 @@
 """An OpenAI-compatible HTTP server for the simulated model, with faults on demand.
 
-`Service` answers requests and counts them without a socket; `serve` and `SimServer` put it behind
-as much HTTP/1.1 as a test server needs: keep-alive, lengths and chunks.
+`Service` answers requests over aiohttp and counts them; `SimServer` runs it on a thread.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import math
 import re
 import threading
@@ -16,11 +16,12 @@ import time
 from collections import Counter, OrderedDict
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from http.client import responses
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, get_args
+
+from aiohttp import web
 
 from regauge.errors import ProviderError, UsageError
-from regauge.prompts import Message, tool_calls_of
+from regauge.prompts import Message, Role, tool_calls_of
 from regauge.providers import CompletionRequest
 from regauge.sim._answer import BadParameterError, answer, read_parameters
 from regauge.sim._rules import CLERK_1, Rules
@@ -29,18 +30,17 @@ from regauge.sim._text import is_list, is_object
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from regauge.prompts import Role
     from regauge.providers import Completion
 
 __all__ = [
     "Counters",
     "FaultPlan",
     "RateLimit",
+    "Service",
     "SimServer",
     "SimServerOptions",
     "parse_faults",
     "parse_rate",
-    "serve",
 ]
 
 _STATUSES: Final = frozenset(str(status) for status in range(400, 600))
@@ -51,10 +51,10 @@ _SEEN_MAX: Final = 200_000
 _CHOICE_STRIDE: Final = 1_000_003
 _KINDS: Final = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
 _BODY_MAX: Final = 32 * 1024 * 1024
-# Roles that this model does not know are read as what the user side brought along.
+# Answers that are due when the server ends are cut off after this time.
+_END_S: Final = 0.01
 _ROLES: Final[Mapping[str, Role]] = {
-    "system": "system", "developer": "developer", "user": "user", "assistant": "assistant",
-    "tool": "tool", "function": "tool",
+    **{role: role for role in get_args(Role)}, "function": "tool"
 }  # fmt: skip
 _PARAMETERS: Final = (
     "temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n",
@@ -183,17 +183,6 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _HttpRequest:
-    """One request; header names are lower-case."""
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    body: bytes
-    closes: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Reply:
     """An answer and, by `fault`, how to spoil it: `drop`, `timeout`, `truncate` or empty."""
 
@@ -240,7 +229,7 @@ class _RefusalError(Exception):
 
 
 class Service:
-    """Routes, faults, draws and counters, without sockets."""
+    """Routes, faults, draws and counters."""
 
     def __init__(self, options: SimServerOptions) -> None:
         self.options = options
@@ -248,9 +237,75 @@ class Service:
         self._seen: OrderedDict[str, int] = OrderedDict()
         self._tokens, self._filled = math.inf, 0.0
 
-    def handle(self, request: _HttpRequest) -> _Reply:
+    async def serve(
+        self, host: str, port: int, *, ready: Callable[[str], None], until: asyncio.Event
+    ) -> None:
+        """Serve until the event is set.
+
+        Args:
+            host: Where to listen.
+            port: 0 takes a free one.
+            ready: Gets the base URL once connections are accepted.
+            until: Ends the server.
+
+        Raises:
+            UsageError: The port is taken or not allowed.
+        """
+        app = web.Application(client_max_size=_BODY_MAX)
+        app.router.add_route("*", "/{path:.*}", self._respond)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            # What is no HTTP is the client's fault, which gets 400.
+            logger=logging.Logger("regauge.sim", logging.CRITICAL),  # noqa: LOG001 - no other uses it
+            handler_cancellation=True,
+            shutdown_timeout=_END_S,
+        )
+        await runner.setup()
         try:
-            reply = self._route(request)
+            await web.TCPSite(runner, host, port, backlog=1024).start()
+        except OSError as error:
+            raise UsageError(
+                f"cannot listen on {host}:{port}: {error.strerror or error}\n  fix: choose another "
+                f"--port, or 0 for a free one"
+            ) from error
+        else:
+            host_text = f"[{host}]" if ":" in host else host
+            ready(f"http://{host_text}:{runner.addresses[0][1]}/v1")
+            await until.wait()
+        finally:
+            await runner.cleanup()
+
+    async def _respond(self, request: web.Request) -> web.StreamResponse:
+        """Answer a request, or spoil the answer as its fault says."""
+        body, transport = await request.read(), request.transport
+        counters = self.counters
+        counters.in_flight += 1
+        counters.in_flight_max = max(counters.in_flight_max, counters.in_flight)
+        try:
+            reply = self._handle(request, body)
+            if reply.fault == "timeout":
+                await asyncio.Event().wait()  # until the client gives up
+            if reply.delay_s > 0:
+                await asyncio.sleep(reply.delay_s)
+        finally:
+            counters.in_flight -= 1
+        if reply.fault == "drop" and transport is not None:
+            transport.abort()
+        headers = {"Content-Type": reply.content_type, **reply.headers}
+        if reply.fault != "truncate":
+            return web.Response(status=reply.status, body=reply.body, headers=headers)
+        cut_off = web.StreamResponse(
+            status=reply.status, headers={**headers, "Content-Length": str(len(reply.body))}
+        )
+        cut_off.force_close()
+        await cut_off.prepare(request)
+        await cut_off.write(reply.body[: len(reply.body) // 2])
+        return cut_off
+
+    def _handle(self, request: web.Request, body: bytes) -> _Reply:
+        try:
+            reply = self._route(request, body)
         except _RefusalError as error:
             reply = error.reply()
         except Exception as error:  # noqa: BLE001 - a server goes on, whatever one request does
@@ -259,11 +314,11 @@ class Service:
             self.counters.statuses[reply.status] += 1
         return reply
 
-    def _route(self, request: _HttpRequest) -> _Reply:
-        path, key = request.path.split("?", 1)[0].rstrip("/"), self.options.api_key
+    def _route(self, request: web.Request, body: bytes) -> _Reply:
+        path, key = request.raw_path.split("?", 1)[0].rstrip("/"), self.options.api_key
         if path == "/healthz":
             return _Reply(body=_json({"status": "ok", "simulated": True}))
-        if key is not None and request.headers.get("authorization") != f"Bearer {key}":
+        if key is not None and request.headers.get("Authorization") != f"Bearer {key}":
             raise _RefusalError("Incorrect API key provided.", status=401, code="invalid_api_key")
         name = self.options.rules.model
         model = {"id": name, "object": "model", "created": 1735689600}
@@ -272,7 +327,7 @@ class Service:
             case "GET", "/v1/models":
                 return _Reply(body=_json({"object": "list", "data": [model]}))
             case "POST", "/v1/chat/completions":
-                return self._complete(request.body)
+                return self._complete(body)
             case _, "/v1/models" | "/v1/chat/completions":
                 raise _RefusalError(f"{request.method} is not supported here.", status=405)
             case "GET", _ if path == f"/v1/models/{name}":
@@ -503,155 +558,6 @@ def _chunks(
     return chunks
 
 
-async def _read_body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
-    chunked = headers.get("transfer-encoding", "").lower() == "chunked"
-    body = bytearray()
-    while True:
-        size = headers.get("content-length", "0")
-        if chunked:
-            line = await reader.readuntil(b"\r\n")
-            size = str(int(line.split(b";")[0], 16))
-        if not size.isdecimal() or len(body) + int(size) > _BODY_MAX:
-            raise ValueError("no length, or too large a body")
-        body += await reader.readexactly(int(size))
-        if chunked and await reader.readexactly(2) != b"\r\n":
-            raise ValueError("a chunk has another length")
-        if not chunked or size == "0":
-            return bytes(body)
-
-
-async def _read_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> _HttpRequest:
-    """The next request of a connection.
-
-    Raises:
-        ValueError: This is no HTTP request, or too large a one.
-        IncompleteReadError: The client is done.
-    """
-    try:
-        head = await reader.readuntil(b"\r\n\r\n")
-        first, *lines = head[:-4].decode("latin-1").split("\r\n")
-        method, path, version = first.split(" ")
-        headers: dict[str, str] = {}
-        for line in lines:
-            name, colon, value = line.partition(":")
-            if not colon:
-                raise ValueError("a header without a colon")
-            headers[name.lower()] = value.strip()
-        if not version.startswith("HTTP/1."):
-            raise ValueError("another protocol")
-        if headers.get("expect", "").lower() == "100-continue":
-            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        body = await _read_body(reader, headers)
-    except asyncio.LimitOverrunError as error:
-        raise ValueError("too long a line") from error
-    closes = headers.get("connection", "").lower() == "close" or version == "HTTP/1.0"
-    return _HttpRequest(method=method, path=path, headers=headers, body=body, closes=closes)
-
-
-def _write(writer: asyncio.StreamWriter, reply: _Reply, *, closes: bool) -> None:
-    head = [
-        f"HTTP/1.1 {reply.status} {responses.get(reply.status, 'Unknown')}",
-        f"Content-Type: {reply.content_type}",
-        f"Content-Length: {len(reply.body)}",
-        *(f"{name}: {value}" for name, value in reply.headers.items()),
-        *(("Connection: close",) if closes else ()),
-    ]
-    sent = len(reply.body) // 2 if reply.fault == "truncate" else len(reply.body)
-    writer.write("\r\n".join((*head, "", "")).encode("latin-1") + reply.body[:sent])
-
-
-async def _talk(
-    service: Service, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
-    """Answer the requests of one connection, one after the other."""
-    counters = service.counters
-    closes = False
-    while not closes:
-        try:
-            request = await _read_http(reader, writer)
-        except ValueError:
-            bad = _Reply(status=400, body=b'{"error":{"message":"bad HTTP request"}}')
-            _write(writer, bad, closes=True)
-            return
-        counters.in_flight += 1
-        counters.in_flight_max = max(counters.in_flight_max, counters.in_flight)
-        try:
-            reply = service.handle(request)
-            if reply.fault == "timeout":
-                await reader.read()  # until the client gives up
-                return
-            if reply.delay_s > 0:
-                await asyncio.sleep(reply.delay_s)
-        finally:
-            counters.in_flight -= 1
-        if reply.fault == "drop":
-            writer.transport.abort()
-            return
-        closes = request.closes or reply.fault == "truncate"
-        _write(writer, reply, closes=closes)
-        await writer.drain()
-
-
-async def _listen(
-    service: Service, host: str, port: int, ready: Callable[[str], None], until: asyncio.Event
-) -> None:
-    open_connections: set[asyncio.Task[None]] = set()
-
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(_talk(service, reader, writer))
-        open_connections.add(task)
-        try:
-            await task
-        except (OSError, asyncio.IncompleteReadError):
-            pass  # the client is done
-        except asyncio.CancelledError:
-            writer.transport.abort()  # the server ends, whatever is in flight
-        open_connections.discard(task)
-        writer.close()
-
-    try:
-        server = await asyncio.start_server(accept, host, port, backlog=1024)
-    except OSError as error:
-        raise UsageError(
-            f"cannot listen on {host}:{port}: {error.strerror or error}\n  fix: choose another "
-            f"--port, or 0 for a free one"
-        ) from error
-    host_text = f"[{host}]" if ":" in host else host
-    ready(f"http://{host_text}:{server.sockets[0].getsockname()[1]}/v1")
-    try:
-        await until.wait()
-    finally:
-        server.close()
-        for task in open_connections:
-            task.cancel()
-        await server.wait_closed()
-
-
-async def serve(
-    host: str,
-    port: int,
-    options: SimServerOptions,
-    *,
-    ready: Callable[[str], None],
-    until: asyncio.Event,
-) -> Counters:
-    """Serve until the event is set, and return the counters.
-
-    Args:
-        host: Where to listen.
-        port: 0 takes a free one.
-        options: How to behave.
-        ready: Gets the base URL once connections are accepted.
-        until: Ends the server.
-
-    Raises:
-        UsageError: The port is taken or not allowed.
-    """
-    service = Service(options)
-    await _listen(service, host, port, ready, until)
-    return service.counters
-
-
 class SimServer:
     """The server on a thread of its own, for tests: `with SimServer() as server: ...`.
 
@@ -677,7 +583,7 @@ class SimServer:
             def ready(url: str) -> None:
                 self._started.set_result((loop, stop, url))
 
-            await _listen(self._service, self._host, self._port, ready, stop)
+            await self._service.serve(self._host, self._port, ready=ready, until=stop)
 
         try:
             asyncio.run(listen())

@@ -16,7 +16,8 @@ from regauge.providers import (
     cost_of,
     price_of,
 )
-from regauge.providers._failure import AttemptError, Ledger, read_refusal, retry_after_s, wait_s
+from regauge.providers._failure import AttemptError, read_refusal, retry_after_s
+from regauge.providers._retry import Ledger, wait_s
 from regauge.providers.remote import Breaker
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -108,7 +109,8 @@ def test_a_lasting_failure_and_a_stranger_end_it_at_once():
 
 def fail(breaker, *times, kind="connection", gave_up=False):
     for now in times:
-        breaker = breaker.after_failure(now, kind=kind, message="m", gave_up=gave_up)
+        error = AttemptError("m", kind=kind, transient=True)
+        breaker = breaker.after_failure(now, error, gave_up=gave_up)
     return breaker
 
 
@@ -141,10 +143,11 @@ def test_a_server_that_only_refuses_is_given_up_after_the_deadline():
 @pytest.mark.parametrize("status", [None, 502, 503, 504])
 def test_an_outage_is_many_failures_of_a_server_that_answered(status):
     kind = "server" if status else "connection"
+    error = AttemptError("", kind=kind, status=status, transient=True)
 
     def after(breaker, count):
         for _ in range(count):
-            breaker = breaker.after_failure(0, kind=kind, message="", status=status, gave_up=False)
+            breaker = breaker.after_failure(0, error, gave_up=False)
         return breaker
 
     assert not after(Breaker(), 20).outage

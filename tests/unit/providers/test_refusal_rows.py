@@ -10,7 +10,8 @@ import pytest
 
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest
-from regauge.providers._failure import refused, retry_after_s, wait_s
+from regauge.providers._failure import refused, retry_after_s
+from regauge.providers._retry import wait_s
 from tests.transcripts import DATA, held_rows
 
 ROWS = DATA / "refusals.jsonl"
