@@ -6,14 +6,13 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import Fault, JudgeError, PromptError, UsageError
 from regauge.judges._registry import judge_from_spec
 from regauge.judges._rule import Rule
-from regauge.judges._types import Declared
+from regauge.judges._types import DeclaredJudge
 from regauge.judges.rules._combine import all_of
 from regauge.judges.rules._text import contains, ends_with, equals, starts_with
 from regauge.lexicon import Lexicon
@@ -21,12 +20,11 @@ from regauge.lexicon import Lexicon
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Set as AbstractSet
 
-    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._output import JudgedOutput
     from regauge.judges._types import Judge, JudgeContext, ModelJudge, UnboundJudge, Verdict
-    from regauge.prompts import Evaluator, Prompt, RubricSpec
+    from regauge.prompts import Evaluator, Prompt
 
 
 _CHOICES_SLOT: Final = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
@@ -37,43 +35,7 @@ _BUILT_IN: Final = Lexicon("regauge.judges", file="data/evaluators.toml")
 _AGAINST_FACTS: Final = frozenset({"similarity", "groundedness"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnboundChoice(Declared):
-    """An evaluator that asks a model, before it is known which one.
-
-    Attributes:
-        name: The name the file gives it.
-        prompt: What is asked, as a prompt of its own.
-        spec: The choices and their scores.
-        model: Who is asked, as the file states it; None for the judge model of the project.
-        criterion: What it is about.
-    """
-
-    prompt: Prompt
-    spec: RubricSpec
-    model: str | None
-    criterion: Criterion = "relevance"
-
-    def bind(self, context: JudgeContext) -> ModelJudge:
-        """The judge itself.
-
-        Raises:
-            UsageError: Nothing says which model judges, or it is not `provider:model`.
-        """
-        from regauge.judges.model._ask import model_of
-        from regauge.judges.model._rubric import RubricJudge
-
-        return RubricJudge(
-            name=self.name,
-            criterion=self.criterion,
-            prompt=self.prompt,
-            spec=self.spec,
-            asked=model_of(self.model, None, context, judge=self.name),
-            at_least=self.spec.pass_at,
-        )
-
-
-def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> UnboundChoice:
+def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> DeclaredJudge:
     """The judge that an `llm` evaluator stands for.
 
     `{{completion}}` is the answer; other names are looked up in the row of `testData`. The last
@@ -103,7 +65,7 @@ def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> UnboundChoice:
     )
 
 
-def built_in(name: str, plugin: str, prompt: Prompt) -> UnboundChoice:
+def built_in(name: str, plugin: str, prompt: Prompt) -> DeclaredJudge:
     """The judge that `uses: github/PLUGIN` stands for, asking in regauge's own words."""
     made = _make(name, prompt, asks=_BUILT_IN.entry(plugin), system="", choices=_GRADES, model=None)
     return made.judging("correctness") if plugin in _AGAINST_FACTS else made
@@ -117,26 +79,34 @@ def _make(
     system: str,
     choices: Mapping[str, float],
     model: str | None,
-) -> UnboundChoice:
+) -> DeclaredJudge:
     from regauge.prompts import Message, Prompt, RubricSpec
 
     asked = Message(role="user", content=_rename(asks, prompt.variables))
     opening = (Message(role="system", content=_rename(system, prompt.variables)),)
-    return UnboundChoice(
-        name=name,
-        prompt=Prompt(
-            name=f"{prompt.name}-{name}",
-            path=prompt.path,
-            messages=(*(opening if system.strip() else ()), asked),
-            parameters={"temperature": 0.0},
-        ),
-        spec=RubricSpec(
-            kind="choice",
-            choices=choices,
-            pass_at=min(score for score in choices.values() if score > 0),
-        ),
-        model=model,
+    asking = Prompt(
+        name=f"{prompt.name}-{name}",
+        path=prompt.path,
+        messages=(*(opening if system.strip() else ()), asked),
+        parameters={"temperature": 0.0},
     )
+    pass_at = min(score for score in choices.values() if score > 0)
+    spec = RubricSpec(kind="choice", choices=choices, pass_at=pass_at)
+
+    def bind(declared: DeclaredJudge, context: JudgeContext) -> ModelJudge:
+        from regauge.judges.model._ask import model_of
+        from regauge.judges.model._rubric import RubricJudge
+
+        return RubricJudge(
+            name=declared.name,
+            criterion=declared.criterion or "relevance",
+            prompt=asking,
+            spec=spec,
+            asked=model_of(model, None, context, judge=declared.name),
+            at_least=pass_at,
+        )
+
+    return DeclaredJudge(name=name, criterion="relevance", make=bind)
 
 
 def _rename(template: str, variables: AbstractSet[str]) -> str:

@@ -333,6 +333,27 @@ class Declared:
         return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredJudge(Declared):
+    """A judge that calls, as an eval declares it: what it is made of is known to `make` alone.
+
+    Attributes:
+        make: Makes the judge itself, of this declaration (its name and its criterion) and of the
+            context.
+    """
+
+    make: Callable[[DeclaredJudge, JudgeContext], ModelJudge] = field(repr=False)
+
+    def bind(self, context: JudgeContext) -> ModelJudge:
+        """The judge itself.
+
+        Raises:
+            UsageError: Nothing says which model judges, or a parameter makes no sense.
+            PromptError: The rubric cannot be loaded.
+        """
+        return self.make(self, context)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunOnlyJudge(ABC):
     """A judge that only a run can ask, known by a digest over what it is made of.
