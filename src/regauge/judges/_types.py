@@ -285,11 +285,8 @@ def broken_judge(text: str, error: BaseException, *, judge: str) -> JudgeError:
 
 def criterion_of(judge: object) -> Criterion:
     """The criterion of a judge; correctness if it states none."""
-    stated = getattr(judge, "criterion", None)
-    for criterion in CRITERIA:
-        if stated == criterion:
-            return criterion
-    return "correctness"
+    stated: object = getattr(judge, "criterion", None)
+    return next((criterion for criterion in CRITERIA if criterion == stated), "correctness")
 
 
 def criterion_named(word: str, *, judge: str) -> Criterion:
