@@ -6,14 +6,13 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import Fault, JudgeError, PromptError, UsageError
 from regauge.judges._registry import judge_from_spec
 from regauge.judges._rule import Rule
-from regauge.judges._types import Declared
+from regauge.judges._types import DeclaredJudge
 from regauge.judges.rules._combine import all_of
 from regauge.judges.rules._text import contains, ends_with, equals, starts_with
 from regauge.lexicon import Lexicon
@@ -21,15 +20,15 @@ from regauge.lexicon import Lexicon
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Set as AbstractSet
 
-    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._output import JudgedOutput
-    from regauge.judges._types import Judge, JudgeContext, ModelJudge, UnboundJudge, Verdict
-    from regauge.prompts import Evaluator, Prompt, RubricSpec
+    from regauge.judges._types import Declared, Judge, JudgeContext, UnboundJudge, Verdict
+    from regauge.judges.model._rubric import RubricJudge
+    from regauge.prompts import Evaluator, Prompt
 
 
-_CHOICES_SLOT: Final = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_SLOT: Final = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 _KEYS: Final = frozenset({"modelId", "prompt", "choices", "systemPrompt"})
 _GRADES: Final[Mapping[str, float]] = {"1": 0.0, "2": 0.25, "3": 0.5, "4": 0.75, "5": 1.0}
 
@@ -37,43 +36,7 @@ _BUILT_IN: Final = Lexicon("regauge.judges", file="data/evaluators.toml")
 _AGAINST_FACTS: Final = frozenset({"similarity", "groundedness"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnboundChoice(Declared):
-    """An evaluator that asks a model, before it is known which one.
-
-    Attributes:
-        name: The name the file gives it.
-        prompt: What is asked, as a prompt of its own.
-        spec: The choices and their scores.
-        model: Who is asked, as the file states it; None for the judge model of the project.
-        criterion: What it is about.
-    """
-
-    prompt: Prompt
-    spec: RubricSpec
-    model: str | None
-    criterion: Criterion = "relevance"
-
-    def bind(self, context: JudgeContext) -> ModelJudge:
-        """The judge itself.
-
-        Raises:
-            UsageError: Nothing says which model judges, or it is not `provider:model`.
-        """
-        from regauge.judges.model._ask import model_of
-        from regauge.judges.model._rubric import RubricJudge
-
-        return RubricJudge(
-            name=self.name,
-            criterion=self.criterion,
-            prompt=self.prompt,
-            spec=self.spec,
-            asked=model_of(self.model, None, context, judge=self.name),
-            at_least=self.spec.pass_at,
-        )
-
-
-def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> UnboundChoice:
+def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> DeclaredJudge[RubricJudge]:
     """The judge that an `llm` evaluator stands for.
 
     `{{completion}}` is the answer; other names are looked up in the row of `testData`. The last
@@ -103,7 +66,7 @@ def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> UnboundChoice:
     )
 
 
-def built_in(name: str, plugin: str, prompt: Prompt) -> UnboundChoice:
+def built_in(name: str, plugin: str, prompt: Prompt) -> DeclaredJudge[RubricJudge]:
     """The judge that `uses: github/PLUGIN` stands for, asking in regauge's own words."""
     made = _make(name, prompt, asks=_BUILT_IN.entry(plugin), system="", choices=_GRADES, model=None)
     return made.judging("correctness") if plugin in _AGAINST_FACTS else made
@@ -117,26 +80,34 @@ def _make(
     system: str,
     choices: Mapping[str, float],
     model: str | None,
-) -> UnboundChoice:
+) -> DeclaredJudge[RubricJudge]:
     from regauge.prompts import Message, Prompt, RubricSpec
 
     asked = Message(role="user", content=_rename(asks, prompt.variables))
     opening = (Message(role="system", content=_rename(system, prompt.variables)),)
-    return UnboundChoice(
-        name=name,
-        prompt=Prompt(
-            name=f"{prompt.name}-{name}",
-            path=prompt.path,
-            messages=(*(opening if system.strip() else ()), asked),
-            parameters={"temperature": 0.0},
-        ),
-        spec=RubricSpec(
-            kind="choice",
-            choices=choices,
-            pass_at=min(score for score in choices.values() if score > 0),
-        ),
-        model=model,
+    asking = Prompt(
+        name=f"{prompt.name}-{name}",
+        path=prompt.path,
+        messages=(*(opening if system.strip() else ()), asked),
+        parameters={"temperature": 0.0},
     )
+    pass_at = min(score for score in choices.values() if score > 0)
+    spec = RubricSpec(kind="choice", choices=choices, pass_at=pass_at)
+
+    def bind(declared: Declared, context: JudgeContext) -> RubricJudge:
+        from regauge.judges.model._ask import model_of
+        from regauge.judges.model._rubric import RubricJudge
+
+        return RubricJudge(
+            name=declared.name,
+            criterion=declared.criterion or "relevance",
+            prompt=asking,
+            spec=spec,
+            asked=model_of(model, None, context, judge=declared.name),
+            at_least=pass_at,
+        )
+
+    return DeclaredJudge(name=name, criterion="relevance", make=bind)
 
 
 def _rename(template: str, variables: AbstractSet[str]) -> str:
@@ -148,7 +119,7 @@ def _rename(template: str, variables: AbstractSet[str]) -> str:
             return "{{answer}}"
         return match[0] if name in variables or name == "input" else f"{{{{expected.{name}}}}}"
 
-    return _CHOICES_SLOT.sub(slot, template)
+    return _SLOT.sub(slot, template)
 
 
 def _choices(document: JSON, name: str) -> dict[str, float]:
@@ -181,7 +152,6 @@ def _choices(document: JSON, name: str) -> dict[str, float]:
     return choices
 
 
-_SLOT = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 _STRING_RULES: Mapping[str, Callable[[str], Rule]] = {
     "equals": equals,
     "contains": lambda text: contains(text, ignore_case=True),
@@ -264,13 +234,10 @@ def _string_judge(evaluator: Evaluator) -> Rule:
 
 def _templated(name: str, wishes: list[tuple[str, str]]) -> Rule:
     """A rule whose texts are templates, filled with the values of each case."""
-    made: dict[tuple[str, ...], Rule] = {}
 
     def examine(answer: JudgedOutput) -> Verdict:
         texts = tuple(_fill(template, answer, name) for _, template in wishes)
-        if texts not in made:
-            made[texts] = _rule(wishes, texts, name)
-        return made[texts].examine(answer)
+        return _rule(wishes, texts, name).examine(answer)
 
     params: dict[str, JSON] = dict(wishes)
     digest = digest_of({"kind": "string", "version": 1, "params": params})

@@ -26,7 +26,6 @@ from regauge.stop_signals import end_group, end_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-    from email.message import Message
     from pathlib import Path
 
 
@@ -378,31 +377,19 @@ async def send(
                 if error.code in accepted:
                     return _read(error, ends, output_max)
                 raise _refused_error(what, error) from None
-        except TimeoutError as error:
-            raise _late(what, timeout_s) from error
         except IncompleteRead as error:
-            raise _failed_error(f"{what}: the response ended early", "connection") from error
+            why = f"{what}: the response ended early"
+            raise AttemptError(why, kind="connection", transient=True) from error
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
-            if isinstance(reason, TimeoutError):
-                raise _late(what, timeout_s) from error
+            why, kind = f"no connection: {reason}", "connection"
             fix = "start the service, or correct its address"
-            raise _failed_error(
-                f"{what}: no connection: {reason}\n  fix: {fix}", "connection"
-            ) from error
+            if isinstance(reason, TimeoutError):
+                why, kind = f"no response within {timeout_s:.2g} s", "timeout"
+                fix = "raise `timeout_s`, or make the service faster"
+            raise AttemptError(f"{what}: {why}\n  fix: {fix}", kind=kind, transient=True) from error
 
     return await _in_thread(transfer)
-
-
-def _late(what: str, timeout_s: float) -> AttemptError:
-    words = f"{what}: no response within {timeout_s:.2g} s"
-    return _failed_error(
-        f"{words}\n  fix: raise `timeout_s`, or make the service faster", "timeout"
-    )
-
-
-def _failed_error(message: str, kind: str) -> AttemptError:
-    return AttemptError(message, kind=kind, transient=True)
 
 
 def _refused_error(what: str, error: urllib.error.HTTPError) -> AttemptError:
@@ -438,17 +425,8 @@ def _refused_error(what: str, error: urllib.error.HTTPError) -> AttemptError:
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Headers with secrets go to the named address alone."""
 
-    def redirect_request(  # noqa: PLR0917 - as the base class has it
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: Message,
-        newurl: str,
-    ) -> None:
+    def redirect_request(self, *_: object, **__: object) -> None:
         """Follow nothing."""
-        del req, fp, code, msg, headers, newurl
 
 
 async def _in_thread(call: Callable[[], Result]) -> Result:

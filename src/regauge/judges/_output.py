@@ -373,8 +373,8 @@ class JudgedOutput:
         why = "" if completion is None else f" (finish_reason {completion.finish_reason})"
         return failed(f"the answer has no text{why}", code="no_text")
 
-    def at(self, path: str, steps: Steps) -> JudgedOutput | Verdict:
-        """The part of the answer at a path, as an answer of its own, or why there is none."""
+    def value_at(self, path: str, steps: Steps) -> JSON | Verdict:
+        """The value at a path of the answer, or why there is none."""
         if self.text is None:
             return self.nothing()
         whole = self.json
@@ -388,6 +388,13 @@ class JudgedOutput:
         if isinstance(value, MissingValue):
             keys = f"; the answer has {listed(sorted(whole))}" if isinstance(whole, dict) else ""
             return failed(f"no field {path!r}{keys}", code="missing_field", details={"field": path})
+        return value
+
+    def at(self, path: str, steps: Steps) -> JudgedOutput | Verdict:
+        """The part of the answer at a path, as an answer of its own, or why there is none."""
+        value = self.value_at(path, steps)
+        if isinstance(value, Verdict):
+            return value
         if isinstance(value, str):
             return self.part(value)
         part = self.part(None if value is None else json.dumps(value, ensure_ascii=False))

@@ -12,8 +12,8 @@ import posixpath
 import re
 import sys
 import textwrap
-import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -179,24 +179,21 @@ def _context(
     completion = answer.completion
     if completion is None:
         return context
-    usage = completion.usage
-    context |= {
-        "provider": {"id": f"{completion.provider}:{completion.model}"},
-        "providerResponse": {
-            "output": output,
-            "finishReason": completion.finish_reason,
-            **(
-                {}
-                if completion.latency_s is None
-                else {"latencyMs": round(completion.latency_s * 1000)}
-            ),
-            "tokenUsage": {
-                "prompt": usage.input_tokens,
-                "completion": usage.output_tokens,
-                "total": usage.input_tokens + usage.output_tokens,
-            },
-            **({} if completion.cost_usd is None else {"cost": completion.cost_usd}),
+    usage, latency_s = completion.usage, completion.latency_s
+    response: dict[str, JSON] = {
+        "output": output,
+        "finishReason": completion.finish_reason,
+        "latencyMs": None if latency_s is None else round(latency_s * 1000),
+        "tokenUsage": {
+            "prompt": usage.input_tokens,
+            "completion": usage.output_tokens,
+            "total": usage.input_tokens + usage.output_tokens,
         },
+        "cost": completion.cost_usd,
+    }
+    context["provider"] = {"id": f"{completion.provider}:{completion.model}"}
+    context["providerResponse"] = {
+        key: value for key, value in response.items() if value is not None
     }
     if completion.logprobs:
         context["logProbs"] = [token.logprob for token in completion.logprobs]
@@ -674,22 +671,10 @@ def promptfoo_python(
 
 def _await_result(coroutine: Coroutine[Any, Any, object]) -> object:
     """The result of a coroutine, in an event loop of its own."""
-    results: list[object] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(asyncio.run(coroutine))
-        except BaseException as error:  # noqa: BLE001 - it belongs to the caller
-            errors.append(error)
-
     # The thread sees the context of the run, which closes the network in a replay.
-    thread = threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+    context = contextvars.copy_context()
+    with ThreadPoolExecutor(1) as own_thread:
+        return own_thread.submit(context.run, asyncio.run, coroutine).result()
 
 
 def _python_result(result: object) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -167,23 +166,18 @@ def _goes_on(text: str, mark: re.Match[str]) -> bool:
         # An ellipsis or a quotation within a sentence.
         inside = mark[0].startswith("..") or mark[0][-1] not in ".!?"
         return inside and following[0].islower()
-    return _goes_on_behind_period(text, mark.start(), following)
+    return _continues(text, mark.start(), following)
 
 
-def _goes_on_behind_period(text: str, at: int, following: str) -> bool:
-    words = text[max(0, at - _WORD_CHARS) : at].split()[-2:]
-    return _continues(words[0] if len(words) > 1 else "", words[-1] if words else "", following)
-
-
-@functools.lru_cache(maxsize=4096)
-def _continues(before: str, last: str, following: str) -> bool:
+def _continues(text: str, at: int, following: str) -> bool:
     """Return whether a period behind a word is none that ends the sentence.
 
     Args:
-        before: The word before the last one.
-        last: The word that the period follows.
+        text: The text.
+        at: Where the period is.
         following: The next word, without marks around it.
     """
+    before, last = ["", "", *text[max(0, at - _WORD_CHARS) : at].split()][-2:]
     word = last.lstrip(_AROUND).casefold()
     first = following.replace("\u2019", "'").casefold().split("'")[0]
     if word in _LISTS.words("titles") or (

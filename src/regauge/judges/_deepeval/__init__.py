@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -24,83 +24,22 @@ from regauge.judges._output import (
     parse_path,
     value_at,
 )
-from regauge.judges._types import Declared
+from regauge.judges._types import Declared, DeclaredJudge
 from regauge.lexicon import Lexicon
 
 if TYPE_CHECKING:
-    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._deepeval._judge import DeepevalJudge
     from regauge.judges._types import JudgeContext
     from regauge.providers import Completion
 
-__all__ = ["FIELDS", "DeepevalDeclaration", "Fields", "deepeval"]
+__all__ = ["FIELDS", "Fields", "deepeval"]
 
 _COLDEST: Final[Mapping[str, JSON]] = MappingProxyType({"temperature": 0.0})
 METRICS: Final = Lexicon("regauge.judges", file="data/deepeval.toml")
 """The known parts of deepeval's metrics."""
 _OURS: Final = ("model", "async_mode", "verbose_mode", "eval_mode", "system_one_model")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeepevalDeclaration(Declared):
-    """A judge that is known, but not its project and model.
-
-    Attributes:
-        metric: deepeval's name of it, a class, something that makes one, or a metric to copy.
-        options: What its class is called with.
-        name: What people read.
-        fields: Where the fields of a test case come from.
-        model: The judge model, as `provider:model`; None for the one of the project.
-        parameters: How it is asked.
-        threshold: What the score is held to; None for the metric's own.
-        criterion: What it is about.
-    """
-
-    metric: Any
-    options: Mapping[str, Any]
-    fields: Fields
-    model: str | None
-    parameters: Mapping[str, JSON]
-    threshold: float | None
-    criterion: Criterion = "relevance"
-
-    def named(self, name: str) -> DeepevalDeclaration:
-        """The same judge under a name of your choice."""
-        return replace(self, name=name, fields=replace(self.fields, judge=name))
-
-    def bind(self, context: JudgeContext) -> DeepevalJudge:
-        """The judge itself; deepeval is not imported for it.
-
-        Raises:
-            UsageError: deepeval is not installed, has no such metric, or no model is named.
-        """
-        from regauge.judges._deepeval._judge import DeepevalJudge, asks_model, kind_of, metric_name
-        from regauge.model_id import parse_model_id
-
-        metric = metric_name(self.metric) if isinstance(self.metric, str) else self.metric
-        options = _read(self.options, context.project.root)
-        if not asks_model(metric, options):
-            name = None
-        elif (name := self.model or context.model) is None:
-            raise UsageError(
-                f"{self.name}: no judge model is set\n"
-                "  fix: set judge_model in [tool.regauge] of pyproject.toml, or write"
-                ' deepeval(..., model="provider:model")'
-            )
-        if kind_of(metric) == "JsonCorrectnessMetric" and isinstance(metric, (str, type)):
-            options.setdefault("include_reason", False)
-        return DeepevalJudge(
-            metric=metric,
-            options=options,
-            name=self.name,
-            criterion=self.criterion,
-            fields=self.fields,
-            model=parse_model_id(name, at=self.name) if name else None,
-            parameters=self.parameters,
-            threshold=self.threshold,
-        )
 
 
 def deepeval(
@@ -112,7 +51,7 @@ def deepeval(
     model: str | None = None,
     parameters: Mapping[str, JSON] = _COLDEST,
     **options: Any,
-) -> DeepevalDeclaration:
+) -> DeclaredJudge[DeepevalJudge]:
     """Make a judge of a deepeval metric.
 
     [Metrics and fields](../how-to/deepeval.md).
@@ -133,12 +72,59 @@ def deepeval(
     >>> deepeval("Faithfulness", fields={"retrieval_context": "inputs.report"}).name
     'Faithfulness'
     """
+    label = name or _label(metric)
+    _check(metric, options, label)
+    if threshold is None and hasattr(metric, "measure"):
+        own = getattr(metric, "threshold", None)
+        threshold = float(own) if isinstance(own, (int, float)) else None
+    if options.get("strict_mode"):
+        threshold = 1.0
+    if threshold is not None and not (math.isfinite(threshold) and 0 <= threshold <= 1):
+        raise UsageError(f"{label}: a threshold is from 0 to 1, not {threshold!r}")
+    Fields.read(fields, judge=label)
+
+    def bind(declared: Declared, context: JudgeContext) -> DeepevalJudge:
+        from regauge.judges._deepeval._judge import DeepevalJudge, asks_model, kind_of, metric_name
+        from regauge.model_id import parse_model_id
+
+        known = metric_name(metric) if isinstance(metric, str) else metric
+        made_with = _read(options, context.project.root)
+        if not asks_model(known, made_with):
+            asked = None
+        elif (asked := model or context.model) is None:
+            raise UsageError(
+                f"{declared.name}: no judge model is set\n"
+                "  fix: set judge_model in [tool.regauge] of pyproject.toml, or write"
+                ' deepeval(..., model="provider:model")'
+            )
+        if kind_of(known) == "JsonCorrectnessMetric" and isinstance(known, (str, type)):
+            made_with.setdefault("include_reason", False)
+        return DeepevalJudge(
+            metric=known,
+            options=made_with,
+            name=declared.name,
+            criterion=declared.criterion or "relevance",
+            fields=Fields.read(fields, judge=declared.name),
+            model=parse_model_id(asked, at=declared.name) if asked else None,
+            parameters=dict(parameters),
+            threshold=threshold,
+        )
+
+    criterion = METRICS.entry("criteria").get(_label(metric), "relevance")
+    return DeclaredJudge(name=label, criterion=criterion, make=bind)
+
+
+def _check(metric: object, options: Mapping[str, Any], label: str) -> None:
+    """Refuse what is no metric, cannot be one here, or takes no options.
+
+    Raises:
+        UsageError: It is that.
+    """
     from regauge.judges._deepeval._judge import kind_of
 
     for option in _OURS:
         if option in options:
             raise UsageError(f"deepeval: {option!r} is decided by the run; leave it out")
-    label = name or _label(metric)
     if not (isinstance(metric, str) or callable(metric) or hasattr(metric, "measure")):
         raise UsageError(
             f"deepeval: {metric!r} is no metric\n"
@@ -151,23 +137,6 @@ def deepeval(
         raise UsageError(
             f"deepeval: {label} is made already, so it takes no {', '.join(sorted(options))}"
         )
-    if threshold is None and hasattr(metric, "measure"):
-        own = getattr(metric, "threshold", None)
-        threshold = float(own) if isinstance(own, (int, float)) else None
-    if options.get("strict_mode"):
-        threshold = 1.0
-    if threshold is not None and not (math.isfinite(threshold) and 0 <= threshold <= 1):
-        raise UsageError(f"{label}: a threshold is from 0 to 1, not {threshold!r}")
-    return DeepevalDeclaration(
-        metric=metric,
-        options=dict(options),
-        name=label,
-        fields=Fields.read(fields, judge=label),
-        model=model,
-        parameters=dict(parameters),
-        threshold=threshold,
-        criterion=METRICS.entry("criteria").get(_label(metric), "relevance"),
-    )
 
 
 def _label(metric: object) -> str:

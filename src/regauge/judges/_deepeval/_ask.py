@@ -6,9 +6,10 @@ import asyncio
 import functools
 import json
 import math
+import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -41,21 +42,12 @@ _NUMBER: Final = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?%?")
 _SHINGLE: Final = 24
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fenced:
-    """A text between fences.
-
-    Attributes:
-        value: The arguments of a template, or a prompt.
-        nonce: The mark of the tags; None where nothing had to be fenced.
-    """
-
-    value: Any
-    nonce: str | None
-
-
-def fence_arguments(arguments: Mapping[str, Any], replacements: Mapping[str, str]) -> Fenced:
+def fence_arguments(
+    arguments: Mapping[str, Any], replacements: Mapping[str, str]
+) -> tuple[Mapping[str, Any], str | None]:
     """The arguments of a template, with fences around all that is not the metric's declaration.
+
+    The second value is the mark of the tags; None where nothing had to be fenced.
 
     Args:
         arguments: By the name of the variable.
@@ -67,16 +59,16 @@ def fence_arguments(arguments: Mapping[str, Any], replacements: Mapping[str, str
         if name not in METRICS.words("trusted") and not _is_harmless(value)
     }
     if not texts:
-        return Fenced(value=dict(arguments), nonce=None)
+        return arguments, None
     nonce = nonce_of(texts)
     made = {
         name: _fenced_value(name, value, nonce, replacements) if name in texts else value
         for name, value in arguments.items()
     }
-    return Fenced(value=made, nonce=nonce)
+    return made, nonce
 
 
-def fence_prompt(prompt: str, texts: Collection[str]) -> Fenced:
+def fence_prompt(prompt: str, texts: Collection[str]) -> tuple[str, str | None]:
     """A prompt that a metric wrote itself, with fences around what it has of these texts."""
     covered = bytearray(len(prompt))
     for text in texts:
@@ -90,14 +82,14 @@ def fence_prompt(prompt: str, texts: Collection[str]) -> Fenced:
     _cover_shingles(prompt, texts, covered)
     runs = [(match.start(), match.end()) for match in re.finditer(b"\x01+", bytes(covered))]
     if not runs:
-        return Fenced(value=prompt, nonce=None)
+        return prompt, None
     nonce = nonce_of({"prompt": prompt, **{str(i): text for i, text in enumerate(texts)}})
     pieces: list[str] = []
     at = 0
     for start, end in runs:
         pieces += [prompt[at:start], _fence("text", prompt[start:end], nonce)]
         at = end
-    return Fenced(value="".join([*pieces, prompt[at:]]), nonce=nonce)
+    return "".join([*pieces, prompt[at:]]), nonce
 
 
 def texts_in(value: object) -> Iterator[str]:
@@ -328,24 +320,14 @@ def _json_in(text: str) -> JSON:
 
 def _contradicts(prose: str, value: object) -> bool:
     """Return whether prose states a verdict or a score that the object after it does not have."""
-    stated = {
-        str(part).strip().casefold().removesuffix(".0")
-        for part in _walk_results(value)
-        if part != ""
-    }
+    objects = (cast("Mapping[str, object]", p) for p in walk(value) if isinstance(p, Mapping))
+    results = (part.get(name, "") for part in objects for name in ("verdict", "score", "winner"))
+    stated = {str(each).strip().casefold().removesuffix(".0") for each in results if each != ""}
     return any(
         match["value"].casefold().removesuffix(".0") not in stated
         for match in _IN_WORDS.finditer(prose)
         if stated
     )
-
-
-def _walk_results(value: object) -> Iterator[object]:
-    """The verdicts, scores and winners in an object, however deep."""
-    for part in walk(value):
-        if isinstance(part, Mapping):
-            fields = cast("Mapping[str, object]", part)
-            yield from (fields[name] for name in ("verdict", "score", "winner") if name in fields)
 
 
 def response_format(name: str, schema: Mapping[str, Any]) -> dict[str, JSON]:
@@ -417,14 +399,24 @@ class Asking:
 
     Attributes:
         failure: The first call that failed. A metric that swallows it gets no score for that.
+        model_name: The model, as `provider:model`.
+        draws: The lots of a metric that shuffles; the same in every replay.
     """
 
     def __init__(
-        self, calls: JudgeCalls, *, model: ModelId, parameters: Mapping[str, JSON], judge: str
+        self,
+        calls: JudgeCalls,
+        *,
+        model: ModelId,
+        parameters: Mapping[str, JSON],
+        judge: str,
+        seed: str,
     ) -> None:
         self.failure: Exception | None = None
+        self.draws = random.Random(seed)  # noqa: S311 - an order, not a secret
         self._calls = calls
         self._model = model
+        self.model_name = str(model)
         self._parameters = parameters
         self._judge = judge
         self._home = asyncio.get_running_loop()
@@ -434,11 +426,6 @@ class Asking:
         self._derived: dict[str, None] = {}
         self._nonces: dict[str, str | None] = {}
         self._pending: set[asyncio.Future[Any]] = set()
-
-    @property
-    def model_name(self) -> str:
-        """The model, as `provider:model`."""
-        return str(self._model)
 
     def judge_fields(self, fields: Mapping[str, str]) -> None:
         """Set the fields of the test case, as prompts show them."""
@@ -451,9 +438,9 @@ class Asking:
             fill: Makes the prompt out of the arguments.
             arguments: By name, as the metric gives them.
         """
-        fenced = fence_arguments(arguments, self._fields)
-        prompt = fill(fenced.value)
-        self._nonces[prompt] = fenced.nonce
+        fenced, nonce = fence_arguments(arguments, self._fields)
+        prompt = fill(fenced)
+        self._nonces[prompt] = nonce
         return prompt
 
     async def ask(self, prompt: object, schema: type[BaseModel] | None) -> BaseModel | str:
@@ -467,7 +454,7 @@ class Asking:
         if asyncio.get_running_loop() is self._home:
             return await work
         # The metric runs in a loop of its own, in a thread of its own.
-        return await asyncio.wrap_future(self._from_thread(work))
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._home))
 
     def ask_sync(self, prompt: object, schema: type[BaseModel] | None) -> BaseModel | str:
         """`ask`, for metrics that do not await.
@@ -475,14 +462,11 @@ class Asking:
         Raises:
             SyncInLoopError: This is the thread of the run; waiting here would be for ever.
         """
-        try:
-            here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
-        except RuntimeError:
-            here = None
-        if here is self._home:
-            raise SyncInLoopError
-        reply: BaseModel | str = self._from_thread(self._ask(str(prompt), schema)).result()
-        return reply
+        with suppress(RuntimeError):  # no loop runs in this thread
+            if asyncio.get_running_loop() is self._home:
+                raise SyncInLoopError
+        work = self._ask(str(prompt), schema)
+        return asyncio.run_coroutine_threadsafe(work, self._home).result()
 
     @property
     def bypassed(self) -> bool:
@@ -502,9 +486,7 @@ class Asking:
             UnmeasuredError: The model could not be asked.
         """
         request = self._request(str(prompt), response_format("ReasonScore", _GRADE), weighed=True)
-        return await self._track(
-            self._first_read(request, read_grade, shared=False, what="as a grade")
-        )
+        return await self._track(self._first_read(request, read_grade, what="as a grade"))
 
     async def close(self) -> None:
         """Let what is under way come to its end, for it is paid, and ask nothing more."""
@@ -518,22 +500,14 @@ class Asking:
         for future in self._pending:
             future.cancel()
 
-    def _from_thread(self, work: Coroutine[Any, Any, T]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._home)
-
     async def _ask(self, prompt: str, schema: type[BaseModel] | None) -> BaseModel | str:
         request = self._request(prompt, _form_of(schema) if schema else None)
         # Steps are made of the criteria alone, so every case and trial shares one reply.
-        shared = schema is not None and schema.__name__ == _STEPS_SCHEMA
+        if schema is not None and schema.__name__ == _STEPS_SCHEMA:
+            request = request.for_trial(0)
         what = f"as {schema.__name__}" if schema else "as text"
-
-        def read(reply: Completion) -> BaseModel | str:
-            return read_reply(reply, schema)
-
-        reading: Coroutine[Any, Any, BaseModel | str] = self._first_read(
-            request, read, shared=shared, what=what
-        )
-        return await self._track(reading)
+        read = functools.partial(read_reply, schema=schema)
+        return await self._track(self._first_read(request, read, what=what))
 
     async def _track(self, work: Coroutine[Any, Any, T]) -> T:
         task = asyncio.ensure_future(work)
@@ -546,17 +520,11 @@ class Asking:
             raise
 
     async def _first_read(
-        self,
-        request: CompletionRequest,
-        read: Callable[[Completion], T],
-        *,
-        shared: bool,
-        what: str,
+        self, request: CompletionRequest, read: Callable[[Completion], T], *, what: str
     ) -> T:
         """The first reply that can be read."""
         if self._closed:
             raise JudgeError(f"{self._judge}: the measurement is over", judge=self._judge)
-        request = request.for_trial(0 if shared else self._calls.trial)
         why, raw = "", None
         for attempt in range(ASKS_PER_CALL):
             reply = await self._complete(request if not attempt else again(request, _UNREADABLE))
@@ -595,8 +563,7 @@ class Asking:
             nonce = self._nonces[prompt]
         else:  # a metric that wrote its prompt itself
             texts = dict.fromkeys((*self._fields.values(), *self._derived))
-            fenced = fence_prompt(prompt, texts)
-            prompt, nonce = fenced.value, fenced.nonce
+            prompt, nonce = fence_prompt(prompt, texts)
         messages: tuple[Message, ...] = (Message(role="user", content=prompt),)
         if nonce is not None:
             messages = with_note(messages, fence_note(nonce))
@@ -613,6 +580,7 @@ class Asking:
             response_format=form,
             origin=f"deepeval judge {self._judge!r}",
             optional=coldest(parameters),
+            trial=self._calls.trial,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import contextvars
 import functools
 import hashlib
 import importlib
@@ -51,39 +52,28 @@ if TYPE_CHECKING:
     from regauge.providers import Completion, ModelId
 
 
-_INSTALL: Final = "\n  fix: install it: pip install 'deepeval>=4.3,<5'"
+_NAME: Final = "deepeval"  # of the package, and of its logger
 
 
 @functools.cache
 def _folder() -> Path:
-    spec = find_spec("deepeval")
-    if spec is None or spec.origin is None:
-        raise UsageError(f"deepeval is not installed{_INSTALL}")
+    spec = find_spec(_NAME)
+    assert spec is not None
+    assert spec.origin is not None
     return Path(spec.origin).parent
 
 
 @functools.cache
 def installed_version() -> str:
-    """The version, from the package's metadata.
+    """The version, from the package's metadata."""
+    from importlib.metadata import version  # it takes 20 ms
 
-    Raises:
-        UsageError: deepeval is not installed.
-    """
-    from importlib.metadata import PackageNotFoundError, version  # it takes 20 ms
-
-    try:
-        return version("deepeval")
-    except PackageNotFoundError as error:
-        raise UsageError(f"deepeval is not installed{_INSTALL}") from error
+    return version(_NAME)
 
 
 @functools.cache
 def templates_digest() -> str:
-    """The SHA-256 of the prompt templates that metrics are made of.
-
-    Raises:
-        UsageError: deepeval is not installed.
-    """
+    """The SHA-256 of the prompt templates that metrics are made of."""
     total = hashlib.sha256()
     folder = _folder() / "templates" / "metrics"
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -264,7 +254,6 @@ def _constant(value: object) -> JSON:
 
 _SETTINGS_MODULE: Final = "deepeval.config.settings"
 _BUILT_ON_IT: Final = "regauge.judges._deepeval.live"
-_NAME: Final = "deepeval"  # of the package, and of its logger
 _QUIET: Final = "it keeps telemetry, .env files and key files out of the run"
 SETTINGS: Final[Mapping[str, Any]] = {
     "DEEPEVAL_TELEMETRY_OPT_OUT": True,
@@ -334,7 +323,7 @@ def load() -> None:
 
     Raises:
         JudgeError: A part that regauge needs is missing in the installed version.
-        ImportError: deepeval is not installed, or something that it needs.
+        ImportError: Something that deepeval needs is not installed.
     """
     try:
         import_quietly()
@@ -351,7 +340,7 @@ def import_quietly() -> None:
 
     Raises:
         JudgeError: The settings of the installed version are not where they were.
-        ImportError: deepeval is not installed, or something that it needs.
+        ImportError: Something that deepeval needs is not installed.
     """
     with _lock:
         ahead = {} if _NAME in sys.modules else _settings_ahead()
@@ -373,8 +362,7 @@ def _settings_ahead() -> dict[str, ModuleType]:
         The modules of the package that this loaded, by name.
     """
     spec = find_spec(_NAME)
-    if spec is None:
-        raise ModuleNotFoundError("No module named 'deepeval'", name=_NAME)
+    assert spec is not None
     sys.modules[_NAME] = module_from_spec(spec)  # it finds its modules and runs nothing
     try:
         _settle(importlib.import_module(_SETTINGS_MODULE))
@@ -404,8 +392,8 @@ def _settle(settings: ModuleType) -> None:
     part(module, "get_settings", _QUIET)
     module.autoload_dotenv = _nothing
     module._merge_legacy_keyfile_into_env = _nothing  # noqa: SLF001 - no public switch is enough
-    module._calc_env_fingerprint = _same_always  # noqa: SLF001
-    module.Settings.settings_customise_sources = _Sources()
+    module._calc_env_fingerprint = lambda: "regauge"  # noqa: SLF001
+    module.Settings.settings_customise_sources = staticmethod(_sources)
     module._settings_singleton = None  # noqa: SLF001
     module._regauge_settled = True  # noqa: SLF001
     logging.getLogger(_NAME).setLevel(logging.CRITICAL)
@@ -415,17 +403,11 @@ def _nothing(*_: object, **__: object) -> None:
     return None
 
 
-def _same_always() -> str:
-    return "regauge"
-
-
-class _Sources:
+def _sources(settings_cls: Any, *_: object, **__: object) -> tuple[Any, ...]:
     """Where the settings come from: `SETTINGS`, and nowhere else."""
+    from pydantic_settings import InitSettingsSource
 
-    def __call__(self, settings_cls: Any, *_: object, **__: object) -> tuple[Any, ...]:
-        from pydantic_settings import InitSettingsSource
-
-        return (InitSettingsSource(settings_cls, init_kwargs=dict(SETTINGS)),)
+    return (InitSettingsSource(settings_cls, init_kwargs=dict(SETTINGS)),)
 
 
 _VERSION: Final = 2  # raised when this adapter may measure differently
@@ -523,13 +505,18 @@ class DeepevalJudge(RunOnlyJudge):
         fields = self.fields.values(completion, case)
         if not loaded():
             import_requests()
-            await _in_own_thread(self.prepare)
+            await in_own_thread(self.prepare)
         from regauge.judges._deepeval import live
 
-        asking = Asking(calls, model=self._asked(), parameters=self.parameters, judge=self.name)
-        seed = digest_of({"judge": self.measurement_digest, "fields": fields})
+        asking = Asking(
+            calls,
+            model=self._asked(),
+            parameters=self.parameters,
+            judge=self.name,
+            seed=digest_of({"judge": self.measurement_digest, "fields": fields}),
+        )
         try:
-            with live.asking_through(asking, seed=seed):
+            with live.asking_through(asking):
                 metric = self._make(live)
                 test_case = live.test_case(metric, fields)
                 asking.judge_fields(_shown_fields(fields, test_case))
@@ -630,13 +617,14 @@ class DeepevalJudge(RunOnlyJudge):
         )
 
 
-async def _in_own_thread(work: Callable[[], None]) -> None:
-    """Wait for an import, and leave the loop's own threads to those who look up hosts."""
-    with_own_thread = ThreadPoolExecutor(1, thread_name_prefix="deepeval-import")
+async def in_own_thread(work: Callable[[], object]) -> None:
+    """Wait for blocking work in this context; the loop's own threads look up hosts, and are few."""
+    own_thread = ThreadPoolExecutor(1, thread_name_prefix="deepeval")
+    context = contextvars.copy_context()
     try:
-        await asyncio.get_running_loop().run_in_executor(with_own_thread, work)
+        await asyncio.get_running_loop().run_in_executor(own_thread, context.run, work)
     finally:
-        with_own_thread.shutdown(wait=False)
+        own_thread.shutdown(wait=False)
 
 
 def _shown_fields(fields: Mapping[str, JSON], test_case: object) -> dict[str, str]:

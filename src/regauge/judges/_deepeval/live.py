@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import copy
 import importlib
 import inspect
 import random
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from inspect import signature
@@ -37,7 +35,7 @@ from deepeval.test_case import (
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._deepeval._ask import Asking, SyncInLoopError
-from regauge.judges._deepeval._judge import moved, part
+from regauge.judges._deepeval._judge import in_own_thread, moved, part
 from regauge.judges.rules._text import compiled_pattern
 
 if TYPE_CHECKING:
@@ -49,21 +47,17 @@ if TYPE_CHECKING:
 
 _current: Final[ContextVar[Asking | None]] = ContextVar("regauge_asking", default=None)
 
-_draws: Final[ContextVar[random.Random | None]] = ContextVar("regauge_draws", default=None)
-
 _FLIPPED: Final = ("HallucinationMetric", "BiasMetric", "ToxicityMetric", "MisuseMetric")
 
 
 @contextmanager
-def asking_through(asking: Asking, *, seed: str) -> Generator[None]:
-    """Let every metric of this context ask through `asking`, and draw lots by `seed`."""
-    asking_token = _current.set(asking)
-    other = _draws.set(random.Random(seed))  # noqa: S311 - an order, not a secret
+def asking_through(asking: Asking) -> Generator[None]:
+    """Let every metric of this context ask through `asking`, and draw lots by its seed."""
+    token = _current.set(asking)
     try:
         yield
     finally:
-        _current.reset(asking_token)
-        _draws.reset(other)
+        _current.reset(token)
 
 
 class RunModel(DeepEvalBaseLLM):  # type: ignore[no-untyped-call]  # its base hooks into subclassing
@@ -82,21 +76,16 @@ class RunModel(DeepEvalBaseLLM):  # type: ignore[no-untyped-call]  # its base ho
         asking = _current.get()
         return asking.model_name if asking else "regauge"
 
-    async def a_generate_with_schema(self, *args: Any, schema: Any = None, **_: Any) -> Any:
-        """Ask."""
-        return await _asking().ask(args[0], schema)
-
     async def a_generate(self, *args: Any, schema: Any = None, **_: Any) -> Any:
         """Ask."""
         return await _asking().ask(args[0], schema)
 
-    def generate_with_schema(self, *args: Any, schema: Any = None, **_: Any) -> Any:
-        """Ask, from a thread that may wait."""
-        return _asking().ask_sync(args[0], schema)
-
     def generate(self, *args: Any, schema: Any = None, **_: Any) -> Any:
         """Ask, from a thread that may wait."""
         return _asking().ask_sync(args[0], schema)
+
+    a_generate_with_schema = a_generate
+    generate_with_schema = generate
 
     async def a_generate_raw_response(self, *args: Any, **_: Any) -> Any:
         """Ask for a grade and its tokens; or say, as deepeval expects, that there are none."""
@@ -262,7 +251,8 @@ class _Draws:
     """Stands in for the module `random` where deepeval shuffles contestants."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_draws.get() or random, name)
+        asking = _current.get()
+        return getattr(asking.draws if asking else random, name)
 
 
 class _NoNesting:
@@ -302,7 +292,14 @@ _SINGLE: Final = (
     "metadata",
 )
 
-_CONVERSATION: Final = ("scenario", "context", "user_description", "expected_outcome", "metadata")
+_CONVERSATION: Final = (
+    "scenario",
+    "context",
+    "user_description",
+    "expected_outcome",
+    "metadata",
+    "chatbot_role",
+)
 
 _OF_THE_ANSWER: Final = ("retrieval_context", "provider_transcript")
 
@@ -397,7 +394,7 @@ async def run(metric: Any, case: Any, remake: Callable[[], Any]) -> Any:
     if _awaits(metric):
         waiting = metric.a_measure
         try:
-            await _in_thread(lambda: asyncio.run(_call(waiting, case)))
+            await in_own_thread(lambda: asyncio.run(_call(waiting, case)))
         except SyncInLoopError:
             metric = remake()
         else:
@@ -405,7 +402,7 @@ async def run(metric: Any, case: Any, remake: Callable[[], Any]) -> Any:
     if hasattr(metric, "async_mode"):
         metric.async_mode = False
     blocking = metric.measure
-    await _in_thread(lambda: _with_idle_loop(lambda: _call(blocking, case)))
+    await in_own_thread(lambda: _with_idle_loop(lambda: _call(blocking, case)))
     return metric
 
 
@@ -432,16 +429,6 @@ def _with_idle_loop(work: Callable[[], Any]) -> None:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
-
-
-async def _in_thread(work: Callable[[], Any]) -> None:
-    """Run blocking work; the thread pool of the loop would let only a few metrics run at once."""
-    context = contextvars.copy_context()
-    with_own_thread = ThreadPoolExecutor(1, thread_name_prefix="deepeval-metric")
-    try:
-        await asyncio.get_running_loop().run_in_executor(with_own_thread, context.run, work)
-    finally:
-        with_own_thread.shutdown(wait=False)
 
 
 def _construct(kind: Any, options: Mapping[str, Any], *, name: str, fields: Sequence[str]) -> Any:
@@ -487,28 +474,16 @@ def _option(kind: type, name: str, value: Any) -> Any:
         case "evaluation_params" if kind.__name__ != "ToolCorrectnessMetric":
             return _params(kind, value)
         case "rubric" if value:
-            return [
-                _rubric(cast("Mapping[str, Any]", part)) if isinstance(part, Mapping) else part
-                for part in cast("list[object]", value)
-            ]
+            parts = cast("list[dict[str, Any] | Rubric]", value)
+            return [Rubric(**part) if isinstance(part, dict) else part for part in parts]
         case "available_tools" if value:
             return _tool_calls(value)
-        case "dag":
-            return _graph(value, multiturn=_is_of_turns(kind))
+        case "dag" if isinstance(value, Mapping):
+            graphs: Any = exported.DeepAcyclicGraph
+            graph = dict(cast("Mapping[str, Any]", value))
+            return graphs.from_dict(graph, multiturn=_is_of_turns(kind))
         case _:
             return value
-
-
-def _rubric(part: Mapping[str, Any]) -> Rubric:
-    low, high = part["score_range"]
-    return Rubric(score_range=(low, high), expected_outcome=part["expected_outcome"])
-
-
-def _graph(value: Any, *, multiturn: bool) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    graphs: Any = exported.DeepAcyclicGraph
-    return graphs.from_dict(dict(cast("Mapping[str, Any]", value)), multiturn=multiturn)
 
 
 def _private(metric: Any) -> Any:
@@ -526,7 +501,8 @@ def _private(metric: Any) -> Any:
             setattr(own, name, _private(value))
         elif isinstance(value, list):
             parts = cast("list[object]", value)
-            setattr(own, name, [_private_if_metric(part) for part in parts])
+            private = [_private(part) if isinstance(part, _KINDS) else part for part in parts]
+            setattr(own, name, private)
     with_pattern: Any = exported.PatternMatchMetric
     if isinstance(own, with_pattern):
         if not hasattr(own, "_compiled_pattern"):
@@ -558,10 +534,6 @@ class _LimitedPattern:
                 f" output of {len(text)} characters\n  fix: write it without nested repetition",
                 judge="PatternMatch",
             ) from None
-
-
-def _private_if_metric(value: object) -> object:
-    return _private(value) if isinstance(value, _KINDS) else value
 
 
 def _single_turn(fields: Mapping[str, JSON]) -> LLMTestCase:
@@ -602,8 +574,6 @@ def _conversation(fields: Mapping[str, JSON]) -> ConversationalTestCase:
         turns = [Turn(role="user", content=str(fields.get("input", "")))]
     turns.append(Turn(role="assistant", content=answer, **last))
     fields_given: dict[str, Any] = {name: fields[name] for name in _CONVERSATION if name in fields}
-    if "chatbot_role" in fields:
-        fields_given["chatbot_role"] = fields["chatbot_role"]
     if "mcp_servers" in fields:
         fields_given["mcp_servers"] = _servers(fields["mcp_servers"])
     made = ConversationalTestCase(turns=turns, **fields_given)
@@ -624,14 +594,8 @@ def _arena_case(fields: Mapping[str, JSON]) -> ArenaTestCase:
 
 def _tool_calls(value: object) -> list[ToolCall]:
     """Tool calls, written as names or as objects with deepeval's keys."""
-    return [_tool_call(tool) for tool in _many(value)]
-
-
-def _tool_call(tool: Any) -> ToolCall:
-    if isinstance(tool, ToolCall):
-        return tool
-    call: dict[str, Any] = {"name": tool} if isinstance(tool, str) else dict(tool)
-    return ToolCall(**call)
+    tools: list[Any] = [{"name": tool} if isinstance(tool, str) else tool for tool in _many(value)]
+    return [tool if isinstance(tool, ToolCall) else ToolCall(**tool) for tool in tools]
 
 
 def _turn(value: object) -> Turn:

@@ -9,6 +9,7 @@ from regauge.errors import UsageError
 from regauge.judges._output import Expected, JudgedOutput
 from regauge.judges._types import (
     Declared,
+    DeclaredJudge,
     ModelJudge,
     RunOnlyJudge,
     UnboundJudge,
@@ -53,59 +54,12 @@ if TYPE_CHECKING:
 _MEMBERS_MIN = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnboundPanel(Declared):
-    """A panel as an eval declares it.
-
-    Attributes:
-        criterion: What it is about; None for what its members are, where they agree.
-    """
-
-    members: tuple[UnboundJudge | ModelJudge, ...]
-    reducer: Reducer
-    at_least: float
-    criterion: Criterion | None = None
-
-    def bind(self, context: JudgeContext) -> PanelJudge:
-        """The panel, with its members bound.
-
-        Raises:
-            UsageError: A member asks no model, two members are the same, or nothing says which
-                model one of them asks.
-            PromptError: The rubric of a member cannot be loaded.
-        """
-        bound: list[ModelJudge] = []
-        for member in self.members:
-            judge = member.bind(context) if isinstance(member, UnboundJudge) else member
-            if not isinstance(judge, ModelJudge):
-                raise UsageError(
-                    f"{self.name}: {judge.name!r} asks no model\n"
-                    "  fix: list rules next to the panel, not in it"
-                )
-            twin = next((other for other in bound if other.digest == judge.digest), None)
-            if twin is not None:
-                models = ", ".join(judge.models)
-                raise UsageError(
-                    f"{self.name}: two members are {judge.name!r} asking {models}, so they would"
-                    " always agree\n  fix: give them different models, or one of them votes=2"
-                )
-            bound.append(judge)
-        kinds: set[Criterion] = {criterion_of(member) for member in bound}
-        return PanelJudge(
-            name=self.name,
-            criterion=self.criterion or (kinds.pop() if len(kinds) == 1 else "relevance"),
-            members=tuple(bound),
-            reducer=self.reducer,
-            at_least=self.at_least,
-        )
-
-
 def panel(
     judges: Sequence[UnboundJudge | ModelJudge],
     reducer: Reducer = "majority",
     *,
     at_least: float = 0.5,
-) -> UnboundPanel:
+) -> DeclaredJudge[PanelJudge]:
     """Let several LLM judges decide together.
 
     Args:
@@ -133,7 +87,34 @@ def panel(
             )
     check_reducer(reducer, judge=name)
     check_at_least(name, at_least)
-    return UnboundPanel(members=members, reducer=reducer, at_least=at_least, name=name)
+
+    def bind(declared: Declared, context: JudgeContext) -> PanelJudge:
+        bound: list[ModelJudge] = []
+        for member in members:
+            judge = member.bind(context) if isinstance(member, UnboundJudge) else member
+            if not isinstance(judge, ModelJudge):
+                raise UsageError(
+                    f"{declared.name}: {judge.name!r} asks no model\n"
+                    "  fix: list rules next to the panel, not in it"
+                )
+            if any(other.digest == judge.digest for other in bound):
+                models = ", ".join(judge.models)
+                raise UsageError(
+                    f"{declared.name}: two members are {judge.name!r} asking {models}, so they"
+                    " would always agree\n"
+                    "  fix: give them different models, or one of them votes=2"
+                )
+            bound.append(judge)
+        kinds: set[Criterion] = {criterion_of(member) for member in bound}
+        return PanelJudge(
+            name=declared.name,
+            criterion=declared.criterion or (kinds.pop() if len(kinds) == 1 else "relevance"),
+            members=tuple(bound),
+            reducer=reducer,
+            at_least=at_least,
+        )
+
+    return DeclaredJudge(name=name, criterion=None, make=bind)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,51 +239,6 @@ class PairedVerdict:
         return " ".join(self.reasonings[0].split())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnboundPair(Declared):
-    """A comparison as an eval declares it.
-
-    Attributes:
-        rubric: A rubric of kind `pair`.
-        against: What the answer is compared with.
-        at_least: The score that passes: 1 for a win, 0.5 for a tie; None for what the file says.
-        criterion: What it is about.
-    """
-
-    rubric: str
-    against: Expected | None
-    at_least: float | None
-    model: str | None
-    field: str
-    version: str | None
-    criterion: Criterion = "relevance"
-
-    def bind(self, context: JudgeContext) -> PairJudge:
-        """The judge, with its rubric read.
-
-        Raises:
-            UsageError: Nothing says which model judges.
-            PromptError: The rubric cannot be loaded, or is of another kind.
-        """
-        prompt, spec = load_rubric(self.rubric, context, version=self.version, judge=self.name)
-        if spec.kind != "pair":
-            raise another_kind(
-                prompt,
-                f"pairwise needs a rubric of the kind pair, and this one is {spec.kind}",
-                fix=f'judge by it with rubric("{prompt.name}")',
-            )
-        return PairJudge(
-            name=self.name,
-            criterion=self.criterion,
-            prompt=prompt,
-            spec=spec,
-            asked=model_of(self.model, prompt, context, judge=self.name),
-            against=self.against,
-            at_least=spec.pass_at if self.at_least is None else self.at_least,
-            field=self.field,
-        )
-
-
 def pairwise(
     rubric: str,
     *,
@@ -311,7 +247,7 @@ def pairwise(
     model: str | None = None,
     field: str = "",
     version: str | None = None,
-) -> UnboundPair:
+) -> DeclaredJudge[PairJudge]:
     """Compare the output with another one in both orders; it must be at least as good.
 
     If the winner changes with the order, the judge abstains.
@@ -331,17 +267,30 @@ def pairwise(
     >>> pairwise("better-summary", against=expected("summary")).name
     'better-summary'
     """
-    declared = f"pairwise({rubric!r})"
-    check_parameters(rubric, at_least=at_least, field=field, model=model, declared=declared)
-    return UnboundPair(
-        rubric=rubric,
-        against=against,
-        at_least=at_least,
-        model=model,
-        field=field,
-        version=version,
-        name=rubric.rpartition("/")[2],
+    check_parameters(
+        rubric, at_least=at_least, field=field, model=model, declared=f"pairwise({rubric!r})"
     )
+
+    def bind(declared: Declared, context: JudgeContext) -> PairJudge:
+        prompt, spec = load_rubric(rubric, context, version=version, judge=declared.name)
+        if spec.kind != "pair":
+            raise another_kind(
+                prompt,
+                f"pairwise needs a rubric of the kind pair, and this one is {spec.kind}",
+                fix=f'judge by it with rubric("{prompt.name}")',
+            )
+        return PairJudge(
+            name=declared.name,
+            criterion=declared.criterion or "relevance",
+            prompt=prompt,
+            spec=spec,
+            asked=model_of(model, prompt, context, judge=declared.name),
+            against=against,
+            at_least=spec.pass_at if at_least is None else at_least,
+            field=field,
+        )
+
+    return DeclaredJudge(name=rubric.rpartition("/")[2], criterion="relevance", make=bind)
 
 
 @dataclass(frozen=True, kw_only=True)

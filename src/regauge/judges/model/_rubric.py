@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._types import Declared, Verdict, number, quote
+from regauge.judges._types import Declared, DeclaredJudge, Verdict, number, quote
 from regauge.judges.model._ask import (
     PROTOCOL,
     OneModelJudge,
@@ -41,7 +41,6 @@ from regauge.judges.model._reply import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._output import Expected
@@ -80,27 +79,22 @@ def several_format(spec: RubricSpec, count: int) -> dict[str, JSON]:
     score: dict[str, JSON] = (
         {"type": "integer", "enum": list(spec.steps)} if spec.steps else {"type": "number"}
     )
-    verdict: dict[str, JSON] = {
-        "type": "object",
-        "properties": {
-            "number": {"type": "integer"},
-            "reasoning": {"type": "string"},
-            "score": score,
-        },
-        "required": ["number", "reasoning", "score"],
-        "additionalProperties": False,
-    }
-    schema: dict[str, JSON] = {
-        "type": "object",
-        "properties": {
-            "verdicts": {"type": "array", "items": verdict, "minItems": count, "maxItems": count}
-        },
-        "required": ["verdicts"],
-        "additionalProperties": False,
-    }
+    verdict = _object_schema(number={"type": "integer"}, reasoning={"type": "string"}, score=score)
+    verdicts = {"type": "array", "items": verdict, "minItems": count, "maxItems": count}
+    schema = _object_schema(verdicts=verdicts)
     return {
         "type": "json_schema",
         "json_schema": {"name": "rubric_criteria", "strict": True, "schema": schema},
+    }
+
+
+def _object_schema(**properties: JSON) -> JSON:
+    """The schema of an object with these properties, all of them required, and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
     }
 
 
@@ -198,80 +192,6 @@ _CRITERIA_MAX: Final = 20
 _NAME_CHARS: Final = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnboundRubric(Declared):
-    """A rubric as an eval declares it.
-
-    Attributes:
-        rubric: The name of its prompt file, or its path.
-        version: Which version of the file; None for the file as it is.
-        pass_at: The score that passes; None for what the file says.
-        votes: How often the question is asked.
-        reducer: How the votes make one score.
-        model: Who is asked, as `provider:model`; None for what the file or the project says.
-        field: The part of the answer that is judged; empty for all of it.
-        reference: What `{{reference}}` stands for; None for `expected.reference`.
-        stated: The criteria that the eval states; none where the file alone says what to judge.
-        several: Whether they were stated as a list.
-        criterion: What it is about.
-    """
-
-    rubric: str
-    version: str | None
-    pass_at: float | None
-    votes: int
-    reducer: Reducer
-    model: str | None
-    field: str
-    reference: Expected | None
-    stated: tuple[str, ...] = ()
-    several: bool = False
-    criterion: Criterion = "relevance"
-
-    def bind(self, context: JudgeContext) -> RubricJudge:
-        """The judge, with its rubric read.
-
-        Raises:
-            UsageError: Nothing says which model judges.
-            PromptError: The rubric cannot be loaded, or is none.
-        """
-        prompt, spec = load_rubric(self.rubric, context, version=self.version, judge=self.name)
-        refused = (
-            (
-                spec.kind == "pair",
-                "this rubric compares two answers",
-                f'judge by it with pairwise("{prompt.name}")',
-            ),
-            (
-                self.stated and _CRITERION not in prompt.variables,
-                "a criterion was stated, and no message of this rubric uses {{criterion}}",
-                "put {{criterion}} into a message",
-            ),
-            (
-                self.several and spec.kind != "graded",
-                f"several criteria in one call need a graded rubric, and this one is {spec.kind}",
-                "write `kind: graded`, or state the criteria one by one",
-            ),
-        )
-        for wrong, message, fix in refused:
-            if wrong:
-                raise another_kind(prompt, message, fix=fix)
-        return RubricJudge(
-            name=self.name,
-            criterion=self.criterion,
-            prompt=prompt,
-            spec=spec,
-            asked=model_of(self.model, prompt, context, judge=self.name),
-            at_least=spec.pass_at if self.pass_at is None else self.pass_at,
-            votes=self.votes,
-            reducer=self.reducer,
-            field=self.field,
-            reference=self.reference,
-            stated=self.stated,
-            several=self.several,
-        )
-
-
 def rubric(
     name: str | None = None,
     *,
@@ -283,7 +203,7 @@ def rubric(
     field: str = "",
     reference: Expected | None = None,
     version: str | None = None,
-) -> UnboundRubric:
+) -> DeclaredJudge[RubricJudge]:
     """Judge by a rubric, `prompts/judges/<name>.prompt.yml`, or by a stated criterion.
 
     Args:
@@ -329,19 +249,55 @@ def rubric(
     if votes < 1:
         raise UsageError(f"{label}: votes must be at least 1, not {votes!r}")
     check_reducer(reducer, judge=label)
-    return UnboundRubric(
-        rubric=name or _CRITERION,
-        version=version,
-        pass_at=pass_at,
-        votes=votes,
-        reducer=reducer,
-        model=model,
-        field=field,
-        reference=reference,
-        stated=stated,
-        several=len(stated) > 1,
-        name=label if name is None else name.rpartition("/")[2],
-    )
+
+    def bind(declared: Declared, context: JudgeContext) -> RubricJudge:
+        prompt, spec = load_rubric(
+            name or _CRITERION, context, version=version, judge=declared.name
+        )
+        _check_kind(prompt, spec, stated)
+        return RubricJudge(
+            name=declared.name,
+            criterion=declared.criterion or "relevance",
+            prompt=prompt,
+            spec=spec,
+            asked=model_of(model, prompt, context, judge=declared.name),
+            at_least=spec.pass_at if pass_at is None else pass_at,
+            votes=votes,
+            reducer=reducer,
+            field=field,
+            reference=reference,
+            stated=stated,
+            several=len(stated) > 1,
+        )
+
+    short = label if name is None else name.rpartition("/")[2]
+    return DeclaredJudge(name=short, criterion="relevance", make=bind)
+
+
+def _check_kind(prompt: Prompt, spec: RubricSpec, stated: Sequence[str]) -> None:
+    """Refuse a rubric that cannot judge by the stated criteria, or compares two answers.
+
+    Raises:
+        PromptError: It is such a rubric.
+    """
+    if spec.kind == "pair":
+        raise another_kind(
+            prompt,
+            "this rubric compares two answers",
+            fix=f'judge by it with pairwise("{prompt.name}")',
+        )
+    if stated and _CRITERION not in prompt.variables:
+        raise another_kind(
+            prompt,
+            "a criterion was stated, and no message of this rubric uses {{criterion}}",
+            fix="put {{criterion}} into a message",
+        )
+    if len(stated) > 1 and spec.kind != "graded":
+        raise another_kind(
+            prompt,
+            f"several criteria in one call need a graded rubric, and this one is {spec.kind}",
+            fix="write `kind: graded`, or state the criteria one by one",
+        )
 
 
 def _parse_criterion(criterion: object) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from regauge.judges._rule_factory import RANGES, Place, Share, rule
 from regauge.judges._types import (
     NO_ANSWER,
     Declared,
+    DeclaredJudge,
     ModelJudge,
     RunOnlyJudge,
     UnboundJudge,
@@ -334,10 +335,10 @@ def each_turn_(judge: Rule) -> Check:
 @overload
 def in_turn(turn: int, judge: Rule | JudgeFunction) -> Rule: ...
 @overload
-def in_turn(turn: int, judge: UnboundJudge | ModelJudge) -> UnboundTurns: ...
+def in_turn(turn: int, judge: UnboundJudge | ModelJudge) -> DeclaredJudge[TurnsJudge]: ...
 def in_turn(
     turn: int, judge: Rule | JudgeFunction | UnboundJudge | ModelJudge
-) -> Rule | UnboundTurns:
+) -> Rule | DeclaredJudge[TurnsJudge]:
     """Judge one turn of a conversation: its last text, and its tool calls.
 
     The judge compares with the `expected` of the turn. A conversation without that turn fails.
@@ -358,16 +359,16 @@ def in_turn(
     made = _rule_or_judge("in_turn", judge)
     if isinstance(made, Rule):
         return in_turn_(turn, made)
-    return UnboundTurns(
-        name=f"in_turn({turn}, {_name(made)})", criterion=None, inner=made, turn=turn
-    )
+    return _declare_turns(f"in_turn({turn}, {_name(made)})", made, turn)
 
 
 @overload
 def each_turn(judge: Rule | JudgeFunction) -> Rule: ...
 @overload
-def each_turn(judge: UnboundJudge | ModelJudge) -> UnboundTurns: ...
-def each_turn(judge: Rule | JudgeFunction | UnboundJudge | ModelJudge) -> Rule | UnboundTurns:
+def each_turn(judge: UnboundJudge | ModelJudge) -> DeclaredJudge[TurnsJudge]: ...
+def each_turn(
+    judge: Rule | JudgeFunction | UnboundJudge | ModelJudge,
+) -> Rule | DeclaredJudge[TurnsJudge]:
     """Judge every turn of a conversation; all of them must pass.
 
     The judge compares with the `expected` of each turn. Turns in which it abstains do not count.
@@ -385,7 +386,7 @@ def each_turn(judge: Rule | JudgeFunction | UnboundJudge | ModelJudge) -> Rule |
     made = _rule_or_judge("each_turn", judge)
     if isinstance(made, Rule):
         return each_turn_(made)
-    return UnboundTurns(name=f"each_turn({_name(made)})", criterion=None, inner=made, turn=None)
+    return _declare_turns(f"each_turn({_name(made)})", made)
 
 
 def _rule_or_judge(kind: str, judge: object) -> Rule | UnboundJudge | ModelJudge:
@@ -399,37 +400,22 @@ def _name(judge: UnboundJudge | ModelJudge) -> str:
     return str(getattr(judge, "name", "?"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnboundTurns(Declared):
-    """An LLM judge of turns as an eval declares it.
+def _declare_turns(
+    name: str, inner: UnboundJudge | ModelJudge, turn: int | None = None
+) -> DeclaredJudge[TurnsJudge]:
+    """An LLM judge of one turn, or of all turns, as an eval declares it."""
 
-    Attributes:
-        inner: What judges a turn.
-        turn: The one that is judged; None for all.
-    """
-
-    inner: UnboundJudge | ModelJudge
-    turn: int | None
-
-    def bind(self, context: JudgeContext) -> TurnsJudge:
-        """The judge, with the inner one bound.
-
-        Raises:
-            UsageError: The inner one calls no model.
-            PromptError: A rubric cannot be loaded.
-        """
-        inner = self.inner.bind(context) if isinstance(self.inner, UnboundJudge) else self.inner
-        if not isinstance(inner, ModelJudge):
+    def bind(declared: Declared, context: JudgeContext) -> TurnsJudge:
+        judge = inner.bind(context) if isinstance(inner, UnboundJudge) else inner
+        if not isinstance(judge, ModelJudge):
             raise UsageError(
-                f"{self.name}: {inner.name!r} cannot judge single turns\n"
+                f"{declared.name}: {judge.name!r} cannot judge single turns\n"
                 "  fix: give a rule, a function or a rubric"
             )
-        return TurnsJudge(
-            name=self.name,
-            criterion=self.criterion or criterion_of(inner),
-            inner=inner,
-            turn=self.turn,
-        )
+        criterion = declared.criterion or criterion_of(judge)
+        return TurnsJudge(name=declared.name, criterion=criterion, inner=judge, turn=turn)
+
+    return DeclaredJudge(name=name, criterion=None, make=bind)
 
 
 @dataclass(frozen=True, kw_only=True)

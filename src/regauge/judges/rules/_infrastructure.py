@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import functools
-import itertools
 import logging
 import re
 from contextlib import contextmanager
@@ -28,36 +25,16 @@ _HCL_CHARS_MAX = 20_000
 _KNOWN: Final = Lexicon("regauge.judges", file="data/formats.toml")
 
 
-@functools.cache
-def _hcl_parser() -> Any:
-    """python-hcl2's parser without positions in its tree, which take nearly half of its time."""
-    from hcl2.parser import parser
-    from lark import Tree
-    from lark.parse_tree_builder import ParseTreeBuilder
-
-    library: Any = parser
-    original = library()
-    make_builder: Any = ParseTreeBuilder
-    builder = make_builder(
-        original.rules, Tree, maybe_placeholders=original.options.maybe_placeholders
-    )
-    parts = [original]
-    for _ in range(3):
-        parts.append(copy.copy(parts[-1].parser))
-    parts[-1].callbacks = {**parts[-1].callbacks, **builder.create_callback()}
-    parts[0] = copy.copy(original)
-    for outer, inner in itertools.pairwise(parts):
-        outer.parser = inner
-    return parts[0]
-
-
 def _hcl_blocks(text: str) -> list[str] | str:
     """The names of the blocks at the top of a Terraform file, or why it is none."""
+    from hcl2.parser import parser
+
     if len(text) > _HCL_CHARS_MAX:
         return f"longer than {_HCL_CHARS_MAX} characters"
     try:
         # The grammar ends lines, and not files.
-        [body] = _hcl_parser().parse(text + "\n").children
+        hcl: Any = parser()
+        [body] = hcl.parse(text + "\n").children
     except RecursionError:
         return "nested too deeply"
     except Exception as error:  # noqa: BLE001 - a grammar's call-backs raise what they like
@@ -148,14 +125,16 @@ def _dig(value: Any, *keys: str) -> Any:
     return value
 
 
-def _containers(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The containers of a manifest with the place each stands at."""
+def _pod(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The pod or pod template of a manifest; empty for a kind without one."""
     steps = _KNOWN.entry("pod_templates").get(str(manifest.get("kind")))
-    if steps is None:
-        return
-    spec = _dig(manifest, *steps, "spec")
+    return {} if steps is None else _mapping(_dig(manifest, *steps))
+
+
+def _containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The containers of a pod with the place each stands at."""
     for key in ("initContainers", "containers", "ephemeralContainers"):
-        for place, container in enumerate(_items(_dig(spec, key))):
+        for place, container in enumerate(_items(_dig(pod, "spec", key))):
             yield f"{key}[{place}]", _mapping(container)
 
 
@@ -179,17 +158,14 @@ def _manifests(documents: Sequence[Any]) -> Iterator[Any]:
             yield document
 
 
-def _all_privileges(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """The privileges that a manifest's pods take from their nodes, each with its place."""
-    steps = _KNOWN.entry("pod_templates").get(str(manifest.get("kind")))
-    if steps is None:
-        return
-    spec = _mapping(_dig(manifest, *steps, "spec"))
+def _all_privileges(pod: Mapping[str, Any]) -> Iterator[str]:
+    """The privileges that a pod takes from its node, each with its place."""
+    spec = _mapping(pod.get("spec"))
     yield from (f": {key}" for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key))
     for volume in map(_mapping, _items(spec.get("volumes"))):
         if volume.get("hostPath") is not None:
             yield f": volume {volume.get('name')!r} is a hostPath"
-    annotations = _mapping(_dig(manifest, *steps, "metadata", "annotations"))
+    annotations = _mapping(_dig(pod, "metadata", "annotations"))
     for key in annotations:
         if str(key).startswith(_APPARMOR) and annotations[key] == "unconfined":
             yield f": annotation {key} unconfined"
@@ -197,7 +173,7 @@ def _all_privileges(manifest: Mapping[str, Any]) -> Iterator[str]:
         if _dig(sysctl, "name") not in _KNOWN.words("sysctls"):
             yield f": sysctl {_dig(sysctl, 'name')}"
     yield from (f": {what}" for what in _privileges(_mapping(spec.get("securityContext"))))
-    for place, container in _containers(manifest):
+    for place, container in _containers(pod):
         yield from (f" {place}: {what}" for what in _container_privileges(container))
 
 
@@ -251,11 +227,13 @@ def _faults(
         if not isinstance(value, str):
             yield "missing_field", f"no {path}"
     name = f"{document.get('kind')}/{title}"
-    if document.get("kind") in _KNOWN.entry("pod_templates") and not list(_containers(document)):
+    pod = _pod(document)
+    containers = list(_containers(pod))
+    if document.get("kind") in _KNOWN.entry("pod_templates") and not containers:
         yield "missing_field", f"{name}: no containers"
     if unprivileged:
-        yield from (("privileged", f"{name}{what}") for what in _all_privileges(document))
-    for place, container in _containers(document):
+        yield from (("privileged", f"{name}{what}") for what in _all_privileges(pod))
+    for place, container in containers:
         at = f"{name} {place}"
         if pinned and not _is_tagged(container.get("image")):
             yield "image_not_pinned", f"{at}: image {container.get('image')!r} has no fixed tag"
@@ -379,14 +357,11 @@ def _parse(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one p
     if not checks:
         return "no statement"
     for statement in checks:
-        if statement.key in _NO_STATEMENTS or _is_misspelt(statement):
+        # A command that the parser passes over begins with a word.
+        misspelt = statement.key == "command" and not str(statement.this or "").isalpha()
+        if statement.key in _NO_STATEMENTS or misspelt:
             return f"no statement: {str(statement)[:60]!r}"
     return checks
-
-
-def _is_misspelt(statement: Any) -> bool:
-    """Return whether a command that the parser passes over begins with no known word."""
-    return statement.key == "command" and not str(statement.this or "").isalpha()
 
 
 @rule(version=2, about="format", needs="sqlglot")
@@ -455,13 +430,13 @@ def _kinds(statement: Any) -> list[str]:
         exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.DDL, exp.Drop, exp.Copy, exp.Command
     )  # fmt: skip
 
+    def is_merge(node: object) -> bool:
+        return isinstance(node, exp.Merge)
+
     def kind(node: Any) -> str:
         if node.key == "command":
             return str(node.this).lower()
         return "select" if isinstance(node, exp.SetOperation) else str(node.key)
-
-    def is_merge(node: object) -> bool:
-        return isinstance(node, exp.Merge)
 
     outer = statement.unnest() if isinstance(statement, exp.Subquery) else statement
     kinds = [kind(outer)]

@@ -6,10 +6,10 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
@@ -47,7 +47,7 @@ from regauge.strict_json import read_json
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 __all__ = [
     "contains_json",
@@ -234,15 +234,14 @@ def has_keys(*paths: str, field: str | None = None) -> Check:
         whole = answer.json
         if isinstance(whole, JsonFault):
             return failed(f"not JSON: {whole.message}", code="json_invalid")
-        missing = [path for path, steps in required if not _exists(whole, steps)]
+        missing = [
+            path
+            for path, parts in required
+            if any(isinstance(entry, MissingValue) for _, entry in _entries(whole, parts))
+        ]
         return verdict_on_parts(paths, missing, has="has", lacks="no field", code="missing_field")
 
     return on_answer(field, check)
-
-
-def _exists(value: JSON, parts: Sequence[Steps]) -> bool:
-    """Look for a path whose parts are separated by `[*]`, all entries of a list."""
-    return not any(isinstance(entry, MissingValue) for _, entry in _entries(value, parts))
 
 
 @rule(about="correctness")
@@ -277,19 +276,13 @@ def field_equals(
     ...     '{"severity": "info"}', expected={"severity": "critical"}))
     fail: severity is 'info', not 'critical'
     """
-    normalise = normaliser(
-        ignore_case=ignore_case, ignore_space=ignore_space, ignore_punctuation=ignore_punctuation
-    )
-
-    def alike(actual: JSON | MissingValue, expected: JSON | MissingValue) -> bool:
-        if isinstance(actual, MissingValue) or isinstance(expected, MissingValue):
-            return False
-        return same(actual, expected) or (
-            isinstance(actual, str)
-            and isinstance(expected, str)
-            and normalise(actual) == normalise(expected)
+    alike = _comparison(
+        normaliser(
+            ignore_case=ignore_case,
+            ignore_space=ignore_space,
+            ignore_punctuation=ignore_punctuation,
         )
-
+    )
     if "[*]" in path:
         return _each_equals(path, expected, alike, absent=absent)
     steps = parse_path(path)
@@ -305,7 +298,7 @@ def field_equals(
                 raise answer.lacks(str(wanted_at), judge=f"field_equals({path})")
         else:
             expected_value = wanted_at
-        actual = _field(answer, path, steps)
+        actual = answer.value_at(path, steps)
         if isinstance(actual, Verdict):
             return replace(actual, expected=expected_value)
         if alike(actual, expected_value):
@@ -321,23 +314,33 @@ def field_equals(
     return check
 
 
+Alike: TypeAlias = "Callable[[JSON | MissingValue, JSON | MissingValue], bool]"
+
+
+def _comparison(normalise: Callable[[str], str]) -> Alike:
+    """Compares two values, texts once they are normalised."""
+
+    def alike(actual: JSON | MissingValue, expected: JSON | MissingValue) -> bool:
+        if isinstance(actual, MissingValue) or isinstance(expected, MissingValue):
+            return False
+        if isinstance(actual, str) and isinstance(expected, str):
+            return actual == expected or normalise(actual) == normalise(expected)
+        return same(actual, expected)
+
+    return alike
+
+
 def _each_equals(
-    path: str,
-    expected: JSON | Expected | MissingValue,
-    alike: Callable[[JSON | MissingValue, JSON | MissingValue], bool],
-    *,
-    absent: str,
+    path: str, expected: JSON | Expected | MissingValue, alike: Alike, *, absent: str
 ) -> Check:
     """A check of the field of every entry of a list."""
     parts = [parse_path(part) for part in path.split("[*]")]
     judge = f"field_equals({path})"
 
     def check(answer: JudgedOutput) -> Verdict:
-        whole = answer.json
-        if answer.text is None or isinstance(whole, JsonFault):
-            verdict = answer.at(path, ())
-            assert isinstance(verdict, Verdict)
-            return verdict
+        whole = answer.value_at(path, ())
+        if isinstance(whole, Verdict):
+            return whole
         entries = dict(_entries(whole, parts))
         if isinstance(expected, MissingValue):
             root = answer.expected_at(())
@@ -388,25 +391,6 @@ def _entries(
         yield f"{at}[*]", MISSING
 
 
-def _field(answer: JudgedOutput, path: str, steps: tuple[str | int, ...]) -> JSON | Verdict:
-    """The value at a path of the answer, or the verdict that there is none."""
-    if answer.text is not None:
-        whole = answer.json
-        if not isinstance(whole, JsonFault):
-            value = value_at(whole, steps)
-            if not isinstance(value, MissingValue):
-                return value
-    verdict = answer.at(path, steps)
-    assert isinstance(verdict, Verdict)
-    return verdict
-
-
-def _alike(left: JSON, right: JSON, *, ignore_case: bool) -> bool:
-    if ignore_case and isinstance(left, str) and isinstance(right, str):
-        return left.casefold() == right.casefold()
-    return same(left, right)
-
-
 @rule(about="format")
 def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool = False) -> Check:
     """A field of the JSON output has one of the allowed values.
@@ -428,17 +412,19 @@ def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool 
     if isinstance(values, str) or (not isinstance(values, Expected) and not len(values)):
         raise UsageError(f"field_in: name the allowed values as a list, not {values!r}")
 
+    alike = _comparison(normaliser(ignore_case=ignore_case))
+
     def check(answer: JudgedOutput) -> Verdict:
         allowed = answer.resolve(values, judge=f"field_in({path})")
         if isinstance(allowed, str) or not isinstance(allowed, Sequence):
             raise JudgeError(f"field_in: {values} is not a list", judge=f"field_in({path})")
-        actual = _field(answer, path, parts[0])
+        actual = answer.value_at(path, parts[0])
         if isinstance(actual, Verdict):
             return actual
         for place, value in _entries(actual, [(), *parts[1:]], path.partition("[*]")[0]):
             if isinstance(value, MissingValue):
                 return failed(f"{place} is missing", code="missing_field")
-            if not any(_alike(value, option, ignore_case=ignore_case) for option in allowed):
+            if not any(alike(value, option) for option in allowed):
                 return failed(
                     f"{place} is {value_text(value)}, not one of {listed(allowed)}",
                     code="not_allowed",

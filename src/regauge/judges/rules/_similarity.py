@@ -205,6 +205,11 @@ def overlap(
     return on_answer(field, check)
 
 
+def _best_of(score: Callable[[str, str], float]) -> Callable[[str, list[str]], float]:
+    """The best score of a text against any of several references."""
+    return lambda text, references: max(score(text, reference) for reference in references)
+
+
 def _grams(words: Words, n: int) -> Counter[tuple[str, ...]]:
     return Counter(tuple(words[at : at + n]) for at in range(len(words) - n + 1))
 
@@ -252,15 +257,11 @@ def rouge_n(
     pass (0.83): rouge_n 0.8333 to 'the cat sat on the mat', 0.75 wanted
     """
 
-    def score(text: str, references: list[str]) -> float:
-        grams = _grams(_lower_tokens(text), n)
-        best = 0.0
-        for reference in references:
-            other = _grams(_lower_tokens(reference), n)
-            best = max(best, _f1(_common(grams, other), grams.total(), other.total()))
-        return best
+    def score(text: str, reference: str) -> float:
+        grams, other = _grams(_lower_tokens(text), n), _grams(_lower_tokens(reference), n)
+        return _f1(_common(grams, other), grams.total(), other.total())
 
-    return overlap("rouge_n", to, at_least, score, field)
+    return overlap("rouge_n", to, at_least, _best_of(score), field)
 
 
 @rule(about="correctness", version=2, needs="rapidfuzz")
@@ -285,17 +286,13 @@ def rouge_l(
     fail (0.50): rouge_l 0.5 to 'the cat sat on the mat', 0.75 wanted
     """
 
-    def score(text: str, references: list[str]) -> float:
+    def score(text: str, reference: str) -> float:
         from rapidfuzz.distance import LCSseq
 
-        words = _lower_tokens(text)[:_LCS_WORDS_MAX]
-        best = 0.0
-        for reference in references:
-            other = _lower_tokens(reference)[:_LCS_WORDS_MAX]
-            best = max(best, _f1(LCSseq.similarity(words, other), len(words), len(other)))
-        return best
+        words, other = (_lower_tokens(part)[:_LCS_WORDS_MAX] for part in (text, reference))
+        return _f1(LCSseq.similarity(words, other), len(words), len(other))
 
-    return overlap("rouge_l", to, at_least, score, field)
+    return overlap("rouge_l", to, at_least, _best_of(score), field)
 
 
 def bleu_score(text: str, references: list[str]) -> float:
@@ -389,21 +386,17 @@ def gleu(to: References = expected(), *, at_least: Share = 0.5, field: str | Non
     pass (0.50): gleu 0.5 to 'the cat sat on the mat', 0.5 wanted
     """
 
-    def score(text: str, references: list[str]) -> float:
-        words = unended(text)
-        best = 0.0
-        for reference in references:
-            other = unended(reference)
-            orders = [(_grams(words, n), _grams(other, n)) for n in range(1, 5)]
-            common = sum(_common(grams, expected) for grams, expected in orders)
-            longer = max(
-                sum(grams.total() for grams, _ in orders),
-                sum(expected.total() for _, expected in orders),
-            )
-            best = max(best, common / longer if longer else 0.0)
-        return best
+    def score(text: str, reference: str) -> float:
+        words, other = unended(text), unended(reference)
+        orders = [(_grams(words, n), _grams(other, n)) for n in range(1, 5)]
+        common = sum(_common(grams, expected) for grams, expected in orders)
+        longer = max(
+            sum(grams.total() for grams, _ in orders),
+            sum(expected.total() for _, expected in orders),
+        )
+        return common / longer if longer else 0.0
 
-    return overlap("gleu", to, at_least, score, field)
+    return overlap("gleu", to, at_least, _best_of(score), field)
 
 
 @rule(version=3, about="correctness")
@@ -530,36 +523,24 @@ def nearness(vector: Sequence[float], other: Sequence[float], measure: Distance)
 
 
 def nearness_verdict(
-    value: float,
-    *,
-    measure: Distance,
-    at_least: float | None,
-    at_most: float | None,
-    by: str,
-    reference: str,
+    value: float, *, measure: Distance, limit: float, by: str, reference: str
 ) -> Verdict:
     """The verdict on a nearness; scores are held within [0, 1]."""
+    what, wish = str(measure), number(limit)
+    score, near = min(1.0, max(0.0, value)), value >= limit
     if measure == "euclidean":
-        limit = at_most if at_most is not None else 0.0
-        reason = (
-            f"{by}: euclidean distance {number(value)} to {quote(reference)}, "
-            f"at most {number(limit)} wanted"
-        )
-        score = 1 / (1 + value)
-        if value <= limit:
-            return passed(reason, score=score)
-        return failed(reason, code="not_near", score=score, expected=reference)
-    least = at_least if at_least is not None else 0.0
-    reason = f"{by}: {measure} {number(value)} to {quote(reference)}, {number(least)} wanted"
-    if value >= least:
-        return passed(reason, score=min(1.0, max(0.0, value)))
-    return failed(reason, code="not_near", score=min(1.0, max(0.0, value)), expected=reference)
+        what, wish = "euclidean distance", f"at most {number(limit)}"
+        score, near = 1 / (1 + value), value <= limit
+    reason = f"{by}: {what} {number(value)} to {quote(reference)}, {wish} wanted"
+    if near:
+        return passed(reason, score=score)
+    return failed(reason, code="not_near", score=score, expected=reference)
 
 
-def nearness_limits(
+def nearness_limit(
     kind: str, measure: Distance, at_least: float | None, at_most: float | None
-) -> tuple[float | None, float | None]:
-    """The limits that go with a measure.
+) -> float:
+    """The limit that goes with a measure.
 
     Raises:
         UsageError: The limit is of the other kind, or the measure is unknown.
@@ -568,11 +549,11 @@ def nearness_limits(
         case "euclidean":
             if at_least is not None:
                 raise UsageError(f"{kind}: a euclidean distance wants at_most, not at_least")
-            return None, 0.5 if at_most is None else at_most
+            return 0.5 if at_most is None else at_most
         case "cosine" | "dot":
             if at_most is not None:
                 raise UsageError(f"{kind}: {measure} wants at_least, not at_most")
-            return 0.75 if at_least is None else at_least, None
+            return 0.75 if at_least is None else at_least
         case _:
             raise UsageError(f"{kind}: no measure {measure!r}; there are cosine, dot, euclidean")
 
@@ -607,7 +588,7 @@ def near_in_meaning(
     >>> print(near_in_meaning("disk full", vectors=known).check_text("no space left"))
     pass (0.99): given vectors: cosine 0.9929 to 'disk full', 0.75 wanted
     """
-    least, most = nearness_limits("near_in_meaning", measure, at_least, at_most)
+    limit = nearness_limit("near_in_meaning", measure, at_least, at_most)
     which = digest_of({text: list(vector) for text, vector in vectors.items()})[:8]
 
     def vector(text: str) -> Sequence[float]:
@@ -622,12 +603,7 @@ def near_in_meaning(
         reference = answer.resolve_text(to, judge="near_in_meaning")
         value = nearness(vector(answer.text or ""), vector(reference), measure)
         return nearness_verdict(
-            value,
-            measure=measure,
-            at_least=least,
-            at_most=most,
-            by="given vectors",
-            reference=reference,
+            value, measure=measure, limit=limit, by="given vectors", reference=reference
         )
 
     return on_answer(field, check)
@@ -690,8 +666,7 @@ class SemanticJudge(Declared):
     embedder: Embedder
     to: str | Expected
     measure: Distance
-    at_least: float | None
-    at_most: float | None
+    limit: float
     fallback: Rule | None
     criterion: Criterion = "correctness"
 
@@ -705,7 +680,7 @@ class SemanticJudge(Declared):
                 "model": self.embedder.model,
                 "to": {"expected": self.to.path} if isinstance(self.to, Expected) else self.to,
                 "measure": self.measure,
-                "limits": [self.at_least, self.at_most],
+                "limits": [None, self.limit] if self.measure == "euclidean" else [self.limit, None],
                 "fallback": self.fallback.digest if self.fallback else None,
             }
         )
@@ -755,8 +730,7 @@ class SemanticJudge(Declared):
         return nearness_verdict(
             value,
             measure=self.measure,
-            at_least=self.at_least,
-            at_most=self.at_most,
+            limit=self.limit,
             by=self.embedder.model,
             reference=reference,
         )
@@ -806,13 +780,11 @@ def means_like(
         "rouge_l": rouge_l,
         "chrf": chrf,
     }
-    least, most = nearness_limits("means_like", measure, at_least, at_most)
     return SemanticJudge(
         embedder=embedder or EmbeddingModel(str(parse_model_id(model or "", at="means_like"))),
         to=to,
         measure=measure,
-        at_least=least,
-        at_most=most,
+        limit=nearness_limit("means_like", measure, at_least, at_most),
         fallback=lexical[fallback](to, at_least=fallback_at_least) if fallback else None,
         name=f"means_like({to}, {measure})",
     )
