@@ -21,7 +21,7 @@ from regauge.prompts._yaml import scalar_resolvers
 from regauge.regular_file import read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 # Files to import are untrusted: these bounds stop a file, a bundle, nested or aliased values and
 # patterns before they fill the memory. Real suites are far below them.
@@ -98,6 +98,12 @@ def place_of(
             return SourcePlace(path=container.place.path, line=container.lines[key])
         return container.place
     return otherwise
+
+
+def placed(items: Sequence[Any], otherwise: SourcePlace) -> Iterator[tuple[Any, SourcePlace]]:
+    """The items of a list, each with its place."""
+    for number, item in enumerate(items):
+        yield item, place_of(items, number, otherwise=otherwise)
 
 
 def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
@@ -246,6 +252,17 @@ class SourceTree:
             raise SourceError(f"{name} cannot be read: {error.strerror or error}") from error
         self._bytes_left -= len(data)
         return data
+
+    def read_data(self, path: Path) -> Any:
+        """The document of a CSV, JSON Lines or JSON file, by its suffix.
+
+        Raises:
+            FaultyFileError: It is none, at its line.
+            SourceError: It cannot be read.
+        """
+        if path.suffix == ".csv":
+            return self.read_csv(path)
+        return self.read_json_lines(path) if path.suffix == ".jsonl" else self.read_json(path)
 
     def read_yaml(self, path: Path, text: str | None = None) -> Any:
         """The document of a YAML or JSON file, with lines.

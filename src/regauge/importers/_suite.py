@@ -41,7 +41,7 @@ _FILES_MAX: Final = 1_000
 _TITLE_MAX: Final = 500
 _VARIABLE: Final = re.compile(r"\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}", re.ASCII)
 JUDGE_MODEL: Final = "openai:gpt-5.4-mini"
-_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
+ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,14 +206,20 @@ class ImportedSuite:
 
     def check(self, spec: JSON, kind: str, place: SourcePlace) -> JSON:
         """A judge of a criterion; one whose parameters make no sense is unmeasured."""
+        if problem := self.problem_of(spec, place):
+            return self.unmeasured(kind, problem, place)
+        self.imported.assertions += 1
+        return spec
+
+    def problem_of(self, spec: JSON, place: SourcePlace) -> str:
+        """The reason why a judge's parameters make no sense; a missing package is noted."""
         try:
             judge_from_spec(spec)
         except UsageError as error:
             if "is not installed" not in error.message:
-                return self.unmeasured(kind, " ".join(error.message.split()), place)
+                return " ".join(error.message.split())
             self.imported.note("person", place, f"{error.message} ({error.fix})")
-        self.imported.assertions += 1
-        return spec
+        return ""
 
     def unmeasured(self, kind: str, why: str, place: SourcePlace) -> JSON:
         """The judge of a criterion without a counterpart."""
@@ -231,8 +237,20 @@ class ImportedSuite:
             "changed", place, f"the source names no model for LLM judges; judge_model is {model}"
         )
 
-    def rubric(self, words: str, document: Mapping[str, JSON]) -> str:
-        """The name of a rubric with this content."""
+    def rubric(
+        self,
+        words: str,
+        rubric: Mapping[str, JSON],
+        messages: Sequence[JSON],
+        source: str,
+        place: SourcePlace,
+    ) -> str:
+        """The name of a rubric with this content; a note says what became of its source."""
+        document: dict[str, JSON] = {
+            "modelParameters": {"temperature": 0},
+            "rubric": dict(rubric),
+            "messages": list(messages),
+        }
         key = repr(document)
         if key not in self._rubrics:
             name = self.name(words)
@@ -240,7 +258,10 @@ class ImportedSuite:
                 ImportedPrompt(name=name, document={"name": name, **document}, rubric=True)
             )
             self._rubrics[key] = name
-        return self._rubrics[key]
+        name = self._rubrics[key]
+        text = f"{source} became the rubric {name}: remove its output format, then calibrate it"
+        self.imported.note("person", place, text)
+        return name
 
     def add_eval(
         self,
@@ -364,6 +385,21 @@ def literal(text: str) -> str:
     return text.replace("{{", '{{"{{"}}')
 
 
+def fill_slots(text: str, slot: re.Pattern[str], fill: Callable[[re.Match[str]], str]) -> str:
+    """A template of a source as one of a prompt file.
+
+    Args:
+        slot: Matches what the source inserts.
+        fill: What a prompt file has instead of a match.
+    """
+    parts: list[str] = []
+    at = 0
+    for match in slot.finditer(text):
+        parts += [literal(text[at : match.start()]), fill(match)]
+        at = match.end()
+    return "".join([*parts, literal(text[at:])])
+
+
 def input_name(key: str) -> str:
     """A name that a prompt may insert.
 
@@ -386,9 +422,9 @@ def chat_of(value: object) -> list[dict[str, JSON]] | None:
     messages: list[dict[str, JSON]] = []
     for item in value if is_list(value) else []:
         role = item.get("role") if is_mapping(item) else None
-        if role not in _ROLES:
+        if role not in ROLES:
             return None
-        content = _content(item.get("content"))
+        content = content_text(item.get("content"))
         message: dict[str, JSON] = {"role": role}
         if content is not None:
             message["content"] = content
@@ -401,7 +437,7 @@ def chat_of(value: object) -> list[dict[str, JSON]] | None:
     return messages or None
 
 
-def _content(value: object) -> str | None:
+def content_text(value: object) -> str | None:
     """The text of a message, whose parts are joined; None where a part is no text."""
     if isinstance(value, str):
         return value

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.errors import UsageError
 from regauge.importers._source import (
     SourceError,
     is_list,
     is_mapping,
     list_of,
     mapping_of,
-    place_of,
+    placed,
 )
 from regauge.importers._suite import text_of
 from regauge.importers.promptfoo._javascript import python_pattern, transformed_check
-from regauge.judges import judge_from_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -144,8 +142,8 @@ def _set(assertion: Assertion, test: SourceTest, context: Context) -> list[JSON]
     body = assertion.body
     inner = body.get("assert")
     parts = [
-        type(assertion)(body=part, place=place_of(inner, number, otherwise=assertion.place))
-        for number, part in enumerate(list_of(inner))
+        replace(assertion, body=part, place=at)
+        for part, at in placed(list_of(inner), assertion.place)
         if is_mapping(part)
     ]
     checks = [_check(part, test, context) for part in parts]
@@ -300,7 +298,8 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     build = _RULES.get(assertion.kind)
     if build is not None:
         made = build(assertion)
-        _require_judge(made, assertion, context)
+        if problem := context.suite.problem_of(made, assertion.place):
+            raise _UnmeasuredAssertionError(problem)
         return {"not": made} if assertion.negated else made
     build = _MODEL_JUDGES.get(assertion.kind)
     if build is not None:
@@ -311,13 +310,16 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
         made = build(assertion)
         _set_grader(made, assertion, context)
         return made
-    if not assertion.kind:
-        raise _UnmeasuredAssertionError("it has no type")
-    if _RED_TEAM in assertion.kind:
-        raise _UnmeasuredAssertionError("regauge has no red teaming; keep promptfoo for it")
-    raise _UnmeasuredAssertionError(
-        _REASONS.get(assertion.kind, "promptfoo documents no such type")
-    )
+    raise _UnmeasuredAssertionError(_reason(assertion.kind))
+
+
+def _reason(kind: str) -> str:
+    """The reason why a type has no judge."""
+    if not kind:
+        return "it has no type"
+    if _RED_TEAM in kind:
+        return "regauge has no red teaming; keep promptfoo for it"
+    return _REASONS.get(kind, "promptfoo documents no such type")
 
 
 def _transform(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
@@ -438,20 +440,6 @@ def _set_grader(judge: Mapping[str, JSON], assertion: _ParsedAssertion, context:
         made["model"] = model
     else:
         context.suite.need_judge_model(assertion.place)
-
-
-def _require_judge(made: dict[str, JSON], assertion: _ParsedAssertion, context: Context) -> None:
-    """Make the rule, as a run does.
-
-    Raises:
-        _UnmeasuredError: Its parameters make no sense.
-    """
-    try:
-        judge_from_spec(made)
-    except UsageError as error:
-        if "is not installed" not in error.message:
-            raise _UnmeasuredAssertionError(" ".join(error.message.split())) from error
-        context.note("person", assertion.place, f"{error.message} ({error.fix})")
 
 
 def _number(value: object) -> float | None:
@@ -745,3 +733,8 @@ _MODEL_JUDGES: Final[Mapping[str, Callable[[_ParsedAssertion], dict[str, JSON]]]
     **dict.fromkeys(_METRICS, _metric),
     "trajectory:goal-success": _goal,
 }
+
+KINDS: Final = frozenset(
+    {*_RULES, *_MODEL_JUDGES, *_CRITERIA, *_REASONS, "javascript", "python", "perplexity-score"}
+)
+"""The types that a cell `__expected` may name; any other text is one to be equal to."""

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import FaultyFileError
 from regauge.importers._description import NoteKind, SourcePlace
-from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of
+from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of, placed
+from regauge.importers.promptfoo._assertions import KINDS
 from regauge.importers.promptfoo._javascript import constant_vars
 
 if TYPE_CHECKING:
@@ -42,22 +43,6 @@ _EXPECTED: Final = re.compile(
     r"(?P<kind>(?:not-)?[a-z][a-z0-9:-]*?)(?:\((?P<threshold>\d+(?:\.\d+)?)\))?(?::(?P<value>.*))?\Z",
     re.DOTALL,
 )
-# The types that a cell `__expected` may name; any other text is one to be equal to.
-_TYPES: Final = frozenset(
-    {
-        "agent-rubric", "answer-relevance", "bleu", "classifier", "contains", "contains-all",
-        "contains-any", "contains-html", "contains-json", "contains-sql", "contains-xml",
-        "context-faithfulness", "context-recall", "context-relevance", "conversation-relevance",
-        "cost", "equals", "factuality", "finish-reason", "g-eval", "gleu", "guardrails",
-        "icontains", "icontains-all", "icontains-any", "is-html", "is-json", "is-refusal",
-        "is-sql", "is-valid-function-call", "is-valid-openai-function-call",
-        "is-valid-openai-tools-call", "is-xml", "javascript", "latency", "levenshtein",
-        "llm-rubric", "meteor", "model-graded-closedqa", "model-graded-factuality", "moderation",
-        "perplexity", "perplexity-score", "pi", "python", "regex", "rouge-n", "ruby",
-        "search-rubric", "similar", "similar:cosine", "similar:dot", "similar:euclidean",
-        "starts-with", "tool-call-f1", "webhook", "word-count",
-    }
-)  # fmt: skip
 _IMAGES: Final = (
     "jpg", "jpeg", "png", "gif", "bmp", "webp", "svg", "mp4", "webm", "mov", "pdf", "wav", "mp3",
 )  # fmt: skip
@@ -167,8 +152,8 @@ class _Files:
             else:
                 yield body, place_of(body, otherwise=place)
         elif is_list(source):
-            for number, item in enumerate(source):
-                yield from self.tests(item, place_of(source, number, otherwise=place), base, depth)
+            for item, at in placed(source, place):
+                yield from self.tests(item, at, base, depth)
         else:
             self._context.note("dropped", place, f"a test is a mapping, not {source!r}")
 
@@ -267,7 +252,7 @@ def _expand(
     """The tests that one test stands for: a list of values is a test for each of them."""
     try:
         scenario_vars = {**_vars(default.get("vars"), context), **_vars(body.get("vars"), context)}
-        options = {**_mapping(default.get("options")), **_mapping(body.get("options"))}
+        options = {**mapping_of(default.get("options")), **mapping_of(body.get("options"))}
         scenario_vars = _transform(scenario_vars, options, context, place)
         names = list(scenario_vars)
         values = [
@@ -292,7 +277,7 @@ def _expand(
         context.note(kind, place, f"`{key}` of a test is not imported")
     assertions = _assertions(default, body, options, place)
     description = str(body.get("description") or body.get("name") or "")
-    metadata = {**_mapping(default.get("metadata")), **_mapping(body.get("metadata"))}
+    metadata = {**mapping_of(default.get("metadata")), **mapping_of(body.get("metadata"))}
     threshold = body.get("threshold", default.get("threshold"))
     for combination in itertools.product(*values):
         rendered = _resolve(dict(zip(names, combination, strict=True)), context, place)
@@ -320,10 +305,6 @@ def _names(*values: Any) -> list[str]:
         if names:
             return names
     return []
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return mapping_of(value)
 
 
 def _vars(source: Any, context: Context) -> dict[str, Any]:
@@ -513,7 +494,7 @@ def _expected(cell: str) -> dict[str, Any]:
     if cell.startswith("file://"):
         return {"type": "python" if ".py" in cell else "javascript", "value": cell}
     match = _EXPECTED.fullmatch(cell.strip())
-    if match is None or match["kind"].removeprefix("not-") not in _TYPES:
+    if match is None or match["kind"].removeprefix("not-") not in KINDS:
         return {"type": "equals", "value": cell}
     kind = match["kind"]
     body: dict[str, Any] = {"type": kind}
