@@ -116,12 +116,8 @@ def rewriting(path: Path, *, safe: str = "") -> Generator[None]:
     except OSError as error:
         what, own_fix = explain_os_error(error)
         fix = own_fix or "make room or give write permission, then run again"
-        fault = Fault(
-            path=path,
-            line=None,
-            message=f"cannot be written: {what}",
-            fix=f"{fix}; {safe}" if safe else fix,
-        )
+        fix = f"{fix}; {safe}" if safe else fix
+        fault = Fault(path=path, line=None, message=f"cannot be written: {what}", fix=fix)
         raise RecordingError([fault]) from error
 
 
@@ -140,37 +136,34 @@ def warn_of_sizes(project: Project, paths: Iterable[Path] | None = None) -> list
     """
     if paths is None:
         paths = sorted(project.recordings_dir.rglob("[!.]*.jsonl"))
-    faults = (_warn_of_size(project, project.root / path) for path in paths)
-    return [fault for fault in faults if fault is not None]
-
-
-def _warn_of_size(project: Project, path: Path) -> Fault | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None  # where it is read, it is refused
-    size = status.st_size / _MIB
-    if not stat.S_ISREG(status.st_mode) or size <= _WARN_MIB:
-        return None
-    refused = size > _REFUSED_MIB
-    words = f"GitHub {'refuses' if refused else 'will refuse'} files above {_REFUSED_MIB} MiB"
-    return Fault(
-        path=project.relative(path),
-        line=None,
-        message=f"the file has {size:,.0f} MiB, and {words}",
-        fix="remove stale recordings (regauge record --prune), record fewer trials, or limit the"
-        " outputs (max_tokens)",
+    fix = (
+        "remove stale recordings (regauge record --prune), record fewer trials, or limit the"
+        " outputs (max_tokens)"
     )
+    faults: list[Fault] = []
+    for path in (project.root / path for path in paths):
+        try:
+            status = path.stat()
+        except OSError:
+            continue  # where it is read, it is refused
+        size = status.st_size / _MIB if stat.S_ISREG(status.st_mode) else 0
+        if size > _WARN_MIB:
+            words = "refuses" if size > _REFUSED_MIB else "will refuse"
+            message = (
+                f"the file has {size:,.0f} MiB, and GitHub {words} files above {_REFUSED_MIB} MiB"
+            )
+            faults.append(Fault(path=project.relative(path), line=None, message=message, fix=fix))
+    return faults
 
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_ENCODE: Final = json.JSONEncoder(
-    separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
-).encode
 # A lone surrogate, which models do send, is no UTF-8; such a line is written with escapes.
-_ENCODE_ASCII: Final = json.JSONEncoder(
-    separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=dict
-).encode
+encode_json, _encode_ascii = (
+    json.JSONEncoder(
+        separators=(",", ":"), ensure_ascii=ascii_only, allow_nan=False, default=dict
+    ).encode
+    for ascii_only in (False, True)
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -289,27 +282,22 @@ class Recording:
 
     def same_answer(self, other: Recording) -> bool:
         """Return whether two outputs are equal, apart from time, latency and price."""
-        own, its = self.completion, other.completion
-        return (
-            own.text == its.text
-            and own.finish_reason == its.finish_reason
-            and own.refusal == its.refusal
-            and own.tool_calls == its.tool_calls
-            and own.messages == its.messages
-            and own.context == its.context
-            and own.usage == its.usage
-            and own.model == its.model
-            and own.fingerprint == its.fingerprint
+        own, its = (
+            replace_fields(
+                completion, provider="", latency_s=None, cost_usd=None, attempts=1, logprobs=()
+            )
+            for completion in (self.completion, other.completion)
         )
+        return own == its
 
 
 def encode_line(recording: Recording) -> bytes:
     """A recording as one line of UTF-8, without the line end."""
     document = recording.to_json()
     try:
-        return _ENCODE(document).encode()
+        return encode_json(document).encode()
     except UnicodeEncodeError:
-        return _ENCODE_ASCII(document).encode()
+        return _encode_ascii(document).encode()
 
 
 _MARKERS: Final = (b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")
@@ -460,18 +448,6 @@ def _state(status: os.stat_result) -> tuple[int, ...]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-@dataclass(frozen=True, slots=True)
-class _NewLine:
-    """A line that is not in the file yet.
-
-    Attributes:
-        first: Whether it goes before one that is recorded meanwhile.
-    """
-
-    raw: bytes
-    first: bool
-
-
 class RecordingsFile:
     """The recorded answers of one prompt, one line each, sorted by case, trial and digest.
 
@@ -492,7 +468,8 @@ class RecordingsFile:
         self._own = own
         self._loaded: _Content | None = content
         self._cases: Mapping[tuple[str, str], Collection[str]] | None = None
-        self._added: dict[RecordingKey, _NewLine] = {}
+        # The lines, and whether each goes before one that is recorded meanwhile.
+        self._added: dict[RecordingKey, tuple[bytes, bool]] = {}
         self._removed: set[RecordingKey] = set()
 
     @classmethod
@@ -545,27 +522,23 @@ class RecordingsFile:
 
     def _lines(self) -> Iterator[bytes]:
         """All lines with the changes made here, in the order of the file."""
-        added = sorted((_order_of(line.raw), line.raw) for line in self._added.values())
+        added = sorted((_order_of(raw), raw) for raw, _ in self._added.values())
         for _, raw in merge_sorted(self._recorded_lines(), added):
             yield raw
 
-    def _recorded_lines(self) -> Iterator[tuple[_Order, bytes]]:
-        """The lines of the file that stay, in their order."""
-        last: _Order = ("", -1, "")
-        whole = False
-        while not whole:
-            whole = True
-            for place in self._content.in_order():
-                raw = self._content.text(place)
-                if raw is None:  # another process wrote the file
-                    self._read_again()
-                    whole = False
-                    break
-                order = _order_of(raw)
-                key = RecordingKey(order[2], order[1])
-                if order > last and key not in self._added and key not in self._removed:
-                    last = order
-                    yield order, raw
+    def _recorded_lines(self, last: _Order = ("", -1, "")) -> Iterator[tuple[_Order, bytes]]:
+        """The lines of the file that stay, in their order, after one of them."""
+        for place in self._content.in_order():
+            raw = self._content.text(place)
+            if raw is None:  # another process wrote the file
+                self._read_again()
+                yield from self._recorded_lines(last)
+                return
+            order = _order_of(raw)
+            key = RecordingKey(order[2], order[1])
+            if order > last and key not in self._added and key not in self._removed:
+                last = order
+                yield order, raw
 
     @property
     def any_replaced(self) -> bool:
@@ -578,9 +551,8 @@ class RecordingsFile:
 
     def get(self, key: RecordingKey) -> Recording | None:
         """The answer to one request and draw, or None."""
-        line = self._added.get(key)
-        if line is not None:
-            return Recording.from_json(json.loads(line.raw))
+        if key in self._added:
+            return Recording.from_json(json.loads(self._added[key][0]))
         return None if key in self._removed else self._recorded(key)
 
     def _recorded(self, key: RecordingKey) -> Recording | None:
@@ -647,7 +619,7 @@ class RecordingsFile:
 
     def added(self) -> list[bytes]:
         """The lines that `save` would write, in their order."""
-        return sorted((line.raw for line in self._added.values()), key=_order_of)
+        return sorted((raw for raw, _ in self._added.values()), key=_order_of)
 
     def _by_case(self) -> Mapping[tuple[str, str], Collection[str]]:
         if self._cases is None:
@@ -694,20 +666,21 @@ class RecordingsFile:
         self._removed = set()
         return changed
 
-    def _still_new(self, key: RecordingKey, line: _NewLine) -> _NewLine | None:
+    def _still_new(self, key: RecordingKey, line: tuple[bytes, bool]) -> tuple[bytes, bool] | None:
         """A line as it is written to the file that there is now; None where it has the answer."""
         if key in self._removed or not self._is_recorded(key):
             return line  # encoded already
-        return self._changed(Recording.from_json(json.loads(line.raw)), replace=line.first)
+        raw, first = line
+        return self._changed(Recording.from_json(json.loads(raw)), replace=first)
 
-    def _changed(self, recording: Recording, *, replace: bool) -> _NewLine | None:
+    def _changed(self, recording: Recording, *, replace: bool) -> tuple[bytes, bool] | None:
         """The line of an answer; None where the file has it, or an earlier one that stays."""
         existing = self.get(recording.key)
         if existing is not None and (not replace or existing.same_answer(recording)):
             return None
         if existing is not None:
             recording = replace_fields(recording, replaced=existing.replaced + 1)
-        return _NewLine(encode_line(recording), first=replace)
+        return encode_line(recording), replace
 
 
 def _read(path: Path, own: Callable[[str], bool] | None = None) -> _Content:
@@ -754,31 +727,20 @@ def _repetitions(path: Path, content: _Content) -> tuple[set[int], list[Fault]]:
             repeated.add(place)
             if text != raw:
                 numbers = {at: number for number, at, _ in placed_lines_of(path)}
-                fault = Fault(
-                    path=path,
-                    line=numbers[place],
-                    message=f"another answer to the request of line {numbers[earlier]}"
-                    f" (case {_order_of(raw)[0]!r})",
-                    fix="keep one of the two lines",
-                )
-                faults.append(fault)
+                line, case = numbers[earlier], _order_of(raw)[0]
+                message = f"another answer to the request of line {line} (case {case!r})"
+                fix = "keep one of the two lines"
+                faults.append(Fault(path=path, line=numbers[place], message=message, fix=fix))
     return repeated, faults
 
 
 def _broken_fault(path: Path, number: int, raw: bytes, error: Exception) -> Fault:
+    message = f"not a recording: {error}"
+    fix = "delete the line, then record it again: pytest evals --record=missing"
     if raw.startswith(_MARKERS):
-        return Fault(
-            path=path,
-            line=number,
-            message="a merge conflict is not resolved",
-            fix="keep the lines of both sides, or those of one, and delete the markers",
-        )
-    return Fault(
-        path=path,
-        line=number,
-        message=f"not a recording: {error}",
-        fix="delete the line, then record it again: pytest evals --record=missing",
-    )
+        message = "a merge conflict is not resolved"
+        fix = "keep the lines of both sides, or those of one, and delete the markers"
+    return Fault(path=path, line=number, message=message, fix=fix)
 
 
 _NAMED_MAX = 5

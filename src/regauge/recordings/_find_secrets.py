@@ -294,11 +294,6 @@ def _is_random(value: str) -> bool:
     return not _is_slug(value) and not _is_stand_in(value)
 
 
-def _anything(match: re.Match[str]) -> bool:
-    del match
-    return True
-
-
 def _no_slug(match: re.Match[str]) -> bool:
     return not _is_slug(match[0]) and "EXAMPLE" not in match[0]  # keys of AWS's documentation
 
@@ -374,10 +369,6 @@ def _is_header(match: re.Match[str]) -> bool:
     return not _is_stand_in(value) and not _CODE.fullmatch(value) and not value.isalpha()
 
 
-def _is_random_value(match: re.Match[str]) -> bool:
-    return _is_random(match["value"])
-
-
 _MIXED_LENGTH: Final = 40
 _MIXED: Final = _Kind(
     name="AWS secret key",
@@ -387,7 +378,7 @@ _MIXED: Final = _Kind(
 )
 # The tests that `key_formats.toml` names.
 _TESTS: Final[dict[str, Callable[[re.Match[str]], bool]]] = {
-    "anything": _anything,
+    "anything": lambda _: True,
     "basic": _is_basic,
     "credential": _is_credential,
     "element": _is_element,
@@ -395,7 +386,7 @@ _TESTS: Final[dict[str, Callable[[re.Match[str]], bool]]] = {
     "hex_key": _is_hex_key,
     "parameter": _is_parameter,
     "password": _is_password,
-    "random_value": _is_random_value,
+    "random_value": lambda match: _is_random(match["value"]),
     "token": _is_token,
     "user_option": _is_user_option,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import struct
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, cast
 from regauge.atomic import write_whole
 from regauge.digests import canonical_json, digest_of
 from regauge.errors import Fault, RecordingError
-from regauge.recordings._file import RecordingKey, placed_lines_of, rewriting
+from regauge.recordings._file import RecordingKey, encode_json, placed_lines_of, rewriting
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
 _Line = TypeVar("_Line")
 
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
-_ENCODE: Final = json.JSONEncoder(
-    separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
-).encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +66,7 @@ class MeasurementLine:
             "asked": [[key.digest, key.trial] for key in self.asked],
         }
         try:
-            return _ENCODE(document).encode("utf-8", "backslashreplace")
+            return encode_json(document).encode("utf-8", "backslashreplace")
         except TypeError as error:
             raise ValueError(str(error)) from error
 
