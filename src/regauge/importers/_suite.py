@@ -138,16 +138,16 @@ class ImportedSuite:
             self.imported.sources.append(self.repository.relative(file))
             try:
                 reader(file)
-            except (SourceError, FaultyFileError, UsageError) as error:
+            except SourceError as error:
                 if len(files) == 1:
-                    if isinstance(error, SourceError):
-                        raise UsageError(str(error), fix="name a readable file in UTF-8") from error
+                    raise UsageError(str(error), fix="name a readable file in UTF-8") from error
+                self.imported.note("person", self.place(file), f"not imported: {error}")
+            except (FaultyFileError, UsageError) as error:
+                if len(files) == 1:
                     raise
-                line, why = None, str(error)
+                line, why = None, error.message.removeprefix(f"{self.repository.relative(file)}: ")
                 if isinstance(error, FaultyFileError):
                     line, why = error.faults[0].line, error.faults[0].message
-                elif isinstance(error, UsageError):
-                    why = error.message.removeprefix(f"{self.repository.relative(file)}: ")
                 self.imported.note("person", self.place(file, line), f"not imported: {why}")
 
     def finish(self, fix: str, *, passwords: bool = True) -> Imported:
@@ -225,17 +225,15 @@ class ImportedSuite:
         """The judge of a criterion without a counterpart."""
         self.imported.assertions += 1
         self.imported.unmeasured += 1
-        self.imported.note(
-            "person", place, f"`{kind}` has no counterpart here and is unmeasured: {why}"
-        )
+        why = f"`{kind}` has no counterpart here and is unmeasured: {why}"
+        self.imported.note("person", place, why)
         return {"unmeasured": f"{self.title}: {kind} at {place}: {why}"}
 
     def need_judge_model(self, place: SourcePlace) -> None:
         """Have the project name a model for LLM judges."""
         model = self.imported.settings.setdefault("judge_model", JUDGE_MODEL)
-        self.imported.note(
-            "changed", place, f"the source names no model for LLM judges; judge_model is {model}"
-        )
+        why = f"the source names no model for LLM judges; judge_model is {model}"
+        self.imported.note("changed", place, why)
 
     def rubric(
         self,
@@ -283,8 +281,12 @@ class ImportedSuite:
         used = _find_used(messages)
         if not target:
             keys: dict[str, JSON] = {**(document or {}), "messages": [dict(m) for m in messages]}
-            if optional := _optional(used, rows):
-                keys["inputs"] = cast("JSON", optional)
+            missing = {name for name in used for row in rows if name not in row.inputs}
+            if missing:
+                keys["inputs"] = [
+                    {"name": name, "required": False} if name in missing else {"name": name}
+                    for name in used
+                ]
             self.imported.prompts.append(ImportedPrompt(name=name, document=keys))
         if not rows:
             return
@@ -293,15 +295,16 @@ class ImportedSuite:
             inputs = dict(row.inputs)
             if not target:
                 inputs = {key: value for key, value in inputs.items() if key in used}
+            tags = dict.fromkeys(" ".join(tag.replace(";", ",").split()) for tag in row.tags)
+            optional: dict[str, JSON] = {
+                "tags": [tag for tag in tags if tag],
+                "note": row.note,
+                "checks": list(row.checks),
+            }
             case: dict[str, JSON] = {"id": case_id, "inputs": inputs}
             if row.expected is not None:
                 case["expected"] = row.expected
-            if tags := [tag for tag in map(_tag, row.tags) if tag]:
-                case["tags"] = cast("JSON", list(dict.fromkeys(tags)))
-            if row.note:
-                case["note"] = row.note
-            if row.checks:
-                case["checks"] = list(row.checks)
+            case.update({key: value for key, value in optional.items() if value})
             cases.append(ImportedCase(document=case, place=row.place))
         self.imported.datasets[name] = cases
         self.imported.evals.append(
@@ -496,16 +499,6 @@ def _find_used(messages: Iterable[Mapping[str, JSON]]) -> list[str]:
     return list(names)
 
 
-def _optional(used: Sequence[str], rows: Sequence[Row]) -> list[dict[str, JSON]]:
-    """The declarations of inputs, where one is missing in a row; empty where all have all."""
-    missing = {name for name in used for row in rows if name not in row.inputs}
-    return (
-        [{"name": name, **({"required": False} if name in missing else {})} for name in used]
-        if missing
-        else []
-    )
-
-
 def _ids(rows: Sequence[Row]) -> list[str]:
     return case_ids(row.title[:_TITLE_MAX] or _first_text(row.inputs) for row in rows)
 
@@ -520,7 +513,3 @@ def _first_text(inputs: Mapping[str, Any]) -> str:
             if texts:
                 return texts[-1][:_TITLE_MAX]
     return ""
-
-
-def _tag(text: str) -> str:
-    return " ".join(text.replace(";", ",").split())

@@ -155,9 +155,8 @@ def _read_goldens(file: Path, suite: ImportedSuite) -> list[Row]:
             rows.append(_row(_parse(values), at))
         elif "scenario" in values or "turns" in values:
             turns += 1
-            suite.imported.note(
-                "person", at, "a conversation: write `turns` or a persona, see test-a-conversation"
-            )
+            why = "a conversation: write `turns` or a persona, see test-a-conversation"
+            suite.imported.note("person", at, why)
         else:
             suite.imported.note("person", at, "a golden without `input`: left out")
     if not rows and not turns:

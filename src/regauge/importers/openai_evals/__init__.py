@@ -245,11 +245,8 @@ class _RegistryEval:
         names = [m.get("name") for m in source if is_mapping(m)] if is_list(source) else []
         if not any(name in _EXAMPLES for name in names):
             return chat
-        self._suite.imported.note(
-            "changed",
-            sample.place,
-            "system messages named example_user and example_assistant became user and assistant",
-        )
+        why = "system messages named example_user and example_assistant became user and assistant"
+        self._suite.imported.note("changed", sample.place, why)
         shift = len(chat) - len(names)
         made = list(chat)
         for number, name in enumerate(names):

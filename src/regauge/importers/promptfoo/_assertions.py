@@ -40,12 +40,8 @@ _METRICS: Final = {
     "conversation-relevance": "TurnRelevancy",
 }
 _CRITERIA: Final = (
-    "llm-rubric",
-    "g-eval",
-    "model-graded-closedqa",
-    "agent-rubric",
-    "search-rubric",
-)
+    "llm-rubric", "g-eval", "model-graded-closedqa", "agent-rubric", "search-rubric",
+)  # fmt: skip
 _GRADED: Final = (*_CRITERIA, "factuality", "model-graded-factuality")
 # A transform changes nothing for these types.
 _NOT_OF_THE_TEXT: Final = (
@@ -208,9 +204,8 @@ def _check(assertion: Assertion, test: SourceTest, context: Context) -> JSON:
 
 def _unmeasured(kind: str, why: str, assertion: Assertion, context: Context) -> dict[str, JSON]:
     context.imported.unmeasured += 1
-    context.note(
-        "person", assertion.place, f"`{kind}` has no counterpart here and is unmeasured: {why}"
-    )
+    why = f"`{kind}` has no counterpart here and is unmeasured: {why}"
+    context.note("person", assertion.place, why)
     return {"unmeasured": f"promptfoo's {kind} at {assertion.place}: {why}"}
 
 
@@ -335,11 +330,8 @@ def _transform(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]
     )
     if check is None:
         raise _UnmeasuredAssertionError("its output is transformed by JavaScript first")
-    context.note(
-        "changed",
-        assertion.place,
-        "the transform of the output and the assertion became one JavaScript judge",
-    )
+    why = "the transform of the output and the assertion became one JavaScript judge"
+    context.note("changed", assertion.place, why)
     made: dict[str, JSON] = {"code": check}
     if assertion.kind == "javascript" and assertion.threshold is not None:
         made["pass_at"] = assertion.threshold
@@ -378,9 +370,8 @@ def _code(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
             "it is TypeScript; compile it to JavaScript, and name that file"
         )
     if find_spec("py_mini_racer") is None and assertion.kind == "javascript":
-        context.note(
-            "person", assertion.place, "judges in JavaScript need pip install 'regauge[js]'"
-        )
+        why = "judges in JavaScript need pip install 'regauge[js]'"
+        context.note("person", assertion.place, why)
     name = "javascript" if assertion.kind == "javascript" else "promptfoo_python"
     made: dict[str, JSON] = dict(assertion.code) if assertion.code else {"code": assertion.text}
     if assertion.code and str(assertion.code["file"]).endswith(_PYTHON) and name == "javascript":
@@ -403,15 +394,11 @@ def _criterion(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]
         raise _UnmeasuredAssertionError("it has no value")
     if assertion.negated:
         text = f"The output does not meet this criterion: {text}"
-        context.note(
-            "changed", assertion.place, f"`not-{assertion.kind}` became the negated criterion"
-        )
+        why = f"`not-{assertion.kind}` became the negated criterion"
+        context.note("changed", assertion.place, why)
     if assertion.kind in {"agent-rubric", "search-rubric"}:
-        context.note(
-            "changed",
-            assertion.place,
-            f"the judge of `{assertion.kind}` has no tools and no search here",
-        )
+        why = f"the judge of `{assertion.kind}` has no tools and no search here"
+        context.note("changed", assertion.place, why)
     prompt = assertion.body.get("rubricPrompt", assertion.test.options.get("rubricPrompt"))
     made: dict[str, JSON]
     if prompt is not None and (name := context.rubric(prompt, assertion.place)):
@@ -467,17 +454,12 @@ def _split(text: str) -> list[str]:
 
 
 def _contains(assertion: _ParsedAssertion) -> dict[str, JSON]:
-    ignore_case = assertion.kind.startswith("i")
-    kind = assertion.kind.removeprefix("i")
-    if kind == "contains":
-        text = assertion.text
-        return {"contains": {"text": text, "ignore_case": True} if ignore_case else text}
-    name = kind.replace("-", "_")
-    texts = assertion.texts
-    if not texts:
+    name = assertion.kind.removeprefix("i").replace("-", "_")
+    key = "text" if name == "contains" else "texts"
+    value: JSON = assertion.text if name == "contains" else [*assertion.texts]
+    if not value:
         raise _UnmeasuredAssertionError("it has no value")
-    listed: list[JSON] = [*texts]
-    return {name: {"texts": listed, "ignore_case": True} if ignore_case else listed}
+    return {name: {key: value, "ignore_case": True} if assertion.kind.startswith("i") else value}
 
 
 def _equals(assertion: _ParsedAssertion) -> dict[str, JSON]:

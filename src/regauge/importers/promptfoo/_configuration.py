@@ -15,7 +15,7 @@ from regauge.importers._description import (
     slug,
     unique,
 )
-from regauge.importers._source import SourceError, is_list, is_mapping, place_of
+from regauge.importers._source import SourceError, is_list, mapping_of, place_of
 from regauge.importers._suite import JUDGE_MODEL, text_of
 from regauge.importers._templates import (
     SplitTemplate,
@@ -177,17 +177,11 @@ class Configuration:
             at = place_of(config, key, otherwise=self._place)
             if key in _DROPPED and config[key]:
                 self._context.note("dropped", at, f"`{key}`: {_DROPPED[key]}")
-            elif key == "evaluateOptions":
-                self._note_run_options(config[key], at)
+            elif key == "evaluateOptions" and (repeat := mapping_of(config[key]).get("repeat")):
+                why = f"`repeat: {repeat}` is not kept; run pytest evals --trials {repeat}"
+                self._context.note("changed", at, why)
             elif key not in _KEYS and not key.startswith(("x-", "_", ".")):
                 self._context.note("dropped", at, f"`{key}` is not imported")
-
-    def _note_run_options(self, options: Any, at: SourcePlace) -> None:
-        if is_mapping(options) and options.get("repeat"):
-            repeat = options["repeat"]
-            self._context.note(
-                "changed", at, f"`repeat: {repeat}` is not kept; run pytest evals --trials {repeat}"
-            )
 
     def _note_models(self) -> None:
         models = [provider for provider in self._providers if provider.kind == "model"]
@@ -265,11 +259,8 @@ class Configuration:
         except TemplateError as error:
             self._context.note("person", place, f"a template is not rendered: {error}")
         if re.search(r"\benv\.", part):
-            self._context.note(
-                "person",
-                place,
-                "a template reads the environment, which is not read; it was left empty",
-            )
+            why = "a template reads the environment, which is not read; it was left empty"
+            self._context.note("person", place, why)
 
     def _model_evals(
         self,
@@ -465,18 +456,14 @@ class Configuration:
             self._checks[key] = checks_of(test, self._context)
         checks = self._checks[key]
         if not checks:
-            self._context.note(
-                "person", test.place, "a test without assertions is unmeasured until it has checks"
-            )
+            why = "a test without assertions is unmeasured until it has checks"
+            self._context.note("person", test.place, why)
             checks = [{"unmeasured": f"the test at {test.place} has no assertion"}]
         document["checks"] = checks
         if test.threshold is not None and 0 < test.threshold < 1:
             document["pass_at"] = test.threshold
-            self._context.note(
-                "changed",
-                test.place,
-                "`threshold` counts passing checks by weight, not their scores",
-            )
+            why = "`threshold` counts passing checks by weight, not their scores"
+            self._context.note("changed", test.place, why)
         tags = test.metadata.get("tags")
         if is_list(tags):
             words = [re.sub(r"\s+", "-", str(tag).strip()).replace(";", ",") for tag in tags]

@@ -56,11 +56,8 @@ class Context:
             return text
         if match := _ENVIRONMENT.search(text):
             name = match["name"] or match["shell"]
-            self.note(
-                "person",
-                place,
-                f"a template reads the environment variable {name}; it was left empty",
-            )
+            why = f"a template reads the environment variable {name}; it was left empty"
+            self.note("person", place, why)
         try:
             return render(text, values)
         except TemplateError as error:
@@ -106,9 +103,8 @@ class Context:
         )
         if missing:
             relative = self.repository.relative(file)
-            self.note(
-                "person", place, f"{relative} needs {', '.join(missing)}: install before a run"
-            )
+            why = f"{relative} needs {', '.join(missing)}: install before a run"
+            self.note("person", place, why)
 
     def grader(self, own: object, default: object, place: SourcePlace) -> str:
         """The model of an LLM judge; empty for the project's."""
@@ -125,9 +121,8 @@ class Context:
             try:
                 text = self.repository.read_text(self.repository.resolve(prompt, self.base))
             except SourceError as error:
-                self.note(
-                    "person", place, f"`rubricPrompt`: {error}; the criterion alone is judged"
-                )
+                why = f"`rubricPrompt`: {error}; the criterion alone is judged"
+                self.note("person", place, why)
                 return ""
         contents: list[JSON] = [
             {

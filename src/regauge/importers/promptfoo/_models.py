@@ -162,9 +162,8 @@ def without_environment(text: str, context: Context, place: SourcePlace) -> str:
         name = match["name"] or match["shell"]
         value = match["default"] or match["other"] or ""
         answer = value or "nothing"
-        context.note(
-            "changed", place, f"the environment variable {name} is not read; {answer!r} replaces it"
-        )
+        why = f"the environment variable {name} is not read; {answer!r} replaces it"
+        context.note("changed", place, why)
         return value
 
     return ENVIRONMENT.sub(default, text)
@@ -312,11 +311,8 @@ def _key_name(config: Mapping[str, Any], default: str, context: Context, place: 
     name = default or "API_KEY"
     if len(key) >= _SECRET_MIN:
         context.imported.secrets.add(key)
-    context.note(
-        "person",
-        place,
-        f"a key is in the file; it was not copied. Set the environment variable {name}",
-    )
+    why = f"a key is in the file; it was not copied. Set the environment variable {name}"
+    context.note("person", place, why)
     return name
 
 

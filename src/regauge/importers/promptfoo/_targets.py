@@ -35,15 +35,9 @@ _JSON_PATH: Final = re.compile(
 _SLOT: Final = re.compile(r"\{\{\s*(?P<path>(?P<root>\w+)(?:\.\w+)*)\s*(?:\|[^}]*)?\}\}")
 _PLAIN_HEADERS: Final = ("content-type", "accept", "content-length")
 _UNSUPPORTED: Final = (
-    "request",
-    "session",
-    "sessionParser",
-    "auth",
-    "signatureAuth",
-    "transformRequest",
-    "tls",
+    "request", "session", "sessionParser", "auth", "signatureAuth", "transformRequest", "tls",
     "queryParams",
-)
+)  # fmt: skip
 _SECRET_MIN: Final = 8
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH")
 
@@ -67,9 +61,8 @@ def _http_target(
     default = "POST" if config.get("body") is not None else "GET"
     method = str(config.get("method") or default).upper()
     if method not in _METHODS:
-        context.note(
-            "person", place, f"the method {method} has no counterpart; the target uses POST"
-        )
+        why = f"the method {method} has no counterpart; the target uses POST"
+        context.note("person", place, why)
     elif method != "POST":
         table["method"] = method
     if headers := _headers(provider, context):
@@ -299,11 +292,8 @@ def _command(
         folder=json.dumps(folder),
     )
     context.imported.files.append(ImportedFile(path=path, text=text))
-    context.note(
-        "changed",
-        provider.place,
-        f"{path} runs the command as promptfoo does; name what else it loads in `files`",
-    )
+    why = f"{path} runs the command as promptfoo does; name what else it loads in `files`"
+    context.note("changed", provider.place, why)
     argv: list[JSON] = ["python", path]
     return {"kind": "command", "argv": argv, **_program(path, files, context)}
 
