@@ -9,6 +9,7 @@ import re
 import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
@@ -19,7 +20,7 @@ from regauge.regular_file import read_regular
 from regauge.wording import closest, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from regauge.datasets._dataset import Shard
     from regauge.datasets._formats import ToolFiles
@@ -272,9 +273,11 @@ class Texts:
     def __init__(self, fixtures_dir: Path) -> None:
         self._home_name = fixtures_dir.name
         self._root = fixtures_dir.resolve()
-        self._read: dict[str, str | ValueError] = {}
+        # Cases share files.
+        self.text = cache(self._text)
+        self.digest = cache(self._digest)
 
-    def text(self, reference: str) -> str:
+    def _text(self, reference: str) -> str:
         r"""The text of a file, without byte order mark and with `\n` for every line end.
 
         So the digest of a case is the same on every machine, however git checks files out.
@@ -285,29 +288,20 @@ class Texts:
         Raises:
             ValueError: The path leaves the folder, names no file, or the file is not UTF-8.
         """
-        return self._once(reference, lambda: self._load(reference))
+        data = self._bytes(reference, bytes_max=_BYTES_MAX)
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise ValueError(f"the file {reference!r} is not UTF-8, see its line {line}") from error
+        return text.replace("\r\n", "\n")
 
-    def digest(self, reference: str, kind: str) -> str:
+    def _digest(self, reference: str, kind: str) -> str:
         """The SHA-256 of an image or a PDF file.
 
         Raises:
             ValueError: The path leaves the folder, or names no file of this kind.
         """
-        return self._once(f"{kind}:{reference}", lambda: self._digest(reference, kind))
-
-    def _once(self, key: str, load: Callable[[], str]) -> str:
-        """The result of reading a file, or the error of the first attempt."""
-        if key not in self._read:
-            try:
-                self._read[key] = load()
-            except ValueError as error:
-                self._read[key] = error
-        value = self._read[key]
-        if isinstance(value, ValueError):
-            raise value
-        return value
-
-    def _digest(self, reference: str, kind: str) -> str:
         data = self._bytes(reference, bytes_max=_ATTACHED_BYTES_MAX)
         formats = _MAGIC[kind].get(PurePosixPath(reference).suffix.lower())
         if formats is None:
@@ -316,15 +310,6 @@ class Texts:
         if not re.match(formats, data, re.DOTALL):
             raise ValueError(f"the file {reference!r} does not hold what its name says")
         return hashlib.sha256(data).hexdigest()
-
-    def _load(self, reference: str) -> str:
-        data = self._bytes(reference, bytes_max=_BYTES_MAX)
-        try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            raise ValueError(f"the file {reference!r} is not UTF-8, see its line {line}") from error
-        return text.replace("\r\n", "\n")
 
     def _bytes(self, reference: str, *, bytes_max: int) -> bytes:
         inner = PurePosixPath(reference)

@@ -287,21 +287,13 @@ def find_dataset(name: str, *, fixtures_dir: Path) -> Path:
         return matches[0]
     if matches:
         names = ", ".join(path.name for path in matches)
-        raise DatasetError(
-            [
-                Fault(
-                    path=place,
-                    line=None,
-                    message=f"two datasets are called {name!r}: {names}",
-                    fix="keep one of them, or rename one",
-                )
-            ]
-        )
+        message = f"two datasets are called {name!r}: {names}"
+        fix = "keep one of them, or rename one"
+        raise DatasetError([Fault(path=place, line=None, message=message, fix=fix)])
     fix = did_you_mean(name, (path.stem for path in files))
     if not fix:
         fix = f"write {place.as_posix()}/{name}.jsonl"
         if files:
             fix = f"{fix}, or use one of: {', '.join(path.stem for path in files)}"
-    raise DatasetError(
-        [Fault(path=place, line=None, message=f"no dataset is called {name!r}", fix=fix)]
-    )
+    message = f"no dataset is called {name!r}"
+    raise DatasetError([Fault(path=place, line=None, message=message, fix=fix)])

@@ -64,23 +64,29 @@ def parse_json(text: str) -> object:
         if "\\u" in text:
             # An escape can spell half a surrogate pair, which nothing can send or store as UTF-8.
             json.dumps(value, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        raise _NotJSONError(f"not JSON: {error.msg.lower()} at column {error.colno}") from error
-    except UnicodeEncodeError as error:
-        raise _NotJSONError(
-            "a \\u escape spells half a character (a lone surrogate)", "write the character itself"
-        ) from error
-    except RecursionError as error:
-        raise _NotJSONError("nested too deeply", "give it as a text") from error
-    except TwiceError as error:
-        raise _NotJSONError(str(error), "keep one of the two") from error
-    except NoNumberError as error:
-        raise _NotJSONError(str(error), "write a number, or null for none") from error
     except _NotJSONError:
         raise
-    except ValueError as error:
-        raise _NotJSONError("a number has too many digits", "write it as a text") from error
+    except (ValueError, RecursionError) as error:
+        raise _NotJSONError(*_explain(error)) from error
     return value
+
+
+def _explain(error: Exception) -> tuple[str, str]:
+    """The words of an error of a text that is no JSON, and its fix."""
+    match error:
+        case json.JSONDecodeError():
+            return f"not JSON: {error.msg.lower()} at column {error.colno}", ""
+        case UnicodeEncodeError():
+            problem = "a \\u escape spells half a character (a lone surrogate)"
+            return problem, "write the character itself"
+        case RecursionError():
+            return "nested too deeply", "give it as a text"
+        case TwiceError():
+            return str(error), "keep one of the two"
+        case NoNumberError():
+            return str(error), "write a number, or null for none"
+        case _:
+            return "a number has too many digits", "write it as a text"
 
 
 # The first key of a line as we write it: a line of another shard is not parsed.

@@ -17,11 +17,11 @@ from yaml.reader import ReaderError
 
 from regauge.errors import Fault, FaultyFileError
 from regauge.importers._description import SourcePlace
-from regauge.prompts._yaml import scalar_resolvers
+from regauge.prompts._yaml import scalar_resolvers, scalar_tag, scalar_value
 from regauge.regular_file import read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 # Files to import are untrusted: these bounds stop a file, a bundle, nested or aliased values and
 # patterns before they fill the memory. Real suites are far below them.
@@ -34,19 +34,12 @@ _MESSAGE_MAX: Final = 300
 _SHOWN: Final = 100
 _GLOB_MAX: Final = 2_000
 _MARKERS: Final = (
-    "package.json",
-    "pyproject.toml",
-    "LICENSE*",
-    "LICENCE*",
-    "README*",
-    "go.mod",
-    "Cargo.toml",
+    "package.json", "pyproject.toml", "LICENSE*", "LICENCE*", "README*", "go.mod", "Cargo.toml",
     ".gitignore",
-)
+)  # fmt: skip
 _GLOB_PART: Final = re.compile(r"(?<=[^/])\*\*+|\*\*+(?=[^/])")
 _GAP: Final = re.compile(r"[\s,]*")
 _AGAIN: Final = "correct the file, or export it again"
-_STANDARD: Final = "tag:yaml.org,2002:"
 
 
 class SourceError(Exception):
@@ -67,18 +60,22 @@ class Table(dict[str, Any]):
 
     Attributes:
         place: Where it begins.
-        lines: By key.
+        lines: By key; without one, the value has the place of the mapping.
     """
 
-    place: SourcePlace
-    lines: dict[str, int]
+    def __init__(self, place: SourcePlace) -> None:
+        super().__init__()
+        self.place = place
+        self.lines: dict[str, int] = {}
 
 
 class Items(list[Any]):
-    """A list of a file, with the line of each item."""
+    """A list of a file, with the line of each item; without any, items have the list's place."""
 
-    place: SourcePlace
-    lines: list[int]
+    def __init__(self, place: SourcePlace) -> None:
+        super().__init__()
+        self.place = place
+        self.lines: list[int] = []
 
 
 def place_of(
@@ -98,6 +95,12 @@ def place_of(
             return SourcePlace(path=container.place.path, line=container.lines[key])
         return container.place
     return otherwise
+
+
+def placed(items: Sequence[Any], otherwise: SourcePlace) -> Iterator[tuple[Any, SourcePlace]]:
+    """The items of a list, each with its place."""
+    for number, item in enumerate(items):
+        yield item, place_of(items, number, otherwise=otherwise)
 
 
 def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
@@ -247,6 +250,17 @@ class SourceTree:
         self._bytes_left -= len(data)
         return data
 
+    def read_data(self, path: Path) -> Any:
+        """The document of a CSV, JSON Lines or JSON file, by its suffix.
+
+        Raises:
+            FaultyFileError: It is none, at its line.
+            SourceError: It cannot be read.
+        """
+        if path.suffix == ".csv":
+            return self.read_csv(path)
+        return self.read_json_lines(path) if path.suffix == ".jsonl" else self.read_json(path)
+
     def read_yaml(self, path: Path, text: str | None = None) -> Any:
         """The document of a YAML or JSON file, with lines.
 
@@ -281,7 +295,7 @@ class SourceTree:
                 start = gap.end() if gap else at
                 line += text.count("\n", at, start)
                 located[number] = _locate(part, name, line)
-                located.lines[number] = line
+                located.lines.append(line)
                 at = decoder.raw_decode(text, start)[1]
                 line += text.count("\n", start, at)
         return located
@@ -294,8 +308,7 @@ class SourceTree:
             SourceError: It cannot be read.
         """
         name = self.relative(path)
-        rows = Items()
-        rows.place, rows.lines = SourcePlace(path=name), []
+        rows = Items(SourcePlace(path=name))
         reader = csv.DictReader(io.StringIO(self.read_text(path), newline=""), strict=True)
         line = 1
         try:
@@ -320,8 +333,7 @@ class SourceTree:
             SourceError: It cannot be read.
         """
         name = self.relative(path)
-        items = Items()
-        items.place, items.lines = SourcePlace(path=name), []
+        items = Items(SourcePlace(path=name))
         for number, line in enumerate(self.read_text(path).split("\n"), start=1):
             if not line.strip():
                 continue
@@ -373,15 +385,14 @@ def _as_yaml(text: str) -> str:
 
 def _locate(value: object, path: str, line: int) -> Any:
     """A JSON value whose containers all have one line."""
-    if isinstance(value, dict):
-        table = Table()
-        table.place, table.lines = SourcePlace(path=path, line=line), {}
-        for key, part in cast("dict[str, object]", value).items():
-            table[key] = _locate(part, path, line)
+    place = SourcePlace(path=path, line=line)
+    if is_mapping(value):
+        table = Table(place)
+        table.update({key: _locate(part, path, line) for key, part in value.items()})
         return table
-    if isinstance(value, list):
-        items = Items(_locate(part, path, line) for part in cast("list[object]", value))
-        items.place, items.lines = SourcePlace(path=path, line=line), [line] * len(items)
+    if is_list(value):
+        items = Items(place)
+        items.extend(_locate(part, path, line) for part in value)
         return items
     return value
 
@@ -442,24 +453,23 @@ class _Documents:
         if isinstance(node, yaml.MappingNode):
             return self._table(node, below)
         if isinstance(node, yaml.SequenceNode):
-            items = Items(self._value(item, below) for item in node.value)
-            items.place = SourcePlace(path=self._name, line=line)
+            items = Items(SourcePlace(path=self._name, line=line))
+            items.extend(self._value(item, below) for item in node.value)
             items.lines = [item.start_mark.line + 1 for item in node.value]
             return items
-        return self._scalar(node)
+        try:
+            return scalar_value(node)
+        except ValueError:
+            return str(node.value)
 
     def _table(self, node: yaml.MappingNode, below: tuple[int, ...]) -> Table:
-        table = Table()
-        table.place = SourcePlace(path=self._name, line=node.start_mark.line + 1)
-        table.lines = {}
-        merged = Table()
+        table = Table(SourcePlace(path=self._name, line=node.start_mark.line + 1))
+        merged: dict[str, Any] = {}
         for key, value in node.value:
-            tag = key.tag.removeprefix(_STANDARD)
-            if tag == "merge":
+            if scalar_tag(key) == "merge":
                 part = self._value(value, below)
                 for source in reversed(part if is_list(part) else [part]):
-                    if isinstance(source, dict):
-                        merged.update(cast("dict[str, Any]", source))
+                    merged.update(mapping_of(source))
                 continue
             if not isinstance(key, yaml.ScalarNode):
                 raise self._error(key.start_mark.line + 1, "a key must be a text")
@@ -475,24 +485,6 @@ class _Documents:
         for name, value in merged.items():
             table.setdefault(name, value)
         return table
-
-    @staticmethod
-    def _scalar(node: yaml.Node) -> Any:
-        value = str(node.value)
-        tag = node.tag.removeprefix(_STANDARD)
-        try:
-            if tag == "null":
-                return None
-            if tag == "bool":
-                return value.lower() == "true"
-            if tag == "int":
-                return int(value, 0 if value[:2] in {"0o", "0x"} else 10)
-            if tag == "float":
-                number = float(value.replace(".inf", "inf").replace(".nan", "nan"))
-                return number if number - number == 0 else value
-        except ValueError:
-            pass
-        return value
 
     def _error(self, line: int | None, message: str, fix: str = "") -> FaultyFileError:
         return _faulty(self._name, line, message, fix)

@@ -41,7 +41,7 @@ _FILES_MAX: Final = 1_000
 _TITLE_MAX: Final = 500
 _VARIABLE: Final = re.compile(r"\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}", re.ASCII)
 JUDGE_MODEL: Final = "openai:gpt-5.4-mini"
-_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
+ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,16 +138,16 @@ class ImportedSuite:
             self.imported.sources.append(self.repository.relative(file))
             try:
                 reader(file)
-            except (SourceError, FaultyFileError, UsageError) as error:
+            except SourceError as error:
                 if len(files) == 1:
-                    if isinstance(error, SourceError):
-                        raise UsageError(str(error), fix="name a readable file in UTF-8") from error
+                    raise UsageError(str(error), fix="name a readable file in UTF-8") from error
+                self.imported.note("person", self.place(file), f"not imported: {error}")
+            except (FaultyFileError, UsageError) as error:
+                if len(files) == 1:
                     raise
-                line, why = None, str(error)
+                line, why = None, error.message.removeprefix(f"{self.repository.relative(file)}: ")
                 if isinstance(error, FaultyFileError):
                     line, why = error.faults[0].line, error.faults[0].message
-                elif isinstance(error, UsageError):
-                    why = error.message.removeprefix(f"{self.repository.relative(file)}: ")
                 self.imported.note("person", self.place(file, line), f"not imported: {why}")
 
     def finish(self, fix: str, *, passwords: bool = True) -> Imported:
@@ -206,33 +206,49 @@ class ImportedSuite:
 
     def check(self, spec: JSON, kind: str, place: SourcePlace) -> JSON:
         """A judge of a criterion; one whose parameters make no sense is unmeasured."""
+        if problem := self.problem_of(spec, place):
+            return self.unmeasured(kind, problem, place)
+        self.imported.assertions += 1
+        return spec
+
+    def problem_of(self, spec: JSON, place: SourcePlace) -> str:
+        """The reason why a judge's parameters make no sense; a missing package is noted."""
         try:
             judge_from_spec(spec)
         except UsageError as error:
             if "is not installed" not in error.message:
-                return self.unmeasured(kind, " ".join(error.message.split()), place)
+                return " ".join(error.message.split())
             self.imported.note("person", place, f"{error.message} ({error.fix})")
-        self.imported.assertions += 1
-        return spec
+        return ""
 
     def unmeasured(self, kind: str, why: str, place: SourcePlace) -> JSON:
         """The judge of a criterion without a counterpart."""
         self.imported.assertions += 1
         self.imported.unmeasured += 1
-        self.imported.note(
-            "person", place, f"`{kind}` has no counterpart here and is unmeasured: {why}"
-        )
+        why = f"`{kind}` has no counterpart here and is unmeasured: {why}"
+        self.imported.note("person", place, why)
         return {"unmeasured": f"{self.title}: {kind} at {place}: {why}"}
 
     def need_judge_model(self, place: SourcePlace) -> None:
         """Have the project name a model for LLM judges."""
         model = self.imported.settings.setdefault("judge_model", JUDGE_MODEL)
-        self.imported.note(
-            "changed", place, f"the source names no model for LLM judges; judge_model is {model}"
-        )
+        why = f"the source names no model for LLM judges; judge_model is {model}"
+        self.imported.note("changed", place, why)
 
-    def rubric(self, words: str, document: Mapping[str, JSON]) -> str:
-        """The name of a rubric with this content."""
+    def rubric(
+        self,
+        words: str,
+        rubric: Mapping[str, JSON],
+        messages: Sequence[JSON],
+        source: str,
+        place: SourcePlace,
+    ) -> str:
+        """The name of a rubric with this content; a note says what became of its source."""
+        document: dict[str, JSON] = {
+            "modelParameters": {"temperature": 0},
+            "rubric": dict(rubric),
+            "messages": list(messages),
+        }
         key = repr(document)
         if key not in self._rubrics:
             name = self.name(words)
@@ -240,7 +256,10 @@ class ImportedSuite:
                 ImportedPrompt(name=name, document={"name": name, **document}, rubric=True)
             )
             self._rubrics[key] = name
-        return self._rubrics[key]
+        name = self._rubrics[key]
+        text = f"{source} became the rubric {name}: remove its output format, then calibrate it"
+        self.imported.note("person", place, text)
+        return name
 
     def add_eval(
         self,
@@ -262,8 +281,12 @@ class ImportedSuite:
         used = _find_used(messages)
         if not target:
             keys: dict[str, JSON] = {**(document or {}), "messages": [dict(m) for m in messages]}
-            if optional := _optional(used, rows):
-                keys["inputs"] = cast("JSON", optional)
+            missing = {name for name in used for row in rows if name not in row.inputs}
+            if missing:
+                keys["inputs"] = [
+                    {"name": name, "required": False} if name in missing else {"name": name}
+                    for name in used
+                ]
             self.imported.prompts.append(ImportedPrompt(name=name, document=keys))
         if not rows:
             return
@@ -272,15 +295,16 @@ class ImportedSuite:
             inputs = dict(row.inputs)
             if not target:
                 inputs = {key: value for key, value in inputs.items() if key in used}
+            tags = dict.fromkeys(" ".join(tag.replace(";", ",").split()) for tag in row.tags)
+            optional: dict[str, JSON] = {
+                "tags": [tag for tag in tags if tag],
+                "note": row.note,
+                "checks": list(row.checks),
+            }
             case: dict[str, JSON] = {"id": case_id, "inputs": inputs}
             if row.expected is not None:
                 case["expected"] = row.expected
-            if tags := [tag for tag in map(_tag, row.tags) if tag]:
-                case["tags"] = cast("JSON", list(dict.fromkeys(tags)))
-            if row.note:
-                case["note"] = row.note
-            if row.checks:
-                case["checks"] = list(row.checks)
+            case.update({key: value for key, value in optional.items() if value})
             cases.append(ImportedCase(document=case, place=row.place))
         self.imported.datasets[name] = cases
         self.imported.evals.append(
@@ -364,6 +388,21 @@ def literal(text: str) -> str:
     return text.replace("{{", '{{"{{"}}')
 
 
+def fill_slots(text: str, slot: re.Pattern[str], fill: Callable[[re.Match[str]], str]) -> str:
+    """A template of a source as one of a prompt file.
+
+    Args:
+        slot: Matches what the source inserts.
+        fill: What a prompt file has instead of a match.
+    """
+    parts: list[str] = []
+    at = 0
+    for match in slot.finditer(text):
+        parts += [literal(text[at : match.start()]), fill(match)]
+        at = match.end()
+    return "".join([*parts, literal(text[at:])])
+
+
 def input_name(key: str) -> str:
     """A name that a prompt may insert.
 
@@ -386,9 +425,9 @@ def chat_of(value: object) -> list[dict[str, JSON]] | None:
     messages: list[dict[str, JSON]] = []
     for item in value if is_list(value) else []:
         role = item.get("role") if is_mapping(item) else None
-        if role not in _ROLES:
+        if role not in ROLES:
             return None
-        content = _content(item.get("content"))
+        content = content_text(item.get("content"))
         message: dict[str, JSON] = {"role": role}
         if content is not None:
             message["content"] = content
@@ -401,7 +440,7 @@ def chat_of(value: object) -> list[dict[str, JSON]] | None:
     return messages or None
 
 
-def _content(value: object) -> str | None:
+def content_text(value: object) -> str | None:
     """The text of a message, whose parts are joined; None where a part is no text."""
     if isinstance(value, str):
         return value
@@ -460,16 +499,6 @@ def _find_used(messages: Iterable[Mapping[str, JSON]]) -> list[str]:
     return list(names)
 
 
-def _optional(used: Sequence[str], rows: Sequence[Row]) -> list[dict[str, JSON]]:
-    """The declarations of inputs, where one is missing in a row; empty where all have all."""
-    missing = {name for name in used for row in rows if name not in row.inputs}
-    return (
-        [{"name": name, **({"required": False} if name in missing else {})} for name in used]
-        if missing
-        else []
-    )
-
-
 def _ids(rows: Sequence[Row]) -> list[str]:
     return case_ids(row.title[:_TITLE_MAX] or _first_text(row.inputs) for row in rows)
 
@@ -484,7 +513,3 @@ def _first_text(inputs: Mapping[str, Any]) -> str:
             if texts:
                 return texts[-1][:_TITLE_MAX]
     return ""
-
-
-def _tag(text: str) -> str:
-    return " ".join(text.replace(";", ",").split())

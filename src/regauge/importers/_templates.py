@@ -30,19 +30,10 @@ _NAME: Final = re.compile(r"\{\{-?\s*([A-Za-z_][A-Za-z0-9_]*)\s*-?\}\}")
 _PATH: Final = re.compile(r"\{\{\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)\s*\}\}", re.ASCII)
 _TAG: Final = re.compile(r"\{%[-+]?\s*(\w+)")
 _BLOCKS: Final = (
-    "if",
-    "for",
-    "filter",
-    "block",
-    "call",
-    "macro",
-    "raw",
-    "verbatim",
-    "ifAsync",
-    "asyncEach",
-    "asyncAll",
-    "switch",
-)
+    "if", "for", "filter", "block", "call", "macro", "raw", "verbatim", "ifAsync", "asyncEach",
+    "asyncAll", "switch",
+)  # fmt: skip
+_ERRORS: Final = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
 _RAW: Final = re.compile(
     r"\{%-?\s*(raw|verbatim)\s*-?%\}(.{0,20000}?)\{%-?\s*end\1\s*-?%\}", re.DOTALL
 )
@@ -105,14 +96,18 @@ def _is_crowded(text: str) -> bool:
     return sum(text.count(mark) for mark in ("{{", "{%", "{#")) > _MARKS_MAX
 
 
+def _refuse_large(source: str) -> None:
+    if len(source) > _SOURCE_MAX or _is_crowded(source):
+        raise TemplateError(f"it has more than {_SOURCE_MAX:,} characters or {_MARKS_MAX:,} marks")
+
+
 def split_template(source: str, *, prefix: str = "part") -> SplitTemplate:
     r"""Keep plain variables in the text; blocks, filters and paths become inputs of their own.
 
     >>> split_template("Hi {{ name | upper }}, {{city}}").text
     'Hi {{part_1}}, {{city}}'
     """
-    if len(source) > _SOURCE_MAX or _is_crowded(source):
-        raise TemplateError(f"it has more than {_SOURCE_MAX:,} characters or {_MARKS_MAX:,} marks")
+    _refuse_large(source)
     source = re.sub(r"\r\n?", "\n", source)  # as rendering does
     derived: dict[str, str] = {}
     pieces: list[tuple[str, bool]] = []  # a text, or the name of an input
@@ -203,8 +198,7 @@ def render(source: str, values: Mapping[str, object]) -> str:
     """
     from jinja2 import TemplateError as JinjaError
 
-    if len(source) > _SOURCE_MAX or _is_crowded(source):
-        raise TemplateError(f"it has more than {_SOURCE_MAX:,} characters or {_MARKS_MAX:,} marks")
+    _refuse_large(source)
     if sum(len(value) for value in values.values() if isinstance(value, str)) > _VALUES_MAX:
         raise TemplateError(f"its values have more than {_VALUES_MAX:,} characters")
     environment = _environment()
@@ -221,14 +215,7 @@ def render(source: str, values: Mapping[str, object]) -> str:
             if size > _OUTPUT_MAX:
                 raise TemplateError(f"its output is longer than {_OUTPUT_MAX:,} characters")
             parts.append(part)
-    except (
-        JinjaError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        LookupError,
-        AttributeError,
-    ) as error:
+    except (JinjaError, *_ERRORS) as error:
         raise TemplateError(str(error)) from error
     except (RecursionError, MemoryError, SyntaxError) as error:
         raise TemplateError("it is nested too deeply") from error
@@ -298,12 +285,7 @@ def _environment() -> SandboxedEnvironment:
     )
     for name in environment.filters.keys() - {*_FILTERS}:
         del environment.filters[name]
-    own: dict[str, Any] = {
-        "dump": _dump,
-        "nl2br": _break_lines,
-        "join": _join,
-        "replace": _replace,
-    }
+    own: Any = {"dump": _dump, "nl2br": _break_lines, "join": _join, "replace": _replace}
     environment.filters.update(own)
     environment.globals.clear()
     environment.globals["range"] = cast("Any", _range)

@@ -20,7 +20,7 @@ from regauge.prompts._files import LOCK_NAME
 from regauge.prompts._parse import SUFFIXES
 from regauge.regular_file import read_regular
 from regauge.scaffold import NewFile, merge_pyproject, refuse_blocked
-from regauge.wording import plural
+from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.importers._description import (
         Imported,
+        ImportedCase,
         ImportedEval,
         ImportedPrompt,
         NoteKind,
@@ -81,10 +82,7 @@ def plan_files(
     _drop_faulty(imported, root)
     files = [
         *(_prompt_file(prompt) for prompt in imported.prompts),
-        *(
-            NewFile(path=f"fixtures/golden/{name}.jsonl", text=_json_lines(cases))
-            for name, cases in imported.datasets.items()
-        ),
+        *(_dataset_file(name, cases) for name, cases in imported.datasets.items()),
         *_eval_files(imported),
         *(NewFile(path=file.path, text=file.text) for file in imported.files),
     ]
@@ -130,11 +128,7 @@ def _drop_faulty(imported: Imported, root: Path) -> None:
             why = f"the prompt {prompt.name} is not written: {error.faults[0].message}"
             imported.note("person", at, why)
             imported.prompts.remove(prompt)
-            imported.evals = [
-                imported_eval
-                for imported_eval in imported.evals
-                if imported_eval.prompt != prompt.name
-            ]
+            imported.evals = [each for each in imported.evals if each.prompt != prompt.name]
 
 
 def _lock(files: Sequence[NewFile], root: Path) -> list[NewFile]:
@@ -162,19 +156,14 @@ def _without_keys(text: str, imported: Imported) -> str:
 def _refuse_existing(files: Sequence[NewFile], imported: Imported, root: Path) -> None:
     existing = [file.path for file in files if os.path.lexists(root / file.path)]
     twins = {prompt_name(path).lower(): path for path in prompt_files(root / "prompts")}
-    existing += [
-        path.relative_to(root).as_posix()
-        for prompt in imported.prompts
-        if (path := twins.get(prompt.name.lower()))
-        and f"{path.relative_to(root).as_posix()}" not in existing
-    ]
+    same_names = [twins.get(prompt.name.lower()) for prompt in imported.prompts]
+    existing += [path.relative_to(root).as_posix() for path in same_names if path is not None]
+    existing = list(dict.fromkeys(existing))
     for file in files:
         refuse_blocked(root, file.path)
     if existing:
-        more = len(existing) - _SHOWN
-        names = ", ".join(existing[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
         raise UsageError(
-            f"nothing was written, because files exist: {names}",
+            f"nothing was written, because files exist: {first_of(existing, _SHOWN)}",
             fix=f"choose other names: --name {imported.name}-2; or move the files away",
         )
 
@@ -216,11 +205,9 @@ def _plain(value: object) -> JSON:
     return plain
 
 
-def _json_lines(cases: Sequence[object]) -> str:
-    documents = (getattr(case, "document", {}) for case in cases)
-    return "".join(
-        json.dumps(document, ensure_ascii=False, default=str) + "\n" for document in documents
-    )
+def _dataset_file(name: str, cases: Sequence[ImportedCase]) -> NewFile:
+    lines = [json.dumps(case.document, ensure_ascii=False, default=str) + "\n" for case in cases]
+    return NewFile(path=f"fixtures/golden/{name}.jsonl", text="".join(lines))
 
 
 def _eval_files(imported: Imported) -> list[NewFile]:
@@ -229,38 +216,32 @@ def _eval_files(imported: Imported) -> list[NewFile]:
         return []
     functions: dict[str, str] = {}
     for number, imported_eval in enumerate(imported.evals, start=1):
-        words = (
-            re.sub(
-                r"\W+", "_", "_".join(filter(None, (imported_eval.prompt, imported_eval.target)))
-            )
-            .strip("_")
-            .lower()
-        )
-        name = f"test_{words}"
+        words = "_".join(filter(None, (imported_eval.prompt, imported_eval.target)))
+        name = f"test_{_module_name(words)}"
         functions[name if name not in functions else f"{name}_{number}"] = _call(imported_eval)
     body = "".join(
         f"\n\n@golden({call})\ndef {name}(result):\n    result.check()\n"
         for name, call in functions.items()
     )
-    stem = re.sub(r"\W+", "_", imported.name).strip("_").lower()
+    stem = _module_name(imported.name)
     return [NewFile(path=f"evals/test_{stem}.py", text=f"from regauge import golden\n{body}")]
 
 
+def _module_name(text: str) -> str:
+    return re.sub(r"\W+", "_", text).strip("_").lower()
+
+
 def _call(imported_eval: ImportedEval) -> str:
-    values = [_quote(imported_eval.prompt)]
+    values = [json.dumps(imported_eval.prompt)]
     if imported_eval.dataset != imported_eval.prompt:
-        values.append(f"dataset={_quote(imported_eval.dataset)}")
+        values.append(f"dataset={json.dumps(imported_eval.dataset)}")
     if imported_eval.target:
-        values.append(f"target={_quote(imported_eval.target)}")
+        values.append(f"target={json.dumps(imported_eval.target)}")
     if imported_eval.model:
-        values.append(f"model={_quote(imported_eval.model)}")
+        values.append(f"model={json.dumps(imported_eval.model)}")
     if imported_eval.judges:
         values.append(f"judges={_plain(list(imported_eval.judges))!r}")
     return ", ".join(values)
-
-
-def _quote(text: str) -> str:
-    return json.dumps(text)
 
 
 def _settings(imported: Imported, root: Path) -> str | None:
@@ -290,16 +271,9 @@ def _settings(imported: Imported, root: Path) -> str | None:
             if name in seen:
                 if dict(seen[name]) == dict(table):
                     continue
-                raise ConfigError(
-                    [
-                        Fault(
-                            path=path,
-                            line=None,
-                            message=f"[tool.regauge.{kind}.{name}] exists with another content",
-                            fix="rename one of them; nothing was written",
-                        )
-                    ]
-                )
+                message = f"[tool.regauge.{kind}.{name}] exists with another content"
+                fix = "rename one of them; nothing was written"
+                raise ConfigError([Fault(path=path, line=None, message=message, fix=fix)])
             text = _table(f"tool.regauge.{kind}.{_key(name)}", table)
             added.append(_without_keys(text, imported))
     if not added:
@@ -309,16 +283,9 @@ def _settings(imported: Imported, root: Path) -> str | None:
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(
-            [
-                Fault(
-                    path=path,
-                    line=None,
-                    message=f"tables cannot be added at its end: {error}",
-                    fix="write `tool` as tables; nothing was written",
-                )
-            ]
-        ) from error
+        message = f"tables cannot be added at its end: {error}"
+        fix = "write `tool` as tables; nothing was written"
+        raise ConfigError([Fault(path=path, line=None, message=message, fix=fix)]) from error
     return text
 
 

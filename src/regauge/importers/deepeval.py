@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import Fault, FaultyFileError, UsageError
-from regauge.importers._source import SourceError, is_mapping, list_of, place_of
+from regauge.importers._source import SourceError, is_mapping, list_of, placed
 from regauge.importers._suite import ImportedSuite, Row, text_of
 
 if TYPE_CHECKING:
@@ -118,8 +118,8 @@ def _is_deepeval(text: str) -> bool:
 def _add(file: Path, rows: Sequence[Row], judges: Sequence[JSON], suite: ImportedSuite) -> None:
     """Add rows as a dataset; with the texts that they judge as outputs, where all have one."""
     name = suite.stem(file)
-    own = [_without_output(row) for row in rows]
     outputs = [row.inputs.get("actual_output") for row in rows]
+    own = [replace(row, inputs={"input": row.inputs["input"]}) for row in rows]
     if rows and None not in outputs:
         suite.add_outputs(name, own, [[text_of(output)] for output in outputs], judges)
         return
@@ -127,11 +127,6 @@ def _add(file: Path, rows: Sequence[Row], judges: Sequence[JSON], suite: Importe
         text = "`actual_output` of some rows: not imported"
         suite.imported.note("dropped", suite.place(file), text)
     suite.add_dataset(name, own, judges)
-
-
-def _without_output(row: Row) -> Row:
-    inputs = {key: value for key, value in row.inputs.items() if key != "actual_output"}
-    return replace(row, inputs=inputs)
 
 
 # Goldens
@@ -145,20 +140,12 @@ def _read_goldens(file: Path, suite: ImportedSuite) -> list[Row]:
         FaultyFileError: It cannot be parsed.
         SourceError: It cannot be read.
     """
-    repository = suite.repository
-    table: Any
-    if file.suffix == ".csv":
-        table = repository.read_csv(file)
-    elif file.suffix == ".jsonl":
-        table = repository.read_json_lines(file)
-    else:
-        table = repository.read_json(file)
+    table = suite.repository.read_data(file)
     if is_mapping(table):
         table = table.get("goldens", table.get("test_cases", table.get("testCases")))
     rows: list[Row] = []
     turns = 0
-    for number, item in enumerate(list_of(table)):
-        at = place_of(table, number, otherwise=suite.place(file))
+    for item, at in placed(list_of(table), suite.place(file)):
         if not is_mapping(item):
             continue
         values = {
@@ -168,13 +155,12 @@ def _read_goldens(file: Path, suite: ImportedSuite) -> list[Row]:
             rows.append(_row(_parse(values), at))
         elif "scenario" in values or "turns" in values:
             turns += 1
-            suite.imported.note(
-                "person", at, "a conversation: write `turns` or a persona, see test-a-conversation"
-            )
+            why = "a conversation: write `turns` or a persona, see test-a-conversation"
+            suite.imported.note("person", at, why)
         else:
             suite.imported.note("person", at, "a golden without `input`: left out")
     if not rows and not turns:
-        raise UsageError(f"{repository.relative(file)} has no golden with `input`", fix=_FIX)
+        raise UsageError(f"{suite.repository.relative(file)} has no golden with `input`", fix=_FIX)
     return rows
 
 
@@ -263,11 +249,7 @@ def _module(file: Path, suite: ImportedSuite) -> _Module:
 
 
 def _once(judges: Iterable[JSON]) -> list[JSON]:
-    kept: list[JSON] = []
-    for judge in judges:
-        if judge not in kept:
-            kept.append(judge)
-    return kept
+    return list({repr(judge): judge for judge in judges}.values())
 
 
 class _Module:

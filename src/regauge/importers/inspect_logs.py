@@ -7,7 +7,7 @@ import json
 import re
 import struct
 import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
@@ -16,10 +16,11 @@ from regauge.importers._source import (
     is_mapping,
     list_of,
     mapping_of,
-    place_of,
+    placed,
 )
 from regauge.importers._suite import ImportedSuite, Row, chat_of, text_of
 from regauge.on_demand import require
+from regauge.recordings import map_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,14 +47,6 @@ _NOTE_MAX: Final = 500
 _FIX: Final = "name an .eval or .json log, a dataset (JSON, JSON Lines, CSV), or a directory"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scorer:
-    """A scorer of a log with the options that it was given."""
-
-    name: str
-    options: Mapping[str, Any]
-
-
 def read_inspect(path: Path, /, *, root: Path, name: str = "") -> Imported:
     """Read logs with their outputs and scorers, and datasets.
 
@@ -76,7 +69,7 @@ def read_inspect(path: Path, /, *, root: Path, name: str = "") -> Imported:
             header, samples = _Archive(file, suite).read()
             _add_log(header, samples, file, suite)
             return
-        document = _document(file, suite)
+        document = suite.repository.read_data(file)
         if is_mapping(document) and is_mapping(document.get("eval")):
             _add_log(document, iter(list_of(document.get("samples"))), file, suite)
         else:
@@ -91,15 +84,6 @@ def _is_inspect(text: str) -> bool:
     return "input" in text and ("target" in text or '"eval"' in text or "choices" in text)
 
 
-def _document(file: Path, suite: ImportedSuite) -> Any:
-    repository = suite.repository
-    if file.suffix == ".csv":
-        return repository.read_csv(file)
-    return (
-        repository.read_json_lines(file) if file.suffix == ".jsonl" else repository.read_json(file)
-    )
-
-
 # Datasets
 
 
@@ -110,8 +94,7 @@ def _add_dataset(document: Any, file: Path, suite: ImportedSuite) -> None:
         UsageError: It has none.
     """
     rows: list[Row] = []
-    for number, item in enumerate(list_of(document)):
-        at = place_of(document, number, otherwise=suite.place(file))
+    for item, at in placed(list_of(document), suite.place(file)):
         if is_mapping(item) and item.get("input") not in (None, ""):
             rows.append(_row(item, at, suite))
         else:
@@ -177,18 +160,19 @@ def _add_log(
     outputs: dict[str, list[str]] = {}
     place = suite.place(file)
     about = mapping_of(header.get("eval"))
-    scorers = _scorers(header)
+    scorers = _scorers(header).items()
     for sample in samples:
         if not is_mapping(sample) or sample.get("input") in (None, ""):
             suite.imported.note("person", place, "a sample without `input`: left out")
             continue
         key = str(sample.get("id"))
-        text = _output(sample)
+        resolved = _resolve(sample)
+        text = _output(resolved)
         if text is None:
             error = mapping_of(sample.get("error")).get("message")
             why = f"ended in an error: {str(error)[:100]}" if error else "has no output"
             suite.imported.note("person", place, f"sample {key} {why}: left out of its trials")
-        rows.setdefault(key, _row(_resolve(sample), place, suite))
+        rows.setdefault(key, _row(resolved, place, suite))
         outputs.setdefault(key, []).extend([] if text is None else [text])
     if not rows:
         relative = suite.repository.relative(file)
@@ -197,7 +181,7 @@ def _add_log(
         )
     name = suite.name(str(about.get("task", "")).rpartition("/")[2])
     judged = [
-        replace(row, checks=[_check(scorer, row, suite) for scorer in scorers])
+        replace(row, checks=[_check(scorer, options, row, suite) for scorer, options in scorers])
         for row in rows.values()
     ]
     if any(len(texts) > 1 for texts in outputs.values()):
@@ -213,68 +197,54 @@ def _add_log(
 def _resolve(sample: Mapping[str, Any]) -> Mapping[str, Any]:
     """A sample with its attachments in place."""
     attachments = mapping_of(sample.get("attachments"))
-    if not attachments:
-        return sample
 
-    def filled(value: Any) -> Any:
-        if isinstance(value, str):
-            return attachments.get(value.removeprefix("attachment://"), value)
-        if is_list(value):
-            return [filled(item) for item in value]
-        return {k: filled(v) for k, v in value.items()} if is_mapping(value) else value
+    def fill(text: str) -> str:
+        return str(attachments.get(text.removeprefix("attachment://"), text))
 
-    return {
-        key: filled(sample.get(key)) for key in ("id", "input", "target", "choices", "metadata")
-    }
+    return map_texts({key: sample.get(key) for key in (*_KEYS, *_DROPPED, "output")}, fill)
 
 
 def _output(sample: Mapping[str, Any]) -> str | None:
     """The text of a sample's completion; None where it has none."""
     output = mapping_of(sample.get("output"))
-    attachments = mapping_of(sample.get("attachments"))
     text = output.get("completion")
     choices = list_of(output.get("choices"))
     if not isinstance(text, str) and choices:
-        message = mapping_of(mapping_of(choices[0]).get("message"))
-        chat = chat_of([message])
+        chat = chat_of([mapping_of(choices[0]).get("message")])
         text = chat[0].get("content") if chat else None
-    if not isinstance(text, str) or (not text and not choices):
-        return None
-    return str(attachments.get(text.removeprefix("attachment://"), text))
+    return text if isinstance(text, str) and (text or choices) else None
 
 
-def _scorers(header: Mapping[str, Any]) -> list[_Scorer]:
-    """The scorers of a log; older ones name them with the results."""
+def _scorers(header: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The options of the scorers of a log; older ones name them with the results."""
     entries = list_of(mapping_of(header.get("eval")).get("scorers"))
     entries = entries or list_of(mapping_of(header.get("results")).get("scores"))
-    scorers: list[_Scorer] = []
+    scorers: dict[str, Mapping[str, Any]] = {}
     for entry in map(mapping_of, entries):
         name = str(entry.get("scorer") or entry.get("name") or "").rpartition("/")[2]
-        options = mapping_of(entry.get("options", entry.get("params")))
-        if name and name not in [scorer.name for scorer in scorers]:
-            scorers.append(_Scorer(name=name, options=options))
+        if name:
+            scorers.setdefault(name, mapping_of(entry.get("options", entry.get("params"))))
     return scorers
 
 
-def _check(scorer: _Scorer, row: Row, suite: ImportedSuite) -> JSON:
+def _check(scorer: str, options: Mapping[str, Any], row: Row, suite: ImportedSuite) -> JSON:
     """The judge of a scorer, for the target of a sample."""
     targets = [str(target) for target in _as_list(row.expected)]
     graded = {"model_graded_qa": "closed-qa", "model_graded_fact": "factuality"}
-    if rubric := graded.get(scorer.name):
-        if scorer.options.get("template") or scorer.options.get("instructions"):
-            return suite.unmeasured(scorer.name, "it has its own template", row.place)
+    if rubric := graded.get(scorer):
+        if options.get("template") or options.get("instructions"):
+            return suite.unmeasured(scorer, "it has its own template", row.place)
         suite.need_judge_model(row.place)
-        return suite.check({"rubric": {"name": rubric}}, scorer.name, row.place)
-    make = _RULES.get(scorer.name)
+        return suite.check({"rubric": {"name": rubric}}, scorer, row.place)
+    make = _RULES.get(scorer)
     if make is None:
-        why = "it is Python, which is not run"
-        return suite.unmeasured(scorer.name, why, row.place)
+        return suite.unmeasured(scorer, "it is Python, which is not run", row.place)
     if not targets:
-        return suite.unmeasured(scorer.name, "the sample has no target", row.place)
-    spec = make(targets, scorer.options)
+        return suite.unmeasured(scorer, "the sample has no target", row.place)
+    spec = make(targets, options)
     if isinstance(spec, str):
-        return suite.unmeasured(scorer.name, spec, row.place)
-    return suite.check(cast("JSON", spec), scorer.name, row.place)
+        return suite.unmeasured(scorer, spec, row.place)
+    return suite.check(cast("JSON", spec), scorer, row.place)
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -290,8 +260,7 @@ def _includes(targets: Sequence[str], options: Mapping[str, Any]) -> Mapping[str
     return {"contains_any": {"texts": targets, "ignore_case": ignore_case}}
 
 
-def _exact(targets: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
-    del options
+def _exact(targets: Sequence[str], _: Mapping[str, Any]) -> Mapping[str, Any]:
     loose = {"ignore_case": True, "ignore_space": True, "ignore_punctuation": True}
     return _any_of([{"equals": {"value": target, **loose}} for target in targets])
 
@@ -320,26 +289,11 @@ def _match(targets: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, A
     return {"matches": {"pattern": pattern, "ignore_case": ignore_case}}
 
 
-def _answer(targets: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
-    del options
-    return {"answer_is": {"to": targets}}
-
-
-def _choice(targets: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
-    del options
-    return {"choice_is": {"to": targets, "options": list(_LETTERS)}}
-
-
-def _f1(targets: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
-    del options
-    return {"rouge_n": {"to": targets, "n": 1}}
-
-
 _RULES: Final[Mapping[str, Callable[[Sequence[str], Mapping[str, Any]], Any]]] = {
-    "answer": _answer,
-    "choice": _choice,
+    "answer": lambda targets, _: {"answer_is": {"to": targets}},
+    "choice": lambda targets, _: {"choice_is": {"to": targets, "options": list(_LETTERS)}},
     "exact": _exact,
-    "f1": _f1,
+    "f1": lambda targets, _: {"rouge_n": {"to": targets, "n": 1}},
     "includes": _includes,
     "match": _match,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import UsageError
-from regauge.importers._source import is_list, is_mapping, list_of, mapping_of, place_of
+from regauge.importers._source import is_list, is_mapping, list_of, mapping_of, placed
 from regauge.importers._suite import ImportedSuite, Row, chat_of, input_name, text_of
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def read_braintrust(path: Path, /, *, root: Path, name: str = "") -> Imported:
 def _read(
     suite: ImportedSuite, key: str, row_of: Callable[[Mapping[str, Any], SourcePlace], Row]
 ) -> Imported:
+    fix = f"name a JSON Lines file that {suite.title} exports"
     files = suite.files(".jsonl", ".json", where=lambda text: f'"{key}"' in text)
 
     def read(file: Path) -> None:
@@ -66,21 +67,17 @@ def _read(
         if is_mapping(document):
             document = next((v for v in document.values() if is_list(v)), [document])
         rows: list[Row] = []
-        for number, item in enumerate(list_of(document)):
-            at = place_of(document, number, otherwise=suite.place(file))
+        for item, at in placed(list_of(document), suite.place(file)):
             if is_mapping(item) and item.get(key) is not None:
                 rows.append(row_of(item, at))
             else:
                 suite.imported.note("person", at, f"a row without `{key}`: left out")
         if not rows:
-            raise UsageError(
-                f"{repository.relative(file)} has no row with `{key}`",
-                fix=f"name a JSON Lines file that {suite.title} exports",
-            )
+            raise UsageError(f"{repository.relative(file)} has no row with `{key}`", fix=fix)
         suite.add_dataset(suite.stem(file), rows)
 
     suite.read(files, read)
-    return suite.finish(f"name a JSON Lines file that {suite.title} exports")
+    return suite.finish(fix)
 
 
 def _example(item: Mapping[str, Any], place: SourcePlace) -> Row:

@@ -37,15 +37,6 @@ if TYPE_CHECKING:
 _SHOWN_MAX: Final = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Input:
-    """The declaration of an input."""
-
-    description: str = ""
-    default: Any = None
-    required: bool = True
-
-
 @dataclass(slots=True, kw_only=True)
 class FilePrompt:
     """A prompt as its file has it.
@@ -53,7 +44,7 @@ class FilePrompt:
     Attributes:
         document: Keys of a prompt file, without messages and inputs.
         messages: Roles with their templates in Jinja; the role `history` with an input.
-        inputs: By name.
+        inputs: The declarations by name, as in a prompt file.
         values: The sample inputs.
         front: The front matter.
     """
@@ -62,7 +53,7 @@ class FilePrompt:
     place: SourcePlace
     document: dict[str, JSON] = field(default_factory=dict[str, "JSON"])
     messages: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    inputs: dict[str, Input] = field(default_factory=dict[str, Input])
+    inputs: dict[str, JSON] = field(default_factory=dict[str, "JSON"])
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     front: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -146,11 +137,9 @@ def add_prompt(prompt: FilePrompt, suite: ImportedSuite) -> None:
         text = f"`{preview}` became the input {key}, which each case gives as text"
         imported.note("changed", prompt.place, text)
     document = dict(prompt.document)
-    if declared := [
-        _declare_input(key, prompt.inputs[key]) for key in used if key in prompt.inputs
-    ]:
+    if declared := [prompt.inputs[key] for key in used if key in prompt.inputs]:
         others = [{"name": key} for key in used if key not in prompt.inputs]
-        document["inputs"] = cast("JSON", [*declared, *others])
+        document["inputs"] = [*declared, *others]
     judges: Sequence[JSON] = ()
     if "jsonSchema" in document:
         judges = [suite.check({"json_matches_schema": {}}, "output schema", prompt.place)]
@@ -192,13 +181,16 @@ def _split(
     return messages, list(used), derived
 
 
-def _declare_input(name: str, declared: Input) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": name}
-    if declared.description:
-        entry["description"] = declared.description
-    if declared.default is not None:
-        entry["default"] = declared.default
-    elif not declared.required:
+def _declare_input(
+    name: str, about: object = None, default: JSON = None, *, required: bool = True
+) -> JSON:
+    """The declaration of an input, as in a prompt file."""
+    entry: dict[str, JSON] = {"name": name}
+    if isinstance(about, str) and about:
+        entry["description"] = about
+    if default is not None:
+        entry["default"] = default
+    elif not required:
         entry["required"] = False
     return entry
 
@@ -275,7 +267,8 @@ def _read(file: Path, suite: ImportedSuite) -> None:
             prompt.document[key] = front[key]
     _read_inputs(front, prompt, file, suite)
     _read_model(front, prompt, file, suite)
-    threads = {name for name, kind in _kinds(front) if kind == "thread"}
+    declared = [(name, mapping_of(body)) for name, body in _declared_inputs(front)]
+    threads = {name for name, body in declared if body.get("kind", body.get("type")) == "thread"}
     threads |= {loop["name"] for loop in _LOOP.finditer(body)}
     body = _LOOP.sub(r"{{\g<name>}}", body)
     for role, text in _messages(body, threads):
@@ -317,25 +310,18 @@ def _declared_inputs(front: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield item["name"], item
 
 
-def _kinds(front: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, body in _declared_inputs(front):
-        yield name, mapping_of(body).get("kind", mapping_of(body).get("type"))
-
-
 def _read_inputs(
     front: Mapping[str, Any], prompt: FilePrompt, file: Path, suite: ImportedSuite
 ) -> None:
     for name, body in _declared_inputs(front):
         if not is_mapping(body) or not any(key in body for key in _DECLARES):
-            prompt.inputs[name] = Input()
+            prompt.inputs[name] = _declare_input(name)
             prompt.values[name] = body
             continue
         default = body.get("default")
         required = body.get("required", body.get("isRequired", True)) is not False
         about = body.get("description")
-        prompt.inputs[name] = Input(
-            description=about if isinstance(about, str) else "", default=default, required=required
-        )
+        prompt.inputs[name] = _declare_input(name, about, default, required=required)
         sample = body.get("sample", body.get("example", default))
         if sample is not None:
             prompt.values[name] = sample
@@ -490,19 +476,15 @@ def _partial(name: str, file: Path, suite: ImportedSuite) -> str:
         raise TemplateError(str(error)) from error
 
 
-def _inputs(schema: Any, defaults: Mapping[str, Any]) -> dict[str, Input]:
-    inputs: dict[str, Input] = {}
+def _inputs(schema: Any, defaults: Mapping[str, Any]) -> dict[str, JSON]:
+    inputs: dict[str, JSON] = {}
     made = mapping_of(_schema(schema))
-    required = made.get("required")
     for name, body in mapping_of(made.get("properties")).items():
         about = mapping_of(body).get("description")
-        inputs[name] = Input(
-            description=about if isinstance(about, str) else "",
-            default=defaults.get(name),
-            required=is_list(required) and name in required,
-        )
+        required = name in list_of(made.get("required"))
+        inputs[name] = _declare_input(name, about, defaults.get(name), required=required)
     for name, value in defaults.items():
-        inputs.setdefault(name, Input(default=value))
+        inputs.setdefault(name, _declare_input(name, default=value))
     return inputs
 
 

@@ -23,10 +23,98 @@ if TYPE_CHECKING:
     from regauge.prompts._prompt import Prompt
     from regauge.prompts._types import Part
 
-_Splice = tuple[int, int, str]
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 ,.;()/+'-]*[A-Za-z0-9.)]")
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
 _WORDS = {"true", "false", "null"}
+
+
+class _Edit:
+    """An edit of a prompt file: pieces of its text are replaced, and the result is read again.
+
+    Args:
+        text: The file as it is.
+        path: For errors.
+        what: What is edited, for errors.
+        fix: The fix of errors.
+
+    Raises:
+        PromptError: The text is faulty.
+    """
+
+    def __init__(self, text: str, path: Path, *, what: str, fix: str) -> None:
+        self.text = text
+        self._path = path
+        self._what = what
+        self._fix = fix
+        self.before = parse_prompt(text, path=path)
+        self.root = compose(text, path)
+        self.keys = {
+            key.value: (key, value)
+            for key, value in self.root.value
+            if isinstance(key, yaml.ScalarNode)
+        }
+        self.newline = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
+        self._splices: list[tuple[int, int, str]] = []
+
+    def replace(self, start: int, end: int, new: str) -> None:
+        """Replace the text between two offsets."""
+        self._splices.append((start, end, new))
+
+    def replace_scalar(self, name: str, new: str) -> None:
+        """Replace the value of a key of the file."""
+        key, value = self.keys[name]
+        start, end = value.start_mark.index, value.end_mark.index
+        if start < key.end_mark.index:
+            raise self.refuse(f"the {name} is an alias", key)
+        if start == end:
+            return self.replace(start, end, f" {new}")
+        # An anchor, a tag or quotes around the text stay.
+        at = self.text.rfind(value.value, start, end)
+        if at < 0:
+            raise self.refuse(f"the {name} is written with escapes", key)
+        return self.replace(at, at + len(value.value), new)
+
+    def add_keys(self, lines: list[str]) -> None:
+        """Add top-level lines: below `version` where there is one, else above the first key."""
+        if self.root.flow_style:
+            raise self.refuse("the file is one mapping in braces", self.root)
+        first = self.root.value[0][0].start_mark
+        indent = " " * first.column
+        body = "".join(indent + line + self.newline for line in lines)
+        at = first.index - first.column
+        if "version" in self.keys:
+            at = self.text.find("\n", self.keys["version"][1].end_mark.index) + 1
+            if not at:
+                at, body = len(self.text), self.newline + body
+        self.replace(at, at, body)
+
+    def finish(self, expected: Prompt, scope: str = "that") -> str:
+        """The text as edited, which has to mean what is expected."""
+        edited = self.text
+        for start, end, new in sorted(self._splices, reverse=True):
+            edited = edited[:start] + new + edited[end:]
+        try:
+            after = parse_prompt(edited, path=self._path)
+        except PromptError as error:
+            raise self.refuse("the edit would break the file") from error
+        if meaning(after) != meaning(expected):
+            raise self.refuse(f"the edit would change more than {scope}")
+        return edited
+
+    def refuse(self, why: str, node: yaml.Node | None = None) -> PromptError:
+        """The error for a file that is written in a way that cannot be edited."""
+        message = f"{self._what} cannot be edited here: {why}"
+        line = 1 if node is None else line_of(node)
+        return PromptError([Fault(path=self._path, line=line, message=message, fix=self._fix)])
+
+
+def _edit_keys(text: str, path: Path) -> _Edit:
+    return _Edit(
+        text,
+        path,
+        what="version, changelog and model",
+        fix="edit them by hand, then `regauge bump NAME` without a part",
+    )
 
 
 def set_version(text: str, version: Semver, entry: ChangelogEntry | None, *, path: Path) -> str:
@@ -38,27 +126,20 @@ def set_version(text: str, version: Semver, entry: ChangelogEntry | None, *, pat
     Raises:
         PromptError: The text is faulty, or written in a way that cannot be edited.
     """
-    before = parse_prompt(text, path=path)
-    root = compose(text, path)
-    newline = _newline(text)
-    keys = {
-        key.value: (key, value) for key, value in root.value if isinstance(key, yaml.ScalarNode)
-    }
-    splices: list[_Splice] = []
+    edit = _edit_keys(text, path)
     lines: list[str] = []
-    if "version" in keys:
-        splices.append(_scalar_splice(text, *keys["version"], str(version), path))
+    if "version" in edit.keys:
+        edit.replace_scalar("version", str(version))
     else:
         lines.append(f"version: {version}")
-    if entry is not None and "changelog" in keys:
-        splices.append(_changelog_splice(text, keys["changelog"], entry, newline, path))
+    if entry is not None and "changelog" in edit.keys:
+        _add_entry(edit, entry)
     elif entry is not None:
         lines += ["changelog:", *_entry_lines(entry, "  ")]
     if lines:
-        splices.append(_top_level_splice(text, root, lines, newline, path))
-    changelog = before.changelog if entry is None else (entry, *before.changelog)
-    expected = replace(before, version=version, changelog=changelog)
-    return _edit(text, splices, root, expected, path)
+        edit.add_keys(lines)
+    changelog = edit.before.changelog if entry is None else (entry, *edit.before.changelog)
+    return edit.finish(replace(edit.before, version=version, changelog=changelog))
 
 
 def set_model(text: str, model: str, *, path: Path) -> str:
@@ -67,90 +148,36 @@ def set_model(text: str, model: str, *, path: Path) -> str:
     Raises:
         PromptError: The text is faulty, or written in a way that cannot be edited.
     """
-    before = parse_prompt(text, path=path)
-    root = compose(text, path)
-    keys = {
-        key.value: (key, value) for key, value in root.value if isinstance(key, yaml.ScalarNode)
-    }
-    splice = (
-        _scalar_splice(text, *keys["model"], model, path)
-        if "model" in keys
-        else _top_level_splice(text, root, [f"model: {model}"], _newline(text), path)
-    )
-    return _edit(text, [splice], root, replace(before, model=model), path)
+    edit = _edit_keys(text, path)
+    if "model" in edit.keys:
+        edit.replace_scalar("model", model)
+    else:
+        edit.add_keys([f"model: {model}"])
+    return edit.finish(replace(edit.before, model=model))
 
 
-def _newline(text: str) -> str:
-    return "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
-
-
-def _edit(text: str, splices: list[_Splice], root: yaml.Node, expected: Prompt, path: Path) -> str:
-    """The text with its edits, which is read again and has to mean what is wanted."""
-    edited = text
-    for start, end, new in sorted(splices, reverse=True):
-        edited = edited[:start] + new + edited[end:]
-    try:
-        after = parse_prompt(edited, path=path)
-    except PromptError as error:
-        raise _uneditable(path, line_of(root), "the edit would break the file") from error
-    if meaning(after) != meaning(expected):
-        raise _uneditable(path, line_of(root), "the edit would change more than that")
-    return edited
-
-
-def _scalar_splice(text: str, key: yaml.Node, value: yaml.Node, new: str, path: Path) -> _Splice:
+def _add_entry(edit: _Edit, entry: ChangelogEntry) -> None:
+    """Add an entry before the others of a changelog."""
+    key, value = edit.keys["changelog"]
     start, end = value.start_mark.index, value.end_mark.index
     if start < key.end_mark.index:
-        raise _uneditable(path, line_of(key), f"the {key.value} is an alias")
-    if start == end:
-        return start, end, f" {new}"
-    # An anchor, a tag or quotes around the text stay.
-    at = text.rfind(value.value, start, end)
-    if at < 0:
-        raise _uneditable(path, line_of(key), f"the {key.value} is written with escapes")
-    return at, at + len(value.value), new
-
-
-def _changelog_splice(
-    text: str, nodes: tuple[yaml.Node, yaml.Node], entry: ChangelogEntry, newline: str, path: Path
-) -> _Splice:
-    key, value = nodes
-    start, end = value.start_mark.index, value.end_mark.index
-    if start < key.end_mark.index:
-        raise _uneditable(path, line_of(key), "the changelog is an alias")
+        raise edit.refuse("the changelog is an alias", key)
     items: list[yaml.Node] = value.value if isinstance(value, yaml.SequenceNode) else []
     if not items:
-        indent = " " * (key.start_mark.column + 2)
-        body = newline + newline.join(_entry_lines(entry, indent))
-        return key.end_mark.index + 1, end, body
+        lines = _entry_lines(entry, " " * (key.start_mark.column + 2))
+        body = "".join(edit.newline + line for line in lines)
+        return edit.replace(key.end_mark.index + 1, end, body)
     first = items[0].start_mark.index
     if isinstance(value, yaml.SequenceNode) and value.flow_style:
         pairs = (f"{name}: {_quote(words)}" for name, words in _pairs(entry))
-        return first, first, "{" + ", ".join(pairs) + "}, "
-    dash = text.rfind("-", start, first)
-    line_start = text.rfind("\n", 0, dash) + 1
-    indent = text[line_start:dash]
+        return edit.replace(first, first, "{" + ", ".join(pairs) + "}, ")
+    dash = edit.text.rfind("-", start, first)
+    line_start = edit.text.rfind("\n", 0, dash) + 1
+    indent = edit.text[line_start:dash]
     if dash < 0 or indent.strip(" "):
-        raise _uneditable(path, line_of(value), "the first entry of changelog shares its line")
-    body = "".join(line + newline for line in _entry_lines(entry, indent))
-    return line_start, line_start, body
-
-
-def _top_level_splice(
-    text: str, root: yaml.MappingNode, lines: list[str], newline: str, path: Path
-) -> _Splice:
-    """New top-level lines: below `version` where there is one, else above the first key."""
-    if root.flow_style:
-        raise _uneditable(path, line_of(root), "the file is one mapping in braces")
-    first = root.value[0][0].start_mark
-    indent = " " * first.column
-    body = "".join(indent + line + newline for line in lines)
-    for key, value in root.value:
-        if isinstance(key, yaml.ScalarNode) and key.value == "version":
-            at = text.find("\n", value.end_mark.index) + 1
-            return (at, at, body) if at else (len(text), len(text), newline + body)
-    at = first.index - first.column
-    return at, at, body
+        raise edit.refuse("the first entry of changelog shares its line", value)
+    body = "".join(line + edit.newline for line in _entry_lines(entry, indent))
+    return edit.replace(line_start, line_start, body)
 
 
 def _entry_lines(entry: ChangelogEntry, indent: str) -> list[str]:
@@ -184,21 +211,6 @@ def meaning(prompt: Prompt) -> list[object]:
     return [kept, evaluators]
 
 
-def _uneditable(path: Path, line: int, why: str) -> PromptError:
-    message = f"version, changelog and model cannot be edited here: {why}"
-    fix = "edit them by hand, then `regauge bump NAME` without a part"
-    return PromptError([Fault(path=path, line=line, message=message, fix=fix)])
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A prompt file's text, how its lines end, and where it is."""
-
-    text: str
-    newline: str
-    path: Path
-
-
 def set_contents(text: str, contents: Sequence[str], *, path: Path) -> str:
     """A prompt file's text with other contents of its messages.
 
@@ -215,53 +227,40 @@ def set_contents(text: str, contents: Sequence[str], *, path: Path) -> str:
         PromptError: The text is faulty, has another number of messages, or is written in a way
             that cannot be edited.
     """
-    before = parse_prompt(text, path=path)
-    if len(contents) != len(before.messages):
-        raise _unwritable(
-            path, 1, f"it has {len(before.messages)} messages, and {len(contents)} were given"
-        )
-    newline = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
-    file = _File(text, newline, path)
-    nodes = _content_nodes(text, path)
-    splices: list[_Splice] = []
-    for place, message, content in zip(nodes, before.messages, contents, strict=True):
+    fix = "write each content as a literal block: `content: |`"
+    edit = _Edit(text, path, what="the messages", fix=fix)
+    messages = edit.before.messages
+    if len(contents) != len(messages):
+        raise edit.refuse(f"it has {len(messages)} messages, and {len(contents)} were given")
+    for place, message, content in zip(_content_nodes(edit), messages, contents, strict=True):
         if content != message.content:
             if place is None:
-                raise _unwritable(path, 1, "a message without a content of its own was given one")
-            splices.append(_splice(file, *place, message.content, content))
-    edited = text
-    for start, end, new in sorted(splices, reverse=True):
-        edited = edited[:start] + new + edited[end:]
+                raise edit.refuse("a message without a content of its own was given one")
+            _replace_content(edit, *place, message.content, content)
     expected = tuple(
         replace(message, content=content)
-        for message, content in zip(before.messages, contents, strict=True)
+        for message, content in zip(messages, contents, strict=True)
     )
-    try:
-        after = parse_prompt(edited, path=path)
-    except PromptError as error:
-        raise _unwritable(path, 1, "the edit would break the file") from error
-    if meaning(after) != meaning(replace(before, messages=expected)):
-        raise _unwritable(path, 1, "the edit would change more than the messages")
-    return edited
+    return edit.finish(replace(edit.before, messages=expected), "the messages")
 
 
-def _content_nodes(text: str, path: Path) -> list[tuple[yaml.Node, yaml.ScalarNode] | None]:
+def _content_nodes(edit: _Edit) -> list[tuple[yaml.Node, yaml.ScalarNode] | None]:
     """The key and the value of every message's content; None where it has none of its own."""
-    root = compose(text, path)
-    messages = next(value for key, value in root.value if getattr(key, "value", "") == "messages")
     nodes: list[tuple[yaml.Node, yaml.ScalarNode] | None] = []
-    for item in messages.value:
+    for item in edit.keys["messages"][1].value:
         nodes.append(None)
         for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
             if getattr(key, "value", "") == "content" and isinstance(value, yaml.ScalarNode):
                 if value.start_mark.index < key.end_mark.index:
-                    raise _unwritable(path, line_of(key), "a message's content is an alias")
+                    raise edit.refuse("a message's content is an alias", key)
                 nodes[-1] = (key, value)
     return nodes
 
 
-def _splice(file: _File, key: yaml.Node, node: yaml.ScalarNode, old: str, new: str) -> _Splice:
-    text, newline = file.text, file.newline
+def _replace_content(
+    edit: _Edit, key: yaml.Node, node: yaml.ScalarNode, old: str, new: str
+) -> None:
+    text, newline = edit.text, edit.newline
     start, end = node.start_mark.index, node.end_mark.index
     if node.style == "|":
         body_start = text.find("\n", start) + 1
@@ -270,15 +269,15 @@ def _splice(file: _File, key: yaml.Node, node: yaml.ScalarNode, old: str, new: s
         stated = any(c.isdigit() for c in text[start:body_start].partition("#")[0])
         kept = None if stated else _lines_in_place(lines, old, new, newline)
         if kept is not None:
-            return body_start, end, kept
+            return edit.replace(body_start, end, kept)
     line_start = text.rfind("\n", 0, key.start_mark.index) + 1
     before_key = text[line_start : key.start_mark.index]
     if before_key.strip(" -"):
-        raise _unwritable(file.path, line_of(key), "a message shares its line with another key")
+        raise edit.refuse("a message shares its line with another key", key)
     indent = " " * (len(before_key) + 2)
     # The mark of a block's end stands behind its last line end, that of any other before it.
     closed = newline if text[end - 1] == "\n" or end == len(text) else ""
-    return start, end, _block(new, indent, newline) + closed
+    return edit.replace(start, end, _block(new, indent, newline) + closed)
 
 
 def _lines_in_place(lines: list[str], old: str, new: str, newline: str) -> str | None:
@@ -320,12 +319,6 @@ def _block(content: str, indent: str, newline: str) -> str:
     lines = content.removesuffix("\n").split("\n")
     body = newline.join(indent + line if line else "" for line in lines)
     return f"|{hint}{keep}{newline}{body}"
-
-
-def _unwritable(path: Path, line: int, why: str) -> PromptError:
-    message = f"the messages cannot be edited here: {why}"
-    fix = "write each content as a literal block: `content: |`"
-    return PromptError([Fault(path=path, line=line, message=message, fix=fix)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,8 @@ class Commit:
     Attributes:
         hash: All 40 (or 64) hexadecimal digits.
         date: The author's date, as ISO 8601 with the offset from UTC.
-        path: The file's path in that commit, relative to the top of the repository.
+        path: The file's path in that commit, relative to the top of the repository; the first one
+            of several, empty for a merge.
     """
 
     hash: str
@@ -106,9 +107,9 @@ class Repository:
             hint = self._shallow_hint() or "  fix: git fetch, or look at `git branch -a` for names"
             raise GitError(f"git knows no commit {ref!r}\n{hint}") from error
 
-    def names(self) -> list[str]:
-        """Branches, those of remotes among them, then tags."""
-        places = ("refs/heads", "refs/remotes", "refs/tags")
+    def names(self, *places: str) -> list[str]:
+        """The names below some places of refs; by default branches, those of remotes, and tags."""
+        places = places or ("refs/heads", "refs/remotes", "refs/tags")
         return self._text("for-each-ref", "--format=%(refname:short)", *places).split()
 
     def remotes(self) -> list[str]:
@@ -128,8 +129,7 @@ class Repository:
 
         `main` for `origin/main` in a clone without a remote, and the other way round.
         """
-        text = self._text("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes")
-        branches = text.split()
+        branches = self.names("refs/heads", "refs/remotes")
         tail = ref.rpartition("/")[2]
         same = [name for name in branches if name.rpartition("/")[2] == tail]
         return next(iter([*same, *(name for name in branches if name in _MAIN_BRANCHES)]), "")
@@ -168,37 +168,23 @@ class Repository:
 
     def history(self, path: str) -> list[Commit]:
         """The commits that touched a file, newest first, followed through renames."""
+        return [commit for commit in self._log("--follow", "--", path) if commit.path]
+
+    def history_of(self, paths: Iterable[str]) -> list[Commit]:
+        """The commits that touched one of some files or directories, newest first."""
+        return self._log("--", *paths)
+
+    def _log(self, *arguments: str) -> list[Commit]:
         if not self.has_commits():
             return []
-        text = self._text(
-            "log",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--follow",
-            "--name-only",
-            "-z",
-            "--format=%x01%H%x02%aI%x02%s",
-            "--",
-            path,
-        )
+        shown = ("--name-only", "-z", "--format=%x01%H%x02%aI%x02%s")
+        text = self._text("log", "--no-ext-diff", "--no-textconv", *shown, *arguments)
         commits: list[Commit] = []
         for record in text.split("\x01")[1:]:
             head, _, names = record.partition("\0")
             commit, date, subject = head.split("\x02", 2)
             name = names.strip("\n\0").split("\0")[0]
-            if name:
-                commits.append(Commit(hash=commit, date=date, subject=subject, path=name))
-        return commits
-
-    def history_of(self, paths: Iterable[str]) -> list[Commit]:
-        """The commits that touched one of some files or directories, newest first."""
-        if not self.has_commits():
-            return []
-        text = self._text("log", "-z", "--format=%H%x02%aI%x02%s", "--", *paths)
-        commits: list[Commit] = []
-        for record in filter(None, text.split("\0")):
-            commit, date, subject = record.split("\x02", 2)
-            commits.append(Commit(hash=commit, date=date, subject=subject, path=""))
+            commits.append(Commit(hash=commit, date=date, subject=subject, path=name))
         return commits
 
     def merge_base(self, ref: str) -> str:

@@ -149,8 +149,10 @@ def without_errors(
 
 
 def _orders(tree: Tree, language: str) -> Iterator[ContentError]:
-    for node in _sentences(tree):
+    for node in tree.nodes("sentence"):
         text = tree.text_of(node)
+        if tree.is_data(node) or not text.strip():
+            continue
         quoted = _excerpt(text)
         if _OVERRIDE.search(text):
             yield _taken_out(
@@ -169,13 +171,6 @@ def _orders(tree: Tree, language: str) -> Iterator[ContentError]:
                 tree, node, f"is in another language than the rest, and models obey it: {quoted}",
                 "say it in the language of the prompt, and see that nothing contradicts it",
             )  # fmt: skip
-
-
-def _sentences(tree: Tree) -> Iterator[Node]:
-    """Sentences that instruct, each as a whole."""
-    for node in tree.nodes("sentence"):
-        if not tree.is_data(node) and tree.text_of(node).strip():
-            yield node
 
 
 def _is_foreign(text: str, language: str) -> bool:
@@ -269,17 +264,9 @@ def _against_schema(tree: Tree, schema: Mapping[str, Any]) -> Iterator[ContentEr
     entries = list(_KEY_ENTRY.finditer(text))
     listed = [each["key"] for each in entries]
     examples = [(match, value) for match in _OBJECT.finditer(text) if (value := _value(match[0]))]
-    unknown = [
-        key
-        for key in listed
-        if key not in properties and _in_key_list(tree, listed, key, properties)
-    ]
-    unknown += [
-        key
-        for _, value in examples
-        for key in value
-        if key not in properties and key not in unknown
-    ]
+    candidates = [key for key in listed if _in_key_list(tree, listed, key, properties)]
+    candidates += [key for _, value in examples for key in value]
+    unknown = [key for key in dict.fromkeys(candidates) if key not in properties]
     missing = [key for key in properties if key not in listed]
     renamed = dict(zip(unknown, missing, strict=False)) if len(unknown) == len(missing) else {}
     for entry in entries:
@@ -377,25 +364,22 @@ def lint_prompts(project: Project, *, against: str = "HEAD") -> list[Fault]:
     try:
         lock = PromptLock.load(lock.path)
         faults += _find_removed(lock, against)
-        locked = True
+        for prompt in loaded:
+            faults += lock.check(prompt)
     except LockError as error:
         faults += error.faults
-        locked = False
     faults += _twins(project.prompts_dir)
     for prompt in loaded:
         faults += _own_faults(prompt, locked=bool(lock.entries_of(prompt.name)))
-        if locked:
-            faults += lock.check(prompt)
     return _sort(faults)
 
 
 def lint_warnings(project: Project) -> list[Fault]:
     """Warnings about prompt files that are no reason to fail."""
     loaded, _ = _load_all(project)
-    warnings = [warning for prompt in loaded for warning in prompt.warnings]
+    warnings: list[Fault] = []
     for prompt in loaded:
-        warnings += _repeated_sentences(prompt)
-        warnings += _content_warnings(prompt)
+        warnings += (*prompt.warnings, *_repeated_sentences(prompt), *_content_warnings(prompt))
     tools = {prompt.path.parent / file for prompt in loaded for file in prompt.tool_files}
     for path in sorted(set(project.prompts_dir.rglob("[!.]*.y*ml")) - tools):
         if path.suffix in {".yml", ".yaml"} and not path.name.endswith(SUFFIXES):
@@ -435,16 +419,12 @@ def _own_faults(prompt: Prompt, *, locked: bool) -> Iterator[Fault]:
             line = prompt.lines.get(f"tools.{function['name']}")
             message = f"the parameters of tool {function['name']!r} are no JSON schema: {problem}"
             yield Fault(path=prompt.path, line=line, message=message)
-    problem = _schema_problem(prompt)
+    wrapped = _object((prompt.response_format or {}).get("json_schema"))
+    problem = _schema_error(wrapped["schema"]) if wrapped else ""
     if problem:
         line = prompt.lines.get("jsonSchema", prompt.lines.get("responseFormat"))
         message = f"the schema of the answer is no JSON schema: {problem}"
         yield Fault(path=prompt.path, line=line, message=message)
-
-
-def _schema_problem(prompt: Prompt) -> str:
-    wrapped = (prompt.response_format or {}).get("json_schema")
-    return _schema_error(wrapped["schema"]) if isinstance(wrapped, dict) else ""
 
 
 def _schema_error(schema: Any) -> str:

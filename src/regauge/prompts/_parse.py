@@ -156,7 +156,7 @@ def _read_format(reader: Reader, entries: Entries) -> tuple[str | None, dict[str
         return "text", None
     _, node = entries["responseFormat"]
     if isinstance(node, yaml.ScalarNode):
-        return _format_of(reader, node), None
+        return reader.word(node, "responseFormat", _FORMATS, noun="responseFormat"), None
     fix = f"write one of {', '.join(_FORMATS)}, or a mapping with `type:`"
     inner = reader.mapping(node, "responseFormat", fix)
     if inner is None:
@@ -164,7 +164,7 @@ def _read_format(reader: Reader, entries: Entries) -> tuple[str | None, dict[str
     if "type" not in inner:
         reader.fault(node, "responseFormat has no `type`", fix)
         return None, None
-    kind = _format_of(reader, inner["type"][1])
+    kind = reader.word(inner["type"][1], "responseFormat", _FORMATS, noun="responseFormat")
     schema = None
     for name in ("json_schema", "jsonSchema"):
         if name in inner and kind == "json_schema":
@@ -173,15 +173,6 @@ def _read_format(reader: Reader, entries: Entries) -> tuple[str | None, dict[str
                 return None, None
     reader.unknown(inner, ("type", "json_schema", "jsonSchema"), "responseFormat")
     return kind, schema
-
-
-def _format_of(reader: Reader, node: yaml.Node) -> str | None:
-    kind = reader.text(node, "responseFormat")
-    if kind is None or kind in _FORMATS:
-        return kind
-    fix = did_you_mean(kind, _FORMATS) or f"write one of {', '.join(_FORMATS)}"
-    reader.fault(node, f"responseFormat {kind!r} is unknown", fix)
-    return None
 
 
 def _read_schema(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
@@ -321,9 +312,7 @@ def read_test_data(reader: Reader, node: yaml.Node) -> tuple[dict[str, JSON], ..
         row = reader.json(item, "testData")
         if isinstance(row, dict):
             rows.append(row)
-        elif isinstance(item, yaml.MappingNode):
-            continue
-        else:
+        elif not isinstance(item, yaml.MappingNode):
             reader.fault(item, "a row of testData must be a mapping")
     return tuple(rows)
 
@@ -353,29 +342,28 @@ def _declared_inputs(
     reader: Reader, node: yaml.Node
 ) -> list[tuple[str | None, yaml.Node, Entries | str | None]]:
     """Name, node and body of every declared input; a text as the body is its description."""
-    entries_of: list[tuple[str | None, yaml.Node, Entries | str | None]] = []
+    declared: list[tuple[str | None, yaml.Node, Entries | str | None]] = []
     if isinstance(node, yaml.MappingNode):
         for name, (key, value) in reader.entries(node, "inputs").items():
-            if isinstance(value, yaml.ScalarNode):
-                text = (
-                    None if scalar_tag(value) == "null" else reader.text(value, f"input {name!r}")
-                )
-                entries_of.append((name, key, text))
-            else:
-                entries_of.append((name, key, reader.mapping(value, f"input {name!r}", _INPUT_FIX)))
-        return entries_of
+            what = f"input {name!r}"
+            body: Entries | str | None = None
+            if not isinstance(value, yaml.ScalarNode):
+                body = reader.mapping(value, what, _INPUT_FIX)
+            elif scalar_tag(value) != "null":
+                body = reader.text(value, what)
+            declared.append((name, key, body))
+        return declared
     for item in reader.items(node, "inputs", _INPUT_FIX):
         if isinstance(item, yaml.ScalarNode):
-            entries_of.append((reader.text(item, "an input", _INPUT_FIX), item, None))
+            declared.append((reader.text(item, "an input", _INPUT_FIX), item, None))
             continue
         entries = reader.mapping(item, "an input", _INPUT_FIX)
         if entries is not None and "name" not in entries:
             reader.fault(item, "an input has no 'name'", _INPUT_FIX)
         elif entries is not None:
-            entries_of.append(
-                (reader.text(entries["name"][1], "the name of an input"), item, entries)
-            )
-    return entries_of
+            title = reader.text(entries["name"][1], "the name of an input")
+            declared.append((title, item, entries))
+    return declared
 
 
 def _input_spec(
@@ -391,12 +379,10 @@ def _input_spec(
     default = (
         reader.json(body["default"][1], f"the default of {what}") if "default" in body else None
     )
-    required: JSON = default is None
+    required: bool | None = default is None
     if "required" in body:
-        required = reader.json(body["required"][1], f"`required` of {what}")
-        if not isinstance(required, bool):
-            reader.fault(body["required"][1], f"`required` of {what} must be true or false")
-        elif required and default is not None:
+        required = reader.flag(body["required"][1], f"`required` of {what}")
+        if required and default is not None:
             reader.fault(item, f"{what} is required and has a default", "keep one of the two")
     return InputSpec(
         name=name, description=description or "", required=bool(required), default=default
@@ -413,26 +399,11 @@ def _is_version(text: str) -> bool:
 
 SUFFIXES = (".prompt.yml", ".prompt.yaml")
 # Each is read by `_read_fields`, or by the reader of its block; the JSON schema has it, too.
-TOP_KEYS = (
-    "name",
-    "description",
-    "version",
-    "owner",
-    "model",
-    "modelParameters",
-    "responseFormat",
-    "jsonSchema",
-    "tools",
-    "toolChoice",
-    "parallelToolCalls",
-    "inputs",
-    "rubric",
-    "replaceable",
-    "messages",
-    "testData",
-    "evaluators",
-    "changelog",
-)
+_TOP_KEYS = """
+name description version owner model modelParameters responseFormat jsonSchema tools toolChoice
+parallelToolCalls inputs rubric replaceable messages testData evaluators changelog
+"""
+TOP_KEYS = tuple(_TOP_KEYS.split())
 # As much as a prompt file itself.
 _TOOLS_BYTES_MAX = 1024 * 1024
 _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id")
@@ -522,6 +493,15 @@ def _refuse_other_formats(reader: Reader, entries: Entries) -> None:
     raise PromptError(reader.faults)
 
 
+_BLOCKS: dict[str, Callable[[Reader, yaml.Node], object]] = {
+    "version": read_version,
+    "replaceable": read_replaceable,
+    "changelog": read_changelog,
+    "testData": read_test_data,
+    "evaluators": read_evaluators,
+}
+
+
 def _read_fields(
     reader: Reader, entries: Entries, lines: dict[str, int], name: str
 ) -> dict[str, Any]:
@@ -531,20 +511,12 @@ def _read_fields(
     for key, (_, node) in entries.items():
         if key in texts:
             fields[texts[key]] = reader.text(node, key, _text_fix(key, node))
-        elif key == "version":
-            fields["version"] = read_version(reader, node)
         elif key == "modelParameters":
             fields["parameters"] = read_parameters(reader, node, lines)
         elif key == "inputs":
             fields["inputs"] = read_inputs(reader, node, lines)
-        elif key == "replaceable":
-            fields["replaceable"] = read_replaceable(reader, node)
-        elif key == "changelog":
-            fields["changelog"] = read_changelog(reader, node)
-        elif key == "testData":
-            fields["test_data"] = read_test_data(reader, node)
-        elif key == "evaluators":
-            fields["evaluators"] = read_evaluators(reader, node)
+        elif key in _BLOCKS:
+            fields[snake_case(key)] = _BLOCKS[key](reader, node)
     fields["response_format"] = read_response_format(reader, entries)
     return fields
 
@@ -596,22 +568,19 @@ def _read_message(reader: Reader, item: yaml.Node) -> tuple[Message, yaml.Node] 
     if missing:
         return None
     (_, role_node), (_, content_node) = entries["role"], entries["content"]
-    role = reader.text(role_node, "the role of a message")
+    role = reader.word(role_node, "the role of a message", _ROLES, noun="role")
     fix = _text_fix("content", content_node) or (
         "write one text; golden cases give images and files as inputs"
     )
     content = reader.text(content_node, "the content of a message", fix)
-    if role is not None and role not in _ROLES:
-        roles = f"write one of {', '.join(_ROLES)}"
-        reader.fault(role_node, f"role {role!r} is unknown", did_you_mean(role, _ROLES) or roles)
     extras: dict[str, Any] | None = {}
     if role == "tool" or not _TOOL_MESSAGE_KEYS.isdisjoint(entries):
         extras = read_message_extras(reader, item, entries)
     if content is not None and not content.strip() and "tool_calls" not in entries:
         reader.fault(content_node, "the content of a message is empty", "write it, or remove it")
-    if content is None or role not in _ROLES or extras is None:
+    if content is None or role is None or extras is None:
         return None
-    return Message(role=role, content=content, **extras), content_node
+    return Message(role=cast("Role", role), content=content, **extras), content_node
 
 
 def _read_history(reader: Reader, entries: Entries) -> tuple[Message, yaml.Node] | None:
@@ -717,8 +686,6 @@ def _read_tools(
         elif key == "toolChoice":
             added[name] = read_tool_choice(reader, node, names)
         else:
-            added[name] = reader.json(node, key)
-            if not isinstance(added[name], bool):
-                reader.fault(node, "parallelToolCalls must be true or false")
+            added[name] = reader.flag(node, key)
     if added:
         fields["parameters"] = {**(fields.get("parameters") or {}), **added}

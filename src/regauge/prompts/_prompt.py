@@ -154,10 +154,18 @@ class Prompt:
             RenderError: An input is missing, is used by no template, or is no JSON value; a list of
                 messages is used as text, or a history is none.
         """
+        case = f" (case at {case_at})" if case_at else ""
         if self.warnings and self._conditions:
-            self._refuse_conditions(case_at)
+            what = f"is plain text: a template has no filters or conditions{case}"
+            fix = "write the text of one branch, or make it an input of the golden cases"
+            raise RenderError(
+                [
+                    replace(warning, message=f"{tag} {what}", fix=fix)
+                    for tag, warning in self._conditions
+                ]
+            )
         if len(inputs) != len(self.variables) or not self.variables.issuperset(inputs):
-            inputs = self._complete(inputs, case_at)
+            inputs = self._complete(inputs, case)
         try:
             texts = {
                 name: value if isinstance(value, str) else input_text(value)
@@ -166,9 +174,9 @@ class Prompt:
             if any(message.history for message in self.messages) or any(
                 isinstance(value, list | dict) for value in inputs.values()
             ):
-                return self._with_parts(inputs, texts, case_at)
+                return self._with_parts(inputs, texts, case)
         except (TypeError, ValueError) as error:
-            raise self._unwritable(inputs, case_at) from error
+            raise self._unwritable(inputs, case) from error
         return tuple(_fill(message, template, texts) for message, template in self._templates)
 
     def inputs_in(self, messages: Sequence[tuple[str, str]]) -> dict[str, str] | None:
@@ -193,10 +201,9 @@ class Prompt:
         return inputs if inputs.keys() == self.variables else None
 
     def _with_parts(
-        self, inputs: Mapping[str, JSON], texts: Mapping[str, str], case_at: str
+        self, inputs: Mapping[str, JSON], texts: Mapping[str, str], case: str
     ) -> tuple[Message, ...]:
         """The messages with those of histories in their places, and with attachments."""
-        case = f" (case at {case_at})" if case_at else ""
         messages: list[Message] = []
         faults: list[Fault] = []
         attached = {name: part for name, value in inputs.items() if (part := attachment_of(value))}
@@ -246,7 +253,7 @@ class Prompt:
     def _templates(self) -> tuple[tuple[Message, Template], ...]:
         return tuple((message, compile_template(message.content)) for message in self.messages)
 
-    def _complete(self, inputs: Mapping[str, JSON], case_at: str) -> Mapping[str, JSON]:
+    def _complete(self, inputs: Mapping[str, JSON], case: str) -> Mapping[str, JSON]:
         """The inputs with defaults filled in, or an error for each that is missing or unused."""
         defaults = {
             spec.name: "" if spec.default is None else spec.default
@@ -257,7 +264,6 @@ class Prompt:
         unused = sorted(name for name in inputs if name not in self.variables)
         if not missing and not unused:
             return {name: inputs.get(name, defaults.get(name)) for name in self.variables}
-        case = f" (case at {case_at})" if case_at else ""
         faults = [
             self._fault(
                 f"variables.{name}",
@@ -279,19 +285,6 @@ class Prompt:
             and any(re.search(rf"\b{re.escape(name)}\b", tag[1]) for name in self.variables)
         )
 
-    def _refuse_conditions(self, case_at: str) -> None:
-        case = f" (case at {case_at})" if case_at else ""
-        raise RenderError(
-            [
-                replace(
-                    warning,
-                    message=f"{tag} is plain text: a template has no filters or conditions{case}",
-                    fix="write the text of one branch, or make it an input of the golden cases",
-                )
-                for tag, warning in self._conditions
-            ]
-        )
-
     def _unused_fault(self, name: str, case: str) -> Fault:
         """The fault of an input that no message uses, or uses with a filter or a condition."""
         used = rf"(\{{\{{.*?\b{re.escape(name)}\b.*?\}}\}}) holds no name of an input"
@@ -309,8 +302,7 @@ class Prompt:
             f"remove it from the case, or use {{{{{name}}}}} in a message",
         )
 
-    def _unwritable(self, inputs: Mapping[str, JSON], case_at: str) -> RenderError:
-        case = f" (case at {case_at})" if case_at else ""
+    def _unwritable(self, inputs: Mapping[str, JSON], case: str) -> RenderError:
         faults: list[Fault] = []
         for name, value in inputs.items():
             try:

@@ -11,7 +11,6 @@ import yaml
 from regauge.errors import Fault, RegaugeError
 from regauge.prompts._types import Role
 from regauge.prompts._yaml import line_of, scalar_tag
-from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -201,17 +200,15 @@ def _replaceable(reader: Reader, item: yaml.Node) -> Replaceable | None:
     role: str | None = None
     words: int | None = None
     if "message" in entries:
-        role = reader.text(entries["message"][1], "`message` of replaceable", "write a role")
-        if role is not None and role not in get_args(Role):
-            fix = did_you_mean(role, get_args(Role)) or f"write one of {', '.join(get_args(Role))}"
-            reader.fault(entries["message"][1], f"role {role!r} is unknown", fix)
+        roles = get_args(Role)
+        role = reader.word(entries["message"][1], "`message` of replaceable", roles, noun="role")
     if "words" in entries:
         most = reader.json(entries["words"][1], "`words` of replaceable")
         if isinstance(most, int) and not isinstance(most, bool) and most > 0:
             words = most
         else:
             reader.fault(entries["words"][1], "`words` of replaceable must be a number from 1 on")
-    if section is None:
+    if section is None or ("message" in entries and role is None):
         return None
     return Replaceable(
         section=section.strip(),

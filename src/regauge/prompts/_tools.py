@@ -408,7 +408,7 @@ def read_rubric(
         high=high,
         choices=_choices(reader, node, inner) if kind == "choice" else {},
         reference=_reference(reader, inner, variables),
-        ties=_flag(reader, inner, "ties") or False,
+        ties=("ties" in inner and reader.flag(inner["ties"][1], "rubric.ties")) or False,
         pass_at=_share(reader, inner, "pass_at", 0.5),
     )
 
@@ -417,12 +417,9 @@ def _kind(reader: Reader, node: yaml.Node, inner: Entries) -> RubricKind | None:
     if "kind" not in inner:
         reader.fault(node, "rubric has no `kind`", _FIX)
         return None
-    stated = reader.text(inner["kind"][1], "the kind of a rubric", _FIX)
-    matching: RubricKind | None = next((kind for kind in _KINDS if kind == stated), None)
-    if matching is None and stated is not None:
-        fix = did_you_mean(stated, _KINDS) or _FIX
-        reader.fault(inner["kind"][1], f"rubric: the kind {stated!r} is unknown", fix)
-    return matching
+    node, noun = inner["kind"][1], "rubric: the kind"
+    kind = reader.word(node, "the kind of a rubric", _KINDS, noun=noun, fix=_FIX)
+    return cast("RubricKind | None", kind)
 
 
 def _scale(reader: Reader, inner: Entries) -> tuple[float, float]:
@@ -465,7 +462,9 @@ def _choices(reader: Reader, node: yaml.Node, inner: Entries) -> dict[str, float
 
 def _reference(reader: Reader, inner: Entries, variables: Collection[str]) -> bool:
     used = any(name.partition(".")[0] in _REFERENCES for name in variables)
-    stated = _flag(reader, inner, "reference")
+    stated = (
+        reader.flag(inner["reference"][1], "rubric.reference") if "reference" in inner else None
+    )
     if stated is None or stated == used:
         return used
     problem = (
@@ -475,17 +474,6 @@ def _reference(reader: Reader, inner: Entries, variables: Collection[str]) -> bo
     )
     reader.fault(inner["reference"][0], f"rubric: reference is {str(stated).lower()}, {problem}")
     return used
-
-
-def _flag(reader: Reader, inner: Entries, name: str) -> bool | None:
-    if name not in inner:
-        return None
-    node = inner[name][1]
-    value = reader.json(node, f"rubric.{name}")
-    if isinstance(value, bool):
-        return value
-    reader.fault(node, f"rubric.{name} must be true or false")
-    return None
 
 
 def _share(reader: Reader, inner: Entries, name: str, otherwise: float) -> float:

@@ -14,7 +14,7 @@ from regauge.wording import did_you_mean
 from regauge.yaml_errors import explain_yaml_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
@@ -99,6 +99,31 @@ def scalar_tag(node: yaml.Node) -> str:
     ['str', 'int', 'float', 'null']
     """
     return node.tag.removeprefix(_STANDARD)
+
+
+def scalar_value(node: yaml.Node) -> JSON:
+    """The value of a scalar.
+
+    Raises:
+        ValueError: JSON has none for it, or its tag is none of YAML's own.
+    """
+    text = str(node.value)
+    match scalar_tag(node):
+        case "str" | "merge":
+            return text
+        case "null":
+            return None
+        case "bool":
+            return text.lower() == "true"
+        case "int":
+            return int(text, 0 if text[:2] in {"0o", "0x"} else 10)
+        case "float":
+            number = float(text.replace(".inf", "inf").replace(".nan", "nan"))
+            if math.isfinite(number):
+                return number
+        case _:
+            pass
+    raise ValueError(f"{text!r} has no JSON value")
 
 
 def _syntax_error(path: Path, error: yaml.MarkedYAMLError) -> PromptError:
@@ -191,6 +216,33 @@ class Reader:
         self.fault(node, f"{what} must be a text, not {kind_of(node)}", fix)
         return None
 
+    def word(
+        self, node: yaml.Node, what: str, words: Sequence[str], *, noun: str, fix: str = ""
+    ) -> str | None:
+        """A text that is one of some words.
+
+        Args:
+            node: The node.
+            what: Its name in errors.
+            words: Those that may stand there.
+            noun: The name of the word in the error for an unknown one.
+            fix: The fix for anything that is not one of the words; by default their list.
+        """
+        text = self.text(node, what, fix)
+        if text is None or text in words:
+            return text
+        fix = did_you_mean(text, words) or fix or f"write one of {', '.join(words)}"
+        self.fault(node, f"{noun} {text!r} is unknown", fix)
+        return None
+
+    def flag(self, node: yaml.Node, what: str) -> bool | None:
+        """True or false."""
+        value = self.json(node, what)
+        if isinstance(value, bool):
+            return value
+        self.fault(node, f"{what} must be true or false")
+        return None
+
     def json(self, node: yaml.Node, what: str, above: tuple[int, ...] = ()) -> JSON:
         """The plain value of a node. What is no JSON is a fault, and null here.
 
@@ -254,23 +306,10 @@ class Reader:
             )
 
     def _scalar(self, node: yaml.Node, what: str) -> JSON:
-        value = str(node.value)
-        tag = scalar_tag(node)
         try:
-            if tag in {"str", "merge"}:
-                return value
-            if tag == "null":
-                return None
-            if tag == "bool":
-                return value.lower() == "true"
-            if tag == "int":
-                return int(value, 0 if value[:2] in {"0o", "0x"} else 10)
-            if tag == "float":
-                number = float(value.replace(".inf", "inf").replace(".nan", "nan"))
-                if math.isfinite(number):
-                    return number
+            return scalar_value(node)
         except ValueError:
-            pass
+            value, tag = str(node.value), scalar_tag(node)
         if tag in {"bool", "int", "float"}:
             self.fault(node, f"{what}: {value[:40]!r} is no number or word that JSON knows")
         else:

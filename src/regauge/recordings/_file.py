@@ -9,6 +9,7 @@ import stat
 import time
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace as replace_fields
 from glob import escape
@@ -61,18 +62,14 @@ def exclusive(directory: Path) -> Generator[None]:
         os.close(descriptor)
 
 
-def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not blank, with their numbers from 1; none of a file that is not there.
+def placed_lines_of(path: Path, *, bytes_max: int = BYTES_MAX) -> Iterator[tuple[int, int, bytes]]:
+    """The lines that are not blank, each with its number from 1 and its place in the file.
+
+    A file that is not there has none.
 
     Raises:
         RecordingError: The file cannot be read.
     """
-    for number, _, line in placed_lines_of(path):
-        yield number, line
-
-
-def placed_lines_of(path: Path, *, bytes_max: int = BYTES_MAX) -> Iterator[tuple[int, int, bytes]]:
-    """Like `lines_of`, with the place of each line in the file after its number."""
     place = 0
     try:
         with open_regular(path, bytes_max=bytes_max) as file:
@@ -119,12 +116,8 @@ def rewriting(path: Path, *, safe: str = "") -> Generator[None]:
     except OSError as error:
         what, own_fix = explain_os_error(error)
         fix = own_fix or "make room or give write permission, then run again"
-        fault = Fault(
-            path=path,
-            line=None,
-            message=f"cannot be written: {what}",
-            fix=f"{fix}; {safe}" if safe else fix,
-        )
+        fix = f"{fix}; {safe}" if safe else fix
+        fault = Fault(path=path, line=None, message=f"cannot be written: {what}", fix=fix)
         raise RecordingError([fault]) from error
 
 
@@ -143,37 +136,34 @@ def warn_of_sizes(project: Project, paths: Iterable[Path] | None = None) -> list
     """
     if paths is None:
         paths = sorted(project.recordings_dir.rglob("[!.]*.jsonl"))
-    faults = (_warn_of_size(project, project.root / path) for path in paths)
-    return [fault for fault in faults if fault is not None]
-
-
-def _warn_of_size(project: Project, path: Path) -> Fault | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None  # where it is read, it is refused
-    size = status.st_size / _MIB
-    if not stat.S_ISREG(status.st_mode) or size <= _WARN_MIB:
-        return None
-    refused = size > _REFUSED_MIB
-    words = f"GitHub {'refuses' if refused else 'will refuse'} files above {_REFUSED_MIB} MiB"
-    return Fault(
-        path=project.relative(path),
-        line=None,
-        message=f"the file has {size:,.0f} MiB, and {words}",
-        fix="remove stale recordings (regauge record --prune), record fewer trials, or limit the"
-        " outputs (max_tokens)",
+    fix = (
+        "remove stale recordings (regauge record --prune), record fewer trials, or limit the"
+        " outputs (max_tokens)"
     )
+    faults: list[Fault] = []
+    for path in (project.root / path for path in paths):
+        try:
+            status = path.stat()
+        except OSError:
+            continue  # where it is read, it is refused
+        size = status.st_size / _MIB if stat.S_ISREG(status.st_mode) else 0
+        if size > _WARN_MIB:
+            words = "refuses" if size > _REFUSED_MIB else "will refuse"
+            message = (
+                f"the file has {size:,.0f} MiB, and GitHub {words} files above {_REFUSED_MIB} MiB"
+            )
+            faults.append(Fault(path=project.relative(path), line=None, message=message, fix=fix))
+    return faults
 
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_ENCODE: Final = json.JSONEncoder(
-    separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
-).encode
 # A lone surrogate, which models do send, is no UTF-8; such a line is written with escapes.
-_ENCODE_ASCII: Final = json.JSONEncoder(
-    separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=dict
-).encode
+encode_json, _encode_ascii = (
+    json.JSONEncoder(
+        separators=(",", ":"), ensure_ascii=ascii_only, allow_nan=False, default=dict
+    ).encode
+    for ascii_only in (False, True)
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -292,27 +282,22 @@ class Recording:
 
     def same_answer(self, other: Recording) -> bool:
         """Return whether two outputs are equal, apart from time, latency and price."""
-        own, its = self.completion, other.completion
-        return (
-            own.text == its.text
-            and own.finish_reason == its.finish_reason
-            and own.refusal == its.refusal
-            and own.tool_calls == its.tool_calls
-            and own.messages == its.messages
-            and own.context == its.context
-            and own.usage == its.usage
-            and own.model == its.model
-            and own.fingerprint == its.fingerprint
+        own, its = (
+            replace_fields(
+                completion, provider="", latency_s=None, cost_usd=None, attempts=1, logprobs=()
+            )
+            for completion in (self.completion, other.completion)
         )
+        return own == its
 
 
 def encode_line(recording: Recording) -> bytes:
     """A recording as one line of UTF-8, without the line end."""
     document = recording.to_json()
     try:
-        return _ENCODE(document).encode()
+        return encode_json(document).encode()
     except UnicodeEncodeError:
-        return _ENCODE_ASCII(document).encode()
+        return _encode_ascii(document).encode()
 
 
 _MARKERS: Final = (b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")
@@ -351,49 +336,62 @@ def _hash_of(key: RecordingKey) -> int:
 
 
 class _LineIndex:
-    """The places of lines by key: 16 bytes a line.
+    """The places of lines by key: 16 bytes a line, added in the order of the file."""
 
-    Args:
-        hashes: Of the keys, in the order of the file.
-        places: In the same order.
-    """
+    __slots__ = ("_is_sorted", "_lines")
 
-    __slots__ = ("_hashes", "_places")
-
-    def __init__(self, hashes: array[int], places: array[int]) -> None:
-        order = sorted(range(len(hashes)), key=hashes.__getitem__)
-        self._hashes = array("Q", map(hashes.__getitem__, order))
-        self._places = array("Q", map(places.__getitem__, order))
+    def __init__(self) -> None:
+        # Hashes of keys, and places.
+        self._lines = (array("Q"), array("Q"))
+        self._is_sorted = True
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._lines[0])
+
+    def add(self, key: RecordingKey, place: int) -> None:
+        """Add the line of a key."""
+        hashes, places = self._lines
+        hashes.append(_hash_of(key))
+        places.append(place)
+        self._is_sorted = False
 
     def find(self, key: RecordingKey) -> array[int]:
         """The places that a key may have, the first of the file first."""
+        hashes, places = self._sorted()
         hashed = _hash_of(key)
-        start = bisect_left(self._hashes, hashed)
-        return self._places[start : bisect_right(self._hashes, hashed, start)]
+        start = bisect_left(hashes, hashed)
+        return places[start : bisect_right(hashes, hashed, start)]
 
     def in_file(self) -> array[int]:
         """All places, in the order of the file."""
-        return array("Q", sorted(self._places))
+        return array("Q", sorted(self._lines[1]))
 
-    def without(self, places: Collection[int]) -> _LineIndex:
-        """The others than some."""
-        kept = [at for at, place in enumerate(self._places) if place not in places]
-        return _LineIndex(
-            array("Q", [self._hashes[at] for at in kept]),
-            array("Q", [self._places[at] for at in kept]),
-        )
+    def drop(self, dropped: Collection[int]) -> None:
+        """Leave out the lines at some places."""
+        self._keep([at for at, place in enumerate(self._lines[1]) if place not in dropped])
 
     def shared(self) -> Iterator[array[int]]:
         """The places of each hash that several lines have."""
-        start = 0
-        for at in range(1, len(self._hashes) + 1):
-            if at == len(self._hashes) or self._hashes[at] != self._hashes[start]:
-                if at - start > 1:
-                    yield self._places[start:at]
-                start = at
+        hashes, places = self._sorted()
+        for hashed, count in Counter(hashes).items():
+            if count > 1:
+                start = bisect_left(hashes, hashed)
+                yield places[start : start + count]
+
+    def _sorted(self) -> tuple[array[int], array[int]]:
+        if not self._is_sorted:
+            hashes, _ = self._lines
+            self._keep(sorted(range(len(hashes)), key=hashes.__getitem__))
+            self._is_sorted = True
+        return self._lines
+
+    def _keep(self, order: list[int]) -> None:
+        # Both at once: several threads may look for lines.
+        hashes, places = self._lines
+        self._lines = (
+            array("Q", map(hashes.__getitem__, order)),
+            array("Q", map(places.__getitem__, order)),
+        )
 
 
 class _Content:
@@ -402,10 +400,12 @@ class _Content:
     Attributes:
         size: The bytes of the file.
         places: Of its lines.
+        others: In a shard, those of the cases of other shards. Cases with one request share a
+            recording, and so do judgements that share a call; it is filed under the first of them.
         tidy: Whether the file is in order, every line in its place and ended.
     """
 
-    __slots__ = ("_block", "_path", "_state", "places", "size", "tidy")
+    __slots__ = ("_block", "_path", "_state", "others", "places", "size", "tidy")
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -414,7 +414,7 @@ class _Content:
             self._state = _state(path.stat())
         self.size = self._state[1] if self._state else 0
         self._block = (0, b"")
-        self.places = _LineIndex(array("Q"), array("Q"))
+        self.places, self.others = _LineIndex(), _LineIndex()
         self.tidy = True
 
     def text(self, place: int) -> bytes | None:
@@ -448,54 +448,6 @@ def _state(status: os.stat_result) -> tuple[int, ...]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-class _Elsewhere:
-    """The lines of other cases in the file, indexed on the first search.
-
-    Cases with one request share a recording, and so do judgements that share a call; it is filed
-    under the first of them.
-    """
-
-    __slots__ = ("_own", "_path", "_places")
-
-    def __init__(self, path: Path, own: Callable[[str], bool]) -> None:
-        self._path = path
-        self._own = own
-        self._places: _LineIndex | None = None
-
-    def _read(self) -> _LineIndex:
-        hashes, places = array("Q"), array("Q")
-        for _, place, raw in placed_lines_of(self._path, bytes_max=_SHARDED_BYTES_MAX):
-            head = _HEAD.match(raw)
-            if head is not None and not self._own(head[1].decode("utf-8", "replace")):
-                hashes.append(_hash_of(_key_of(raw)))
-                places.append(place)
-        return _LineIndex(hashes, places)
-
-    def find(self, key: RecordingKey) -> Recording | None:
-        """The recording of a key, read from the file."""
-        if self._places is None:
-            self._places = self._read()
-        for place in self._places.find(key):
-            with open_regular(self._path, bytes_max=_SHARDED_BYTES_MAX) as file:
-                file.seek(place)
-                recording = Recording.from_json(read_json(file.readline().rstrip(b"\r\n")))
-            if recording.key == key:
-                return recording
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class _NewLine:
-    """A line that is not in the file yet.
-
-    Attributes:
-        first: Whether it goes before one that is recorded meanwhile.
-    """
-
-    raw: bytes
-    first: bool
-
-
 class RecordingsFile:
     """The recorded answers of one prompt, one line each, sorted by case, trial and digest.
 
@@ -514,10 +466,10 @@ class RecordingsFile:
         self.path = path
         self._redactor = redactor
         self._own = own
-        self._elsewhere = None if own is None else _Elsewhere(path, own)
-        self._content = content
+        self._loaded: _Content | None = content
         self._cases: Mapping[tuple[str, str], Collection[str]] | None = None
-        self._added: dict[RecordingKey, _NewLine] = {}
+        # The lines, and whether each goes before one that is recorded meanwhile.
+        self._added: dict[RecordingKey, tuple[bytes, bool]] = {}
         self._removed: set[RecordingKey] = set()
 
     @classmethod
@@ -549,9 +501,16 @@ class RecordingsFile:
     def __contains__(self, key: object) -> bool:
         if not isinstance(key, RecordingKey):
             return False
-        if key in self._added or (key not in self._removed and self._is_recorded(key)):
+        if key in self._added or len(self._content.others.find(key)) > 0:
             return True
-        return self._elsewhere is not None and self._elsewhere.find(key) is not None
+        return key not in self._removed and self._is_recorded(key)
+
+    @property
+    def _content(self) -> _Content:
+        """The file as it was when it was last read; read again once it was written."""
+        if self._loaded is None:
+            self._loaded = _read(self.path, self._own)
+        return self._loaded
 
     def _is_recorded(self, key: RecordingKey) -> bool:
         return len(self._content.places.find(key)) > 0
@@ -563,27 +522,23 @@ class RecordingsFile:
 
     def _lines(self) -> Iterator[bytes]:
         """All lines with the changes made here, in the order of the file."""
-        added = sorted((_order_of(line.raw), line.raw) for line in self._added.values())
+        added = sorted((_order_of(raw), raw) for raw, _ in self._added.values())
         for _, raw in merge_sorted(self._recorded_lines(), added):
             yield raw
 
-    def _recorded_lines(self) -> Iterator[tuple[_Order, bytes]]:
-        """The lines of the file that stay, in their order."""
-        last: _Order = ("", -1, "")
-        whole = False
-        while not whole:
-            whole = True
-            for place in self._content.in_order():
-                raw = self._content.text(place)
-                if raw is None:  # another process wrote the file
-                    self._read_again()
-                    whole = False
-                    break
-                order = _order_of(raw)
-                key = RecordingKey(order[2], order[1])
-                if order > last and key not in self._added and key not in self._removed:
-                    last = order
-                    yield order, raw
+    def _recorded_lines(self, last: _Order = ("", -1, "")) -> Iterator[tuple[_Order, bytes]]:
+        """The lines of the file that stay, in their order, after one of them."""
+        for place in self._content.in_order():
+            raw = self._content.text(place)
+            if raw is None:  # another process wrote the file
+                self._read_again()
+                yield from self._recorded_lines(last)
+                return
+            order = _order_of(raw)
+            key = RecordingKey(order[2], order[1])
+            if order > last and key not in self._added and key not in self._removed:
+                last = order
+                yield order, raw
 
     @property
     def any_replaced(self) -> bool:
@@ -596,18 +551,15 @@ class RecordingsFile:
 
     def get(self, key: RecordingKey) -> Recording | None:
         """The answer to one request and draw, or None."""
-        line = self._added.get(key)
-        if line is not None:
-            return Recording.from_json(json.loads(line.raw))
-        recording = None if key in self._removed else self._recorded(key)
-        if recording is None and self._elsewhere is not None:
-            recording = self._elsewhere.find(key)
-        return recording
+        if key in self._added:
+            return Recording.from_json(json.loads(self._added[key][0]))
+        return None if key in self._removed else self._recorded(key)
 
     def _recorded(self, key: RecordingKey) -> Recording | None:
         """The answer in the file as it is now."""
-        for place in self._content.places.find(key):
-            raw = self._content.text(place)
+        content = self._content
+        for place in (*content.places.find(key), *content.others.find(key)):
+            raw = content.text(place)
             if raw is None:  # another process wrote the file
                 self._read_again()
                 return self._recorded(key)
@@ -617,7 +569,7 @@ class RecordingsFile:
 
     def _read_again(self) -> None:
         """Index the file as another process left it; changes made here stay."""
-        self._content = _read(self.path, self._own)
+        self._loaded = None
         self._cases = None
 
     def cases_with_other_digest(self, case: str, digest: str, *, model: str) -> bool:
@@ -667,7 +619,7 @@ class RecordingsFile:
 
     def added(self) -> list[bytes]:
         """The lines that `save` would write, in their order."""
-        return sorted((line.raw for line in self._added.values()), key=_order_of)
+        return sorted((raw for raw, _ in self._added.values()), key=_order_of)
 
     def _by_case(self) -> Mapping[tuple[str, str], Collection[str]]:
         if self._cases is None:
@@ -691,7 +643,7 @@ class RecordingsFile:
         if not self._added and not self._removed:
             return 0
         with rewriting(self.path, safe=_SAFE):
-            self._content = _read(self.path)
+            self._read_again()
             changed = sum(self._is_recorded(key) for key in self._removed)
             # Written as the file is now; a write that fails leaves the changes as they were.
             added, self._added = self._added, {}
@@ -704,9 +656,8 @@ class RecordingsFile:
                 self._added = fresh
                 changed += len(fresh)
                 if changed or not self._content.tidy:
-                    written = _Written(self.path)
-                    write_whole(self.path, map(written.add, self._lines()))
-                    self._content = written.content()
+                    write_whole(self.path, (raw + b"\n" for raw in self._lines()))
+                    self._loaded = None
             except BaseException:
                 self._added = added
                 raise
@@ -715,47 +666,25 @@ class RecordingsFile:
         self._removed = set()
         return changed
 
-    def _still_new(self, key: RecordingKey, line: _NewLine) -> _NewLine | None:
+    def _still_new(self, key: RecordingKey, line: tuple[bytes, bool]) -> tuple[bytes, bool] | None:
         """A line as it is written to the file that there is now; None where it has the answer."""
         if key in self._removed or not self._is_recorded(key):
             return line  # encoded already
-        return self._changed(Recording.from_json(json.loads(line.raw)), replace=line.first)
+        raw, first = line
+        return self._changed(Recording.from_json(json.loads(raw)), replace=first)
 
-    def _changed(self, recording: Recording, *, replace: bool) -> _NewLine | None:
+    def _changed(self, recording: Recording, *, replace: bool) -> tuple[bytes, bool] | None:
         """The line of an answer; None where the file has it, or an earlier one that stays."""
         existing = self.get(recording.key)
         if existing is not None and (not replace or existing.same_answer(recording)):
             return None
         if existing is not None:
             recording = replace_fields(recording, replaced=existing.replaced + 1)
-        return _NewLine(encode_line(recording), first=replace)
-
-
-class _Written:
-    """Indexes lines while they are written."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._end = 0
-        self._hashes, self._places = array("Q"), array("Q")
-
-    def add(self, raw: bytes) -> bytes:
-        """Note a line, and return it with its end."""
-        self._hashes.append(_hash_of(_key_of(raw)))
-        self._places.append(self._end)
-        self._end += len(raw) + 1
-        return raw + b"\n"
-
-    def content(self) -> _Content:
-        """The content of the file, now that it is written."""
-        content = _Content(self._path)
-        content.places = _LineIndex(self._hashes, self._places)
-        return content
+        return encode_line(recording), replace
 
 
 def _read(path: Path, own: Callable[[str], bool] | None = None) -> _Content:
     content = _Content(path)
-    hashes, places = array("Q"), array("Q")
     faults: list[Fault] = []
     size = BYTES_MAX if own is None else _SHARDED_BYTES_MAX
     last: _Order = ("", -1, "")
@@ -763,6 +692,7 @@ def _read(path: Path, own: Callable[[str], bool] | None = None) -> _Content:
     for number, place, raw in placed_lines_of(path, bytes_max=size):
         head = _HEAD.match(raw) if own is not None else None
         if head and own and not own(head[1].decode("utf-8", "replace")):
+            content.others.add(RecordingKey(head[3].decode(), int(head[2])), place)
             continue
         try:
             recording = Recording.from_json(read_json(raw))
@@ -770,14 +700,12 @@ def _read(path: Path, own: Callable[[str], bool] | None = None) -> _Content:
             faults.append(_broken_fault(path, number, raw, error))
             continue
         key = recording.key
-        hashes.append(_hash_of(key))
-        places.append(place)
+        content.places.add(key, place)
         content.tidy &= place == end and last < (last := (recording.case, key.trial, key.digest))
         end = place + len(raw) + 1
-    content.places = _LineIndex(hashes, places)
     if not content.tidy:
         repeated, contradictions = _repetitions(path, content)
-        content.places = content.places.without(repeated)
+        content.places.drop(repeated)
         faults += contradictions
     if faults:
         raise RecordingError(sorted(faults, key=lambda fault: fault.line or 0))
@@ -799,31 +727,20 @@ def _repetitions(path: Path, content: _Content) -> tuple[set[int], list[Fault]]:
             repeated.add(place)
             if text != raw:
                 numbers = {at: number for number, at, _ in placed_lines_of(path)}
-                fault = Fault(
-                    path=path,
-                    line=numbers[place],
-                    message=f"another answer to the request of line {numbers[earlier]}"
-                    f" (case {_order_of(raw)[0]!r})",
-                    fix="keep one of the two lines",
-                )
-                faults.append(fault)
+                line, case = numbers[earlier], _order_of(raw)[0]
+                message = f"another answer to the request of line {line} (case {case!r})"
+                fix = "keep one of the two lines"
+                faults.append(Fault(path=path, line=numbers[place], message=message, fix=fix))
     return repeated, faults
 
 
 def _broken_fault(path: Path, number: int, raw: bytes, error: Exception) -> Fault:
+    message = f"not a recording: {error}"
+    fix = "delete the line, then record it again: pytest evals --record=missing"
     if raw.startswith(_MARKERS):
-        return Fault(
-            path=path,
-            line=number,
-            message="a merge conflict is not resolved",
-            fix="keep the lines of both sides, or those of one, and delete the markers",
-        )
-    return Fault(
-        path=path,
-        line=number,
-        message=f"not a recording: {error}",
-        fix="delete the line, then record it again: pytest evals --record=missing",
-    )
+        message = "a merge conflict is not resolved"
+        fix = "keep the lines of both sides, or those of one, and delete the markers"
+    return Fault(path=path, line=number, message=message, fix=fix)
 
 
 _NAMED_MAX = 5

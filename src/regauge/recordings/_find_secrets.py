@@ -178,51 +178,41 @@ def decoded_texts(text: str) -> Iterator[tuple[str, Callable[[int], int]]]:
     Yields:
         Each, with a function that says where one of its places is in `text`.
     """
-    origins: list[Callable[[int], int]] = []
-
-    def origin_in(depth: int) -> Callable[[int], int]:
-        def origin(place: int) -> int:
-            for step in reversed(origins[:depth]):
-                place = step(place)
-            return place
-
-        return origin
-
-    for depth in range(1, _DEPTH_MAX + 1):
+    origin: Callable[[int], int] = int
+    for _ in range(_DEPTH_MAX):
         if "\\" not in text and "%" not in text and "&" not in text:
             return
         decoded = _ESCAPE.sub(_character, text)
         if decoded == text:
             return
-        origins.append(_Origins(text))
+        origin = _origins_in(text, origin)
         text = decoded
-        yield text, origin_in(depth)
+        yield text, origin
 
 
-class _Origins:
-    """Where places of a decoded text were before; found out for the first of them.
+def _origins_in(text: str, before: Callable[[int], int]) -> Callable[[int], int]:
+    """The function that says where places of a text were once it is decoded.
 
     Args:
         text: As it was.
+        before: The function for places of `text`.
     """
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._places: tuple[list[int], list[int]] | None = None
+    @functools.cache  # few texts hold a secret, and only they need the places
+    def ends() -> tuple[list[int], list[int]]:
+        decoded, written, removed = [0], [0], 0
+        for match in _ESCAPE.finditer(text):
+            removed += match.end() - match.start() - 1
+            written.append(match.end())
+            decoded.append(match.end() - removed)
+        return decoded, written
 
-    def __call__(self, place: int) -> int:
-        """Where `place` of the decoded text was."""
-        if self._places is None:
-            self._places = [0], [0]
-            after, before = self._places
-            removed = 0
-            for match in _ESCAPE.finditer(self._text):
-                removed += match.end() - match.start() - 1
-                before.append(match.end())
-                after.append(match.end() - removed)
-        after, before = self._places
-        at = bisect_right(after, place) - 1
-        return before[at] + place - after[at]
+    def origin(place: int) -> int:
+        decoded, written = ends()
+        at = bisect_right(decoded, place) - 1
+        return before(written[at] + place - decoded[at])
+
+    return origin
 
 
 def _character(match: re.Match[str]) -> str:
@@ -304,11 +294,6 @@ def _is_random(value: str) -> bool:
     return not _is_slug(value) and not _is_stand_in(value)
 
 
-def _anything(match: re.Match[str]) -> bool:
-    del match
-    return True
-
-
 def _no_slug(match: re.Match[str]) -> bool:
     return not _is_slug(match[0]) and "EXAMPLE" not in match[0]  # keys of AWS's documentation
 
@@ -384,10 +369,6 @@ def _is_header(match: re.Match[str]) -> bool:
     return not _is_stand_in(value) and not _CODE.fullmatch(value) and not value.isalpha()
 
 
-def _is_random_value(match: re.Match[str]) -> bool:
-    return _is_random(match["value"])
-
-
 _MIXED_LENGTH: Final = 40
 _MIXED: Final = _Kind(
     name="AWS secret key",
@@ -397,7 +378,7 @@ _MIXED: Final = _Kind(
 )
 # The tests that `key_formats.toml` names.
 _TESTS: Final[dict[str, Callable[[re.Match[str]], bool]]] = {
-    "anything": _anything,
+    "anything": lambda _: True,
     "basic": _is_basic,
     "credential": _is_credential,
     "element": _is_element,
@@ -405,7 +386,7 @@ _TESTS: Final[dict[str, Callable[[re.Match[str]], bool]]] = {
     "hex_key": _is_hex_key,
     "parameter": _is_parameter,
     "password": _is_password,
-    "random_value": _is_random_value,
+    "random_value": lambda match: _is_random(match["value"]),
     "token": _is_token,
     "user_option": _is_user_option,
 }

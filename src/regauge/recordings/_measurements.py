@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
-import operator
 import re
 import struct
 from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, cast
 
 from regauge.atomic import write_whole
 from regauge.digests import canonical_json, digest_of
 from regauge.errors import Fault, RecordingError
-from regauge.recordings._file import RecordingKey, lines_of, rewriting
+from regauge.recordings._file import RecordingKey, encode_json, placed_lines_of, rewriting
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
 _Line = TypeVar("_Line")
 
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
-_ENCODE: Final = json.JSONEncoder(
-    separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
-).encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +66,7 @@ class MeasurementLine:
             "asked": [[key.digest, key.trial] for key in self.asked],
         }
         try:
-            return _ENCODE(document).encode("utf-8", "backslashreplace")
+            return encode_json(document).encode("utf-8", "backslashreplace")
         except TypeError as error:
             raise ValueError(str(error)) from error
 
@@ -118,14 +113,24 @@ class _LinesFile(ABC, Generic[_Line]):
 
     Args:
         path: The file.
-        lines: Its lines by key.
+        own: Whether a shard runs a case.
+
+    Attributes:
+        _safe: What is kept elsewhere where the file cannot be written.
+        _kind: What a line is, for errors.
+        _twice: The error of a second line of a key.
+        _fix: The fix of every error.
     """
 
     _safe: ClassVar[str] = ""
+    _kind: ClassVar[str]
+    _twice: ClassVar[str]
+    _fix: ClassVar[str]
 
-    def __init__(self, path: Path, lines: dict[str, _Line]) -> None:
+    def __init__(self, path: Path, own: Callable[[str], bool] | None = None) -> None:
         self.path = path
-        self._lines = lines
+        self._own = own
+        self._lines = self._read()
         self._added: dict[str, bool] = {}
         self._removed: set[str] = set()
 
@@ -133,12 +138,37 @@ class _LinesFile(ABC, Generic[_Line]):
         return len(self._lines)
 
     @abstractmethod
-    def _read(self) -> dict[str, _Line]:
-        """The lines of the file as it is."""
+    def _parse(self, raw: bytes) -> tuple[str, _Line] | None:
+        """The key of a line and the line; None for one of another shard."""
 
     @abstractmethod
     def _encoded(self, lines: Mapping[str, _Line]) -> list[bytes]:
         """Lines in their order, without line ends."""
+
+    def _is_same(self, line: _Line, other: _Line) -> bool:
+        return line == other
+
+    def _read(self) -> dict[str, _Line]:
+        """The lines of the file as it is, by key.
+
+        Raises:
+            RecordingError: Lines that cannot be read, all of them at once.
+        """
+        lines: dict[str, _Line] = {}
+        faults: list[Fault] = []
+        for number, _, raw in placed_lines_of(self.path):
+            try:
+                parsed = self._parse(raw)
+            except (ValueError, RecursionError) as error:
+                problem = f"not a recorded {self._kind}: {error}"
+            else:
+                if parsed is None or self._is_same(lines.setdefault(*parsed), parsed[1]):
+                    continue
+                problem = self._twice
+            faults.append(Fault(path=self.path, line=number, message=problem, fix=self._fix))
+        if faults:
+            raise RecordingError(faults)
+        return lines
 
     def added(self) -> list[bytes]:
         """The lines that `save` would write, in their order."""
@@ -167,41 +197,8 @@ class _LinesFile(ABC, Generic[_Line]):
         return changed
 
 
-def _read_lines(
-    path: Path,
-    parse: Callable[[bytes], tuple[str, _Line] | None],
-    words: _ErrorWords,
-    *,
-    same: Callable[[_Line, _Line], bool] = operator.eq,
-) -> dict[str, _Line]:
-    """The lines of a file by key; `parse` gives the key and the line, or None to leave it out.
-
-    Raises:
-        RecordingError: Lines that cannot be read, all of them at once.
-    """
-    lines: dict[str, _Line] = {}
-    faults: list[Fault] = []
-    for number, raw in lines_of(path):
-        try:
-            parsed = parse(raw)
-        except (ValueError, RecursionError) as error:
-            problem = f"not a recorded {words.kind}: {error}"
-        else:
-            if parsed is None or same(lines.setdefault(*parsed), parsed[1]):
-                continue
-            problem = words.twice
-        faults.append(Fault(path=path, line=number, message=problem, fix=words.fix))
-    if faults:
-        raise RecordingError(faults)
-    return lines
-
-
-class _ErrorWords(NamedTuple):
-    """The words of errors: the kind of line, a second one of a key, and the fix."""
-
-    kind: str
-    twice: str
-    fix: str
+# The first key of a line as we write it: a line of another shard is not parsed.
+_CASE: Final = re.compile(rb'\{"case":"([^"\\]*)",')
 
 
 class MeasurementsFile(_LinesFile[MeasurementLine]):
@@ -217,12 +214,19 @@ class MeasurementsFile(_LinesFile[MeasurementLine]):
     """
 
     _safe = "the judges' calls are safe in the local store"
+    _kind = "measurement"
+    _twice = "another measurement of what a line above measures"
+    _fix = "delete the line; it is worked out again from the recorded calls: regauge record"
 
-    def __init__(self, path: Path, *, own: Callable[[str], bool] | None = None) -> None:
-        super().__init__(path, _read_measurements(path, own))
+    def _parse(self, raw: bytes) -> tuple[str, MeasurementLine] | None:
+        case = _CASE.match(raw) if self._own is not None else None
+        if case and self._own and not self._own(case[1].decode("utf-8", "replace")):
+            return None
+        line = MeasurementLine.decode(raw)
+        return line.key, line
 
-    def _read(self) -> dict[str, MeasurementLine]:
-        return _read_measurements(self.path)
+    def _is_same(self, line: MeasurementLine, other: MeasurementLine) -> bool:
+        return line.measurement == other.measurement
 
     def _encoded(self, lines: Mapping[str, MeasurementLine]) -> list[bytes]:
         return [line.encode() for line in sorted(lines.values(), key=_order)]
@@ -262,32 +266,6 @@ def _order(line: MeasurementLine) -> tuple[str, str, int, str]:
     return (line.case, line.judge, line.trial, line.key)
 
 
-# The first key of a line as we write it: a line of another shard is not parsed.
-_CASE: Final = re.compile(rb'\{"case":"([^"\\]*)",')
-
-
-_MEASUREMENT: Final = _ErrorWords(
-    "measurement",
-    "another measurement of what a line above measures",
-    "delete the line; it is worked out again from the recorded calls: regauge record",
-)
-
-
-def _read_measurements(
-    path: Path, own: Callable[[str], bool] | None = None
-) -> dict[str, MeasurementLine]:
-    def parse(raw: bytes) -> tuple[str, MeasurementLine] | None:
-        case = _CASE.match(raw) if own is not None else None
-        if case and own and not own(case[1].decode("utf-8", "replace")):
-            return None
-        line = MeasurementLine.decode(raw)
-        return line.key, line
-
-    return _read_lines(
-        path, parse, _MEASUREMENT, same=lambda line, other: line.measurement == other.measurement
-    )
-
-
 _FLOAT_BYTES: Final = 4
 # Besides what file systems refuse, a name of a model may hold what they take for a path.
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
@@ -307,12 +285,16 @@ class VectorsFile(_LinesFile[bytes]):
         RecordingError: Lines that cannot be read, all of them at once.
     """
 
+    _kind = "vector"
+    _twice = "another vector of a text that has one above"
+    _fix = "delete the line, then record what is missing: pytest evals --record=missing"
+
     def __init__(self, path: Path, *, model: str) -> None:
-        super().__init__(path, _read_vectors(path))
+        super().__init__(path)
         self._model = model
 
-    def _read(self) -> dict[str, bytes]:
-        return _read_vectors(self.path)
+    def _parse(self, raw: bytes) -> tuple[str, bytes]:
+        return check_vector(raw.strip()), raw.strip()
 
     def _encoded(self, lines: Mapping[str, bytes]) -> list[bytes]:
         return [lines[key] for key in sorted(lines)]
@@ -333,7 +315,7 @@ class VectorsFile(_LinesFile[bytes]):
     def get(self, text: str) -> tuple[float, ...] | None:
         """The vector of a text, or None."""
         line = self._lines.get(self._key(text))
-        return None if line is None else _parse(line)[1]
+        return None if line is None else _parse_vector(line)[1]
 
     def keep_only(self, data: bytes | None) -> None:
         """Forget the lines that another version of the file does not hold byte for byte."""
@@ -372,7 +354,7 @@ def _line(key: str, model: str, vector: Sequence[float]) -> bytes:
     return canonical_json(line).encode("utf-8", "backslashreplace")
 
 
-def _parse(raw: bytes) -> tuple[str, tuple[float, ...]]:
+def _parse_vector(raw: bytes) -> tuple[str, tuple[float, ...]]:
     """The key and the vector of a line.
 
     Raises:
@@ -399,15 +381,4 @@ def check_vector(raw: bytes) -> str:
     Raises:
         ValueError: It is no line of a vector.
     """
-    return _parse(raw)[0]
-
-
-_VECTOR: Final = _ErrorWords(
-    "vector",
-    "another vector of a text that has one above",
-    "delete the line, then record what is missing: pytest evals --record=missing",
-)
-
-
-def _read_vectors(path: Path) -> dict[str, bytes]:
-    return _read_lines(path, lambda raw: (check_vector(raw.strip()), raw.strip()), _VECTOR)
+    return _parse_vector(raw)[0]

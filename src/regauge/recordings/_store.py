@@ -26,14 +26,9 @@ if TYPE_CHECKING:
 _FIELD_AFTER_NAME: Final = 19  # starttime is field 22 of /proc/<pid>/stat; the name ends field 2
 
 
-def this_process() -> str:
-    """This process, see `describe_process`."""
-    return describe_process(os.getpid())
-
-
 def describe_process(pid: int) -> str:
     """A process of this host: host, boot, process id and start time, as one line of text."""
-    return "|".join((platform.node().replace("|", ""), _boot(), str(pid), _start_of(pid)))
+    return "|".join((_host(), _boot(), str(pid), _start_of(pid)))
 
 
 def may_live(owner: str) -> bool:
@@ -146,9 +141,7 @@ def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection | None:
                 path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise _error(path, f"cannot be made: {error.strerror}", _PERMISSION) from error
-            database = sqlite3.connect(
-                path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-            )
+            database = _connect(str(path))
         try:
             _prepare(database, path, read_only=read_only)
         except BaseException:
@@ -202,16 +195,16 @@ def _error(path: Path, message: str, fix: str) -> RecordingError:
     return RecordingError([Fault(path=path, line=None, message=message, fix=fix)])
 
 
+def _connect(place: str, *, uri: bool = False) -> sqlite3.Connection:
+    return sqlite3.connect(
+        place, uri=uri, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+    )
+
+
 def _connect_read_only(path: Path) -> sqlite3.Connection:
     quoted = str(path.resolve()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     for mode in ("mode=ro", "mode=ro&immutable=1"):
-        database = sqlite3.connect(
-            f"file:{quoted}?{mode}",
-            uri=True,
-            timeout=_BUSY_S,
-            isolation_level=None,
-            check_same_thread=False,
-        )
+        database = _connect(f"file:{quoted}?{mode}", uri=True)
         try:
             database.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.OperationalError:
@@ -303,7 +296,7 @@ class LocalStore:
         self._database = open_database(path, read_only=read_only)
         self._lock = threading.RLock()
         self._depth = 0
-        self._owner = this_process()
+        self._owner = describe_process(os.getpid())
         # Two stores of one process hold claims of their own.
         self._holder = os.urandom(8).hex()
         self._session = _ANY_SESSION
@@ -395,7 +388,8 @@ class LocalStore:
     def get(self, key: RecordingKey) -> Recording | None:
         """The answer to one request and draw, or None."""
         with self._lock, explained(self.path):
-            return None if self._database is None else self._get(self._database, key)
+            body = None if self._database is None else self._body(self._database, key)
+        return None if body is None else Recording.from_json(read_json(body))
 
     def put(self, recording: Recording) -> Recording:
         """Keep an answer. Once this returns, killing the process does not lose it.
@@ -487,22 +481,12 @@ class LocalStore:
         with self._writing():
             yield
 
-    def _get(self, database: sqlite3.Connection, key: RecordingKey) -> Recording | None:
-        body = self._body(database, key)
-        return None if body is None else Recording.from_json(read_json(body))
-
     def _body(self, database: sqlite3.Connection, key: RecordingKey) -> str | None:
-        if self._fresh_only:
-            row = database.execute(
-                "SELECT body FROM answers WHERE digest = ? AND trial = ? AND session = ?",
-                (key.digest, key.trial, self._session),
-            ).fetchone()
-        else:
-            row = database.execute(
-                "SELECT body FROM answers WHERE digest = ? AND trial = ? ORDER BY rowid DESC"
-                " LIMIT 1",
-                (key.digest, key.trial),
-            ).fetchone()
+        row = database.execute(
+            "SELECT body FROM answers WHERE digest = ? AND trial = ? AND (session = ? OR NOT ?)"
+            " ORDER BY rowid DESC LIMIT 1",
+            (key.digest, key.trial, self._session, self._fresh_only),
+        ).fetchone()
         return None if row is None else str(row[0])
 
     def _drop_claim(self, database: sqlite3.Connection, key: RecordingKey) -> None:

@@ -8,11 +8,12 @@ import string
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
-from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of
+from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of, placed
 from regauge.importers._suite import (
     ImportedSuite,
     Row,
     chat_of,
+    fill_slots,
     input_name,
     literal,
     shared_messages,
@@ -156,10 +157,9 @@ class _RegistryEval:
             return
         usable: list[Table] = []
         chats: list[list[dict[str, JSON]]] = []
-        for number, sample in enumerate(samples):
+        for sample, at in placed(samples, self._place):
             chat = chat_of(sample.get("input")) if is_mapping(sample) else None
             if chat is None:
-                at = place_of(samples, number, otherwise=self._place)
                 imported.note("person", at, "a sample without a text or chat as `input`: left out")
                 continue
             usable.append(cast("Table", sample))
@@ -167,9 +167,8 @@ class _RegistryEval:
         if not usable:
             imported.note("person", self._place, f"{self._title} has no sample to import")
             return
-        self._add(
-            about, usable, [self._without_names(*pair) for pair in zip(chats, usable, strict=True)]
-        )
+        renamed = map(self._without_names, chats, usable)
+        self._add(about, usable, [*renamed])
 
     def _add(
         self, about: str, samples: Sequence[Table], chats: Sequence[list[dict[str, JSON]]]
@@ -246,11 +245,8 @@ class _RegistryEval:
         names = [m.get("name") for m in source if is_mapping(m)] if is_list(source) else []
         if not any(name in _EXAMPLES for name in names):
             return chat
-        self._suite.imported.note(
-            "changed",
-            sample.place,
-            "system messages named example_user and example_assistant became user and assistant",
-        )
+        why = "system messages named example_user and example_assistant became user and assistant"
+        self._suite.imported.note("changed", sample.place, why)
         shift = len(chat) - len(names)
         made = list(chat)
         for number, name in enumerate(names):
@@ -318,17 +314,10 @@ class _RegistryEval:
             {"role": message["role"], "content": _fields(str(message["content"]))}
             for message in prompt
         ]
-        used = self._suite.rubric(
-            f"{name}-{spec_name}",
-            {
-                "modelParameters": {"temperature": 0},
-                "rubric": {"kind": "choice", "choices": scores},
-                "messages": messages,
-            },
-        )
         self._suite.need_judge_model(self._place)
-        text = f"{spec_name} became the rubric {used}: remove its output format, then calibrate it"
-        self._suite.imported.note("person", self._place, text)
+        rubric: dict[str, JSON] = {"kind": "choice", "choices": scores}
+        words = f"{name}-{spec_name}"
+        used = self._suite.rubric(words, rubric, messages, str(spec_name), self._place)
         return {"rubric": {"name": used}}
 
     def _spec(self, name: str) -> Mapping[str, Any]:
@@ -337,10 +326,9 @@ class _RegistryEval:
         registry = self._file.parent.parent / "modelgraded"
         if not re.fullmatch(r"[\w.-]+", name):
             return {}
-        for file in (registry / f"{name}.yaml", registry / f"{name}.yml"):
-            if file.is_file():
-                return mapping_of(mapping_of(repository.read_yaml(file)).get(name))
-        return {}
+        files = [registry / f"{name}{suffix}" for suffix in (".yaml", ".yml")]
+        file = next((file for file in files if file.is_file()), None)
+        return mapping_of(mapping_of(repository.read_yaml(file)).get(name)) if file else {}
 
 
 def _scores(spec: Mapping[str, Any]) -> dict[str, JSON] | str:
@@ -363,16 +351,12 @@ def _scores(spec: Mapping[str, Any]) -> dict[str, JSON] | str:
 
 def _fields(text: str) -> str:
     """A format string of Python as a prompt: its fields are inputs of a rubric."""
-    parts: list[str] = []
-    at = 0
-    for match in _FIELD.finditer(text):
-        parts.append(literal(text[at : match.start()]))
-        at = match.end()
+    names = {"completion": "answer", "input": "input"}
+
+    def fill(match: re.Match[str]) -> str:
         if match[1] is None:
-            parts.append(literal(match[0][0]))
-        elif match[1] == "completion":
-            parts.append("{{answer}}")
-        else:
-            name = "input" if match[1] == "input" else f"expected.{input_name(match[1])}"
-            parts.append(f"{{{{{name}}}}}")
-    return "".join([*parts, literal(text[at:])])
+            return literal(match[0][0])
+        name = names.get(match[1]) or f"expected.{input_name(match[1])}"
+        return f"{{{{{name}}}}}"
+
+    return fill_slots(text, _FIELD, fill)

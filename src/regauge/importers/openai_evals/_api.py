@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
+from regauge.importers._description import case_ids
 from regauge.importers._source import (
     SourceError,
     is_list,
@@ -15,8 +16,17 @@ from regauge.importers._source import (
     list_of,
     mapping_of,
     place_of,
+    placed,
 )
-from regauge.importers._suite import Row, chat_of, input_name, literal, shared_messages, text_of
+from regauge.importers._suite import (
+    Row,
+    chat_of,
+    fill_slots,
+    input_name,
+    literal,
+    shared_messages,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -176,8 +186,8 @@ class _ApiEval:
 
     def _criteria(self) -> Iterator[tuple[Mapping[str, Any], SourcePlace]]:
         criteria = self._body["testing_criteria"]
-        for number, body in enumerate(list_of(criteria)):
-            yield mapping_of(body), place_of(criteria, number, otherwise=self._place)
+        for body, at in placed(list_of(criteria), self._place):
+            yield mapping_of(body), at
 
     def _judged_field(self) -> str:
         """The field of an item that all criteria judge, where none looks at an output."""
@@ -194,13 +204,12 @@ class _ApiEval:
 
     def _record(self, name: str, items: Sequence[_Item], judged: str) -> None:
         """Write the texts that are judged as the outputs of a target."""
-        from regauge.importers._description import case_ids
-
         titles = [_title(item) for item in items]
+        texts = [_value(item.values, judged) for item in items]
         lines: list[dict[str, JSON]] = [
-            {"case": case, "text": text_of(_value(item.values, judged))}
-            for case, item in zip(case_ids(titles), items, strict=True)
-            if _value(item.values, judged) is not None
+            {"case": case, "text": text_of(text)}
+            for case, text in zip(case_ids(titles), texts, strict=True)
+            if text is not None
         ]
         self._suite.record(name, lines)
         text = f"the criteria judge `item.{judged}`: its texts are the outputs of target {name}"
@@ -297,30 +306,22 @@ class _ApiEval:
         content = list_of(data_source.get("content"))
         outputs = path.parent / "output_items.jsonl"
         if content and not with_chat:
-            for number, line in enumerate(content):
-                yield _item(line, place_of(content, number, otherwise=self._suite.place(path)))
+            yield from _items(content, self._suite.place(path))
             return
         identifier = data_source.get("id")
         if isinstance(identifier, str) and re.fullmatch(r"[\w-]+", identifier) and not with_chat:
             stored = self._file.parent.parent.parent / "files" / f"{identifier}.content"
             if stored.is_file():
-                lines = repository.read_json_lines(stored)
-                for number, line in enumerate(lines):
-                    yield _item(line, place_of(lines, number, otherwise=self._place))
+                yield from _items(repository.read_json_lines(stored), self._place)
                 return
         if outputs.is_file():
-            lines = repository.read_json_lines(outputs)
-            for number, line in enumerate(lines):
+            for line, at in placed(repository.read_json_lines(outputs), self._place):
                 body = mapping_of(line)
                 sent = mapping_of(body.get("sample")).get("input")
-                yield _Item(
-                    values=_item(body.get("datasource_item"), self._place).values,
-                    place=place_of(lines, number, otherwise=self._place),
-                    chat=chat_of(sent) if is_list(sent) else None,
-                )
+                chat = chat_of(sent) if is_list(sent) else None
+                yield _item(body.get("datasource_item"), at, chat)
             return
-        for number, line in enumerate(content):
-            yield _item(line, place_of(content, number, otherwise=self._suite.place(path)))
+        yield from _items(content, self._suite.place(path))
 
     def _near(self) -> dict[str, _Item]:
         """The items of JSON Lines files next to a definition that is alone in its directory."""
@@ -331,8 +332,7 @@ class _ApiEval:
                 continue
             lines = repository.read_json_lines(path)
             self._suite.imported.sources.append(repository.relative(path))
-            for number, line in enumerate(lines):
-                item = _item(line, place_of(lines, number, otherwise=self._place))
+            for item in _items(lines, self._place):
                 items.setdefault(json.dumps(item.values, default=str), item)
         return items
 
@@ -398,12 +398,12 @@ class _Criterion:
         text = str(self._body.get("reference", ""))
         if match := _FIELD.fullmatch(text.strip()):
             return _value(item.values, match[1].removeprefix("item."), required=True)
-        return _ANY_FIELD.sub(
-            lambda match: text_of(
-                _value(item.values, match[1].strip().removeprefix("item."), required=True)
-            ),
-            text,
-        )
+
+        def inserted(match: re.Match[str]) -> str:
+            path = match[1].strip().removeprefix("item.")
+            return text_of(_value(item.values, path, required=True))
+
+        return _ANY_FIELD.sub(inserted, text)
 
     def string(self, item: _Item) -> dict[str, JSON]:
         """`string_check`."""
@@ -477,12 +477,7 @@ class _Criterion:
         if "{{answer}}" not in json.dumps(messages):
             raise _UnmeasuredCriterionError("its messages do not show the output")
         title = str(self._body.get("name") or self._kind)
-        name = self._suite.rubric(
-            title,
-            {"modelParameters": {"temperature": 0}, "rubric": rubric, "messages": list(messages)},
-        )
-        text = f"{title!r} became the rubric {name}: remove its output format, then calibrate it"
-        self._suite.imported.note("person", self._place, text)
+        name = self._suite.rubric(title, rubric, [*messages], repr(title), self._place)
         made: dict[str, JSON] = {"name": name}
         model = self._body.get("model")
         if isinstance(model, str) and model:
@@ -508,10 +503,15 @@ _JUDGES: Final[Mapping[str, Callable[[_Criterion, _Item], dict[str, JSON]]]] = {
 }
 
 
-def _item(line: Any, place: SourcePlace) -> _Item:
+def _items(lines: Sequence[Any], place: SourcePlace) -> Iterator[_Item]:
+    """The lines of a data source."""
+    return (_item(line, at) for line, at in placed(lines, place))
+
+
+def _item(line: Any, place: SourcePlace, chat: list[dict[str, JSON]] | None = None) -> _Item:
     """A line of a data source: its fields, below `item` or not."""
     body = mapping_of(line)
-    return _Item(values=mapping_of(body.get("item", body)), place=place)
+    return _Item(values=mapping_of(body.get("item", body)), place=place, chat=chat)
 
 
 def _title(item: _Item) -> str:
@@ -564,9 +564,5 @@ def _message(
 
     (plain,) = chat_of([message]) or [{}]
     text = str(plain["content"])
-    parts: list[str] = []
-    at = 0
-    for match in _FIELD.finditer(text):
-        parts += [literal(text[at : match.start()]), f"{{{{{inserted(match[1])}}}}}"]
-        at = match.end()
-    return {"role": plain["role"], "content": "".join([*parts, literal(text[at:])])}
+    content = fill_slots(text, _FIELD, lambda match: f"{{{{{inserted(match[1])}}}}}")
+    return {"role": plain["role"], "content": content}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
 from regauge.importers._description import SourcePlace, slug, unique
-from regauge.importers._source import is_list, is_mapping, place_of
+from regauge.importers._source import is_list, is_mapping, mapping_of, place_of
 from regauge.importers._suite import ImportedSuite, files_below
 from regauge.importers.promptfoo._configuration import Configuration
 from regauge.importers.promptfoo._context import Context
@@ -61,10 +61,8 @@ def read_promptfoo(path: Path, /, *, root: Path, name: str = "") -> Imported:
         context = Context(suite, config)
         Configuration(_document(config, context), context, suite.place(config), own).read()
 
+    text = f"not imported: a run reads at most {_CONFIGS_MAX} configurations; name its directory"
     for config in configs[_CONFIGS_MAX:]:
-        text = (
-            f"not imported: a run reads at most {_CONFIGS_MAX} configurations; name its directory"
-        )
         imported.note("person", suite.place(config), text)
     suite.read(configs[:_CONFIGS_MAX], read)
     return suite.finish("see regauge new prompt, and test-an-application", passwords=False)
@@ -79,7 +77,8 @@ def _document(config: Path, context: Context) -> Mapping[str, Any]:
         UsageError: It is something else.
     """
     document = context.repository.read_yaml(config)
-    if not _is_config(document):
+    keys = {"prompts", "providers", "targets", "tests", "scenarios"}
+    if not is_mapping(document) or keys.isdisjoint(document):
         raise UsageError(
             f"{context.repository.relative(config)} is no configuration of promptfoo",
             fix="name a file that has `prompts`, `providers` and `tests`",
@@ -150,12 +149,6 @@ def _readable(file: Path, *, keys: Sequence[str] = (_ANY,)) -> bool:
     return all(re.search(rf"{begin}(?:{key}){end}\s*:", text, re.MULTILINE) for key in keys)
 
 
-def _is_config(document: object) -> bool:
-    return is_mapping(document) and bool(
-        {"prompts", "providers", "targets", "tests", "scenarios"} & set(document)
-    )
-
-
 def _stem(path: Path, root: Path) -> str:
     """The stem of names, of the first directory with a name of its own."""
     start = path if path.is_dir() else path.parent
@@ -181,29 +174,22 @@ def _stem_of_file(file: Path, otherwise: str) -> str:
 
 def _dereference(value: Any, context: Context) -> Any:
     """A document with its `$ref: '#/...'` replaced by what they name."""
-    document = value
 
     def walk(node: Any, above: tuple[str, ...]) -> Any:
         if is_mapping(node):
-            table = node
-            reference = table.get("$ref")
+            reference = node.get("$ref")
             if isinstance(reference, str) and reference.startswith("#/") and reference not in above:
-                nested: Any = document
+                nested: Any = value
                 for part in reference[2:].split("/"):
-                    nested = nested.get(part) if is_mapping(nested) else None
+                    nested = mapping_of(nested).get(part)
                 if nested is not None:
                     return walk(nested, (*above, reference))
-                context.note(
-                    "person",
-                    place_of(node, "$ref", otherwise=SourcePlace(path="")),
-                    f"{reference} names nothing",
-                )
-            for key, part in table.items():
+                at = place_of(node, "$ref", otherwise=SourcePlace(path=""))
+                context.note("person", at, f"{reference} names nothing")
+            for key, part in node.items():
                 cast("dict[str, Any]", node)[key] = walk(part, above)
         elif is_list(node):
-            parts = node
-            for number, part in enumerate(parts):
-                parts[number] = walk(part, above)
+            node[:] = [walk(part, above) for part in node]
         return node
 
     text = json.dumps(value, default=str)

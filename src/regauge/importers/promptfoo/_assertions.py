@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.errors import UsageError
 from regauge.importers._source import (
     SourceError,
     is_list,
     is_mapping,
     list_of,
     mapping_of,
-    place_of,
+    placed,
 )
 from regauge.importers._suite import text_of
 from regauge.importers.promptfoo._javascript import python_pattern, transformed_check
-from regauge.judges import judge_from_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,12 +40,8 @@ _METRICS: Final = {
     "conversation-relevance": "TurnRelevancy",
 }
 _CRITERIA: Final = (
-    "llm-rubric",
-    "g-eval",
-    "model-graded-closedqa",
-    "agent-rubric",
-    "search-rubric",
-)
+    "llm-rubric", "g-eval", "model-graded-closedqa", "agent-rubric", "search-rubric",
+)  # fmt: skip
 _GRADED: Final = (*_CRITERIA, "factuality", "model-graded-factuality")
 # A transform changes nothing for these types.
 _NOT_OF_THE_TEXT: Final = (
@@ -144,8 +138,8 @@ def _set(assertion: Assertion, test: SourceTest, context: Context) -> list[JSON]
     body = assertion.body
     inner = body.get("assert")
     parts = [
-        type(assertion)(body=part, place=place_of(inner, number, otherwise=assertion.place))
-        for number, part in enumerate(list_of(inner))
+        replace(assertion, body=part, place=at)
+        for part, at in placed(list_of(inner), assertion.place)
         if is_mapping(part)
     ]
     checks = [_check(part, test, context) for part in parts]
@@ -210,9 +204,8 @@ def _check(assertion: Assertion, test: SourceTest, context: Context) -> JSON:
 
 def _unmeasured(kind: str, why: str, assertion: Assertion, context: Context) -> dict[str, JSON]:
     context.imported.unmeasured += 1
-    context.note(
-        "person", assertion.place, f"`{kind}` has no counterpart here and is unmeasured: {why}"
-    )
+    why = f"`{kind}` has no counterpart here and is unmeasured: {why}"
+    context.note("person", assertion.place, why)
     return {"unmeasured": f"promptfoo's {kind} at {assertion.place}: {why}"}
 
 
@@ -300,7 +293,8 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     build = _RULES.get(assertion.kind)
     if build is not None:
         made = build(assertion)
-        _require_judge(made, assertion, context)
+        if problem := context.suite.problem_of(made, assertion.place):
+            raise _UnmeasuredAssertionError(problem)
         return {"not": made} if assertion.negated else made
     build = _MODEL_JUDGES.get(assertion.kind)
     if build is not None:
@@ -311,13 +305,16 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
         made = build(assertion)
         _set_grader(made, assertion, context)
         return made
-    if not assertion.kind:
-        raise _UnmeasuredAssertionError("it has no type")
-    if _RED_TEAM in assertion.kind:
-        raise _UnmeasuredAssertionError("regauge has no red teaming; keep promptfoo for it")
-    raise _UnmeasuredAssertionError(
-        _REASONS.get(assertion.kind, "promptfoo documents no such type")
-    )
+    raise _UnmeasuredAssertionError(_reason(assertion.kind))
+
+
+def _reason(kind: str) -> str:
+    """The reason why a type has no judge."""
+    if not kind:
+        return "it has no type"
+    if _RED_TEAM in kind:
+        return "regauge has no red teaming; keep promptfoo for it"
+    return _REASONS.get(kind, "promptfoo documents no such type")
 
 
 def _transform(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
@@ -333,11 +330,8 @@ def _transform(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]
     )
     if check is None:
         raise _UnmeasuredAssertionError("its output is transformed by JavaScript first")
-    context.note(
-        "changed",
-        assertion.place,
-        "the transform of the output and the assertion became one JavaScript judge",
-    )
+    why = "the transform of the output and the assertion became one JavaScript judge"
+    context.note("changed", assertion.place, why)
     made: dict[str, JSON] = {"code": check}
     if assertion.kind == "javascript" and assertion.threshold is not None:
         made["pass_at"] = assertion.threshold
@@ -376,9 +370,8 @@ def _code(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
             "it is TypeScript; compile it to JavaScript, and name that file"
         )
     if find_spec("py_mini_racer") is None and assertion.kind == "javascript":
-        context.note(
-            "person", assertion.place, "judges in JavaScript need pip install 'regauge[js]'"
-        )
+        why = "judges in JavaScript need pip install 'regauge[js]'"
+        context.note("person", assertion.place, why)
     name = "javascript" if assertion.kind == "javascript" else "promptfoo_python"
     made: dict[str, JSON] = dict(assertion.code) if assertion.code else {"code": assertion.text}
     if assertion.code and str(assertion.code["file"]).endswith(_PYTHON) and name == "javascript":
@@ -401,15 +394,11 @@ def _criterion(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]
         raise _UnmeasuredAssertionError("it has no value")
     if assertion.negated:
         text = f"The output does not meet this criterion: {text}"
-        context.note(
-            "changed", assertion.place, f"`not-{assertion.kind}` became the negated criterion"
-        )
+        why = f"`not-{assertion.kind}` became the negated criterion"
+        context.note("changed", assertion.place, why)
     if assertion.kind in {"agent-rubric", "search-rubric"}:
-        context.note(
-            "changed",
-            assertion.place,
-            f"the judge of `{assertion.kind}` has no tools and no search here",
-        )
+        why = f"the judge of `{assertion.kind}` has no tools and no search here"
+        context.note("changed", assertion.place, why)
     prompt = assertion.body.get("rubricPrompt", assertion.test.options.get("rubricPrompt"))
     made: dict[str, JSON]
     if prompt is not None and (name := context.rubric(prompt, assertion.place)):
@@ -440,20 +429,6 @@ def _set_grader(judge: Mapping[str, JSON], assertion: _ParsedAssertion, context:
         context.suite.need_judge_model(assertion.place)
 
 
-def _require_judge(made: dict[str, JSON], assertion: _ParsedAssertion, context: Context) -> None:
-    """Make the rule, as a run does.
-
-    Raises:
-        _UnmeasuredError: Its parameters make no sense.
-    """
-    try:
-        judge_from_spec(made)
-    except UsageError as error:
-        if "is not installed" not in error.message:
-            raise _UnmeasuredAssertionError(" ".join(error.message.split())) from error
-        context.note("person", assertion.place, f"{error.message} ({error.fix})")
-
-
 def _number(value: object) -> float | None:
     if isinstance(value, bool) or value is None:
         return None
@@ -479,17 +454,12 @@ def _split(text: str) -> list[str]:
 
 
 def _contains(assertion: _ParsedAssertion) -> dict[str, JSON]:
-    ignore_case = assertion.kind.startswith("i")
-    kind = assertion.kind.removeprefix("i")
-    if kind == "contains":
-        text = assertion.text
-        return {"contains": {"text": text, "ignore_case": True} if ignore_case else text}
-    name = kind.replace("-", "_")
-    texts = assertion.texts
-    if not texts:
+    name = assertion.kind.removeprefix("i").replace("-", "_")
+    key = "text" if name == "contains" else "texts"
+    value: JSON = assertion.text if name == "contains" else [*assertion.texts]
+    if not value:
         raise _UnmeasuredAssertionError("it has no value")
-    listed: list[JSON] = [*texts]
-    return {name: {"texts": listed, "ignore_case": True} if ignore_case else listed}
+    return {name: {key: value, "ignore_case": True} if assertion.kind.startswith("i") else value}
 
 
 def _equals(assertion: _ParsedAssertion) -> dict[str, JSON]:
@@ -745,3 +715,8 @@ _MODEL_JUDGES: Final[Mapping[str, Callable[[_ParsedAssertion], dict[str, JSON]]]
     **dict.fromkeys(_METRICS, _metric),
     "trajectory:goal-success": _goal,
 }
+
+KINDS: Final = frozenset(
+    {*_RULES, *_MODEL_JUDGES, *_CRITERIA, *_REASONS, "javascript", "python", "perplexity-score"}
+)
+"""The types that a cell `__expected` may name; any other text is one to be equal to."""

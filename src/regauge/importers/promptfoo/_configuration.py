@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from regauge.importers._description import (
     ImportedCase,
     ImportedEval,
-    ImportedFile,
     ImportedPrompt,
     case_ids,
     slug,
     unique,
 )
-from regauge.importers._source import SourceError, is_list, is_mapping, place_of
-from regauge.importers._suite import JUDGE_MODEL
+from regauge.importers._source import SourceError, is_list, mapping_of, place_of
+from regauge.importers._suite import JUDGE_MODEL, text_of
 from regauge.importers._templates import (
     SplitTemplate,
     TemplateError,
@@ -106,28 +105,17 @@ class Configuration:
         context, config = self._context, self._config
         context.imported.labels.clear()
         self._providers = read_providers(config, context, self._place)
-        context.imported.labels.update(
-            {
-                label: provider.model
-                for provider in self._providers
-                if provider.model
-                for label in provider.names
-            }
-        )
+        for provider in self._providers:
+            if provider.model:
+                context.imported.labels.update(dict.fromkeys(provider.names, provider.model))
         at = place_of(config, "prompts", otherwise=self._place)
         prompts = read_prompts(config.get("prompts", ["{{prompt}}"]), context, at)
+        tools = [provider.parameters.get("tools") for provider in self._providers]
         tests = [
             replace(
                 test,
                 parses_json=self._parses_json(),
-                tools=next(
-                    (
-                        provider.parameters["tools"]
-                        for provider in self._providers
-                        if "tools" in provider.parameters
-                    ),
-                    None,
-                ),
+                tools=next(filter(None, tools), None),
                 options={**self._transform(), **test.options},
             )
             for test in read_tests(config, context, self._place)
@@ -147,14 +135,9 @@ class Configuration:
         labels = case_ids(prompt.label for prompt in prompts)
         for number, prompt in enumerate(prompts):
             own = self._name if len(prompts) == 1 else f"{self._name}-{labels[number]}"
-            self._prompt(
-                prompt,
-                own,
-                [provider for provider in asked if _fits(provider.prompts, prompt.names)],
-            )
-        served = not self._providers or any(
-            provider.kind != "other" for provider in self._providers
-        )
+            self._prompt(prompt, own, [t for t in asked if _fits(t.prompts, prompt.names)])
+        kinds = {provider.kind for provider in self._providers}
+        served = kinds != {"other"}
         if asked and (not served or not prompts):
             self._cases_alone(asked, what="target" if prompts else "prompt")
 
@@ -194,17 +177,11 @@ class Configuration:
             at = place_of(config, key, otherwise=self._place)
             if key in _DROPPED and config[key]:
                 self._context.note("dropped", at, f"`{key}`: {_DROPPED[key]}")
-            elif key == "evaluateOptions":
-                self._note_run_options(config[key], at)
+            elif key == "evaluateOptions" and (repeat := mapping_of(config[key]).get("repeat")):
+                why = f"`repeat: {repeat}` is not kept; run pytest evals --trials {repeat}"
+                self._context.note("changed", at, why)
             elif key not in _KEYS and not key.startswith(("x-", "_", ".")):
                 self._context.note("dropped", at, f"`{key}` is not imported")
-
-    def _note_run_options(self, options: Any, at: SourcePlace) -> None:
-        if is_mapping(options) and options.get("repeat"):
-            repeat = options["repeat"]
-            self._context.note(
-                "changed", at, f"`repeat: {repeat}` is not kept; run pytest evals --trials {repeat}"
-            )
 
     def _note_models(self) -> None:
         models = [provider for provider in self._providers if provider.kind == "model"]
@@ -212,20 +189,11 @@ class Configuration:
         at = place_of(self._config, "providers", otherwise=self._place)
         if len(names) > 1:
             options = " ".join(f"--model {name}" for name in names)
-            self._context.note(
-                "changed",
-                at,
-                f"prompts name the first model; compare all with pytest evals {options}",
-            )
-            if (
-                len({json.dumps(model.parameters, sort_keys=True, default=str) for model in models})
-                > 1
-            ):
-                self._context.note(
-                    "changed",
-                    at,
-                    "the models have different settings; prompts have those of the first",
-                )
+            why = f"prompts name the first model; compare all with pytest evals {options}"
+            self._context.note("changed", at, why)
+            if any(model.parameters != models[0].parameters for model in models):
+                why = "the models have different settings; prompts have those of the first"
+                self._context.note("changed", at, why)
         if not self._providers:
             self._context.note("changed", at, "no provider is named; the project's model answers")
 
@@ -291,11 +259,8 @@ class Configuration:
         except TemplateError as error:
             self._context.note("person", place, f"a template is not rendered: {error}")
         if re.search(r"\benv\.", part):
-            self._context.note(
-                "person",
-                place,
-                "a template reads the environment, which is not read; it was left empty",
-            )
+            why = "a template reads the environment, which is not read; it was left empty"
+            self._context.note("person", place, why)
 
     def _model_evals(
         self,
@@ -397,13 +362,8 @@ class Configuration:
         own_name = re.sub(r"\A(?:file://|python:|exec:|https?://)\s*", "", provider.id)
         label = slug(provider.label or own_name, otherwise="target")
         name = name if len(self._providers) == 1 else f"{name}-{label}"
-        name = unique(
-            name[:90],
-            [
-                *self._imported.datasets,
-                *(imported_eval.prompt for imported_eval in self._imported.evals),
-            ],
-        )
+        evals = (imported_eval.prompt for imported_eval in self._imported.evals)
+        name = unique(name[:90], [*self._imported.datasets, *evals])
         prompt_input = "prompt"
         own = prompt.raw.strip() in {"{{prompt}}", "{{ prompt }}"}
         if not own and any("prompt" in test.vars for test in tests):
@@ -421,25 +381,20 @@ class Configuration:
                 values[prompt_input] = self._render(prompt, test)
             return values, {}
 
-        if provider.kind == "echo":
-            table = self._echo(prompt, name, tests)
+        if provider.kind == "echo":  # it returns the prompt
+            self._record(name, tests, lambda test: self._render(prompt, test))
         else:
             try:
                 inserted = {*names, prompt_input}
-                table = target_of(
+                self._imported.targets[name] = target_of(
                     provider, name, prompt_input, self._context, own_prompt=own, names=inserted
                 )
             except SourceError as error:
-                self._context.note(
-                    "person",
-                    provider.place,
-                    f"the provider is not imported: {error}; write a target named {name}",
-                )
-                table = None
+                why = f"the provider is not imported: {error}; write a target named {name}"
+                self._context.note("person", provider.place, why)
         self._imported.datasets[name] = self._cases(tests, inputs)
-        if table is None:
+        if name not in self._imported.targets:
             return
-        self._imported.targets[name] = table
         self._imported.evals.append(ImportedEval(prompt=name, dataset=name, target=name))
 
     def _render(self, prompt: SourcePrompt, test: SourceTest) -> str:
@@ -451,34 +406,20 @@ class Configuration:
         text = f"{test.options.get('prefix') or ''}{prompt.raw}{test.options.get('suffix') or ''}"
         return self._context.render(text, test.vars, prompt.place)
 
-    def _echo(
-        self, prompt: SourcePrompt, name: str, tests: Sequence[SourceTest]
-    ) -> dict[str, JSON]:
-        """The provider that returns the prompt: recorded outputs."""
+    def _record(
+        self, name: str, tests: Sequence[SourceTest], outputs: Callable[[SourceTest], str]
+    ) -> None:
+        """Declare a target that has an output for each test."""
         ids = case_ids(_title(test) for test in tests)
-        outputs = [self._render(prompt, test) for test in tests]
-        return self._outputs(name, ids, outputs)
-
-    def _outputs(self, name: str, ids: Sequence[str], outputs: Sequence[str]) -> dict[str, JSON]:
-        path = f"outputs/{name}.jsonl"
-        lines = "".join(
-            json.dumps({"case": case, "text": text}, ensure_ascii=False) + "\n"
-            for case, text in zip(ids, outputs, strict=True)
-        )
-        self._imported.files.append(ImportedFile(path=f"fixtures/{path}", text=lines))
-        return {"kind": "recorded", "path": path}
+        lines = [
+            {"case": case, "text": outputs(test)} for case, test in zip(ids, tests, strict=True)
+        ]
+        self._context.suite.record(name, lines)
 
     def _add_recorded(self, tests: Sequence[SourceTest]) -> None:
         """Tests that bring their output."""
         name = unique(f"{self._name}-outputs", self._imported.datasets)
-        ids = case_ids(_title(test) for test in tests)
-        outputs = [
-            test.output
-            if isinstance(test.output, str)
-            else json.dumps(test.output, ensure_ascii=False, default=str)
-            for test in tests
-        ]
-        self._imported.targets[name] = self._outputs(name, ids, outputs)
+        self._record(name, tests, lambda test: text_of(test.output))
         self._imported.datasets[name] = self._cases(tests, lambda test: ({**test.vars}, {}))
         self._imported.evals.append(ImportedEval(prompt=name, dataset=name, target=name))
 
@@ -515,18 +456,14 @@ class Configuration:
             self._checks[key] = checks_of(test, self._context)
         checks = self._checks[key]
         if not checks:
-            self._context.note(
-                "person", test.place, "a test without assertions is unmeasured until it has checks"
-            )
+            why = "a test without assertions is unmeasured until it has checks"
+            self._context.note("person", test.place, why)
             checks = [{"unmeasured": f"the test at {test.place} has no assertion"}]
         document["checks"] = checks
         if test.threshold is not None and 0 < test.threshold < 1:
             document["pass_at"] = test.threshold
-            self._context.note(
-                "changed",
-                test.place,
-                "`threshold` counts passing checks by weight, not their scores",
-            )
+            why = "`threshold` counts passing checks by weight, not their scores"
+            self._context.note("changed", test.place, why)
         tags = test.metadata.get("tags")
         if is_list(tags):
             words = [re.sub(r"\s+", "-", str(tag).strip()).replace(";", ",") for tag in tags]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from dataclasses import dataclass
@@ -11,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import FaultyFileError
 from regauge.importers._description import ImportedFile
-from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of
+from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of, placed
+from regauge.importers._suite import ROLES, content_text, text_of
 from regauge.importers._templates import TemplateError, has_logic, render
 from regauge.importers.promptfoo._models import model_of
+from regauge.recordings import map_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,11 +56,8 @@ class Context:
             return text
         if match := _ENVIRONMENT.search(text):
             name = match["name"] or match["shell"]
-            self.note(
-                "person",
-                place,
-                f"a template reads the environment variable {name}; it was left empty",
-            )
+            why = f"a template reads the environment variable {name}; it was left empty"
+            self.note("person", place, why)
         try:
             return render(text, values)
         except TemplateError as error:
@@ -65,14 +66,7 @@ class Context:
 
     def render_all(self, value: Any, values: Mapping[str, Any], place: SourcePlace) -> Any:
         """A value with all its texts rendered."""
-        if isinstance(value, str):
-            return self.render(value, values, place)
-        if is_mapping(value):
-            parts = value
-            return {key: self.render_all(part, values, place) for key, part in parts.items()}
-        if is_list(value):
-            return [self.render_all(part, values, place) for part in value]
-        return value
+        return map_texts(value, lambda text: self.render(text, values, place))
 
     def refer(self, path: Path, place: SourcePlace) -> str:
         """The path below the root of a code file, which is copied where it is outside.
@@ -109,9 +103,8 @@ class Context:
         )
         if missing:
             relative = self.repository.relative(file)
-            self.note(
-                "person", place, f"{relative} needs {', '.join(missing)}: install before a run"
-            )
+            why = f"{relative} needs {', '.join(missing)}: install before a run"
+            self.note("person", place, why)
 
     def grader(self, own: object, default: object, place: SourcePlace) -> str:
         """The model of an LLM judge; empty for the project's."""
@@ -123,16 +116,13 @@ class Context:
 
     def rubric(self, prompt: object, place: SourcePlace) -> str:
         """The name of the rubric for a `rubricPrompt`; empty where it cannot be read."""
-        from regauge.importers.promptfoo._context import chat_messages
-
         text = prompt
         if isinstance(prompt, str) and prompt.startswith("file://"):
             try:
                 text = self.repository.read_text(self.repository.resolve(prompt, self.base))
             except SourceError as error:
-                self.note(
-                    "person", place, f"`rubricPrompt`: {error}; the criterion alone is judged"
-                )
+                why = f"`rubricPrompt`: {error}; the criterion alone is judged"
+                self.note("person", place, why)
                 return ""
         contents: list[JSON] = [
             {
@@ -152,16 +142,8 @@ class Context:
         rubric: dict[str, JSON] = {"kind": "graded"}
         if "{{reference}}" in joined:
             rubric["reference"] = True
-        name = self.suite.rubric(
-            f"{self.imported.name}-rubric",
-            {"modelParameters": {"temperature": 0}, "rubric": rubric, "messages": contents},
-        )
-        self.note(
-            "person",
-            place,
-            f"`rubricPrompt` became the rubric {name}: remove its output format, then calibrate it",
-        )
-        return name
+        words = f"{self.imported.name}-rubric"
+        return self.suite.rubric(words, rubric, contents, "`rubricPrompt`", place)
 
 
 _SUFFIXES: Final = (
@@ -172,7 +154,6 @@ _CODE: Final = re.compile(r"\.(?:js|mjs|cjs|ts|mts|cts|py|sh|rb|go|exe|bat)(?::[
 _REMOTE: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _INCLUDED: Final = re.compile(r"\{%-?\s*include\s+(['\"])(?P<path>[^'\"]+)\1\s*-?%\}")
 _PATH_MAX: Final = 500
-_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,40 +182,30 @@ def read_prompts(source: Any, context: Context, place: SourcePlace) -> list[Sour
             for key, label in source.items()
         ]
     else:
-        parts = source if is_list(source) else [source]
-        items = [
-            (part, place_of(source, number, otherwise=place)) for number, part in enumerate(parts)
-        ]
+        items = [*placed(source if is_list(source) else [source], place)]
     return [prompt for item, at in items for prompt in _prompt(item, context, at)]
 
 
 def _prompt(item: Any, context: Context, place: SourcePlace) -> Iterator[SourcePrompt]:
-    if isinstance(item, str):
-        body: Mapping[str, Any] = {}
-        text = item
-    elif is_mapping(item):
-        body = item
+    body = mapping_of(item)
+    text = item if isinstance(item, str) else ""
+    if body:
         key = next((key for key in ("raw", "content", "prompt", "id", "file") if key in body), "")
-        raw = body.get(key)
-        text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False) if raw else ""
+        text = text_of(body[key]) if body.get(key) else ""
         if key in {"content", "prompt"}:
             why = f"`{key}` is no key of a prompt in promptfoo, which reads `raw`; it was taken"
             context.note("changed", place, why)
-    else:
-        text, body = "", {}
     if not text:
         context.note("dropped", place, "a prompt has no text")
         return
     label = str(body.get("label") or "")
     names = {str(body[key]) for key in ("id", "label") if body.get(key)}
-    config = body.get("config")
-    options = mapping_of(config)
     for raw, own in _texts(text, context, place):
         yield SourcePrompt(
             raw=_include(raw, context, place),
             label=label or str(body.get("id") or "").removeprefix("file://") or own,
             names=frozenset({*names, text, own} - {""}),
-            config=options,
+            config=mapping_of(body.get("config")),
             place=place,
         )
 
@@ -313,9 +284,6 @@ def _file_texts(path: Path, context: Context) -> list[str]:
     if suffix == ".jsonl":
         return [line for line in text.split("\n") if line.strip()]
     if suffix == ".csv":
-        import csv
-        import io
-
         rows = list(csv.reader(io.StringIO(text, newline="")))
         head = [cell.strip().lower() for cell in rows[0]] if rows else []
         column = head.index("prompt") if "prompt" in head else 0
@@ -349,22 +317,12 @@ def chat_messages(text: object) -> list[dict[str, Any]] | None:
         value = value.get("messages")
     if not is_list(value):
         return None
-    messages = value
-    if not messages or not all(
-        is_mapping(message) and message.get("role") in _ROLES for message in messages
-    ):
+    if not value or not all(mapping_of(message).get("role") in ROLES for message in value):
         return None
-    return [{**message, "content": _content(message.get("content"))} for message in messages]
+    return [{**message, "content": _content(message.get("content"))} for message in value]
 
 
 def _content(content: Any) -> str:
     """The text of a message, of parts too."""
-    if is_list(content):
-        parts = content
-        texts = [part.get("text") if is_mapping(part) else part for part in parts]
-        if all(isinstance(text, str) for text in texts):
-            return "\n".join(map(str, texts))
-        return json.dumps(parts, ensure_ascii=False)
-    if content is None:
-        return ""
-    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    text = content_text(content)
+    return text_of("" if content is None else content) if text is None else text

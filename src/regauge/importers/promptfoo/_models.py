@@ -15,6 +15,7 @@ from regauge.importers._source import (
     list_of,
     mapping_of,
     place_of,
+    placed,
 )
 from regauge.providers.remote import load_gaps
 
@@ -39,22 +40,18 @@ class _Endpoint(NamedTuple):
 
 
 # Their OpenAI-compatible endpoints, as their documentation gives them.
-_GEMINI: Final = _Endpoint(
-    "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", "gemini"
-)
-_TOGETHER: Final = _Endpoint("https://api.together.xyz/v1", "TOGETHER_API_KEY", "together")
 _ENDPOINTS: Final[Mapping[str, _Endpoint]] = {
     "openai": _Endpoint(),
     "anthropic": _Endpoint(),
     "openrouter": _Endpoint("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
     "ollama": _Endpoint("http://127.0.0.1:11434/v1"),
-    "google": _GEMINI,
-    "palm": _GEMINI,
+    "google": _Endpoint(
+        "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", "gemini"
+    ),
     "groq": _Endpoint("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
     "mistral": _Endpoint("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
     "deepseek": _Endpoint("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
-    "together": _TOGETHER,
-    "togetherai": _TOGETHER,
+    "together": _Endpoint("https://api.together.xyz/v1", "TOGETHER_API_KEY"),
     "xai": _Endpoint("https://api.x.ai/v1", "XAI_API_KEY"),
     "perplexity": _Endpoint("https://api.perplexity.ai", "PERPLEXITY_API_KEY"),
     "fireworks": _Endpoint("https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
@@ -76,7 +73,7 @@ _ENDPOINTS: Final[Mapping[str, _Endpoint]] = {
     "vllm": _Endpoint("http://127.0.0.1:8000/v1"),
     "docker": _Endpoint("http://127.0.0.1:12434/engines/v1"),
     "azure": _Endpoint(key_env="AZURE_API_KEY"),
-    "vertex": _Endpoint(name="vertex"),
+    "vertex": _Endpoint(),
     "bedrock": _Endpoint(key_env="AWS_BEARER_TOKEN_BEDROCK"),
 }
 _MODES: Final = ("chat", "completion", "completions", "messages", "responses", "converse")
@@ -103,7 +100,12 @@ _VENDORS: Final = (
     "envoy", "helicone", "hyperbolic", "ibm", "jfrog", "llama.cpp", "nscale", "portkey",
     "replicate", "sagemaker", "sambanova", "snowflake", "text-generation-webui", "watsonx",
 )  # fmt: skip
-_SAME: Final = {"openai-responses": "openai", "azureopenai": "azure"}
+_SAME: Final = {
+    "openai-responses": "openai",
+    "azureopenai": "azure",
+    "palm": "google",
+    "togetherai": "together",
+}
 _HOME_KEYS: Final = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 _CLOUDS: Final = {
     "azure": "the endpoint of Azure is missing; write base_url in [tool.regauge.providers.azure]",
@@ -160,9 +162,8 @@ def without_environment(text: str, context: Context, place: SourcePlace) -> str:
         name = match["name"] or match["shell"]
         value = match["default"] or match["other"] or ""
         answer = value or "nothing"
-        context.note(
-            "changed", place, f"the environment variable {name} is not read; {answer!r} replaces it"
-        )
+        why = f"the environment variable {name} is not read; {answer!r} replaces it"
+        context.note("changed", place, why)
         return value
 
     return ENVIRONMENT.sub(default, text)
@@ -174,11 +175,9 @@ def model_of(value: object, place: SourcePlace, context: Context) -> str:
     name = body.get("id")
     if not isinstance(name, str):
         return ""
-    label = context.imported.labels.get(name)
-    if label:
+    if label := context.imported.labels.get(name):
         return label
-    config = body.get("config")
-    settings = mapping_of(config)
+    settings = mapping_of(body.get("config"))
     own = "" if is_code(name) else without_environment(name, context, place)
     model = model_id(own, settings, context, place) if own else ""
     if not model:
@@ -219,7 +218,7 @@ def replaced_by_model(name: str, config: Mapping[str, Any]) -> str:
     if family in {"openai", "anthropic"} and mode.partition(":")[0] in _AGENTS:
         model = config.get("model")
         return f"{family}:{model}" if isinstance(model, str) and model else "own"
-    is_model = family in _VENDORS or (family in _ENDPOINTS and not mode)
+    is_model = family in _VENDORS or (_SAME.get(family, family) in _ENDPOINTS and not mode)
     return "own" if is_model else ""
 
 
@@ -312,11 +311,8 @@ def _key_name(config: Mapping[str, Any], default: str, context: Context, place: 
     name = default or "API_KEY"
     if len(key) >= _SECRET_MIN:
         context.imported.secrets.add(key)
-    context.note(
-        "person",
-        place,
-        f"a key is in the file; it was not copied. Set the environment variable {name}",
-    )
+    why = f"a key is in the file; it was not copied. Set the environment variable {name}"
+    context.note("person", place, why)
     return name
 
 
@@ -334,8 +330,7 @@ def prompt_parameters(
         name = _PARAMETERS.get(key)
         if name is not None and isinstance(value, str) == (name == "reasoningEffort"):
             parameters.setdefault(name, value)
-    reasoning = flat.get("reasoning")
-    effort = reasoning.get("effort") if is_mapping(reasoning) else None
+    effort = mapping_of(flat.get("reasoning")).get("effort")
     if isinstance(effort, str):
         parameters["reasoningEffort"] = effort
     ignored = sorted(key for key in flat if key not in _PARAMETERS and key not in _SILENT)
@@ -352,8 +347,7 @@ def prompt_parameters(
 
 def _tool_choice(choice: Any) -> dict[str, JSON]:
     if is_mapping(choice):
-        function = choice.get("function")
-        choice = function.get("name") if is_mapping(function) else None
+        choice = mapping_of(choice.get("function")).get("name")
     return {"toolChoice": choice} if isinstance(choice, str) else {}
 
 
@@ -369,10 +363,7 @@ def _load(value: Any, context: Context, place: SourcePlace) -> Any:
 
 
 def _response_format(value: Any, context: Context, place: SourcePlace) -> dict[str, JSON]:
-    value = _load(value, context, place)
-    if not is_mapping(value):
-        return {}
-    loaded = value
+    loaded = mapping_of(_load(value, context, place))
     kind = str(loaded.get("type"))
     if kind == "json_schema":
         schema = _load(loaded.get("json_schema", loaded.get("schema")), context, place)
@@ -384,33 +375,27 @@ def _response_format(value: Any, context: Context, place: SourcePlace) -> dict[s
 
 def _tools(value: Any, context: Context, place: SourcePlace) -> list[JSON]:
     value = _load(value, context, place)
-    items = [part for item in (list_of(value)) for part in _as_list(_load(item, context, place))]
+    loaded = [_load(item, context, place) for item in list_of(value)]
+    items = [part for item in loaded for part in (item if is_list(item) else [item])]
     tools = [tool for item in items if (tool := _tool(item))]
     if len(tools) < len(items):
         context.note("dropped", place, "a tool of the vendor is not offered to the model")
     return cast("list[JSON]", tools)
 
 
-def _as_list(value: Any) -> list[Any]:
-    return value if is_list(value) else [value]
-
-
 def _tool(item: Any) -> dict[str, JSON]:
     """A tool of a prompt file; empty where it is none that a test can answer."""
     body = mapping_of(item)
-    function = body.get("function", body)
-    function_table = mapping_of(function)
-    name = function_table.get("name")
+    function = mapping_of(body.get("function", body))
+    name = function.get("name")
     if not isinstance(name, str) or str(body.get("type", "function")) not in {"function", "custom"}:
         return {}
     made: dict[str, JSON] = {"name": name}
-    if isinstance(function_table.get("description"), str):
-        made["description"] = function_table["description"]
-    schema = function_table.get(
-        "parameters", function_table.get("input_schema", function_table.get("inputSchema"))
-    )
-    if is_mapping(schema):
-        made["parameters"] = cast("JSON", schema)
+    if isinstance(function.get("description"), str):
+        made["description"] = function["description"]
+    for key in ("inputSchema", "input_schema", "parameters"):
+        if is_mapping(function.get(key)):
+            made["parameters"] = function[key]
     return made
 
 
@@ -463,8 +448,7 @@ def _named_providers(
     if value is None or depth > _DEPTH_MAX:
         return
     if is_list(value):
-        for number, part in enumerate(value):
-            at = place_of(value, number, otherwise=place)
+        for part, at in placed(value, place):
             yield from _named_providers(part, context, at, depth + 1)
         return
     name, body = _name_of(value)
@@ -498,11 +482,9 @@ def _name_of(value: Any) -> tuple[str, Mapping[str, Any]]:
 def _provider(
     name: str, body: Mapping[str, Any], context: Context, place: SourcePlace
 ) -> SourceProvider:
-    config = body.get("config")
-    settings = dict(config) if is_mapping(config) else {}
+    settings = dict(mapping_of(body.get("config")))
     label = str(body.get("label") or "")
     full = without_environment(name, context, place).strip()
-    prompts = body.get("prompts")
     kind = _kind_of_provider(full)
     model = model_id(full, settings, context, place) if kind == "model" else ""
     if kind == "model" and not model and (what := replaced_by_model(full, settings)):
@@ -522,23 +504,20 @@ def _provider(
         place=place,
         names=frozenset({name, full, label} - {""}),
         model=model,
-        parameters=_drop_rejected(
-            model, prompt_parameters(settings, context, place), context, place
-        )
-        if kind == "model"
-        else {},
-        prompts=tuple(map(str, prompts)) if is_list(prompts) else (),
+        parameters=_parameters_of(model, settings, context, place) if kind == "model" else {},
+        prompts=tuple(map(str, list_of(body.get("prompts")))),
         transform=str(body.get("transform") or settings.get("transform") or ""),
     )
 
 
-def _drop_rejected(
-    model: str, document: dict[str, JSON], context: Context, place: SourcePlace
+def _parameters_of(
+    model: str, config: Mapping[str, Any], context: Context, place: SourcePlace
 ) -> dict[str, JSON]:
     """The keys of a prompt file without those that the endpoint of its model rejects.
 
     An endpoint that only speaks the API of a vendor is taken to accept them.
     """
+    document = prompt_parameters(config, context, place)
     name, _, own = model.partition(":")
     table = context.imported.providers.get(name, {})
     api = str(table.get("api", "anthropic" if name == "anthropic" else "openai"))
@@ -561,11 +540,8 @@ def _drop_rejected(
         return document
     names = ", ".join(sorted(rejected))
     context.note("changed", place, f"{model} rejects or ignores {names}; the prompt has none")
-    kept = {
-        key: value
-        for key, value in parameters.items()
-        if key not in {keys[name] for name in rejected}
-    }
+    gone = {keys[name] for name in rejected}
+    kept = {key: value for key, value in parameters.items() if key not in gone}
     rest = {key: value for key, value in document.items() if key != "modelParameters"}
     if "json_object" in rejected:
         rest.pop("responseFormat", None)

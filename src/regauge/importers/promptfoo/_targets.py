@@ -8,8 +8,9 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.importers._description import ImportedFile
-from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of
+from regauge.importers._source import SourceError, mapping_of
 from regauge.importers.promptfoo._models import ENVIRONMENT, without_environment
+from regauge.recordings import map_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping
@@ -34,15 +35,9 @@ _JSON_PATH: Final = re.compile(
 _SLOT: Final = re.compile(r"\{\{\s*(?P<path>(?P<root>\w+)(?:\.\w+)*)\s*(?:\|[^}]*)?\}\}")
 _PLAIN_HEADERS: Final = ("content-type", "accept", "content-length")
 _UNSUPPORTED: Final = (
-    "request",
-    "session",
-    "sessionParser",
-    "auth",
-    "signatureAuth",
-    "transformRequest",
-    "tls",
+    "request", "session", "sessionParser", "auth", "signatureAuth", "transformRequest", "tls",
     "queryParams",
-)
+)  # fmt: skip
 _SECRET_MIN: Final = 8
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH")
 
@@ -66,9 +61,8 @@ def _http_target(
     default = "POST" if config.get("body") is not None else "GET"
     method = str(config.get("method") or default).upper()
     if method not in _METHODS:
-        context.note(
-            "person", place, f"the method {method} has no counterpart; the target uses POST"
-        )
+        why = f"the method {method} has no counterpart; the target uses POST"
+        context.note("person", place, why)
     elif method != "POST":
         table["method"] = method
     if headers := _headers(provider, context):
@@ -143,17 +137,7 @@ def _json_body(
             why = "the body is no JSON; the target sends all inputs instead"
             context.note("person", provider.place, why)
             return None
-    return _body(body, slots)
-
-
-def _body(value: Any, slots: Callable[[str], str]) -> JSON:
-    if isinstance(value, str):
-        return slots(value)
-    if is_mapping(value):
-        return {key: _body(part, slots) for key, part in value.items()}
-    if is_list(value):
-        return [_body(part, slots) for part in value]
-    return cast("JSON", value)
+    return cast("JSON", map_texts(body, slots))
 
 
 def json_path(code: str) -> str:
@@ -231,9 +215,8 @@ def target_of(
     if not context.base.is_relative_to(context.root):
         raise SourceError("its code is outside of this project; run the import in its repository")
     folder = context.base.relative_to(context.root).as_posix()
-    config = _safe_config(provider, context)
     options: dict[str, Any] = {
-        "config": config,
+        "config": _safe_config(provider, context),
         "prompt_input": prompt_input,
         "own_prompt": own_prompt,
     }
@@ -242,9 +225,18 @@ def target_of(
     file, function = _code_of(provider, context)
     place = context.refer(file, provider.place)
     if provider.kind == "python":
-        text = _python_adapter(place, function, **options)
-        if not text:
+        code = PurePosixPath(place)
+        if not re.fullmatch(r"[A-Za-z_]\w*", code.stem):
             raise SourceError(f"{place} has a name that Python does not import")
+        text = _fill_adapter(
+            _PYTHON,
+            place,
+            options,
+            path=place,
+            function=function or "call_api",
+            folder=json.dumps(code.parent.as_posix()),
+            module=code.stem,
+        )
         context.imported.files.append(ImportedFile(path=f"evals/targets/{module}.py", text=text))
         context.note_packages(file, provider.place)
         why = f"evals/targets/{module}.py calls the provider"
@@ -253,9 +245,9 @@ def target_of(
         context.note("changed", provider.place, why)
         return {"kind": "python", "callable": f"evals.targets.{module}:answer", **table}
     path = f"evals/targets/{module}.mjs"
-    context.imported.files.append(
-        ImportedFile(path=path, text=_javascript_adapter(f"./{place}", **options))
-    )
+    loaded = f"./{place}"
+    text = _fill_adapter(_JAVASCRIPT, loaded, options, path=loaded, path_json=json.dumps(loaded))
+    context.imported.files.append(ImportedFile(path=path, text=text))
     text = f"{path} calls the JavaScript provider with node, which needs the packages it loads"
     context.note("changed", provider.place, text)
     files = _loaded_files(file, context.repository)
@@ -292,14 +284,16 @@ def _command(
         elif looks_like_file and not (context.base / word).exists():
             why = f"{word} of the command does not exist"
             context.note("person", provider.place, why)
-    context.imported.files.append(
-        ImportedFile(path=path, text=_command_adapter(command, folder, **options))
+    text = _fill_adapter(
+        _COMMAND,
+        f"exec:{command}",
+        options,
+        command=json.dumps(command),
+        folder=json.dumps(folder),
     )
-    context.note(
-        "changed",
-        provider.place,
-        f"{path} runs the command as promptfoo does; name what else it loads in `files`",
-    )
+    context.imported.files.append(ImportedFile(path=path, text=text))
+    why = f"{path} runs the command as promptfoo does; name what else it loads in `files`"
+    context.note("changed", provider.place, why)
     argv: list[JSON] = ["python", path]
     return {"kind": "command", "argv": argv, **_program(path, files, context)}
 
@@ -386,7 +380,7 @@ sys.path.insert(0, str(ROOT / {folder}))
 
 import {module} as provider
 
-OPTIONS = json.loads({config})
+OPTIONS = json.loads({config!r})
 
 
 def answer(case):
@@ -415,12 +409,12 @@ process.on("uncaughtException", (error) => {{
 const options = {config};
 const inputs = JSON.parse(readFileSync(0, "utf8"));
 const {{ [{prompt_input}]: prompt, ...others }} = inputs;
-const vars = {variables};
+const vars = {others};
 console.log = console.error;
 const loaded = await import(pathToFileURL({path_json}));
 let provider = loaded.default?.default ?? loaded.default ?? loaded;
 if (typeof provider === "function" && provider.prototype?.callApi) {{
-  provider = new provider({{ id: {identifier}, ...options }});
+  provider = new provider({{ id: {path_json}, ...options }});
 }}
 const call = typeof provider === "function" ? provider : provider.callApi.bind(provider);
 const response = await call(prompt, {{ vars, prompt: {{ raw: prompt, label: prompt }} }}, options);
@@ -445,7 +439,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = {command}
-OPTIONS = json.loads({config})
+OPTIONS = json.loads({config!r})
 
 variables = json.load(sys.stdin)
 prompt = variables.pop({prompt_input})
@@ -467,61 +461,22 @@ sys.stdout.write(json.dumps({{"text": done.stdout.strip()}}))
 '''
 
 
-def _vars(prompt_input: str, *, own_prompt: bool, javascript: bool = False) -> str:
-    """The variables of a test, without the rendered prompt where it is none of them."""
-    if javascript:
-        return "inputs" if own_prompt else "others"
-    return (
-        "dict(variables, **{" + json.dumps(prompt_input) + ": prompt})"
-        if own_prompt
-        else "variables"
-    )
+def _fill_adapter(template: str, identifier: str, options: Mapping[str, Any], **values: str) -> str:
+    """The text of a program that calls a provider.
 
-
-def _options(identifier: str, config: Mapping[str, Any]) -> str:
-    return json.dumps({"id": identifier, "config": dict(config)}, ensure_ascii=False, default=str)
-
-
-def _python_adapter(
-    path: str, function: str, *, config: Mapping[str, Any], prompt_input: str, own_prompt: bool
-) -> str:
-    """A module whose `answer` calls a Python provider; empty where its name is no module's."""
-    place = PurePosixPath(path)
-    if not re.fullmatch(r"[A-Za-z_]\w*", place.stem):
-        return ""
-    return _PYTHON.format(
-        path=path,
-        function=function or "call_api",
-        folder=json.dumps(place.parent.as_posix()),
-        module=place.stem,
-        config=repr(_options(path, config)),
-        prompt_input=json.dumps(prompt_input),
-        variables=_vars(prompt_input, own_prompt=own_prompt),
-    )
-
-
-def _javascript_adapter(
-    path: str, *, config: Mapping[str, Any], prompt_input: str, own_prompt: bool
-) -> str:
-    """A module of node that calls a JavaScript provider; it runs in the project's root."""
-    return _JAVASCRIPT.format(
-        path=path,
-        path_json=json.dumps(path),
-        config=_options(path, config),
-        identifier=json.dumps(path),
-        prompt_input=json.dumps(prompt_input),
-        variables=_vars(prompt_input, own_prompt=own_prompt, javascript=True),
-    )
-
-
-def _command_adapter(
-    command: str, folder: str, *, config: Mapping[str, Any], prompt_input: str, own_prompt: bool
-) -> str:
-    """A program that runs a command with the prompt."""
-    return _COMMAND.format(
-        command=json.dumps(command),
-        folder=json.dumps(folder),
-        config=repr(_options(f"exec:{command}", config)),
-        prompt_input=json.dumps(prompt_input),
-        variables=_vars(prompt_input, own_prompt=own_prompt),
+    Args:
+        identifier: The provider's id for its own code.
+        options: `config`, `prompt_input`, and in `own_prompt` whether the rendered prompt is a
+            variable of the test.
+        values: What else the template names.
+    """
+    own = {"id": identifier, "config": dict(options["config"])}
+    prompt = json.dumps(options["prompt_input"])
+    with_prompt = f"dict(variables, **{{{prompt}: prompt}})"
+    return template.format(
+        config=json.dumps(own, ensure_ascii=False, default=str),
+        prompt_input=prompt,
+        variables=with_prompt if options["own_prompt"] else "variables",
+        others="inputs" if options["own_prompt"] else "others",
+        **values,
     )
