@@ -239,3 +239,30 @@ class SuiteReport:
     control: ControlReport | None = None
     stable_failed: int = 0
     needs: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnchorReport:
+    """A prompt next to an old version: the sum of what changed since.
+
+    Attributes:
+        version: The old version.
+        message: The difference with its interval, or why it is not measured.
+        cases: How many cases were compared.
+        difference: The candidate minus the old version; null where nothing was compared.
+        p_value: The probability of at least this many failures if nothing changed since; null, too.
+        of_base: Whether the base's record was compared, since the candidate has no trials.
+        base_lost: Whether `regauge baseline update` confirmed a loss of the base.
+        lost: Whether the base lost and the change does not make up for it.
+        blocks: Whether that rejects the change.
+    """
+
+    version: str
+    message: str
+    cases: int = 0
+    difference: RateDifference | None = None
+    p_value: float | None = None
+    of_base: bool = False
+    base_lost: bool = False
+    lost: bool = False
+    blocks: bool = False

@@ -274,6 +274,12 @@ IntArray: TypeAlias = "NDArray[np.int64]"
 Tallies: TypeAlias = "tuple[IntArray, IntArray]"
 
 
+def tallies_of(counts: Sequence[Count]) -> Tallies:
+    """Passes and trials as arrays."""
+    passed = np.array([count.passed for count in counts], dtype=np.int64)
+    return passed, np.array([count.trials for count in counts], dtype=np.int64)
+
+
 class End(IntEnum):
     """The state of a cell."""
 
@@ -533,9 +539,9 @@ class CaseStage:
             return
         cells = [self.cells[column] for column in columns]
         observed = OpenCellCounts(
-            candidate=_counts([case.candidate(check) for case, check in cells]),
-            today=_counts([case.paired("base", check) for case, check in cells]),
-            paired=_counts([case.paired("candidate", check) for case, check in cells]),
+            candidate=tallies_of([case.candidate(check) for case, check in cells]),
+            today=tallies_of([case.paired("base", check) for case, check in cells]),
+            paired=tallies_of([case.paired("candidate", check) for case, check in cells]),
         )
         test.look(number, observed)
         for column, (case, _) in zip(columns, cells, strict=True):
@@ -543,11 +549,6 @@ class CaseStage:
                 test.stop(0, column)
 
 
-def _counts(counts: Sequence[Count]) -> Tallies:
-    passed = np.array([count.passed for count in counts], dtype=np.int64)
-    return passed, np.array([count.trials for count in counts], dtype=np.int64)
-
-
 def _row(counts: Sequence[Count]) -> Tallies:
-    passed, trials = _counts(counts)
+    passed, trials = tallies_of(counts)
     return passed[np.newaxis], trials[np.newaxis]

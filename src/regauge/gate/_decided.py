@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from regauge.errors import BudgetError, MissingRecordingError, ProviderError, RecordingError
-from regauge.evidence import Count
+from regauge.evidence import AnchorReport, Count
 from regauge.gate._compare import compare_with_anchor
 from regauge.gate._types import Decision
 from regauge.judges import Rule
+from regauge.providers import sum_if_known
 from regauge.runner import PlannedCase
 from regauge.stats import AnchorPolicy
 from regauge.wording import cause_line
@@ -20,50 +21,13 @@ if TYPE_CHECKING:
 
     from regauge.errors import Fault, UnmeasuredError
     from regauge.gate._audit import AuditReport
-    from regauge.gate._base import Base
+    from regauge.gate._base import Base, BaseAnchor
     from regauge.gate._commit import BaseCommit
     from regauge.gate._compare import AnchorComparison
     from regauge.gate._coverage import RuleBreach
     from regauge.gate._refusal import Refusal
     from regauge.gate._types import GateCase, GateOutcome, Side
     from regauge.runner import Draw, Eval, EvalSession, Trial
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnchorReport:
-    """The report of the gate on an old version.
-
-    Attributes:
-        version: The anchor's.
-        comparison: The candidate's first round next to it, or the base's record where the candidate
-            has no trials; None where nothing can be compared.
-        of_base: Whether it is the base's record.
-        base_lost: Whether `regauge baseline update` confirmed a loss of the base.
-        lost: Whether the base lost and the candidate does not make up for it.
-        blocks: Whether that rejects the change.
-    """
-
-    version: str
-    comparison: AnchorComparison | None
-    of_base: bool
-    base_lost: bool
-    lost: bool
-    blocks: bool
-
-    @property
-    def message(self) -> str:
-        """The difference since the anchor, or why it is not measured."""
-        if self.comparison is None:
-            return (
-                f"since {self.version}: not measured: the baseline keeps no trials of it that can"
-                " be compared; regauge baseline update runs them with the next version"
-            )
-        words = f"{self.comparison} on the base" if self.of_base else str(self.comparison)
-        if self.lost:
-            words += "; the base's loss is confirmed, and this change does not make up for it"
-        elif self.base_lost:
-            words += "; the base's loss is confirmed"
-        return words
 
 
 def anchor_report(
@@ -77,6 +41,39 @@ def anchor_report(
     stored = suite.base.anchor
     if stored is None:
         return None
+    comparison, of_base = _compare_first_round(suite, stored, outcomes)
+    base_lost = stored.base is not None and stored.base.confirmed
+    if comparison is None:
+        return AnchorReport(
+            version=stored.version,
+            message=f"since {stored.version}: not measured: the baseline keeps no trials of it that"
+            " can be compared; regauge baseline update runs them with the next version",
+            of_base=of_base,
+            base_lost=base_lost,
+        )
+    lost = base_lost and not of_base and comparison.p_value <= AnchorPolicy().confirm
+    message = f"{comparison} on the base" if of_base else str(comparison)
+    if base_lost:
+        message += "; the base's loss is confirmed"
+    if lost:
+        message += ", and this change does not make up for it"
+    return AnchorReport(
+        version=stored.version,
+        message=message,
+        cases=comparison.cases,
+        difference=comparison.difference,
+        p_value=comparison.p_value,
+        of_base=of_base,
+        base_lost=base_lost,
+        lost=lost,
+        blocks=lost and suite.base.at.newest.settings.gate.on_anchor_loss == "block",
+    )
+
+
+def _compare_first_round(
+    suite: SuiteBase, stored: BaseAnchor, outcomes: Mapping[tuple[str, str], Sequence[bool | None]]
+) -> tuple[AnchorComparison | None, bool]:
+    """The candidate next to the anchor, and whether it has no trials, so that it is the base."""
     digests = {case.id: case.digest for case in suite.suite.dataset}
     record: dict[str, Count] = {}
     counts: dict[str, Count] = {}
@@ -93,26 +90,10 @@ def anchor_report(
         elif case.state == "unchanged" and case.case in record:
             counts[case.case] = record[case.case]
     of_base = not any(outcomes.get((suite.name, case.case)) for case in suite.base.cases)
-    comparison = None
-    if stored.anchor is not None:
-        comparison = compare_with_anchor(
-            stored.anchor, record if of_base else counts, digests, accepted=stored.accepted
-        )
-    base_lost = stored.base is not None and stored.base.confirmed
-    unmeasured = (
-        base_lost
-        and not of_base
-        and comparison is not None
-        and comparison.p_value <= AnchorPolicy().confirm
-    )
-    return AnchorReport(
-        version=stored.version,
-        comparison=comparison,
-        of_base=of_base,
-        base_lost=base_lost,
-        lost=unmeasured,
-        blocks=unmeasured and suite.base.at.newest.settings.gate.on_anchor_loss == "block",
-    )
+    if stored.anchor is None:
+        return None, of_base
+    sides = record if of_base else counts
+    return compare_with_anchor(stored.anchor, sides, digests, accepted=stored.accepted), of_base
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -243,8 +224,8 @@ class Bill:
             calls=self.calls + other.calls,
             judge_calls=self.judge_calls + other.judge_calls,
             tokens=self.tokens + other.tokens,
-            cost_usd=_sum(self.cost_usd, other.cost_usd),
-            batch_cost_usd=_sum(self.batch_cost_usd, other.batch_cost_usd),
+            cost_usd=sum_if_known((self.cost_usd, other.cost_usd)),
+            batch_cost_usd=sum_if_known((self.batch_cost_usd, other.batch_cost_usd)),
         )
 
     def times(self, share: float) -> Bill:
@@ -257,10 +238,6 @@ class Bill:
             cost_usd=None if self.cost_usd is None else share * self.cost_usd,
             batch_cost_usd=None if self.batch_cost_usd is None else share * self.batch_cost_usd,
         )
-
-
-def _sum(amount: float | None, other: float | None) -> float | None:
-    return None if amount is None or other is None else amount + other
 
 
 def bill_draws(draws: Sequence[Draw], session: EvalSession) -> Bill:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, defaultdict
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from math import exp, log
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regauge.digests import digest_of
 from regauge.errors import BudgetError, MissingRecordingError, UsageError
 from regauge.evidence import NONE_DRAWN, Count, RoundReport
+from regauge.gate._cases import CaseTrials, tallies_of
 from regauge.gate._compare import CellChange
 from regauge.gate._record import CONTROL_FIRST, HISTORY_FIRST, facts_of_trial, stored_number
-from regauge.gate._types import CRITICAL_TRIALS
+from regauge.gate._run import ticking
+from regauge.gate._suites import graded_checks, scores_p_value
+from regauge.gate._types import CRITICAL_TRIALS, GateCase
 from regauge.gate.baselines import (
     CASE_DIGITS,
     AnchorTrials,
@@ -27,13 +29,21 @@ from regauge.gate.baselines import (
     StoredTrials,
 )
 from regauge.runner import Draw
-from regauge.stats import e_bh, expected_failures, log_e_value, score_p_value, suite_p_value
+from regauge.stats import e_bh, expected_failures, log_e_value, suite_p_value
 from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        Callable,
+        Collection,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
-    from regauge.gate._types import BaseTrials, GatePolicy, TrialFacts
+    from regauge.gate._types import GatePolicy, TrialFacts
     from regauge.gate.baselines import HistoryKey
     from regauge.providers import Completion
     from regauge.runner import DrawProgress, EvalSession, PlannedCase, Trial, Trials
@@ -381,7 +391,7 @@ def draw_trials(
 
     async def draw_all() -> list[LandedSuite]:
         _expect(session, sum(len(draws_of(suite)) for suite in suites))
-        async with _ticking(session, waiting), session.making() as trials:
+        async with _drawing(session, waiting) as trials:
             return [await _draw_suite(suite, trials) for suite in suites]
 
     return run_stoppable(draw_all())
@@ -405,7 +415,7 @@ def redraw_trials(
 
     async def redraw_all() -> list[LandedSuite]:
         _expect(session, 0)
-        async with _ticking(session, waiting), session.making() as trials:
+        async with _drawing(session, waiting) as trials:
             return [await _redraw_suite(redraw, session, trials) for redraw in asked]
 
     return run_stoppable(redraw_all())
@@ -432,28 +442,18 @@ async def _redraw_suite(asked: AskedRedraw, session: EvalSession, trials: Trials
     return landed
 
 
+@asynccontextmanager
+async def _drawing(
+    session: EvalSession, waiting: Callable[[DrawProgress], None]
+) -> AsyncGenerator[Trials]:
+    tick = partial(waiting, session.progress)
+    async with ticking(tick, every_s=_PROGRESS_EVERY_S), session.making() as trials:
+        yield trials
+
+
 def _expect(session: EvalSession, trials: int) -> None:
     progress = session.progress
     progress.start(progress.landed + progress.failed + trials)
-
-
-@asynccontextmanager
-async def _ticking(
-    session: EvalSession, waiting: Callable[[DrawProgress], None]
-) -> AsyncGenerator[None]:
-    ticker = asyncio.ensure_future(_tick(session, waiting))
-    try:
-        yield
-    finally:
-        ticker.cancel()
-        with suppress(asyncio.CancelledError):
-            await ticker
-
-
-async def _tick(session: EvalSession, waiting: Callable[[DrawProgress], None]) -> None:
-    while True:
-        await asyncio.sleep(_PROGRESS_EVERY_S)
-        waiting(session.progress)
 
 
 # The error rate of calling all cases together worse, in one night: one false alarm in 200 nights,
@@ -522,22 +522,27 @@ class Redraw:
         trials: int,
         prompts: int = 1,
     ) -> None:
-        self._history = history
+        self._served_before = history.served
         self._policy = policy
         self._prompt = prompt
         self._first = trials
         self._prompts = prompts
         self._checks = tuple(sorted(history.key.judges))
-        histories = {
-            case: history.history(case, digest) for case, digest in sorted(digests.items())
+        stored = {case: history.history(case, digest) for case, digest in sorted(digests.items())}
+        self._drawn = {
+            case: CaseTrials(
+                GateCase(prompt=prompt, case=case, checks=self._checks, history=trials_before),
+                first=trials,
+                seeds=0,
+            )
+            for case, trials_before in stored.items()
+            if trials_before is not None
         }
-        self._kept = {case: history for case, history in histories.items() if history is not None}
-        self._trials: dict[str, list[TrialFacts | None]] = {case: [] for case in self._kept}
         self._changes: tuple[CellChange, ...] = ()
 
     def waves(self) -> Iterator[list[tuple[str, int]]]:
         """Cases and numbers of trials, from 0; each wave is taken before the next is requested."""
-        yield self._ask(self._kept, self._first)
+        yield self._ask(self._drawn, self._first)
         suspects = self._suspects()
         least = self._policy.case.suspect
         for step in self._policy.case.steps:
@@ -550,7 +555,7 @@ class Redraw:
 
     def take(self, case: str, number: int, facts: TrialFacts | None) -> None:
         """Take in a trial; None where it could not be measured."""
-        self._trials[case][number] = facts
+        self._drawn[case].take("candidate", number, facts)
 
     def drift(self, *, served: Collection[str]) -> Drift:
         """The drift that all trials show.
@@ -558,30 +563,30 @@ class Redraw:
         Args:
             served: Who answered, as the provider says it.
         """
-        served_before = self._history.served
-        another = bool(served_before and served) and served_before.isdisjoint(served)
-        now = [self._count(case, None, stop=self._first) for case in self._kept]
+        before = self._served_before
+        another = bool(before and served) and before.isdisjoint(served)
+        now = sum((case.candidate(stop=self._first) for case in self._drawn.values()), NONE_DRAWN)
         return Drift(
             changes=self._changes,
-            before=sum((history.whole for history in self._kept.values()), NONE_DRAWN),
-            now=sum(now, NONE_DRAWN),
-            suite=self._suite(now) if any(count.trials for count in now) else None,
+            before=sum((case.history() for case in self._drawn.values()), NONE_DRAWN),
+            now=now,
+            suite=self._suite() if now.trials else None,
             served=tuple(sorted(served)) if another else (),
         )
 
-    def _ask(self, cases: Collection[str], trials: int) -> list[tuple[str, int]]:
+    def _ask(self, cases: Iterable[str], trials: int) -> list[tuple[str, int]]:
         wave: list[tuple[str, int]] = []
         for case in cases:
-            start = len(self._trials[case])
-            self._trials[case] += [None] * trials
-            wave += [(case, number) for number in range(start, start + trials)]
+            drawn = self._drawn[case]
+            asked = drawn.ask("candidate", drawn.asked("candidate") + trials)
+            wave += [(case, number) for number in asked]
         return wave
 
     def _suspects(self) -> list[tuple[str, str, Direction]]:
         suspects: list[tuple[str, str, Direction]] = []
-        for case, history in self._kept.items():
+        for case, drawn in self._drawn.items():
             for check in self._checks:
-                before, now = history.checks.get(check, NONE_DRAWN), self._count(case, check)
+                before, now = drawn.history(check), drawn.candidate(check)
                 if now.failed and before.passed:
                     suspects.append((case, check, "worse"))
                 elif now.trials and not now.failed and self._seldom(before):
@@ -597,21 +602,15 @@ class Redraw:
         """The drift that is certain so far, and the suspects that need further trials."""
         changes = list(self._changes)
         open_tests: list[tuple[str, str, Direction]] = []
-        family = max(1, len(self._kept) * len(self._checks))
+        family = max(1, len(self._drawn) * len(self._checks))
         directions: tuple[Direction, ...] = ("worse", "better")
         for direction in directions:
             own = [suspect for suspect in suspects if suspect[2] == direction]
             if not own:
                 continue
-            before = [self._kept[case].checks.get(check, NONE_DRAWN) for case, check, _ in own]
-            now = [self._count(case, check) for case, check, _ in own]
-            evidence = log_e_value(
-                [count.passed for count in before],
-                [count.trials for count in before],
-                [count.passed for count in now],
-                [count.trials for count in now],
-                direction=direction,
-            )
+            before = [self._drawn[case].history(check) for case, check, _ in own]
+            now = [self._drawn[case].candidate(check) for case, check, _ in own]
+            evidence = log_e_value(*tallies_of(before), *tallies_of(now), direction=direction)
             named = [log(c.e_value) for c in changes if c.direction == direction]
             together = np.concatenate([named, evidence])
             bound = float(
@@ -632,52 +631,29 @@ class Redraw:
                             since=_SINCE,
                         )
                     )
-                elif log_e >= log(least) and None not in self._trials[case]:
+                elif log_e >= log(least) and not any(self._drawn[case].gaps()):
                     open_tests.append(cell)
         return tuple(changes), open_tests
 
-    def _suite(self, now: Sequence[Count]) -> RoundReport:
-        histories = list(self._kept.values())
-        base = (
-            [history.whole.passed for history in histories],
-            [history.whole.trials for history in histories],
-        )
-        candidate = [count.passed for count in now], [count.trials for count in now]
-        graded = sorted(
-            check
-            for check in self._checks
-            if any(
-                0 < score < 1 for history in histories for score in history.scores.get(check, ())
-            )
-        )
+    def _suite(self) -> RoundReport:
+        drawn = list(self._drawn.values())
+        base = tallies_of([case.history() for case in drawn])
+        candidate = tallies_of([case.candidate(stop=self._first) for case in drawn])
+        graded = graded_checks(drawn)
         return RoundReport(
             trials=self._first,
-            drawn=sum(candidate[1]),
-            fails=sum(count.failed for count in now),
+            drawn=int(candidate[1].sum()),
+            fails=int((candidate[1] - candidate[0]).sum()),
             expected=float(expected_failures(*base, candidate[1])),
             p_value=float(suite_p_value(*base, *candidate)),
             bound=_SUITE_ALPHA / self._prompts / (1 + len(graded)),
-            scores={check: self._score_p_value(check, histories) for check in graded},
+            scores={
+                check: scores_p_value(
+                    (self._prompt, check),
+                    [case.history_scores(check) for case in drawn],
+                    [case.scores("candidate", check, [range(self._first)]) for case in drawn],
+                    min_effect=self._policy.min_effect,
+                )
+                for check in graded
+            },
         )
-
-    def _score_p_value(self, check: str, kept: Sequence[BaseTrials]) -> float:
-        seed = int(digest_of({"prompt": self._prompt, "check": check})[:8], 16)
-        now = [
-            [
-                facts.scores[check]
-                for facts in self._trials[case][: self._first]
-                if facts is not None and check in facts.scores
-            ]
-            for case in self._kept
-        ]
-        before = [history.scores.get(check, ()) for history in kept]
-        return score_p_value(before, now, seed=seed, min_effect=self._policy.min_effect)
-
-    def _count(self, case: str, check: str | None, *, stop: int | None = None) -> Count:
-        verdicts = [
-            facts.passed if check is None else facts.checks.get(check)
-            for facts in self._trials[case][:stop]
-            if facts is not None
-        ]
-        passed = verdicts.count(True)
-        return Count(passed=passed, trials=len(verdicts) - verdicts.count(None))

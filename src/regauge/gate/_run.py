@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from regauge.runner import Draw
 from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from regauge.gate._decided import CaseComparison
     from regauge.gate._types import GateOutcome, GatePolicy, NotRecorded, Side
@@ -38,6 +38,24 @@ _PROGRESS_EVERY_S = 1.0
 def is_base_unavailable(error: BaseException | None) -> bool:
     """Return whether a trial has no output because the base's target cannot be called."""
     return isinstance(error, ProviderError) and error.kind == "unavailable"
+
+
+@asynccontextmanager
+async def ticking(tick: Callable[[], None], *, every_s: float) -> AsyncGenerator[None]:
+    """Call `tick` now and then while the block runs."""
+
+    async def run() -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            tick()
+
+    ticker = asyncio.ensure_future(run())
+    try:
+        yield
+    finally:
+        ticker.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticker
 
 
 @dataclass(slots=True)
@@ -167,19 +185,16 @@ class GateRun:
         return counts
 
     async def _decide(self, *, waves: int | None = None) -> None:
-        ticker = asyncio.ensure_future(self._tick())
-        try:
-            async with self._session.making() as trials:
-                while self._progress.wave != waves and (requests := self.gate.pending_trials()):
-                    await self._wave(
-                        trials,
-                        [(w.prompt, w.case, w.side, n) for w in requests for n in w.trials],
-                    )
-                await self._copy_for_evals(trials)
-        finally:
-            ticker.cancel()
-            with suppress(asyncio.CancelledError):
-                await ticker
+        async with (
+            ticking(self._report, every_s=_PROGRESS_EVERY_S),
+            self._session.making() as trials,
+        ):
+            while self._progress.wave != waves and (requests := self.gate.pending_trials()):
+                await self._wave(
+                    trials,
+                    [(w.prompt, w.case, w.side, n) for w in requests for n in w.trials],
+                )
+            await self._copy_for_evals(trials)
 
     async def _wave(self, trials: Trials, requests: Sequence[tuple[str, str, Side, int]]) -> None:
         """All trials of one wave at once; how many calls run side by side is for the session."""
@@ -225,8 +240,6 @@ class GateRun:
             return "not-recorded"
         return facts_of_trial(trial, compared.case.checks, graded=compared.graded)
 
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(_PROGRESS_EVERY_S)
-            self._progress.spent_usd = self._session.budget.spent_usd
-            self._waiting(self._progress)
+    def _report(self) -> None:
+        self._progress.spent_usd = self._session.budget.spent_usd
+        self._waiting(self._progress)

@@ -18,7 +18,7 @@ from regauge.evidence import (
     RoundReport,
     SuiteReport,
 )
-from regauge.gate._cases import Request
+from regauge.gate._cases import Request, tallies_of
 from regauge.stats import (
     expected_failures,
     failure_weight,
@@ -189,7 +189,7 @@ class SuiteStage:
             case for case in drawn if case.history().trials and case.case.case not in accepted
         ]
         self._broken, self._fixed = frozenset(broken), frozenset(fixed)
-        self._graded = _graded(self._drawn)
+        self._graded = graded_checks(self._drawn)
         self._blocks: list[list[range]] = [[range(first_draws)] for _ in self._drawn]
         self._rounds: list[RoundReport] = []
         self._asked: tuple[str, ...] = ()
@@ -419,13 +419,13 @@ class SuiteStage:
     def _sides(self) -> list[Pairs]:
         return [
             Pairs(
-                _tallies(
+                tallies_of(
                     [
                         case.count("base", [base])
                         for case, (_, base) in zip(self._drawn, wave, strict=True)
                     ]
                 ),
-                _tallies(
+                tallies_of(
                     [
                         case.count("candidate", [new])
                         for case, (new, _) in zip(self._drawn, wave, strict=True)
@@ -466,14 +466,15 @@ class SuiteStage:
     def _score_p_value(
         self, check: str, base: Sequence[Sequence[float]], candidate: Sequence[Sequence[float]]
     ) -> float:
-        seed = int(digest_of({"prompt": self.prompt, "check": check})[:8], 16)
-        return score_p_value(base, candidate, seed=seed, min_effect=self._policy.min_effect)
+        return scores_p_value(
+            (self.prompt, check), base, candidate, min_effect=self._policy.min_effect
+        )
 
     def _record(self) -> Tallies:
-        return _tallies([case.history() for case in self._drawn])
+        return tallies_of([case.history() for case in self._drawn])
 
     def _candidate(self) -> Tallies:
-        return _tallies(
+        return tallies_of(
             [
                 case.count("candidate", blocks)
                 for case, blocks in zip(self._drawn, self._blocks, strict=True)
@@ -490,7 +491,7 @@ class SuiteStage:
         checked = [(before, now) for before, now in drawn if now.trials]
         if not checked:
             return None
-        before, now = (_tallies(side) for side in zip(*checked, strict=True))
+        before, now = (tallies_of(side) for side in zip(*checked, strict=True))
         return ControlReport(
             base=sum((now for _, now in checked), NONE_DRAWN),
             p_history=float(suite_p_value(*before, *now, weights=1)),
@@ -520,7 +521,7 @@ class SuiteStage:
         self._missing = (unmeasured, not_recorded)
 
 
-def _graded(drawn: Sequence[CaseTrials]) -> tuple[str, ...]:
+def graded_checks(drawn: Sequence[CaseTrials]) -> tuple[str, ...]:
     """Checks whose scores on the base carry more than pass or fail, by name."""
     checks = {check for case in drawn for check in case.case.checks}
     return tuple(
@@ -532,6 +533,14 @@ def _graded(drawn: Sequence[CaseTrials]) -> tuple[str, ...]:
     )
 
 
-def _tallies(counts: Sequence[Count]) -> Tallies:
-    passed: IntArray = np.array([count.passed for count in counts], dtype=np.int64)
-    return passed, np.array([count.trials for count in counts], dtype=np.int64)
+def scores_p_value(
+    place: tuple[str, str],
+    base: Sequence[Sequence[float]],
+    candidate: Sequence[Sequence[float]],
+    *,
+    min_effect: float,
+) -> float:
+    """The p-value of the scores of one check; its prompt and name seed the permutations."""
+    prompt, check = place
+    seed = int(digest_of({"prompt": prompt, "check": check})[:8], 16)
+    return score_p_value(base, candidate, seed=seed, min_effect=min_effect)

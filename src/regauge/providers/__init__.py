@@ -14,6 +14,7 @@ from regauge.providers._cost import (
     batch_cost_of as batch_cost_of,
     cost_of as cost_of,
     price_of as price_of,
+    sum_if_known as sum_if_known,
 )
 from regauge.providers._failure import AttemptError as AttemptError
 from regauge.providers._rate import (

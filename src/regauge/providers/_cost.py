@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from regauge.project import PriceSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from regauge.providers._types import CompletionRequest, Usage
 
@@ -126,6 +126,20 @@ def cost_of(usage: Usage, price: PriceSettings | None) -> float | None:
     ) / _MILLION
     # A billionth of a dollar is below every price list; more digits would be rounding noise.
     return round(dollars, 9)
+
+
+def sum_if_known(amounts: Iterable[float | None]) -> float | None:
+    """The sum; None where an amount is unknown.
+
+    >>> sum_if_known([0.5, 1.0]), sum_if_known([0.5, None])
+    (1.5, None)
+    """
+    total = 0.0
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+    return total
 
 
 def approximate_tokens(request: CompletionRequest) -> int:

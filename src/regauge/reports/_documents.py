@@ -12,7 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from regauge.criteria import Criterion  # noqa: TC001 - pydantic reads it
 from regauge.datasets import SHARDS_MAX
-from regauge.evidence import CaseStatus, CheckReport, Count, RateDifference, SuiteReport  # noqa: TC001 - pydantic reads them
+from regauge.evidence import (  # noqa: TC001 - pydantic reads them
+    AnchorReport,
+    CaseStatus,
+    CheckReport,
+    Count,
+    SuiteReport,
+)
 
 
 class _Document(BaseModel):
@@ -88,32 +94,6 @@ class RuleDocument(_Document):
     fix: str
     path: str
     line: int | None = None
-
-
-class AnchorDocument(_Document):
-    """A prompt next to an old version: the sum of what changed since.
-
-    Attributes:
-        version: The old version.
-        message: The difference with its interval, or why it is not measured.
-        cases: How many cases were compared.
-        difference: The candidate minus the old version; null where nothing was compared.
-        p_value: The probability of at least this many failures if nothing changed since; null, too.
-        of_base: Whether the base's record was compared, since the candidate has no trials.
-        base_lost: Whether `regauge baseline update` confirmed a loss of the base.
-        lost: Whether the base lost and the change does not make up for it.
-        blocks: Whether that rejects the change.
-    """
-
-    version: str
-    message: str
-    cases: int = 0
-    difference: RateDifference | None = None
-    p_value: float | None = None
-    of_base: bool = False
-    base_lost: bool = False
-    lost: bool = False
-    blocks: bool = False
 
 
 class GuardChangeDocument(_Document):
@@ -199,7 +179,7 @@ class PromptDocument(_Document):
     diff: str = ""
     counts: dict[CaseStatus, int] = {}
     test: SuiteReport | None = None
-    anchor: AnchorDocument | None = None
+    anchor: AnchorReport | None = None
     guards: list[GuardsDocument] = []
     rules: list[RuleDocument] = []
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from regauge.criteria import CRITERIA
-from regauge.providers import transcript
+from regauge.providers import sum_if_known, transcript
 from regauge.reports._console import duration, money, quantity, rates_of_k
 from regauge.reports._tally import difference_text, label_table, rate_text, wrong_labels
 from regauge.wording import printable
@@ -325,9 +325,7 @@ def _judge_notes(suites: Sequence[SuiteSummary]) -> list[str]:
     notes: list[str] = []
     if calls:
         tokens = sum(suite.judge_input_tokens + suite.judge_output_tokens for suite in suites)
-        costs = [suite.judge_cost_usd for suite in suites]
-        priced = [cost for cost in costs if cost is not None]
-        cost = money(sum(priced) if len(priced) == len(costs) else None)
+        cost = money(sum_if_known(suite.judge_cost_usd for suite in suites))
         made = "1 model call" if calls == 1 else f"{calls} model calls"
         notes += ["", f"Judges made {made}: {quantity(tokens)} tokens, {cost}."]
     informing = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 from sys import intern
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from regauge.model_id import is_simulated
+from regauge.providers import sum_if_known
 from regauge.wording import printable
 
 if TYPE_CHECKING:
@@ -171,85 +171,55 @@ class CauseGroup:
     prompts: dict[str, None] = field(default_factory=dict[str, None])
 
 
-_JUDGE_COUNTS: Final = (
-    *("passed", "failed", "abstained", "judgements", "calls", "live", "retries"),
-    *("input_tokens", "output_tokens"),
-)
+# What the calls of a judgement used, as its row says.
+_CALL_COUNTS: Final = ("calls", "live_calls", "retries", "input_tokens", "output_tokens")
+# What counts of two parts of a run have of both.
+_JUDGE_SUMS: Final = ("counts", "costs_usd", "spent_usd", "latencies_s")
+_SUITE_SUMS: Final = (*_JUDGE_SUMS, "settled", "settled_nodes")
 _SUITE_COUNTS: Final = (
     *("trials", "replayed", "live", "retries", "input_tokens", "output_tokens"),
-    *("settled", "settled_nodes"),
 )
+Amounts: TypeAlias = "list[float | None]"
 
 
-@dataclass(slots=True)
-class _Amounts:
-    """Amounts whose sum does not depend on their order, 8 bytes each."""
-
-    values: array[float] = field(default_factory=lambda: array("d"))
-    unknown: bool = False
-
-    def add(self, amount: float | None) -> None:
-        if amount is None:
-            self.unknown = True
-        elif amount:
-            self.values.append(amount)
-
-    def join(self, other: _Amounts) -> None:
-        self.values.extend(other.values)
-        self.unknown |= other.unknown
-
-    @property
-    def total(self) -> float | None:
-        """The sum; None where an amount is unknown."""
-        return None if self.unknown else math.fsum(self.values)
+def _total(amounts: Amounts) -> float | None:
+    """The sum, in whatever order they come; None where an amount is unknown."""
+    known = [amount for amount in amounts if amount is not None]
+    return math.fsum(known) if len(known) == len(amounts) else None
 
 
 @dataclass(slots=True)
 class _JudgeCount:
-    """The running counts of one judge of a suite."""
+    """The running counts of one judge of a suite.
+
+    Attributes:
+        counts: Verdicts by outcome, `judgements` that made calls, and what these calls used.
+    """
 
     first: Mapping[str, Any]
-    passed: int = 0
-    failed: int = 0
-    abstained: int = 0
-    judgements: int = 0
-    calls: int = 0
-    live: int = 0
-    retries: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    costs_usd: _Amounts = field(default_factory=_Amounts)
-    spent_usd: _Amounts = field(default_factory=_Amounts)
-    latencies_s: _Amounts = field(default_factory=_Amounts)
+    counts: Counter[str] = field(default_factory=Counter[str])
+    costs_usd: Amounts = field(default_factory=list["float | None"])
+    spent_usd: Amounts = field(default_factory=list["float | None"])
+    latencies_s: Amounts = field(default_factory=list["float | None"])
     labels: LabelCounts = field(default_factory=LabelCounts)
     labelled: set[str] = field(default_factory=set[str])
 
     def add(self, verdict: Mapping[str, Any], *, node: str) -> None:
-        self.passed += verdict["outcome"] == "pass"
-        self.failed += verdict["outcome"] == "fail"
-        self.abstained += verdict["outcome"] == "abstain"
+        self.counts[verdict["outcome"]] += 1
         # A gate draws suspicious cases more often; one trial per case keeps the counts unbiased.
         if node not in self.labelled and self.labels.add(verdict):
             self.labelled.add(node)
-        calls = verdict.get("calls", 0)
         if "cost_usd" in verdict:
-            self.costs_usd.add(verdict["cost_usd"])
-            self.spent_usd.add(verdict.get("spent_usd", 0.0))
-        if calls:
-            self.judgements += 1
-            self.calls += calls
-            self.live += verdict["live_calls"]
-            self.retries += verdict["retries"]
-            self.input_tokens += verdict["input_tokens"]
-            self.output_tokens += verdict["output_tokens"]
-            self.latencies_s.add(verdict["latency_s"])
+            self.costs_usd.append(verdict["cost_usd"])
+            self.spent_usd.append(verdict.get("spent_usd", 0.0))
+        if verdict.get("calls"):
+            self.counts["judgements"] += 1
+            self.counts.update({name: verdict[name] for name in _CALL_COUNTS})
+            self.latencies_s.append(verdict["latency_s"])
 
     def join(self, other: _JudgeCount) -> None:
-        for name in _JUDGE_COUNTS:
+        for name in _JUDGE_SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.costs_usd.join(other.costs_usd)
-        self.spent_usd.join(other.spent_usd)
-        self.latencies_s.join(other.latencies_s)
         self.labels.join(other.labels)
 
     def named(self) -> JudgeName:
@@ -261,9 +231,9 @@ class _JudgeCount:
             criterion=self.first.get("criterion", ""),
             gates=self.first.get("gates", True),
             standing=self.first.get("standing", ""),
-            passed=self.passed,
-            failed=self.failed,
-            abstained=self.abstained,
+            passed=self.counts["pass"],
+            failed=self.counts["fail"],
+            abstained=self.counts["abstain"],
             labels=self.labels.rows(),
         )
 
@@ -279,27 +249,27 @@ class _Node(NamedTuple):
 
 @dataclass(slots=True)
 class _SuiteCount:
-    """The running counts of one suite."""
+    """The running counts of one suite.
+
+    Attributes:
+        case_counts: Passed and measured trials of each case that is settled.
+        counts: Trials, where their completions came from, and what their calls used.
+    """
 
     first: Mapping[str, Any]
     nodes: dict[str, _Node] = field(default_factory=dict[str, "_Node"])
     tracked: set[str] = field(default_factory=set[str])
     not_blocking: dict[str, str] = field(default_factory=dict[str, str])
-    counts: dict[tuple[str, str], tuple[int, int]] = field(
+    case_counts: dict[tuple[str, str], tuple[int, int]] = field(
         default_factory=dict[tuple[str, str], tuple[int, int]]
     )
     judges: dict[str, _JudgeCount] = field(default_factory=dict[str, "_JudgeCount"])
-    latencies: array[float] = field(default_factory=lambda: array("d"))
+    latencies_s: list[float] = field(default_factory=list[float])
     settled: Counter[str] = field(default_factory=Counter[str])
     settled_nodes: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
-    trials: int = 0
-    replayed: int = 0
-    live: int = 0
-    retries: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    costs_usd: _Amounts = field(default_factory=_Amounts)
-    spent_usd: _Amounts = field(default_factory=_Amounts)
+    counts: Counter[str] = field(default_factory=Counter[str])
+    costs_usd: Amounts = field(default_factory=list["float | None"])
+    spent_usd: list[float] = field(default_factory=list[float])
 
     def add(self, row: Mapping[str, Any]) -> None:
         _, _, passed, measured = self.nodes.get(row["node"]) or _Node("", "")
@@ -321,27 +291,27 @@ class _SuiteCount:
             for check in _advisory_checks(verdict):
                 count = self.judges.setdefault(check["judge"], _JudgeCount(check))
                 count.add(check, node=row["node"])
-        self.trials += 1
-        self.input_tokens += row["input_tokens"]
-        self.output_tokens += row["output_tokens"]
+        self.counts["trials"] += 1
+        self.counts["input_tokens"] += row["input_tokens"]
+        self.counts["output_tokens"] += row["output_tokens"]
         source = row["source"]
         if source is None:
             return
-        self.costs_usd.add(row["cost_usd"])
+        self.costs_usd.append(row["cost_usd"])
         if source == "live":
-            self.live += 1
-            self.retries += max(0, row["attempts"] - 1)
-            self.spent_usd.add(row["cost_usd"] or 0.0)
+            self.counts["live"] += 1
+            self.counts["retries"] += max(0, row["attempts"] - 1)
+            self.spent_usd.append(row["cost_usd"] or 0.0)
         else:
-            self.replayed += 1
+            self.counts["replayed"] += 1
         if row["latency_s"] is not None:
-            self.latencies.append(row["latency_s"])
+            self.latencies_s.append(row["latency_s"])
 
     def counts_of_cases(self) -> dict[tuple[str, str], tuple[int, int]]:
         """The passed and measured trials of each case of an eval."""
         if not self.nodes:
-            return self.counts
-        counts = dict(self.counts)
+            return self.case_counts
+        counts = dict(self.case_counts)
         for node, (case, _, more_passed, more) in self.nodes.items():
             if more:
                 passed, measured = counts.get(key := (eval_of(node), case), (0, 0))
@@ -357,20 +327,17 @@ class _SuiteCount:
         self.settled += self._outcomes()
         self.settled_nodes += self._counts_of_nodes()
         if compared:
-            self.counts = self.counts_of_cases()
+            self.case_counts = self.counts_of_cases()
         self.nodes, self.tracked = {}, set()
         for judge in self.judges.values():
             judge.labelled = set()
 
     def join(self, other: _SuiteCount) -> None:
         """Add the counts of other cases, which are settled."""
-        for name in _SUITE_COUNTS:
+        for name in _SUITE_SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.latencies.extend(other.latencies)
-        self.costs_usd.join(other.costs_usd)
-        self.spent_usd.join(other.spent_usd)
         self.not_blocking |= other.not_blocking
-        self.counts |= other.counts
+        self.case_counts |= other.case_counts
         for name, judge in other.judges.items():
             if name in self.judges:
                 self.judges[name].join(judge)
@@ -389,7 +356,8 @@ class _SuiteCount:
         first = self.first
         outcomes = self.settled + self._outcomes()
         tracked_failed = outcomes.pop("tracked", 0)
-        latencies = sorted(self.latencies)
+        latencies = sorted(self.latencies_s)
+        cost_usd = _total(self.costs_usd)
         judges = sorted(self.judges.values(), key=_order_of_judge)
         # The passed and all trials of each case; none in a gate run.
         counts = Counter[tuple[int, int]]()
@@ -410,16 +378,11 @@ class _SuiteCount:
             tracked_failed=tracked_failed,
             not_blocking=len(self.not_blocking),
             unmeasured=outcomes["unmeasured"],
-            trials=self.trials,
-            replayed=self.replayed,
-            live=self.live,
-            retries=self.retries,
-            input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens,
-            cost_usd=self.costs_usd.total,
+            **{name: self.counts[name] for name in _SUITE_COUNTS},
+            cost_usd=cost_usd,
             spent_usd=None
-            if self.costs_usd.unknown and self.live
-            else math.fsum(self.spent_usd.values),
+            if cost_usd is None and self.counts["live"]
+            else math.fsum(self.spent_usd),
             latency_p50_s=_percentile(latencies, 0.50),
             latency_p95_s=_percentile(latencies, 0.95),
             side=first.get("side"),
@@ -606,32 +569,19 @@ def _advisory_checks(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
     """The model calls of all judges of a suite, in the names of `SuiteSummary`."""
-    judgements = sum(judge.judgements for judge in judges)
+    counts = sum((judge.counts for judge in judges), Counter[str]())
+    latency_s = sum_if_known(_total(judge.latencies_s) for judge in judges)
+    judgements = counts["judgements"]
     return {
-        "judge_calls": sum(judge.calls for judge in judges),
-        "judge_live": sum(judge.live for judge in judges),
-        "judge_retries": sum(judge.retries for judge in judges),
-        "judge_input_tokens": sum(judge.input_tokens for judge in judges),
-        "judge_output_tokens": sum(judge.output_tokens for judge in judges),
-        "judge_cost_usd": _sum(*(judge.costs_usd.total for judge in judges)),
-        "judge_spent_usd": _sum(*(judge.spent_usd.total for judge in judges)),
-        "judge_latency_s": (
-            total_s / judgements
-            if judgements
-            and (total_s := _sum(*(judge.latencies_s.total for judge in judges))) is not None
-            else None
-        ),
+        "judge_calls": counts["calls"],
+        "judge_live": counts["live_calls"],
+        "judge_retries": counts["retries"],
+        "judge_input_tokens": counts["input_tokens"],
+        "judge_output_tokens": counts["output_tokens"],
+        "judge_cost_usd": sum_if_known(_total(judge.costs_usd) for judge in judges),
+        "judge_spent_usd": sum_if_known(_total(judge.spent_usd) for judge in judges),
+        "judge_latency_s": None if latency_s is None or not judgements else latency_s / judgements,
     }
-
-
-def _sum(*amounts: float | None) -> float | None:
-    """The sum; None when one of them is unknown."""
-    total = 0.0
-    for amount in amounts:
-        if amount is None:
-            return None
-        total += amount
-    return total
 
 
 def _left_to_gate(row: Mapping[str, Any]) -> bool:

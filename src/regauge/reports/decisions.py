@@ -28,9 +28,8 @@ from regauge.gate import (
 )
 from regauge.model_id import is_simulated
 from regauge.project import TARGET_KINDS
-from regauge.providers import shown_messages, shown_output
+from regauge.providers import shown_messages, shown_output, sum_if_known
 from regauge.reports._documents import (
-    AnchorDocument,
     AnswerDocument,
     AuditDocument,
     CallsDocument,
@@ -87,7 +86,7 @@ def calls_of(decided: Decided) -> CallsDocument:
                 live += used["live"]
                 input_tokens += used["input_tokens"]
                 output_tokens += used["output_tokens"]
-                cost_usd = _sum(cost_usd, used["spent_usd"])
+                cost_usd = sum_if_known((cost_usd, used["spent_usd"]))
     return CallsDocument(
         first=first,
         again=again,
@@ -112,10 +111,6 @@ def _usage_of(trial: Trial) -> Iterator[Mapping[str, Any]]:
     for judged in trial.verdicts:
         if judged.calls is not None and judged.calls.live:
             yield asdict(judged.calls)
-
-
-def _sum(first: float | None, second: float | None) -> float | None:
-    return None if first is None or second is None else first + second
 
 
 # Failures of a target for a reason that a further call does not remove.
@@ -255,7 +250,7 @@ def prompt_document(
         diff=_prompt_diff(decided, compared),
         counts=verdict_counts(decided.outcome, compared.name),
         test=suite_test(decided.outcome, compared.name),
-        anchor=_anchor(decided, compared.name),
+        anchor=decided.anchors.get(compared.name),
         guards=[
             guards_document(each, decided.comparison.at.ref)
             for each in guards
@@ -275,22 +270,6 @@ def rule_document(rule: str, fault: Fault, relative: Callable[[Path], Path]) -> 
         fix=fault.fix,
         path=str(relative(fault.path)),
         line=fault.line,
-    )
-
-
-def _anchor(decided: Decided, name: str) -> AnchorDocument | None:
-    report = decided.anchors.get(name)
-    if report is None:
-        return None
-    document = AnchorDocument.model_validate(report, from_attributes=True)
-    if (comparison := report.comparison) is None:
-        return document
-    return document.model_copy(
-        update={
-            "cases": comparison.cases,
-            "difference": comparison.difference,
-            "p_value": comparison.p_value,
-        }
     )
 
 

@@ -16,7 +16,7 @@ from regauge.digests import digest_of
 from regauge.errors import DatasetError, Fault, PromptError, RegaugeError, UnmeasuredError
 from regauge.project import PythonTarget
 from regauge.prompts import Message, content_of, load_prompt
-from regauge.providers import CompletionRequest, Usage, parse_model_id, transcript
+from regauge.providers import CompletionRequest, Usage, parse_model_id, sum_if_known, transcript
 from regauge.runner._plan import CaseRequest
 from regauge.runner._result import SourcedCompletion
 from regauge.strict_json import read_json
@@ -421,10 +421,7 @@ class _Conversation:
         """The conversation as one completion; tokens, cost and latency of all its calls."""
         completions = [answer.completion for answer in self._answers]
         last = completions[-1]
-        costs = [completion.cost_usd for completion in completions]
-        known_costs = [cost for cost in costs if cost is not None]
-        times = [completion.latency_s for completion in completions]
-        timed = [time_s for time_s in times if time_s is not None]
+        latency_s = sum_if_known(completion.latency_s for completion in completions)
         messages = self._messages
         opening = self._opening.messages
         if messages[0].role != "user" and opening and opening[-1].role == "user":
@@ -437,8 +434,8 @@ class _Conversation:
             messages=tuple(replace(message, attachments=()).to_json() for message in messages),
             context=tuple(context),
             usage=sum((completion.usage for completion in completions), Usage()),
-            latency_s=round(sum(timed), 4) if len(timed) == len(times) else None,
-            cost_usd=sum(known_costs) if len(known_costs) == len(costs) else None,
+            latency_s=None if latency_s is None else round(latency_s, 4),
+            cost_usd=sum_if_known(completion.cost_usd for completion in completions),
             attempts=sum(completion.attempts for completion in completions) - len(completions) + 1,
             logprobs=(),
         )

@@ -18,6 +18,7 @@ from regauge.providers import (
     approximate_tokens,
     cost_of,
     parse_model_id,
+    sum_if_known,
 )
 from regauge.recordings import RecordingKey
 from regauge.runner._plan import CaseRequest, judges_file
@@ -355,11 +356,10 @@ class ExpectedCalls:
     cost_usd: float | None = 0.0
 
     def __add__(self, other: ExpectedCalls) -> ExpectedCalls:
-        both_costs_known = self.cost_usd is not None and other.cost_usd is not None
         return ExpectedCalls(
             calls=self.calls + other.calls,
             tokens=self.tokens + other.tokens,
-            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if both_costs_known else None,
+            cost_usd=sum_if_known((self.cost_usd, other.cost_usd)),
         )
 
     def times(self, share: float) -> ExpectedCalls:
@@ -440,11 +440,11 @@ class ExpectedJudging:
         else:
             costs = [self._cost_usd(model, usage) for model, usage in usages.items()]
             share_usd = 1.0
-        known_costs = [cost for cost in costs if cost is not None]
+        total_usd = sum_if_known(costs)
         return ExpectedCalls(
             calls=judgements.calls,
             tokens=sum(usage.input_tokens + usage.output_tokens for usage in usages.values()),
-            cost_usd=share_usd * sum(known_costs) if len(known_costs) == len(costs) else None,
+            cost_usd=None if total_usd is None else share_usd * total_usd,
         ).times(share)
 
     def _cost_usd(self, model: str, usage: Usage) -> float | None:
@@ -503,14 +503,11 @@ class ExpectedJudging:
         first = sum(map(approximate_tokens, requests)) // max(1, len(requests))
         read = max(first, whole.input_tokens + whole.output_tokens, _INSTRUCTIONS)
         usage = Usage(input_tokens=read, output_tokens=JUDGE_OUTPUT)
-        costs = [self._cost_usd(model, usage) for model in judge.models]
-        known_costs = [cost for cost in costs if cost is not None]
+        total_usd = sum_if_known(self._cost_usd(model, usage) for model in judge.models)
         return ExpectedCalls(
             calls=1,
             tokens=usage.input_tokens + usage.output_tokens,
-            cost_usd=sum(known_costs) / max(1, len(costs))
-            if len(known_costs) == len(costs)
-            else None,
+            cost_usd=None if total_usd is None else total_usd / max(1, len(judge.models)),
         )
 
     def _sample(self, draw: Draw) -> Completion:

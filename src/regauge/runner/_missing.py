@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regauge.model_id import is_simulated
-from regauge.providers import cost_of
+from regauge.providers import cost_of, sum_if_known
 from regauge.runner._plan import judges_file
 from regauge.runner._providers import batch_cost, price_for
 
@@ -81,8 +81,8 @@ def missing_answers(
             cost_of(tokens, price_for(settings, draw.planned.request(draw.trial)))
             for draw, (_, tokens) in zip(missing, expected, strict=True)
         ]
-        known_costs = [cost for cost in costs if cost is not None]
-        cost_usd = round(sum(known_costs), 9) if len(known_costs) == len(costs) else None
+        total_usd = sum_if_known(costs)
+        cost_usd = None if total_usd is None else round(total_usd, 9)
         gathered_answers.append(
             MissingAnswers(
                 prompt=prompt,
@@ -157,14 +157,10 @@ class MissingJudgements:
             stale=self.stale + other.stale,
             calls=self.calls + other.calls,
             tokens=self.tokens + other.tokens,
-            cost_usd=_sum(self.cost_usd, other.cost_usd),
-            batch_cost_usd=_sum(self.batch_cost_usd, other.batch_cost_usd),
+            cost_usd=sum_if_known((self.cost_usd, other.cost_usd)),
+            batch_cost_usd=sum_if_known((self.batch_cost_usd, other.batch_cost_usd)),
             command=self.command,
         )
-
-
-def _sum(first: float | None, other: float | None) -> float | None:
-    return None if first is None or other is None else first + other
 
 
 class Misses:

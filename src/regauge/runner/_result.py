@@ -7,10 +7,10 @@ import math
 import shlex
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import UnmeasuredError
-from regauge.providers import shown_messages, shown_output
+from regauge.providers import shown_messages, shown_output, sum_if_known
 from regauge.strict_json import read_json
 from regauge.wording import printable
 
@@ -91,7 +91,8 @@ class CallTotals:
 
 
 def _sum(first: float | None, other: float | None) -> float | None:
-    return None if first is None or other is None else round(first + other, 9)
+    total = sum_if_known((first, other))
+    return None if total is None else round(total, 9)
 
 
 AnswerSource: TypeAlias = Literal["recording", "store", "live"]
@@ -173,22 +174,7 @@ _CONVERSATION_CHARS_MAX = 4000
 _VALUE_CHARS_MAX = 300
 
 
-class DescribedCase(Protocol):
-    """The parts of a case's result that its words use."""
-
-    case: GoldenCase
-    trials: tuple[Trial, ...]
-    where: str
-    passed: int
-
-    @property
-    def prompt(self) -> Prompt: ...
-
-    @property
-    def needed(self) -> int: ...
-
-
-def describe_failure(result: DescribedCase) -> str:
+def describe_failure(result: EvalResult) -> str:
     """Everything a person needs to see why a case failed, in the order it is read."""
     prompt = result.prompt
     lines = [f"{prompt.id} · case {result.case.id} · {_count(result)} · {result.case.at}"]
@@ -234,13 +220,13 @@ def one_line(text: str, limit: int = _VALUE_CHARS_MAX) -> str:
     return folded if len(folded) <= limit else f"{folded[: limit - 1]}…"
 
 
-def _count(result: DescribedCase) -> str:
+def _count(result: EvalResult) -> str:
     if len(result.trials) == 1:
         return "failed"
     return f"passed {result.passed} of {len(result.trials)} trials, {result.needed} needed"
 
 
-def _find_informing(result: DescribedCase) -> list[str]:
+def _find_informing(result: EvalResult) -> list[str]:
     """The reasons of advisory judges, one line each, on the first trial they judged."""
     verdicts: dict[str, JudgedVerdict] = {}
     for trial in result.trials:
@@ -254,7 +240,7 @@ def _find_informing(result: DescribedCase) -> list[str]:
     ]
 
 
-def _by_judge(result: DescribedCase) -> dict[str, list[tuple[Trial, JudgedVerdict]]]:
+def _by_judge(result: EvalResult) -> dict[str, list[tuple[Trial, JudgedVerdict]]]:
     failed: dict[str, list[tuple[Trial, JudgedVerdict]]] = defaultdict(list)
     for trial in result.trials:
         for judged in trial.failures:

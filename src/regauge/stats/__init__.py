@@ -10,114 +10,65 @@ A *cell* is one case under one required check; counts of cells come as arrays.
 
 from __future__ import annotations
 
-from regauge.stats._agreement import (
-    ConfusionMatrix,
-    PositionFlips,
-    accuracy,
-    cohen_kappa,
-    confusion_matrix,
-    kendall_tau_b,
-    of_all,
-    position_flips,
-    spearman,
-)
-from regauge.stats._evidence import (
-    CANDIDATE_MIXTURE,
-    MAIN_MIXTURE,
-    BetaComponent,
-    EBound,
-    draw_pass_rates,
-    e_bh,
-    failures_needed,
-    log_drift_ratio,
-    log_e_value,
-    log_marginal,
-    pass_rate_grid,
-)
-from regauge.stats._intervals import (
-    Direction,
-    Interval,
-    bootstrap_interval,
-    clopper_pearson,
-    flaky_probability,
-    rate_difference,
-    rule_of_three,
-    wilson,
-)
-from regauge.stats._permutation import (
-    AUDIT_STEPS,
-    FULL_AUDIT,
-    Arms,
-    AuditStep,
-    VarianceFall,
-    audit_p_value,
-    expected_failures,
-    failure_weight,
-    score_p_value,
-    steadier_p_value,
-    suite_p_value,
-    variance_fall,
-    verdict_variance,
-)
-from regauge.stats._policy import (
-    FIRST_DRAWS_MOST,
-    AnchorPolicy,
-    CasePolicy,
-    CriticalPolicy,
-    NetPolicy,
-    SuitePolicy,
-    auto_baseline_trials,
-    auto_first_draws,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AUDIT_STEPS",
-    "CANDIDATE_MIXTURE",
-    "FIRST_DRAWS_MOST",
-    "FULL_AUDIT",
-    "MAIN_MIXTURE",
-    "AnchorPolicy",
-    "Arms",
-    "AuditStep",
-    "BetaComponent",
-    "CasePolicy",
-    "ConfusionMatrix",
-    "CriticalPolicy",
-    "Direction",
-    "EBound",
-    "Interval",
-    "NetPolicy",
-    "PositionFlips",
-    "SuitePolicy",
-    "VarianceFall",
-    "accuracy",
-    "audit_p_value",
-    "auto_baseline_trials",
-    "auto_first_draws",
-    "bootstrap_interval",
-    "clopper_pearson",
-    "cohen_kappa",
-    "confusion_matrix",
-    "draw_pass_rates",
-    "e_bh",
-    "expected_failures",
-    "failure_weight",
-    "failures_needed",
-    "flaky_probability",
-    "kendall_tau_b",
-    "log_drift_ratio",
-    "log_e_value",
-    "log_marginal",
-    "of_all",
-    "pass_rate_grid",
-    "position_flips",
-    "rate_difference",
-    "rule_of_three",
-    "score_p_value",
-    "spearman",
-    "steadier_p_value",
-    "suite_p_value",
-    "variance_fall",
-    "verdict_variance",
-    "wilson",
-]
+from regauge.on_demand import names_of
+
+if TYPE_CHECKING:
+    from regauge.stats._agreement import (
+        accuracy as accuracy,
+        cohen_kappa as cohen_kappa,
+        confusion_matrix as confusion_matrix,
+        kendall_tau_b as kendall_tau_b,
+        of_all as of_all,
+        position_flips as position_flips,
+        spearman as spearman,
+    )
+    from regauge.stats._evidence import (
+        BetaComponent as BetaComponent,
+        draw_pass_rates as draw_pass_rates,
+        e_bh as e_bh,
+        failures_needed as failures_needed,
+        log_drift_ratio as log_drift_ratio,
+        log_e_value as log_e_value,
+        pass_rate_grid as pass_rate_grid,
+    )
+    from regauge.stats._intervals import (
+        Direction as Direction,
+        Interval as Interval,
+        bootstrap_interval as bootstrap_interval,
+        clopper_pearson as clopper_pearson,
+        flaky_probability as flaky_probability,
+        rate_difference as rate_difference,
+        rule_of_three as rule_of_three,
+        wilson as wilson,
+    )
+    from regauge.stats._permutation import (
+        AUDIT_STEPS as AUDIT_STEPS,
+        FULL_AUDIT as FULL_AUDIT,
+        Arms as Arms,
+        AuditStep as AuditStep,
+        audit_p_value as audit_p_value,
+        expected_failures as expected_failures,
+        failure_weight as failure_weight,
+        score_p_value as score_p_value,
+        steadier_p_value as steadier_p_value,
+        suite_p_value as suite_p_value,
+        variance_fall as variance_fall,
+        verdict_variance as verdict_variance,
+    )
+    from regauge.stats._policy import (
+        FIRST_DRAWS_MOST as FIRST_DRAWS_MOST,
+        AnchorPolicy as AnchorPolicy,
+        CasePolicy as CasePolicy,
+        CriticalPolicy as CriticalPolicy,
+        NetPolicy as NetPolicy,
+        SuitePolicy as SuitePolicy,
+        auto_baseline_trials as auto_baseline_trials,
+        auto_first_draws as auto_first_draws,
+    )
+else:
+    __getattr__ = names_of(__name__)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from regauge.reports._documents import AnchorDocument, AuditDocument, RuleDocument
+from regauge.evidence import AnchorReport
+from regauge.reports._documents import AuditDocument, RuleDocument
 from regauge.reports.decisions import (
     lasting_fix,
     next_step,
@@ -21,7 +23,7 @@ from tests.unit.gate.engine.test_transcripts import SCRIPTED
 from tests.unit.reports.test_decisions import a_case, a_decision, a_prompt
 from tests.unit.reports.test_transcripts import DECISIONS, RULES, guards, whole_suite
 
-LOST = AnchorDocument(version="0.9.0", message="since 0.9.0: -3.0 points", blocks=True)
+LOST = AnchorReport(version="0.9.0", message="since 0.9.0: -3.0 points", blocks=True)
 AUDIT = AuditDocument(
     trials=9, better=8, worse=0, p_value=0.001, level=0.01, result="better", message="m",
     fix="record again",
@@ -80,7 +82,7 @@ def test_the_reasons_of_a_gate_are_those_that_were_written_down(name: str):
         a_prompt(
             rules=RULES, anchor=LOST, guards=[guards(1, "floor"), guards(1), guards(0, "open")]
         ),
-        a_prompt(anchor=LOST.model_copy(update={"blocks": False})),
+        a_prompt(anchor=replace(LOST, blocks=False)),
     ]
     lines = [
         *reasons_of(outcome, [], []),

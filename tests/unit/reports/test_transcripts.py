@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.evidence import Count, RateDifference, SuiteReport
+from regauge.evidence import AnchorReport, Count, RateDifference, SuiteReport
 from regauge.reports import (
     AnswerDocument,
     RunTally,
@@ -26,7 +26,6 @@ from regauge.reports._console import (
     suite_lines,
 )
 from regauge.reports._documents import (
-    AnchorDocument,
     CallsDocument,
     GuardChangeDocument,
     GuardsDocument,
@@ -215,7 +214,7 @@ DECISIONS: dict[str, Any] = {
             a_prompt(
                 model="sim:clerk-2",
                 version=None,
-                anchor=AnchorDocument(version="0.9.0", message="since 0.9.0: -3.0 points"),
+                anchor=AnchorReport(version="0.9.0", message="since 0.9.0: -3.0 points"),
                 guards=[guards(12, "floor"), guards(1)],
                 counts={"passed": 5},
             )

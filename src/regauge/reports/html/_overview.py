@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from regauge.providers import transcript
 from regauge.reports._gate_console import (
     VERDICTS,
-    answer_diff,
     calls_line,
     groups_of,
     headline,
@@ -22,7 +21,7 @@ from regauge.reports.html._source import golden_of
 from regauge.stats import wilson
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from regauge.digests import JSON
     from regauge.reports._documents import (
@@ -302,46 +301,8 @@ def plot_of(points: Sequence[PassRate]) -> Plot:
     )
 
 
-# The table of cases has them all.
-_KINDS_MAX = 20
-_CASES_MAX = 50
-
 # What is told of cases, the weightiest first; in a run that does not gate they pass or fail.
 _WORDS = ("failed", *(words.column for words in VERDICTS.values()), TRACKED, NOT_BLOCKING)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """Cases that changed in the same way.
-
-    Attributes:
-        title: How many cases, and their check with what it expected and got.
-        first: The case that stands for all.
-        diff: Its two answers, line by line.
-        others: The rest, up to a limit.
-        left_out: How many are not shown.
-    """
-
-    title: str
-    first: CaseDocument
-    diff: Sequence[str]
-    others: Sequence[CaseDocument]
-    left_out: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedCases:
-    """The cases of one verdict, by kind.
-
-    Attributes:
-        verdict: In words.
-        kinds: The largest first, up to a limit.
-        left_out: How many cases are of other kinds.
-    """
-
-    verdict: str
-    kinds: Sequence[Kind]
-    left_out: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -400,7 +361,8 @@ class Overview:
         title: What the run came to, in a few words.
         tone: `good`, `bad` or `warn`.
         reasons: Of the decision, without what the title states.
-        changed: The cases that broke, are undecided or were fixed, by kind.
+        changed: The cases that broke, are undecided or were fixed: by verdict in words, the groups
+            of one kind, the largest first.
         calls: What the gate asked for; empty in a run that does not gate.
     """
 
@@ -410,7 +372,7 @@ class Overview:
     calls: str
     prompts: tuple[PromptPage, ...]
     reasons: Sequence[str]
-    changed: Sequence[ChangedCases]
+    changed: Mapping[str, Sequence[CaseGroup]]
     columns: tuple[str, ...]
 
 
@@ -433,31 +395,18 @@ def overview_of(source: ReportSource, words: Mapping[str, Mapping[str, int]]) ->
         calls=calls_line(gate) if gate else "",
         prompts=tuple(pages),
         reasons=reasons_beside(gate) if gate else (),
-        changed=tuple(_find_changed(gate)) if gate else (),
+        changed=_find_changed(gate) if gate else {},
         columns=tuple(word for word in _WORDS if word in met),
     )
 
 
-def _find_changed(gate: DecisionDocument) -> Iterator[ChangedCases]:
-    for verdict, words in VERDICTS.items():
-        groups = groups_of(case for case in gate.cases if case.verdict == verdict)
-        if words.diff and groups:
-            yield ChangedCases(
-                verdict=words.column,
-                kinds=[_kind(group) for group in groups[:_KINDS_MAX]],
-                left_out=sum(len(group.cases) for group in groups[_KINDS_MAX:]),
-            )
-
-
-def _kind(group: CaseGroup) -> Kind:
-    first, *others = group.cases
-    return Kind(
-        title=group.title,
-        first=first,
-        diff=answer_diff(first),
-        others=others[:_CASES_MAX],
-        left_out=len(others[_CASES_MAX:]),
-    )
+def _find_changed(gate: DecisionDocument) -> dict[str, list[CaseGroup]]:
+    cases = {
+        words.column: [case for case in gate.cases if case.verdict == verdict]
+        for verdict, words in VERDICTS.items()
+        if words.diff
+    }
+    return {word: groups_of(members) for word, members in cases.items() if members}
 
 
 def _names(record: RunRecord, cases: Iterable[str]) -> list[str]:

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from regauge.datasets import Shard, shard_of
 from regauge.reports._console import duration, money, quantity
+from regauge.reports._gate_console import answer_diff
 from regauge.reports._runs import read_rows
 from regauge.reports.html._overview import cases_by_prompt, model_sides, overview_of
 from regauge.reports.html._source import read_golden
@@ -142,6 +143,7 @@ def render_page(
         "duration": duration,
         "quantity": quantity,
         "percent": _percent,
+        "answer_diff": answer_diff,
         "slug": _slug,
         "when": _when,
         "shell": shlex.quote,
@@ -350,7 +352,7 @@ def write_pages(
                 words = {name: count_verdicts(of_prompt) for name, of_prompt in cases.items()}
                 names = overview_of(of_page, words).prompts
                 overview = replace(
-                    whole, prompts=tuple(name for name in names if name.name in cases), changed=()
+                    whole, prompts=tuple(name for name in names if name.name in cases), changed={}
                 )
                 page = run_page(of_page, overview, encoded_cases(cases), place)
                 (directory / f"{number}.html").write_text(page, encoding="utf-8")
