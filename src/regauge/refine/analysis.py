@@ -78,23 +78,21 @@ class Tally:
                 seen[key] = (*earlier_outcomes, outcome)
         return Tally(MappingProxyType(seen))
 
+    def outcomes(self, text: str, case: str) -> tuple[Outcome, ...]:
+        """The counted trials of a case, in the order they came."""
+        return self.seen.get((text, case), ())
+
     def trials(self, text: str, case: str) -> int:
         """The number of counted trials of a case."""
-        return len(self.seen.get((text, case), ()))
+        return len(self.outcomes(text, case))
 
     def next_trial(self, text: str, case: str) -> int:
         """The first number after all that were counted."""
-        return 1 + max((o.trial for o in self.seen.get((text, case), ())), default=-1)
+        return 1 + max((o.trial for o in self.outcomes(text, case)), default=-1)
 
     def check(self, text: str, case: str, check: str) -> Count:
         """The results of one check on one case."""
-        passed = trials = 0
-        for outcome in self.seen.get((text, case), ()):
-            for result in outcome.checks:
-                if result.check == check:
-                    trials += 1
-                    passed += result.passed
-        return Count(passed=passed, trials=trials)
+        return passed_all((check,), self.outcomes(text, case))
 
     def over(self, text: str, cases: Sequence[str], check: str) -> Count:
         """The results of one check on several cases."""
@@ -102,37 +100,28 @@ class Tally:
 
     def whole(self, text: str, case: str) -> Count:
         """The trials of a case in which all its checks passed."""
-        outcomes = self.seen.get((text, case), ())
+        outcomes = self.outcomes(text, case)
         passed = sum(all(check.passed for check in o.checks) for o in outcomes)
         return Count(passed=passed, trials=len(outcomes))
 
     def score(self, text: str, case: str, checks: Collection[str]) -> float | None:
         """The share of some checks that a case passed, over all its trials; None without any."""
-        outcomes = self.seen.get((text, case), ())
+        outcomes = self.outcomes(text, case)
         passes = [c.passed for o in outcomes for c in o.checks if c.check in checks]
         return sum(passes) / len(passes) if passes else None
 
     def checks(self, text: str, cases: Sequence[str]) -> tuple[str, ...]:
         """Every check that said something, by name."""
-        names = {
-            check.check
-            for case in cases
-            for o in self.seen.get((text, case), ())
-            for check in o.checks
-        }
-        return tuple(sorted(names))
+        outcomes = (o for case in cases for o in self.outcomes(text, case))
+        return tuple(sorted({check.check for o in outcomes for check in o.checks}))
 
     def failures(self, text: str, case: str, check: str) -> tuple[Outcome, ...]:
         """The trials of a case that a check failed."""
         return tuple(
             outcome
-            for outcome in self.seen.get((text, case), ())
+            for outcome in self.outcomes(text, case)
             if any(result.check == check and not result.passed for result in outcome.checks)
         )
-
-    def since(self, text: str, case: str, first: int) -> tuple[Outcome, ...]:
-        """The trials of a case from one number on."""
-        return tuple(o for o in self.seen.get((text, case), ()) if o.trial >= first)
 
 
 def passed_all(checks: Sequence[str], outcomes: Iterable[Outcome]) -> Count:
@@ -308,7 +297,7 @@ def _again(
         evidence = [
             result.passed
             for text in texts
-            for outcome in tally.seen.get((text, case), ())
+            for outcome in tally.outcomes(text, case)
             for result in outcome.checks
             if result.check == check
         ]
@@ -326,7 +315,8 @@ def better_p(tally: Tally, text: str, than: str, cases: Sequence[str], check: st
     Within a case all trials are exchangeable when the texts are equally good, however hard the
     case is; see `regauge.stats.suite_p_value`.
     """
-    return _within_cases(tally, text, than, cases, (check,), direction="better")
+    counts = [(tally.check(than, case, check), tally.check(text, case, check)) for case in cases]
+    return within_cases(counts, direction="better")
 
 
 def worse_p(tally: Tally, text: str, than: str, cases: Sequence[str], *checks: str) -> float:
@@ -334,35 +324,24 @@ def worse_p(tally: Tally, text: str, than: str, cases: Sequence[str], *checks: s
 
     A little harm to each of several checks shows here before it shows in any.
     """
-    return _within_cases(tally, text, than, cases, checks, direction="worse")
+    sides = [[passed_all(checks, tally.outcomes(side, c)) for c in cases] for side in (than, text)]
+    return within_cases([*zip(*sides, strict=True)], direction="worse")
 
 
-def _within_cases(
-    tally: Tally,
-    text: str,
-    than: str,
-    cases: Sequence[str],
-    checks: Sequence[str],
-    *,
-    direction: Literal["better", "worse"],
+def within_cases(
+    counts: Sequence[tuple[Count, Count]], *, direction: Literal["better", "worse"]
 ) -> float:
+    """The p-value of two texts' counts by case; a case without trials under either says nothing."""
     from regauge.stats import suite_p_value
 
-    old = [passed_all(checks, tally.since(than, case, 0)) for case in cases]
-    new = [passed_all(checks, tally.since(text, case, 0)) for case in cases]
-    counts = [
-        (its, its_new)
-        for its, its_new in zip(old, new, strict=True)
-        if its.trials and its_new.trials
-    ]
-    if not counts:
-        return 1.0
+    both = [pair for pair in counts if pair[0].trials and pair[1].trials]
+    old, new = zip(*both, strict=True) if both else ((), ())
     return float(
         suite_p_value(
-            [its.passed for its, _ in counts],
-            [its.trials for its, _ in counts],
-            [its_new.passed for _, its_new in counts],
-            [its_new.trials for _, its_new in counts],
+            [count.passed for count in old],
+            [count.trials for count in old],
+            [count.passed for count in new],
+            [count.trials for count in new],
             direction=direction,
             weights=1,
         )

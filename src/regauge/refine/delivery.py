@@ -424,7 +424,7 @@ def criteria_of(setting: LoopConfig, state: LoopState, *, revised: bool) -> list
     cases = (*setting.train, *setting.holdout)
 
     def passed(tally: Tally, text: str, checks: list[str]) -> dict[str, int]:
-        return _add_up(passed_all(checks, tally.since(text, case, 0)) for case in cases)
+        return _add_up(passed_all(checks, tally.outcomes(text, case)) for case in cases)
 
     by_criterion = {
         criterion: [name for name, check in setting.checks.items() if check.criterion == criterion]
@@ -522,7 +522,7 @@ def _variances(setting: LoopConfig, state: LoopState) -> dict[str, Any]:
             outcome
             for tally in (state.tally, state.fresh)
             for case in (*setting.train, *setting.holdout)
-            for outcome in tally.since(text.digest, case, 0)
+            for outcome in tally.outcomes(text.digest, case)
         )
         for name, text in texts.items()
     }

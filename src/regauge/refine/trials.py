@@ -438,7 +438,7 @@ def _redact_case(
     state: LoopState, check: str, name: str, case: GoldenCase, *, show_goldens: bool, public: str
 ) -> RedactedCase:
     failures = state.tally.failures(state.text.digest, name, check)
-    outcomes = failures or state.tally.since(state.text.digest, name, 0)
+    outcomes = failures or state.tally.outcomes(state.text.digest, name)
     answer = outcomes[0].answer if outcomes else ""
     reasons = [result.reason for o in failures[:1] for result in o.checks if result.check == check]
     hide = masked(case.golden, public=public)
@@ -621,7 +621,7 @@ def _without_repairs(policy: GatePolicy) -> GatePolicy:
 
 
 def _history(tally: Tally, base: PromptText, case: str, checks: Sequence[str]) -> BaseTrials:
-    outcomes = tally.since(base.digest, case, 0)
+    outcomes = tally.outcomes(base.digest, case)
     return BaseTrials(
         checks={check: tally.check(base.digest, case, check) for check in checks},
         whole=tally.whole(base.digest, case),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING
 
 from regauge.statements._parse import MARKER
@@ -18,6 +19,15 @@ _ROMAN = (
     *("x", "xi", "xii", "xiii", "xiv", "xv"),
 )
 _HAN = (*"一二三四五六七八九十", *(f"十{numeral}" for numeral in "一二三四五六七八九"), "二十")
+# Numerals by the one that begins them; a single letter may be a Roman number, too.
+_NUMERALS = {
+    "①": tuple("①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳"),
+    "一": _HAN,
+    "i": _ROMAN,
+    "I": tuple(map(str.upper, _ROMAN)),
+    "a": tuple(ascii_lowercase),
+    "A": tuple(ascii_uppercase),
+}
 _HEADED = re.compile(
     r"(?:#{1,6}[ \t]+)?(?:(?P<word>[^\W\d_]{2,12})[ \t]*)?(?P<number>\d{1,2})[.:)：]?(?=\s|$)"
 )
@@ -102,20 +112,12 @@ def numbering(tree: Tree) -> tuple[Chain, ...]:
 
 def number_text(kind: str, value: int) -> str | None:
     """A number as a list writes it; None where the list has no such number."""
-    match kind:
-        case "1":
-            return str(value)
-        case "１":
-            return "".join(chr(ord("０") + int(digit)) for digit in str(value))
-        case "①":
-            return chr(ord("①") + value - 1) if value <= 20 else None  # noqa: PLR2004
-        case "一":
-            return _HAN[value - 1] if value <= len(_HAN) else None
-        case "i" | "I":
-            text = _ROMAN[value - 1] if value <= len(_ROMAN) else None
-        case _:
-            text = chr(ord("a") + value - 1) if value <= 26 else None  # noqa: PLR2004
-    return text.upper() if text and kind.isupper() else text
+    if kind == "1":
+        return str(value)
+    if kind == "１":
+        return "".join(chr(ord("０") + int(digit)) for digit in str(value))
+    numerals = _NUMERALS[kind]
+    return numerals[value - 1] if value <= len(numerals) else None
 
 
 def references(tree: Tree) -> tuple[Reference, ...]:
@@ -176,20 +178,9 @@ def _read(tree: Tree, node: Node) -> tuple[list[Numbered], tuple[object, ...], s
 def _values(node: Node, match: re.Match[str], group: str) -> Iterator[Numbered]:
     text = match[group].rpartition(".")[2]
     start = node.start + match.end(group) - len(text)
-    kinds: list[tuple[str, int]] = []
-    if text.isascii() and text.isdigit():
-        kinds.append(("1", int(text)))
-    elif text.isdecimal():
-        kinds.append(("１", int(text)))
-    elif "①" <= text <= "⑳":
-        kinds.append(("①", ord(text) - ord("①") + 1))
-    elif text in _HAN:
-        kinds.append(("一", _HAN.index(text) + 1))
+    if text.isdecimal():
+        kinds = [("1" if text.isascii() else "１", int(text))]
     else:
-        upper = text.isupper()
-        if text.casefold() in _ROMAN:
-            kinds.append(("I" if upper else "i", _ROMAN.index(text.casefold()) + 1))
-        if len(text) == 1 and text.isascii():
-            kinds.append(("A" if upper else "a", ord(text.casefold()) - ord("a") + 1))
+        kinds = [(kind, its.index(text) + 1) for kind, its in _NUMERALS.items() if text in its]
     for kind, value in kinds:
         yield Numbered(node, value, kind, start, start + len(text))

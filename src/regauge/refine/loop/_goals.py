@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from regauge.digests import digest_of
 from regauge.gate import NONE_DRAWN, Count
-from regauge.refine.analysis import passed_all
+from regauge.refine.analysis import passed_all, within_cases
 from regauge.refine.loop._plan import calls_left, numbered, repair_calls, trials_for
 from regauge.refine.loop._state import Note, Trials
 from regauge.wording import plural
@@ -184,7 +184,7 @@ def standings(setting: LoopConfig, state: LoopState, *, revised: bool) -> tuple[
     text = state.text if revised else setting.base
     tally = state.fresh if revised else state.tally
     return tuple(
-        measure_goal(goal, lambda case: tally.since(text.digest, case, 0), goal.cases)
+        measure_goal(goal, lambda case: tally.outcomes(text.digest, case), goal.cases)
         for goal in setting.goals
     )
 
@@ -271,7 +271,7 @@ def _lacking(setting: LoopConfig, state: LoopState, progress: GoalProgress) -> d
     silent = {
         case
         for case in goal.cases
-        if case not in undrawn and not passed_all(goal.checks, tally.since(text, case, 0)).trials
+        if case not in undrawn and not passed_all(goal.checks, tally.outcomes(text, case)).trials
     }
     return {
         case: max(0, max(each, least if case in held_out else 0) - tally.trials(text, case))
@@ -291,7 +291,7 @@ def _while_searching(setting: LoopConfig, state: LoopState, goal: Goal) -> GoalP
     texts = texts[made_for[-1] + 1 if made_for else 0 :]
 
     def drawn(case: str) -> list[Outcome]:
-        return [outcome for text in texts for outcome in state.tally.since(text, case, 0)]
+        return [outcome for text in texts for outcome in state.tally.outcomes(text, case)]
 
     return measure_goal(goal, drawn, [case for case in goal.cases if case in train])
 
@@ -360,8 +360,6 @@ def _p_at(
     setting: LoopConfig, state: LoopState, cluster: FailureCluster, rate: float, times: float = 1.0
 ) -> float:
     """The p-value of the last look at an edit that passes this share of the trials."""
-    from regauge.stats import suite_p_value
-
     test, digest = setting.policy.test, state.text.digest
     counts = [state.tally.check(digest, case, cluster.check) for case in cluster.cases]
     counts = [count for count in counts if count.trials]
@@ -372,17 +370,14 @@ def _p_at(
     new = test.looks * test.look_trials
     # So many passes, dealt evenly to the cases.
     whole, more = divmod(min(round(rate * new * len(counts)), len(counts) * new), len(counts))
-    passed = [whole + (n < more) for n in range(len(counts))]
-    return float(
-        suite_p_value(
-            [round(count.rate * old) for count in counts],
-            [old] * len(counts),
-            passed,
-            [new] * len(counts),
-            direction="better",
-            weights=1,
+    pairs = [
+        (
+            Count(passed=round(count.rate * old), trials=old),
+            Count(passed=whole + (n < more), trials=new),
         )
-    )
+        for n, count in enumerate(counts)
+    ]
+    return within_cases(pairs, direction="better")
 
 
 def _cases_needed(
