@@ -149,6 +149,13 @@ def test_checks_that_make_no_sense_are_refused_with_their_place(
     assert message in said
 
 
+def test_lint_refuses_checks_before_any_recording(checked: EvalProject):
+    checked.golden([checked.case(0, checks=[{"paragraph_starts_with": -1}])])
+    done = checked.command("lint")
+    assert done.returncode == 1
+    assert "fixtures/golden/triage.jsonl:1: checks of disk-000: paragraph_starts_with" in done.stdout
+
+
 def test_a_table_holds_checks_as_json(checked: EvalProject):
     checked.write("fixtures/golden/triage.jsonl", "").unlink()
     text = "critical: disk 1 is full"

@@ -140,7 +140,7 @@ def _stale_judgements(evals: EvalSession, project: Project, prompt: str) -> Iter
 def lint_recordings(
     project: Project, evals_path: Path, *, reported: Sequence[str] = ()
 ) -> list[Fault]:
-    """Errors that need collected evals: unused recordings, calibrations, goals.
+    """Errors that need collected evals: their own, unused recordings, calibrations, goals.
 
     Args:
         project: Whose recordings.
@@ -157,9 +157,7 @@ def lint_recordings(
 
             faults.extend(goal_faults(project, evals.plan.cases))
 
-    kept = project.recordings_dir.is_dir() or project.labels_dir.is_dir()
-    kept = kept or bool(project.settings.refine.goals)
-    if not evals_path.exists() or not kept:
+    if not evals_path.exists():
         return faults
     try:
         with_evals(project, evals_path, check, options=["--record=none"], warn=None)
