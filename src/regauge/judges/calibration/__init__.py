@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from regauge.judges.calibration._agreement import (
+    ComparingJudge as ComparingJudge,
     LabelledVerdict as LabelledVerdict,
     Judgement as Judgement,
     agreement_of as agreement_of,

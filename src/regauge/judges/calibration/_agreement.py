@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from regauge.datasets import GoldenCase
 from regauge.errors import (
@@ -21,7 +21,6 @@ from regauge.errors import (
     UsageError,
 )
 from regauge.judges.calibration._record import Agreement, Confusion, Flips, IntervalEstimate
-from regauge.judges.model._panel import PairJudge
 from regauge.providers import Completion, Usage
 
 if TYPE_CHECKING:
@@ -210,7 +209,10 @@ def _flips(rows: Sequence[_Row]) -> Flips:
     # In the exchanged order, answer `a` is the one shown second.
     first_order: list[_Side] = [_SHOWN[row.judge[0]] for row in rows]
     exchanged: list[_Side] = [_EXCHANGED[row.judge[1]] for row in rows]
-    return Flips(**asdict(position_flips(first_order, exchanged)))
+    flips = position_flips(first_order, exchanged)
+    return Flips(
+        pairs=flips.pairs, flips=flips.flips, for_first=flips.for_first, for_second=flips.for_second
+    )
 
 
 _Side: TypeAlias = Literal["first", "second", "tie"]
@@ -296,6 +298,34 @@ def _margin_of_perfect(rows: Sequence[_Row], *, accuracy: bool) -> float:
 _CALLS_MAX = 64
 
 
+class Compared(Protocol):
+    """The result of comparing two answers in both orders."""
+
+    @property
+    def winners(self) -> tuple[Literal["a", "b", "tie"], Literal["a", "b", "tie"]]:
+        """The winner with `a` shown first, and with `b` shown first."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """The reason, in the judge's words."""
+        ...
+
+
+@runtime_checkable
+class ComparingJudge(Protocol):
+    """A judge that says which of two answers is the better one."""
+
+    async def compare(self, a: str, b: str, case: GoldenCase, calls: JudgeCalls) -> Compared:
+        """Compare two answers to one case, in both orders.
+
+        Raises:
+            JudgeError: No verdict could be reached.
+            UnmeasuredError: The model could not be asked.
+        """
+        ...
+
+
 def cases_of_labels(
     labels: Labels, dataset_cases: Mapping[str, GoldenCase]
 ) -> dict[str, GoldenCase]:
@@ -372,7 +402,7 @@ async def judge_labels(
                 failures.add(watched.failure or error, judge.name)
                 return None
 
-    if any(len(label.answers) > 1 for label in labels) and not isinstance(judge, PairJudge):
+    if any(len(label.answers) > 1 for label in labels) and not isinstance(judge, ComparingJudge):
         raise UsageError(
             f"the labels of {judge.name!r} are pairs, and this judge compares no answers\n"
             "  fix: label single answers, or calibrate a judge that compares: pairwise(...)"
@@ -445,10 +475,15 @@ async def _judgement(
     judge: ModelJudge, label: Label, case: GoldenCase, calls: JudgeCalls
 ) -> Judgement:
     answer, *others = label.answers
-    if others and isinstance(judge, PairJudge):
+    if others and isinstance(judge, ComparingJudge):
         compared = await judge.compare(answer, others[0], case, calls)
         return Judgement(opinions=compared.winners, reason=compared.reason)
-    completion = Completion(
+    verdict = await judge.judge_with(_completion(answer), case, calls)
+    return Judgement(opinions=(verdict.outcome,), score=verdict.score, reason=verdict.reason)
+
+
+def _completion(answer: str) -> Completion:
+    return Completion(
         text=answer,
         finish_reason="stop",
         usage=Usage(),
@@ -456,5 +491,3 @@ async def _judgement(
         provider="labels",
         latency_s=0.0,
     )
-    verdict = await judge.judge_with(completion, case, calls)
-    return Judgement(opinions=(verdict.outcome,), score=verdict.score, reason=verdict.reason)
