@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain, repeat
+from operator import iadd
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -176,16 +178,23 @@ _CALL_COUNTS: Final = ("calls", "live_calls", "retries", "input_tokens", "output
 # What counts of two parts of a run have of both.
 _JUDGE_SUMS: Final = ("counts", "costs_usd", "spent_usd", "latencies_s")
 _SUITE_SUMS: Final = (*_JUDGE_SUMS, "settled", "settled_nodes")
-_SUITE_COUNTS: Final = (
-    *("trials", "replayed", "live", "retries", "input_tokens", "output_tokens"),
-)
-Amounts: TypeAlias = "list[float | None]"
+# Amounts whose sum does not depend on their order, 8 bytes each; NaN is an unknown one.
+Amounts: TypeAlias = "array[float]"
+
+
+def _no_amounts() -> Amounts:
+    return array("d")
+
+
+def _add(amounts: Amounts, amount: float | None) -> None:
+    if amount != 0:
+        amounts.append(math.nan if amount is None else amount)
 
 
 def _total(amounts: Amounts) -> float | None:
-    """The sum, in whatever order they come; None where an amount is unknown."""
-    known = [amount for amount in amounts if amount is not None]
-    return math.fsum(known) if len(known) == len(amounts) else None
+    """The sum; None where an amount is unknown."""
+    total = math.fsum(amounts)
+    return None if math.isnan(total) else total
 
 
 @dataclass(slots=True)
@@ -198,9 +207,9 @@ class _JudgeCount:
 
     first: Mapping[str, Any]
     counts: Counter[str] = field(default_factory=Counter[str])
-    costs_usd: Amounts = field(default_factory=list["float | None"])
-    spent_usd: Amounts = field(default_factory=list["float | None"])
-    latencies_s: Amounts = field(default_factory=list["float | None"])
+    costs_usd: Amounts = field(default_factory=_no_amounts)
+    spent_usd: Amounts = field(default_factory=_no_amounts)
+    latencies_s: Amounts = field(default_factory=_no_amounts)
     labels: LabelCounts = field(default_factory=LabelCounts)
     labelled: set[str] = field(default_factory=set[str])
 
@@ -210,16 +219,16 @@ class _JudgeCount:
         if node not in self.labelled and self.labels.add(verdict):
             self.labelled.add(node)
         if "cost_usd" in verdict:
-            self.costs_usd.append(verdict["cost_usd"])
-            self.spent_usd.append(verdict.get("spent_usd", 0.0))
+            _add(self.costs_usd, verdict["cost_usd"])
+            _add(self.spent_usd, verdict.get("spent_usd", 0.0))
         if verdict.get("calls"):
             self.counts["judgements"] += 1
             self.counts.update({name: verdict[name] for name in _CALL_COUNTS})
-            self.latencies_s.append(verdict["latency_s"])
+            _add(self.latencies_s, verdict["latency_s"])
 
     def join(self, other: _JudgeCount) -> None:
         for name in _JUDGE_SUMS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            setattr(self, name, iadd(getattr(self, name), getattr(other, name)))
         self.labels.join(other.labels)
 
     def named(self) -> JudgeName:
@@ -264,12 +273,12 @@ class _SuiteCount:
         default_factory=dict[tuple[str, str], tuple[int, int]]
     )
     judges: dict[str, _JudgeCount] = field(default_factory=dict[str, "_JudgeCount"])
-    latencies_s: list[float] = field(default_factory=list[float])
+    latencies_s: Amounts = field(default_factory=_no_amounts)
     settled: Counter[str] = field(default_factory=Counter[str])
     settled_nodes: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
     counts: Counter[str] = field(default_factory=Counter[str])
-    costs_usd: Amounts = field(default_factory=list["float | None"])
-    spent_usd: list[float] = field(default_factory=list[float])
+    costs_usd: Amounts = field(default_factory=_no_amounts)
+    spent_usd: Amounts = field(default_factory=_no_amounts)
 
     def add(self, row: Mapping[str, Any]) -> None:
         _, _, passed, measured = self.nodes.get(row["node"]) or _Node("", "")
@@ -297,11 +306,11 @@ class _SuiteCount:
         source = row["source"]
         if source is None:
             return
-        self.costs_usd.append(row["cost_usd"])
+        _add(self.costs_usd, row["cost_usd"])
         if source == "live":
             self.counts["live"] += 1
             self.counts["retries"] += max(0, row["attempts"] - 1)
-            self.spent_usd.append(row["cost_usd"] or 0.0)
+            _add(self.spent_usd, row["cost_usd"] or 0.0)
         else:
             self.counts["replayed"] += 1
         if row["latency_s"] is not None:
@@ -335,7 +344,7 @@ class _SuiteCount:
     def join(self, other: _SuiteCount) -> None:
         """Add the counts of other cases, which are settled."""
         for name in _SUITE_SUMS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            setattr(self, name, iadd(getattr(self, name), getattr(other, name)))
         self.not_blocking |= other.not_blocking
         self.case_counts |= other.case_counts
         for name, judge in other.judges.items():
@@ -378,7 +387,12 @@ class _SuiteCount:
             tracked_failed=tracked_failed,
             not_blocking=len(self.not_blocking),
             unmeasured=outcomes["unmeasured"],
-            **{name: self.counts[name] for name in _SUITE_COUNTS},
+            trials=self.counts["trials"],
+            replayed=self.counts["replayed"],
+            live=self.counts["live"],
+            retries=self.counts["retries"],
+            input_tokens=self.counts["input_tokens"],
+            output_tokens=self.counts["output_tokens"],
             cost_usd=cost_usd,
             spent_usd=None
             if cost_usd is None and self.counts["live"]
