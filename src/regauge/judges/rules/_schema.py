@@ -73,28 +73,18 @@ def _is_uri(text: str) -> bool:
         return False
 
 
-def _whole(pattern: re.Pattern[str]) -> Callable[[str], bool]:
-    def holds(text: str) -> bool:
-        return pattern.fullmatch(text) is not None
-
-    return holds
+def _for_texts(holds: Callable[[str], object]) -> Callable[[object], bool]:
+    return lambda value: not isinstance(value, str) or bool(holds(value))
 
 
-def _for_texts(holds: Callable[[str], bool]) -> Callable[[object], bool]:
-    def check(value: object) -> bool:
-        return not isinstance(value, str) or holds(value)
-
-    return check
-
-
-_CHECKS: Mapping[str, Callable[[str], bool]] = {
+_CHECKS: Mapping[str, Callable[[str], object]] = {
     "date-time": is_date_time,
     "time": _is_time,
-    "duration": _whole(_DURATION),
-    "hostname": _whole(_HOST),
-    "email": _whole(_EMAIL),
+    "duration": _DURATION.fullmatch,
+    "hostname": _HOST.fullmatch,
+    "email": _EMAIL.fullmatch,
     "uri": _is_uri,
-    "json-pointer": _whole(_POINTER),
+    "json-pointer": _POINTER.fullmatch,
 }
 
 
@@ -274,7 +264,7 @@ def _schema_formats(draft: Any) -> Any:
 
     checker: Any = FormatChecker(formats=())
     checker.checkers = {**draft.FORMAT_CHECKER.checkers}
-    checker.checks("regex", raises=JudgeError)(_for_texts(lambda text: bool(_compile(text))))
+    checker.checks("regex", raises=JudgeError)(_for_texts(_compile))
     return checker
 
 
@@ -328,20 +318,15 @@ def _additional_properties(
 ) -> Iterator[Any]:
     if not validator.is_type(instance, "object"):
         return
-    named: Mapping[str, Any] = schema.get("properties", {})
+    from jsonschema import Draft202012Validator
+
+    draft: Any = Draft202012Validator
     patterns: Mapping[str, Any] = schema.get("patternProperties", {})
-    extra = [
-        name
-        for name in instance
-        if name not in named and not any(_finds(pattern, name) for pattern in patterns)
-    ]
-    if validator.is_type(subschema, "object"):
-        for name in extra:
-            yield from validator.descend(instance[name], subschema, path=name)
-    elif not subschema and extra:
-        listed = ", ".join(map(repr, sorted(extra)))
-        verb = "was" if len(extra) == 1 else "were"
-        yield _fault(f"Additional properties are not allowed ({listed} {verb} unexpected)")
+    matched: dict[str, Any] = {
+        name: {} for name in instance if any(_finds(part, name) for part in patterns)
+    }
+    named: dict[str, Any] = {"properties": {**schema.get("properties", {}), **matched}}
+    yield from draft.VALIDATORS["additionalProperties"](validator, subschema, instance, named)
 
 
 def _unevaluated_properties(
