@@ -139,18 +139,14 @@ def _checks_of(cases: Iterable[GoldenCase], made: _MadeJudges) -> dict[str, _Che
                 [_check(spec, made, turn=turn) for turn, spec in _specs_of(case)], made
             )
         except (UsageError, PromptError) as error:
-            if isinstance(error, PromptError):
-                first = error.faults[0]
-                message, fix = first.message, first.fix
-            else:
-                message, fix = error.message, error.fix
+            problem = error.faults[0] if isinstance(error, PromptError) else error
             path, _, line = case.at.rpartition(":")
             faults.append(
                 Fault(
                     path=Path(path),
                     line=int(line) if line.isdigit() else None,
-                    message=f"checks of {case.id}: {message}",
-                    fix=fix,
+                    message=f"checks of {case.id}: {problem.message}",
+                    fix=problem.fix,
                 )
             )
         else:

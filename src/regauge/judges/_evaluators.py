@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._output import JudgedOutput
-    from regauge.judges._types import Judge, JudgeContext, ModelJudge, UnboundJudge, Verdict
+    from regauge.judges._types import Declared, Judge, JudgeContext, UnboundJudge, Verdict
+    from regauge.judges.model._rubric import RubricJudge
     from regauge.prompts import Evaluator, Prompt
 
 
-_CHOICES_SLOT: Final = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_SLOT: Final = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 _KEYS: Final = frozenset({"modelId", "prompt", "choices", "systemPrompt"})
 _GRADES: Final[Mapping[str, float]] = {"1": 0.0, "2": 0.25, "3": 0.5, "4": 0.75, "5": 1.0}
 
@@ -35,7 +36,7 @@ _BUILT_IN: Final = Lexicon("regauge.judges", file="data/evaluators.toml")
 _AGAINST_FACTS: Final = frozenset({"similarity", "groundedness"})
 
 
-def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> DeclaredJudge:
+def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> DeclaredJudge[RubricJudge]:
     """The judge that an `llm` evaluator stands for.
 
     `{{completion}}` is the answer; other names are looked up in the row of `testData`. The last
@@ -65,7 +66,7 @@ def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> DeclaredJudge:
     )
 
 
-def built_in(name: str, plugin: str, prompt: Prompt) -> DeclaredJudge:
+def built_in(name: str, plugin: str, prompt: Prompt) -> DeclaredJudge[RubricJudge]:
     """The judge that `uses: github/PLUGIN` stands for, asking in regauge's own words."""
     made = _make(name, prompt, asks=_BUILT_IN.entry(plugin), system="", choices=_GRADES, model=None)
     return made.judging("correctness") if plugin in _AGAINST_FACTS else made
@@ -79,7 +80,7 @@ def _make(
     system: str,
     choices: Mapping[str, float],
     model: str | None,
-) -> DeclaredJudge:
+) -> DeclaredJudge[RubricJudge]:
     from regauge.prompts import Message, Prompt, RubricSpec
 
     asked = Message(role="user", content=_rename(asks, prompt.variables))
@@ -93,7 +94,7 @@ def _make(
     pass_at = min(score for score in choices.values() if score > 0)
     spec = RubricSpec(kind="choice", choices=choices, pass_at=pass_at)
 
-    def bind(declared: DeclaredJudge, context: JudgeContext) -> ModelJudge:
+    def bind(declared: Declared, context: JudgeContext) -> RubricJudge:
         from regauge.judges.model._ask import model_of
         from regauge.judges.model._rubric import RubricJudge
 
@@ -118,7 +119,7 @@ def _rename(template: str, variables: AbstractSet[str]) -> str:
             return "{{answer}}"
         return match[0] if name in variables or name == "input" else f"{{{{expected.{name}}}}}"
 
-    return _CHOICES_SLOT.sub(slot, template)
+    return _SLOT.sub(slot, template)
 
 
 def _choices(document: JSON, name: str) -> dict[str, float]:
@@ -151,7 +152,6 @@ def _choices(document: JSON, name: str) -> dict[str, float]:
     return choices
 
 
-_SLOT = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 _STRING_RULES: Mapping[str, Callable[[str], Rule]] = {
     "equals": equals,
     "contains": lambda text: contains(text, ignore_case=True),
@@ -234,13 +234,10 @@ def _string_judge(evaluator: Evaluator) -> Rule:
 
 def _templated(name: str, wishes: list[tuple[str, str]]) -> Rule:
     """A rule whose texts are templates, filled with the values of each case."""
-    made: dict[tuple[str, ...], Rule] = {}
 
     def examine(answer: JudgedOutput) -> Verdict:
         texts = tuple(_fill(template, answer, name) for _, template in wishes)
-        if texts not in made:
-            made[texts] = _rule(wishes, texts, name)
-        return made[texts].examine(answer)
+        return _rule(wishes, texts, name).examine(answer)
 
     params: dict[str, JSON] = dict(wishes)
     digest = digest_of({"kind": "string", "version": 1, "params": params})

@@ -179,24 +179,21 @@ def _context(
     completion = answer.completion
     if completion is None:
         return context
-    usage = completion.usage
-    context |= {
-        "provider": {"id": f"{completion.provider}:{completion.model}"},
-        "providerResponse": {
-            "output": output,
-            "finishReason": completion.finish_reason,
-            **(
-                {}
-                if completion.latency_s is None
-                else {"latencyMs": round(completion.latency_s * 1000)}
-            ),
-            "tokenUsage": {
-                "prompt": usage.input_tokens,
-                "completion": usage.output_tokens,
-                "total": usage.input_tokens + usage.output_tokens,
-            },
-            **({} if completion.cost_usd is None else {"cost": completion.cost_usd}),
+    usage, latency_s = completion.usage, completion.latency_s
+    response: dict[str, JSON] = {
+        "output": output,
+        "finishReason": completion.finish_reason,
+        "latencyMs": None if latency_s is None else round(latency_s * 1000),
+        "tokenUsage": {
+            "prompt": usage.input_tokens,
+            "completion": usage.output_tokens,
+            "total": usage.input_tokens + usage.output_tokens,
         },
+        "cost": completion.cost_usd,
+    }
+    context["provider"] = {"id": f"{completion.provider}:{completion.model}"}
+    context["providerResponse"] = {
+        key: value for key, value in response.items() if value is not None
     }
     if completion.logprobs:
         context["logProbs"] = [token.logprob for token in completion.logprobs]

@@ -44,14 +44,6 @@ def _own_rules() -> Mapping[str, RuleFactory[...]]:
     return {factory.kind: factory for factory in made if isinstance(factory, RuleFactory)}
 
 
-@functools.cache
-def _model_kinds() -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
-    """The judges that call a function, a model, a program or a web service."""
-    import regauge.judges
-
-    return {name: getattr(regauge.judges, name) for name in _CALLING.split()}
-
-
 def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
     """Every kind of judge by name: those of regauge, and those other packages register.
 
@@ -61,10 +53,12 @@ def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge |
     Raises:
         UsageError: A registered judge cannot be loaded.
     """
+    import regauge.judges
+
     kinds: dict[str, Callable[..., Judge | UnboundJudge]] = {
         **_own_rules(),
         "not": not_,
-        **_model_kinds(),
+        **{name: getattr(regauge.judges, name) for name in _CALLING.split()},
     }
     if not installed:
         return kinds
@@ -159,12 +153,9 @@ def _split_spec(spec: JSON) -> tuple[str, JSON]:
 
 
 def _kind(name: str) -> Callable[..., Judge | UnboundJudge]:
-    own: Callable[..., Judge | UnboundJudge] | None = _own_rules().get(name) or _model_kinds().get(
-        name
-    )
-    if own is not None:
-        return own
-    kinds = judge_kinds()
+    kinds = judge_kinds(installed=False)
+    if name not in kinds:
+        kinds = judge_kinds()
     if name in kinds:
         return kinds[name]
     hint = did_you_mean(name, kinds) or "`regauge judges list` lists them"

@@ -24,6 +24,8 @@ from typing import (
     NamedTuple,
     ParamSpec,
     TypeAlias,
+    TypedDict,
+    Unpack,
     cast,
     get_args,
     get_origin,
@@ -410,15 +412,18 @@ def resolve_in(value: object, answer: JudgedOutput, kind: str) -> object:
     )
 
 
-def rule(
-    *,
-    version: int = 1,
-    opposite: str = "",
-    about: Criterion | None = None,
-    compose: Compose | None = None,
-    needs: str = "",
-    contents: Contents | None = None,
-) -> Callable[[Callable[P, Check]], RuleFactory[P]]:
+class RuleOptions(TypedDict, total=False):
+    """What `rule` is told of a kind of rule, besides its function."""
+
+    version: int
+    opposite: str
+    about: Criterion | None
+    compose: Compose | None
+    needs: str
+    contents: Contents | None
+
+
+def rule(**options: Unpack[RuleOptions]) -> Callable[[Callable[P, Check]], RuleFactory[P]]:
     """Turn a function from parameters to a check into a kind of rule.
 
     Three sections at the end of its docstring state the rest: `Fails as: ` the codes of its
@@ -433,12 +438,4 @@ def rule(
         needs: The module of an extra that the rule needs.
         contents: Reads the files that parameters name, for the digest.
     """
-    return lambda build: RuleFactory(
-        build,
-        version=version,
-        opposite=opposite,
-        about=about,
-        compose=compose,
-        needs=needs,
-        contents=contents,
-    )
+    return lambda build: RuleFactory(build, **options)

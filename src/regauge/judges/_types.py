@@ -12,7 +12,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeGuard, cast, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    Protocol,
+    TypeGuard,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
 from regauge.criteria import CRITERIA
 from regauge.digests import JSON, digest_of
@@ -286,7 +297,7 @@ def broken_judge(text: str, error: BaseException, *, judge: str) -> JudgeError:
 def criterion_of(judge: object) -> Criterion:
     """The criterion of a judge; correctness if it states none."""
     stated: object = getattr(judge, "criterion", None)
-    return next((criterion for criterion in CRITERIA if criterion == stated), "correctness")
+    return stated if stated in CRITERIA else "correctness"
 
 
 def criterion_named(word: str, *, judge: str) -> Criterion:
@@ -330,8 +341,11 @@ class Declared:
         return replace(self, criterion=criterion_named(criterion, judge=self.name))
 
 
+Made_co = TypeVar("Made_co", bound="ModelJudge", covariant=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeclaredJudge(Declared):
+class DeclaredJudge(Declared, Generic[Made_co]):
     """A judge that calls, as an eval declares it: what it is made of is known to `make` alone.
 
     Attributes:
@@ -339,9 +353,9 @@ class DeclaredJudge(Declared):
             context.
     """
 
-    make: Callable[[DeclaredJudge, JudgeContext], ModelJudge] = field(repr=False)
+    make: Callable[[Declared, JudgeContext], Made_co] = field(repr=False)
 
-    def bind(self, context: JudgeContext) -> ModelJudge:
+    def bind(self, context: JudgeContext) -> Made_co:
         """The judge itself.
 
         Raises:
@@ -437,8 +451,11 @@ class JudgeCalls(Protocol):
 
 
 @runtime_checkable
-class ModelJudge(Protocol):
-    """A judge that asks a model.
+class ModelJudge(Judge, Protocol):
+    """A judge that asks a model, in a run alone: its `judge` raises JudgeError.
+
+    Its digest is over rubric, parameters, models and versions; labels and calibration are filed
+    under its name.
 
     One whose later calls depend on responses to earlier ones may have a property `usual_calls`:
     how many calls a judgement usually takes, for estimates before any is recorded. One whose
@@ -446,26 +463,8 @@ class ModelJudge(Protocol):
     """
 
     @property
-    def name(self) -> str:
-        """The name for users; labels and calibration are filed under it."""
-        ...
-
-    @property
-    def digest(self) -> str:
-        """Over everything that may change a verdict: rubric, parameters, models, versions."""
-        ...
-
-    @property
     def models(self) -> tuple[str, ...]:
         """The models, as `provider:model`."""
-        ...
-
-    async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Judge outside a run, where nothing is recorded.
-
-        Raises:
-            JudgeError: Always; only a run knows how to ask.
-        """
         ...
 
     async def judge_with(

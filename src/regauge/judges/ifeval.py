@@ -53,18 +53,7 @@ _STRONG = re.compile(r"\*\*[^\n*]*\*\*")
 
 def _count_brackets(text: str) -> int:
     """The number of `[...]` on one line; a pattern would read to the end for every bracket."""
-    count, at = 0, text.find("[")
-    while at >= 0:
-        close = text.find("]", at)
-        if close < 0:
-            break
-        line_end = text.rfind("\n", at, close)
-        if line_end < 0:
-            count += 1
-            at = text.find("[", close)
-        else:
-            at = text.find("[", line_end)
-    return count
+    return sum("[" in part for line in text.split("\n") for part in line.split("]")[:-1])
 
 
 def _count_asterisk_parts(text: str) -> int:

@@ -392,8 +392,8 @@ def _settle(settings: ModuleType) -> None:
     part(module, "get_settings", _QUIET)
     module.autoload_dotenv = _nothing
     module._merge_legacy_keyfile_into_env = _nothing  # noqa: SLF001 - no public switch is enough
-    module._calc_env_fingerprint = _same_always  # noqa: SLF001
-    module.Settings.settings_customise_sources = _Sources()
+    module._calc_env_fingerprint = lambda: "regauge"  # noqa: SLF001
+    module.Settings.settings_customise_sources = staticmethod(_sources)
     module._settings_singleton = None  # noqa: SLF001
     module._regauge_settled = True  # noqa: SLF001
     logging.getLogger(_NAME).setLevel(logging.CRITICAL)
@@ -403,17 +403,11 @@ def _nothing(*_: object, **__: object) -> None:
     return None
 
 
-def _same_always() -> str:
-    return "regauge"
-
-
-class _Sources:
+def _sources(settings_cls: Any, *_: object, **__: object) -> tuple[Any, ...]:
     """Where the settings come from: `SETTINGS`, and nowhere else."""
+    from pydantic_settings import InitSettingsSource
 
-    def __call__(self, settings_cls: Any, *_: object, **__: object) -> tuple[Any, ...]:
-        from pydantic_settings import InitSettingsSource
-
-        return (InitSettingsSource(settings_cls, init_kwargs=dict(SETTINGS)),)
+    return (InitSettingsSource(settings_cls, init_kwargs=dict(SETTINGS)),)
 
 
 _VERSION: Final = 2  # raised when this adapter may measure differently

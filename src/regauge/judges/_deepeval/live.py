@@ -474,12 +474,14 @@ def _option(kind: type, name: str, value: Any) -> Any:
         case "evaluation_params" if kind.__name__ != "ToolCorrectnessMetric":
             return _params(kind, value)
         case "rubric" if value:
-            return [Rubric(**part) if isinstance(part, Mapping) else part for part in value]
+            parts = cast("list[dict[str, Any] | Rubric]", value)
+            return [Rubric(**part) if isinstance(part, dict) else part for part in parts]
         case "available_tools" if value:
             return _tool_calls(value)
         case "dag" if isinstance(value, Mapping):
             graphs: Any = exported.DeepAcyclicGraph
-            return graphs.from_dict(dict(value), multiturn=_is_of_turns(kind))
+            graph = dict(cast("Mapping[str, Any]", value))
+            return graphs.from_dict(graph, multiturn=_is_of_turns(kind))
         case _:
             return value
 
@@ -592,12 +594,8 @@ def _arena_case(fields: Mapping[str, JSON]) -> ArenaTestCase:
 
 def _tool_calls(value: object) -> list[ToolCall]:
     """Tool calls, written as names or as objects with deepeval's keys."""
-    return [
-        tool
-        if isinstance(tool, ToolCall)
-        else ToolCall(**({"name": tool} if isinstance(tool, str) else tool))
-        for tool in _many(value)
-    ]
+    tools: list[Any] = [{"name": tool} if isinstance(tool, str) else tool for tool in _many(value)]
+    return [tool if isinstance(tool, ToolCall) else ToolCall(**tool) for tool in tools]
 
 
 def _turn(value: object) -> Turn:

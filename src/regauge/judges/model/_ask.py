@@ -45,29 +45,20 @@ def judged_text(completion: Completion, case: GoldenCase, field: str) -> str | V
     return answer.text
 
 
-_OF_COMPLETION = frozenset({"conversation", "context", "tool_calls"})
-
-
 def texts_of(completion: Completion, prompt: Prompt, case: GoldenCase) -> dict[str, str]:
     """`conversation`, `context` and `tool_calls` of a completion, where a judge's prompt uses them.
 
     An input of the case with such a name counts instead.
     """
-    used = (_OF_COMPLETION & prompt.variables) - case.inputs.keys()
-    texts: dict[str, str] = {}
-    for name in used:
-        match name:
-            case "conversation":
-                texts[name] = (
-                    shown_output(completion.text, completion.refusal, shown_messages(completion))
-                    or ""
-                )
-            case "context":
-                texts[name] = "\n\n".join(completion.context) or "(none)"
-            case _:
-                calls = [f"{call.name}({call.arguments})" for call in completion.tool_calls]
-                texts[name] = "\n".join(calls) or "(none)"
-    return texts
+    conversation = shown_output(completion.text, completion.refusal, shown_messages(completion))
+    calls = [f"{call.name}({call.arguments})" for call in completion.tool_calls]
+    texts = {
+        "conversation": conversation or "",
+        "context": "\n\n".join(completion.context) or "(none)",
+        "tool_calls": "\n".join(calls) or "(none)",
+    }
+    used = prompt.variables - case.inputs.keys()
+    return {name: text for name, text in texts.items() if name in used}
 
 
 def texts_for(

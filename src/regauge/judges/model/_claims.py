@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from regauge.judges._output import Expected, JudgedOutput
-from regauge.judges._types import DeclaredJudge, Verdict, abstained, quote
+from regauge.judges._types import Declared, DeclaredJudge, Verdict, abstained, quote
 from regauge.judges.model._ask import (
     PROTOCOL,
     OneModelJudge,
@@ -52,7 +52,7 @@ _CLAIMS_USUAL: Final = 5
 
 def verified_claims(
     source: str | Expected, *, at_least: float = 0.8, model: str | None = None, field: str = ""
-) -> DeclaredJudge:
+) -> DeclaredJudge[ClaimsJudge]:
     """Check every claim of the output against a source; the score is the supported share.
 
     Args:
@@ -71,7 +71,7 @@ def verified_claims(
     check_parameters(name, at_least=at_least, field=field, model=model, declared=name)
     part = f", field={field}" if field else ""
 
-    def bind(declared: DeclaredJudge, context: JudgeContext) -> ClaimsJudge:
+    def bind(declared: Declared, context: JudgeContext) -> ClaimsJudge:
         return ClaimsJudge(
             name=declared.name,
             criterion=declared.criterion or "correctness",
@@ -130,16 +130,27 @@ class ClaimsJudge(OneModelJudge):
         if isinstance(text, Verdict):
             return text
         source = self._source(case)
-        asking = _Asking(self, case, calls)
-        claims = await asking.step("claims-extract", {"answer": text}, _claims)
+
+        async def step(
+            name: str, values: Mapping[str, str], read: Callable[[dict[str, JSON]], T]
+        ) -> T:
+            texts = texts_for(self.prompts[name], case, values, judge=self.name)
+            return await ask(
+                question(self.prompts[name], texts, model=self.asked, trial=calls.trial),
+                lambda completion: read(json_object(text_of(completion))),
+                calls=calls,
+                judge=f"{self.name}, {name}",
+            )
+
+        claims = await step("claims-extract", {"answer": text}, _claims)
         if not claims:
             return abstained("the answer claims nothing that could be verified", code="no_claims")
         listed = json.dumps(claims, ensure_ascii=False, indent=1)
-        questions = await asking.step(
+        questions = await step(
             "claims-question", {"claims": listed}, lambda reply: _questions(reply, len(claims))
         )
         answers = await together(
-            asking.step("claims-answer", {"source": source, "question": asked}, _parse_answer)
+            step("claims-answer", {"source": source, "question": asked}, _parse_answer)
             for asked in questions
         )
         findings: list[dict[str, JSON]] = [
@@ -148,7 +159,7 @@ class ClaimsJudge(OneModelJudge):
                 zip(claims, questions, answers, strict=True), start=1
             )
         ]
-        verdicts = await asking.step(
+        verdicts = await step(
             "claims-compare",
             {"findings": json.dumps(findings, ensure_ascii=False, indent=1)},
             lambda reply: _verdicts(reply, len(claims)),
@@ -180,30 +191,6 @@ class ClaimsJudge(OneModelJudge):
             expected=self.at_least,
             actual=score,
             details={"code": "ok" if passes else "unsupported", "claims": findings},
-        )
-
-
-class _Asking:
-    """The steps of one judgement."""
-
-    def __init__(self, judge: ClaimsJudge, case: GoldenCase, calls: JudgeCalls) -> None:
-        self._judge = judge
-        self._case = case
-        self._calls = calls
-
-    async def step(
-        self, name: str, values: Mapping[str, str], read: Callable[[dict[str, JSON]], T]
-    ) -> T:
-        """The reply of the model in one step."""
-        judge = self._judge
-        prompt = judge.prompts[name]
-        texts = texts_for(prompt, self._case, values, judge=judge.name)
-        request = question(prompt, texts, model=judge.asked, trial=self._calls.trial)
-        return await ask(
-            request,
-            lambda completion: read(json_object(text_of(completion))),
-            calls=self._calls,
-            judge=f"{judge.name}, {name}",
         )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 from regauge.errors import UsageError
 from regauge.judges._output import Expected, JudgedOutput
 from regauge.judges._types import (
+    Declared,
     DeclaredJudge,
     ModelJudge,
     RunOnlyJudge,
@@ -58,7 +59,7 @@ def panel(
     reducer: Reducer = "majority",
     *,
     at_least: float = 0.5,
-) -> DeclaredJudge:
+) -> DeclaredJudge[PanelJudge]:
     """Let several LLM judges decide together.
 
     Args:
@@ -87,7 +88,7 @@ def panel(
     check_reducer(reducer, judge=name)
     check_at_least(name, at_least)
 
-    def bind(declared: DeclaredJudge, context: JudgeContext) -> PanelJudge:
+    def bind(declared: Declared, context: JudgeContext) -> PanelJudge:
         bound: list[ModelJudge] = []
         for member in members:
             judge = member.bind(context) if isinstance(member, UnboundJudge) else member
@@ -246,7 +247,7 @@ def pairwise(
     model: str | None = None,
     field: str = "",
     version: str | None = None,
-) -> DeclaredJudge:
+) -> DeclaredJudge[PairJudge]:
     """Compare the output with another one in both orders; it must be at least as good.
 
     If the winner changes with the order, the judge abstains.
@@ -270,7 +271,7 @@ def pairwise(
         rubric, at_least=at_least, field=field, model=model, declared=f"pairwise({rubric!r})"
     )
 
-    def bind(declared: DeclaredJudge, context: JudgeContext) -> PairJudge:
+    def bind(declared: Declared, context: JudgeContext) -> PairJudge:
         prompt, spec = load_rubric(rubric, context, version=version, judge=declared.name)
         if spec.kind != "pair":
             raise another_kind(

@@ -21,11 +21,11 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from regauge.judges._output import ATTEMPT_CHARS, FAILED_CHARS_MAX
+from regauge.judges._output import ATTEMPT_CHARS, FAILED_CHARS_MAX, parse_json
 from regauge.judges._types import listed, number, quote
 from regauge.lexicon import Lexicon
 from regauge.prompts import RubricSpec
-from regauge.strict_json import NoNumberError, TwiceError, no_constant, unique
+from regauge.strict_json import NoNumberError, TwiceError, no_constant, unique, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -637,7 +637,7 @@ def read_reply(text: str, spec: RubricSpec, *, judged: Collection[str] = ()) -> 
         raise ReplyFault("the reply has no text")
     offset = text.index(body)
     repeated = Repeated(judged, labels=spec.labels)
-    if not _is_object(body):
+    if not isinstance(parse_json(body), dict):
         body = repeated.blanked(body)
     statements = _statements(body, spec, repeated)
     if not statements:
@@ -660,7 +660,8 @@ def read_reply(text: str, spec: RubricSpec, *, judged: Collection[str] = ()) -> 
         reply = _reply(last.value, spec, reasoning=text.strip())
         _check_sides(reply, _without(body, [(last.start, last.end)]), spec, repeated)
         return reply
-    places = [match.end() for match in _key(spec).finditer(body, last.start, last.end)]
+    key = re.compile(rf'(?<!\\)"{spec.verdict_key}"\s*:\s*"?')
+    places = [match.end() for match in key.finditer(body, last.start, last.end)]
     reply = _from_object(objects[last.start], spec, at=offset + places[-1] if places else None)
     _check_object(reply, objects[last.start], spec, repeated)
     return reply
@@ -672,10 +673,7 @@ def _without_thoughts(text: str) -> str:
     Raises:
         ReplyFault: The block has no end.
     """
-    begins, ends = (
-        list(_WORDS.thinks.finditer(text)),
-        list(_WORDS.thought.finditer(text)),
-    )
+    begins, ends = list(_WORDS.thinks.finditer(text)), list(_WORDS.thought.finditer(text))
     opened = bool(begins) and not text[: begins[0].start()].strip()
     if opened and not ends:
         raise ReplyFault("the reply is cut off in the thoughts before it")
@@ -725,9 +723,10 @@ def _check_object(
     Raises:
         TwoVerdictsFault: It does.
     """
-    for nested in _walk(value, spec.verdict_key):
-        if nested is not value[spec.verdict_key] and nested != value[spec.verdict_key]:
-            raise TwoVerdictsFault(f"the reply gives {spec.verdict_key!r} two values")
+    key = spec.verdict_key
+    objects = (cast("Mapping[str, JSON]", p) for p in walk(value) if isinstance(p, Mapping))
+    if any(part.get(key, value[key]) != value[key] for part in objects):
+        raise TwoVerdictsFault(f"the reply gives {key!r} two values")
     reasoning = reply.reasoning.rstrip()
     # Reasoning may weigh both sides; its last sentence concludes.
     last = max((match.end() for match in _SENTENCE.finditer(reasoning)), default=0)
@@ -767,17 +766,6 @@ def _check_remarks(text: str, stated: float | str, spec: RubricSpec) -> None:
         raise TwoVerdictsFault(
             f"the reply states {quote(remark)}, and its {spec.verdict_key} is {stated!r}"
         )
-
-
-def _walk(value: JSON, key: str) -> Iterator[JSON]:
-    if isinstance(value, Mapping):
-        for name, part in value.items():
-            if name == key:
-                yield part
-            yield from _walk(part, key)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _walk(part, key)
 
 
 def _check_sides(reply: Reply, text: str, spec: RubricSpec, repeated: Repeated) -> None:
@@ -831,15 +819,6 @@ def _unfence(text: str) -> str:
     """The inside of a text that is one fenced block and nothing else."""
     match = _WORDS.fence.fullmatch(text)
     return match["body"].strip() if match and "```" not in match["body"] else text
-
-
-def _is_object(text: str) -> bool:
-    """Return whether a text is one JSON object and nothing else."""
-    try:
-        value, end = _DECODER.raw_decode(text)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and end == len(text)
 
 
 def _objects(text: str) -> Iterator[tuple[int, int, JSON]]:
@@ -896,10 +875,6 @@ def _from_object(value: Mapping[str, JSON], spec: RubricSpec, *, at: int | None)
         problem = "no 'reasoning'" if reasoning is None else "a 'reasoning' that is no text"
         raise ReplyFault(f"the reply has {problem}: {quote(json.dumps(value))}")
     return _reply(value[spec.verdict_key], spec, reasoning=reasoning, at=at)
-
-
-def _key(spec: RubricSpec) -> re.Pattern[str]:
-    return re.compile(rf'(?<!\\)"{spec.verdict_key}"\s*:\s*"?')
 
 
 def _reply(stated: JSON, spec: RubricSpec, *, reasoning: str, at: int | None = None) -> Reply:

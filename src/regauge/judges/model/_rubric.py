@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._types import DeclaredJudge, Verdict, number, quote
+from regauge.judges._types import Declared, DeclaredJudge, Verdict, number, quote
 from regauge.judges.model._ask import (
     PROTOCOL,
     OneModelJudge,
@@ -79,27 +79,22 @@ def several_format(spec: RubricSpec, count: int) -> dict[str, JSON]:
     score: dict[str, JSON] = (
         {"type": "integer", "enum": list(spec.steps)} if spec.steps else {"type": "number"}
     )
-    verdict: dict[str, JSON] = {
-        "type": "object",
-        "properties": {
-            "number": {"type": "integer"},
-            "reasoning": {"type": "string"},
-            "score": score,
-        },
-        "required": ["number", "reasoning", "score"],
-        "additionalProperties": False,
-    }
-    schema: dict[str, JSON] = {
-        "type": "object",
-        "properties": {
-            "verdicts": {"type": "array", "items": verdict, "minItems": count, "maxItems": count}
-        },
-        "required": ["verdicts"],
-        "additionalProperties": False,
-    }
+    verdict = _object_schema(number={"type": "integer"}, reasoning={"type": "string"}, score=score)
+    verdicts = {"type": "array", "items": verdict, "minItems": count, "maxItems": count}
+    schema = _object_schema(verdicts=verdicts)
     return {
         "type": "json_schema",
         "json_schema": {"name": "rubric_criteria", "strict": True, "schema": schema},
+    }
+
+
+def _object_schema(**properties: JSON) -> JSON:
+    """The schema of an object with these properties, all of them required, and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
     }
 
 
@@ -208,7 +203,7 @@ def rubric(
     field: str = "",
     reference: Expected | None = None,
     version: str | None = None,
-) -> DeclaredJudge:
+) -> DeclaredJudge[RubricJudge]:
     """Judge by a rubric, `prompts/judges/<name>.prompt.yml`, or by a stated criterion.
 
     Args:
@@ -255,7 +250,7 @@ def rubric(
         raise UsageError(f"{label}: votes must be at least 1, not {votes!r}")
     check_reducer(reducer, judge=label)
 
-    def bind(declared: DeclaredJudge, context: JudgeContext) -> RubricJudge:
+    def bind(declared: Declared, context: JudgeContext) -> RubricJudge:
         prompt, spec = load_rubric(
             name or _CRITERION, context, version=version, judge=declared.name
         )

@@ -13,6 +13,7 @@ from regauge.judges._rule import Check, Rule, negated
 from regauge.judges._rule_factory import RANGES, Place, Share, rule
 from regauge.judges._types import (
     NO_ANSWER,
+    Declared,
     DeclaredJudge,
     ModelJudge,
     RunOnlyJudge,
@@ -334,10 +335,10 @@ def each_turn_(judge: Rule) -> Check:
 @overload
 def in_turn(turn: int, judge: Rule | JudgeFunction) -> Rule: ...
 @overload
-def in_turn(turn: int, judge: UnboundJudge | ModelJudge) -> DeclaredJudge: ...
+def in_turn(turn: int, judge: UnboundJudge | ModelJudge) -> DeclaredJudge[TurnsJudge]: ...
 def in_turn(
     turn: int, judge: Rule | JudgeFunction | UnboundJudge | ModelJudge
-) -> Rule | DeclaredJudge:
+) -> Rule | DeclaredJudge[TurnsJudge]:
     """Judge one turn of a conversation: its last text, and its tool calls.
 
     The judge compares with the `expected` of the turn. A conversation without that turn fails.
@@ -364,8 +365,10 @@ def in_turn(
 @overload
 def each_turn(judge: Rule | JudgeFunction) -> Rule: ...
 @overload
-def each_turn(judge: UnboundJudge | ModelJudge) -> DeclaredJudge: ...
-def each_turn(judge: Rule | JudgeFunction | UnboundJudge | ModelJudge) -> Rule | DeclaredJudge:
+def each_turn(judge: UnboundJudge | ModelJudge) -> DeclaredJudge[TurnsJudge]: ...
+def each_turn(
+    judge: Rule | JudgeFunction | UnboundJudge | ModelJudge,
+) -> Rule | DeclaredJudge[TurnsJudge]:
     """Judge every turn of a conversation; all of them must pass.
 
     The judge compares with the `expected` of each turn. Turns in which it abstains do not count.
@@ -399,10 +402,10 @@ def _name(judge: UnboundJudge | ModelJudge) -> str:
 
 def _declare_turns(
     name: str, inner: UnboundJudge | ModelJudge, turn: int | None = None
-) -> DeclaredJudge:
+) -> DeclaredJudge[TurnsJudge]:
     """An LLM judge of one turn, or of all turns, as an eval declares it."""
 
-    def bind(declared: DeclaredJudge, context: JudgeContext) -> TurnsJudge:
+    def bind(declared: Declared, context: JudgeContext) -> TurnsJudge:
         judge = inner.bind(context) if isinstance(inner, UnboundJudge) else inner
         if not isinstance(judge, ModelJudge):
             raise UsageError(

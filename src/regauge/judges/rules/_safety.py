@@ -252,22 +252,14 @@ def _cards(text: str) -> Iterator[str]:
             yield number
 
 
-def _phones(text: str) -> Iterator[str]:
-    return (
-        number for number in _WORDS.phone.findall(text) if len(_digits(number)) in _PHONE_DIGITS
-    )
-
-
-def _ibans(text: str) -> Iterator[str]:
-    return (number for number in _WORDS.iban.findall(text) if iban(number))
-
-
 _FINDERS: Mapping[str, Callable[[str], Iterable[str]]] = {
     "email": _emails,
-    "iban": _ibans,
+    "iban": lambda text: filter(iban, _WORDS.iban.findall(text)),
     "card": _cards,
     "ssn": lambda text: _WORDS.pattern("ssn").findall(text),
-    "phone": _phones,
+    "phone": lambda text: (
+        number for number in _WORDS.phone.findall(text) if len(_digits(number)) in _PHONE_DIGITS
+    ),
 }
 
 
@@ -280,10 +272,6 @@ def personal_data(text: str, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
     for kind in kinds:
         for hit in _FINDERS[kind](text):
             yield kind, hit
-
-
-def _mask(text: str) -> str:
-    return text[:2] + "…"
 
 
 @rule(version=3, about="format")
@@ -322,7 +310,7 @@ def no_personal_data(
         ]
         if not hits:
             return passed("no personal data found")
-        where = ", ".join(f"{kind} {quote(_mask(part.strip()))}" for kind, part in hits[:5])
+        where = ", ".join(f"{kind} {quote(part.strip()[:2] + '…')}" for kind, part in hits[:5])
         return failed(
             f"personal data: {where}",
             code="personal_data",

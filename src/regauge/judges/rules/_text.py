@@ -9,7 +9,6 @@ import itertools
 import re
 import unicodedata
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.errors import JudgeError, UsageError
@@ -357,8 +356,7 @@ def starts_with(
     >>> print(starts_with("## Meaning").check_text("## Meaning of it"))
     pass: starts with '## Meaning'
     """
-    edge = Edge(at_start=True, ignore_case=ignore_case, strip=strip)
-    return _edge(texts, edge, field=field)
+    return _edge(texts, at_start=True, ignore_case=ignore_case, strip=strip, field=field)
 
 
 @rule(version=2, about="format")
@@ -385,42 +383,43 @@ def ends_with(
     >>> print(ends_with(".", "!").check_text("Done"))
     fail: ends with 'Done', not with '.', '!'
     """
-    edge = Edge(at_start=False, ignore_case=ignore_case, strip=strip, strip_quotes=strip_quotes)
-    return _edge(texts, edge, field=field)
+    return _edge(
+        texts,
+        at_start=False,
+        ignore_case=ignore_case,
+        strip=strip,
+        strip_quotes=strip_quotes,
+        field=field,
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
-    """The end of an answer that is compared, and the parts left out before."""
-
-    at_start: bool
-    ignore_case: bool
-    strip: bool
-    strip_quotes: bool = False
-
-    def part_of(self, text: str) -> str:
-        """The text whose edge counts."""
-        text = _EDGE.sub("", text) if self.strip else text
-        return text.strip('"') if self.strip_quotes else text
-
-
-def _edge(texts: Sequence[str], edge: Edge, *, field: str | None) -> Check:
-    verb, kind = ("starts", "starts_with") if edge.at_start else ("ends", "ends_with")
+def _edge(
+    texts: Sequence[str],
+    *,
+    at_start: bool,
+    ignore_case: bool,
+    strip: bool,
+    strip_quotes: bool = False,
+    field: str | None,
+) -> Check:
+    """A check of the start or the end of a text, without what is stripped before."""
+    verb, kind = ("starts", "starts_with") if at_start else ("ends", "ends_with")
     parts = wanted_texts(texts, kind)
-    expected = tuple(part.casefold() for part in parts) if edge.ignore_case else parts
+    expected = tuple(part.casefold() for part in parts) if ignore_case else parts
     longest = max(len(part) for part in parts) + 10
 
     def check(text: str) -> Verdict:
-        whole = edge.part_of(text)
-        compared = whole.casefold() if edge.ignore_case else whole
-        holds = compared.startswith if edge.at_start else compared.endswith
+        whole = _EDGE.sub("", text) if strip else text
+        whole = whole.strip('"') if strip_quotes else whole
+        compared = whole.casefold() if ignore_case else whole
+        holds = compared.startswith if at_start else compared.endswith
         for part, cased in zip(parts, expected, strict=True):
             if holds(cased):
                 return passed(f"{verb} with {quote(part)}")
-        edge_text = whole[:longest] if edge.at_start else whole[-longest:]
+        edge_text = whole[:longest] if at_start else whole[-longest:]
         return failed(
             f"{verb} with {quote(edge_text)}, not with {listed(parts)}",
-            code="wrong_start" if edge.at_start else "wrong_end",
+            code="wrong_start" if at_start else "wrong_end",
             expected=parts,
             actual=edge_text,
         )
@@ -698,12 +697,6 @@ def _grams(text: str) -> list[str]:
     return grams
 
 
-@functools.cache
-def _weights() -> dict[str, Any]:
-    """The weight of each letter sequence for each language, as arrays made on first use."""
-    return {}
-
-
 def language_chances(text: str) -> dict[str, float]:
     """The probability of each language, by its ISO 639-1 code; empty when none shows.
 
@@ -715,11 +708,10 @@ def language_chances(text: str) -> dict[str, float]:
     grams = Counter(_grams(text))
     if not grams:
         return {}
-    factory, weights = _factory(), _weights()
-    for gram in grams.keys() - weights.keys():
-        weights[gram] = np.log(_FLOOR + np.array(factory.word_lang_prob_map[gram]))
+    factory = _factory()
     counts = np.fromiter(grams.values(), dtype=float)
-    logs = counts @ np.stack([weights[gram] for gram in grams])
+    weights = [factory.word_lang_prob_map[gram] for gram in grams]
+    logs = counts @ np.log(_FLOOR + np.array(weights))
     # As many draws as langdetect takes before it is sure of a clear text.
     chances = np.exp((logs - logs.max()) * min(1.0, _DRAWS / counts.sum()))
     chances /= chances.sum()

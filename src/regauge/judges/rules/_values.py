@@ -451,10 +451,6 @@ def answer_is(
     return on_answer(field, check)
 
 
-def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
-
-
 _NEXT = re.compile(r" *([^\W_])")
 
 
@@ -482,7 +478,9 @@ class _Options:
         Raises:
             UsageError: There is none, or one is not among the options.
         """
-        parts = list(cast("Sequence[object]", value)) if _is_list(value) else [value]
+        parts = [value]
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            parts = list(cast("Sequence[object]", value))
         for part in parts:
             if not isinstance(part, str) or part.casefold() not in self._options:
                 raise UsageError(f"choice_is: {part!r} is not among {listed(self.options)}")
