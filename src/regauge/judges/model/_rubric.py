@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
@@ -371,10 +370,6 @@ class RubricJudge(OneModelJudge):
     @property
     def measurement_digest(self) -> str:
         """Over what may change a score; what passes is not part of it."""
-        return self._measurement_digest
-
-    @cached_property
-    def _measurement_digest(self) -> str:
         return digest_of(
             {
                 "kind": "rubric",
