@@ -397,7 +397,7 @@ def sentences_in(text: str) -> list[str]:
     >>> sentences_in('Dr. No came at 5 p.m. today. "Why?" he asked.')
     ['Dr. No came at 5 p.m. today.', '"Why?"', 'he asked.']
     """
-    return [part for part in _sentences(text) if part]
+    return list(filter(None, _sentences(text)))
 
 
 def _ends(text: str, at: int) -> bool:

@@ -35,6 +35,7 @@ from regauge.judges.model._ask import (
     text_of_value,
     texts_for,
     together,
+    usual_reference,
 )
 from regauge.judges.model._reply import read_completion
 
@@ -326,8 +327,8 @@ class PairJudge(OneModelJudge):
         text = judged_text(completion, case, self.field)
         if isinstance(text, Verdict):
             return text
-        usual = Expected("" if isinstance(case.expected, str) else "reference")
-        other = JudgedOutput(None, case=case).resolve(self.against or usual, judge=self.name)
+        reference = self.against or usual_reference(case)
+        other = JudgedOutput(None, case=case).resolve(reference, judge=self.name)
         return self._verdict(await self.compare(text, text_of_value(other), case, calls))
 
     async def compare(self, a: str, b: str, case: GoldenCase, calls: JudgeCalls) -> PairedVerdict:
