@@ -127,22 +127,10 @@ def same(left: JSON, right: JSON) -> bool:
     >>> same({"a": 1}, {"a": 1.0}), same(True, 1)
     (True, False)
     """
-    if isinstance(left, str) or isinstance(right, str):
-        return isinstance(left, str) and isinstance(right, str) and left == right
-    if isinstance(left, Mapping) or isinstance(right, Mapping):
-        return (
-            isinstance(left, Mapping)
-            and isinstance(right, Mapping)
-            and left.keys() == right.keys()
-            and all(same(left[key], right[key]) for key in left)
-        )
-    if isinstance(left, Sequence) or isinstance(right, Sequence):
-        return (
-            isinstance(left, Sequence)
-            and isinstance(right, Sequence)
-            and len(left) == len(right)
-            and all(same(item, other) for item, other in zip(left, right, strict=True))
-        )
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(same, left, right))
     return isinstance(left, bool) == isinstance(right, bool) and left == right
 
 

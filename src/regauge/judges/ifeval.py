@@ -5,6 +5,7 @@ They have names in YAML and `regauge judges list` as other rules have; import th
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, Unpack
 
@@ -62,6 +63,11 @@ def _count_asterisk_parts(text: str) -> int:
 
 
 _TITLE = re.compile(r"<<[^\n]+>>")
+_POSTSCRIPTS = {
+    "p.p.s": r"p\.\s?p\.\s?s",
+    "p.p.s.": r"p\.\s?p\.\s?s",
+    "p.s.": r"p\.\s?s\.",
+}
 _EDGE_MARKS = frozenset(".,?!'\"")
 
 
@@ -186,13 +192,7 @@ def has_postscript(marker: str = "P.S.", *, field: str | None = None) -> Check:
     bare = marker.strip().lower()
     if not bare:
         raise UsageError("has_postscript: the marker cannot be empty")
-    match bare:
-        case "p.p.s" | "p.p.s.":
-            pattern = re.compile(r"p\.\s?p\.\s?s")
-        case "p.s.":
-            pattern = re.compile(r"p\.\s?s\.")
-        case _:
-            pattern = re.compile(re.escape(bare))
+    pattern = re.compile(_POSTSCRIPTS.get(bare, re.escape(bare)))
 
     def check(text: str) -> Verdict:
         match = pattern.search(text.lower())
@@ -301,11 +301,9 @@ def paragraph_starts_with(
         chosen = parts[nth - 1].split()
         if not chosen:
             return failed(f"paragraph {nth} is empty", code="too_few")
-        answer_text = ""
-        for char in chosen[0].lstrip("'").lstrip('"'):
-            if char in _EDGE_MARKS:
-                break
-            answer_text += char.lower()
+        bare = chosen[0].lstrip("'").lstrip('"')
+        chars = itertools.takewhile(lambda char: char not in _EDGE_MARKS, bare)
+        answer_text = "".join(char.lower() for char in chars)
         if answer_text == keyword:
             return passed(f"paragraph {nth} starts with {quote(word)}")
         return failed(
@@ -399,7 +397,7 @@ def sentences_in(text: str) -> list[str]:
     >>> sentences_in('Dr. No came at 5 p.m. today. "Why?" he asked.')
     ['Dr. No came at 5 p.m. today.', '"Why?"', 'he asked.']
     """
-    return [part for part in _sentences(text) if part]
+    return list(filter(None, _sentences(text)))
 
 
 def _ends(text: str, at: int) -> bool:

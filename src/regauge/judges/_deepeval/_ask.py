@@ -147,11 +147,7 @@ class _List(list[Any]):
     def __str__(self) -> str:
         return self._whole
 
-    def __repr__(self) -> str:
-        return self._whole
-
-    def __format__(self, spec: str, /) -> str:
-        return self._whole
+    __repr__ = __str__
 
 
 class _Object:
@@ -166,9 +162,6 @@ class _Object:
         return _fence(self._name, str(self._value), self._nonce)
 
     __repr__ = __str__
-
-    def __format__(self, spec: str, /) -> str:
-        return str(self)
 
     def __getattr__(self, name: str) -> Any:
         return self._part(name, getattr(self._value, name))

@@ -290,6 +290,9 @@ _SINGLE: Final = (
     "context",
     "retrieval_context",
     "metadata",
+    "tools_called",
+    "expected_tools",
+    "mcp_servers",
 )
 
 _CONVERSATION: Final = (
@@ -299,6 +302,7 @@ _CONVERSATION: Final = (
     "expected_outcome",
     "metadata",
     "chatbot_role",
+    "mcp_servers",
 )
 
 _OF_THE_ANSWER: Final = ("retrieval_context", "provider_transcript")
@@ -449,14 +453,10 @@ def _construct(kind: Any, options: Mapping[str, Any], *, name: str, fields: Sequ
 
 
 def _about(kind: Any, fields: Sequence[str]) -> list[Any]:
-    if _is_of_turns(kind):
-        parameters = {part.value for part in MultiTurnParams}
-        first = _ABOUT_TURNS
-    else:
-        parameters = {part.value for part in SingleTurnParams}
-        first = _ABOUT
-    names = dict.fromkeys((*first, *(name for name in fields if name in parameters)))
-    return _params(kind, list(names))
+    of_turns = _is_of_turns(kind)
+    first = _ABOUT_TURNS if of_turns else _ABOUT
+    parameters = {part.value for part in (MultiTurnParams if of_turns else SingleTurnParams)}
+    return _params(kind, [*dict.fromkeys((*first, *(n for n in fields if n in parameters)))])
 
 
 def _is_of_turns(kind: Any) -> bool:
@@ -538,14 +538,7 @@ class _LimitedPattern:
 
 def _single_turn(fields: Mapping[str, JSON]) -> LLMTestCase:
     """A test case of one question and one answer."""
-    fields_given: dict[str, Any] = {name: fields[name] for name in _SINGLE if name in fields}
-    fields_given.setdefault("input", "")
-    for name in ("tools_called", "expected_tools"):
-        if name in fields:
-            fields_given[name] = _tool_calls(fields[name])
-    if "mcp_servers" in fields:
-        fields_given["mcp_servers"] = _servers(fields["mcp_servers"])
-    made: Any = LLMTestCase(**fields_given)
+    made: Any = LLMTestCase(**{"input": "", **_convert(fields, _SINGLE)})
     made.multimodal = False  # a text may spell deepeval's mark of an image; it stays a text
     trace = fields.get("trace")
     if isinstance(trace, Mapping):
@@ -559,7 +552,7 @@ def _conversation(fields: Mapping[str, JSON]) -> ConversationalTestCase:
     """A conversation whose last turn is the answer."""
     given_turns = _many(fields.get("turns"))
     answer = str(fields.get("actual_output", ""))
-    last: dict[str, Any] = {name: fields[name] for name in _OF_THE_ANSWER if name in fields}
+    last = _convert(fields, _OF_THE_ANSWER)
     called: object = fields.get("tools_called")
     if given_turns and (given_turns[-1].get("role"), given_turns[-1].get("content")) == (
         "assistant",
@@ -573,10 +566,7 @@ def _conversation(fields: Mapping[str, JSON]) -> ConversationalTestCase:
     if not turns:
         turns = [Turn(role="user", content=str(fields.get("input", "")))]
     turns.append(Turn(role="assistant", content=answer, **last))
-    fields_given: dict[str, Any] = {name: fields[name] for name in _CONVERSATION if name in fields}
-    if "mcp_servers" in fields:
-        fields_given["mcp_servers"] = _servers(fields["mcp_servers"])
-    made = ConversationalTestCase(turns=turns, **fields_given)
+    made = ConversationalTestCase(turns=turns, **_convert(fields, _CONVERSATION))
     made.multimodal = False  # as above
     return made
 
@@ -605,8 +595,14 @@ def _turn(value: object) -> Turn:
     return Turn(**parts)
 
 
-def _servers(value: object) -> list[MCPServer]:
-    return [MCPServer(**cast("dict[str, Any]", entry)) for entry in _many(value)]
+def _convert(fields: Mapping[str, JSON], names: Sequence[str]) -> dict[str, Any]:
+    """Fields of a case as deepeval takes them."""
+    given: dict[str, Any] = {name: fields[name] for name in names if name in fields}
+    for name in {"tools_called", "expected_tools"} & given.keys():
+        given[name] = _tool_calls(given[name])
+    if "mcp_servers" in given:
+        given["mcp_servers"] = [MCPServer(**entry) for entry in _many(given["mcp_servers"])]
+    return given
 
 
 def _many(value: object) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast, runtime_checkable
@@ -209,10 +209,7 @@ def _flips(rows: Sequence[_Row]) -> Flips:
     # In the exchanged order, answer `a` is the one shown second.
     first_order: list[_Side] = [_SHOWN[row.judge[0]] for row in rows]
     exchanged: list[_Side] = [_EXCHANGED[row.judge[1]] for row in rows]
-    flips = position_flips(first_order, exchanged)
-    return Flips(
-        pairs=flips.pairs, flips=flips.flips, for_first=flips.for_first, for_second=flips.for_second
-    )
+    return Flips(**asdict(position_flips(first_order, exchanged)))
 
 
 _Side: TypeAlias = Literal["first", "second", "tie"]
@@ -478,12 +475,7 @@ async def _judgement(
     if others and isinstance(judge, ComparingJudge):
         compared = await judge.compare(answer, others[0], case, calls)
         return Judgement(opinions=compared.winners, reason=compared.reason)
-    verdict = await judge.judge_with(_completion(answer), case, calls)
-    return Judgement(opinions=(verdict.outcome,), score=verdict.score, reason=verdict.reason)
-
-
-def _completion(answer: str) -> Completion:
-    return Completion(
+    completion = Completion(
         text=answer,
         finish_reason="stop",
         usage=Usage(),
@@ -491,3 +483,5 @@ def _completion(answer: str) -> Completion:
         provider="labels",
         latency_s=0.0,
     )
+    verdict = await judge.judge_with(completion, case, calls)
+    return Judgement(opinions=(verdict.outcome,), score=verdict.score, reason=verdict.reason)

@@ -152,9 +152,7 @@ def load_labels(judge: str, project: Project) -> Labels:
     if source.faults:
         faults = sorted(source.faults, key=lambda fault: fault.line or 0)
         raise DatasetError(faults[:_FAULTS_SHOWN_MAX])
-    return Labels(
-        judge=judge, path=path, kind=_kind(records[0]), labels=tuple(label for label in labels)
-    )
+    return Labels(judge=judge, path=path, kind=_kind(records[0]), labels=tuple(labels))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -298,16 +296,11 @@ def _label(record: Record, source: Source) -> Label:
     if kind == "pairs" and "answer" in record.values:
         source.fault(record.line, "`answer` next to `a` and `b`", "keep the one or the others")
     return Label(
-        id=texts["id"],
+        **{key: texts[key] for key in ("id", "case", "by", "why", "origin", "split")},
         answers=tuple(texts[key] for key in required[1:]),
         says=_says(record, kind, source),
-        case=texts["case"],
         inputs=_inputs(record, source),
         expected=cast("JSON", record.values.get("expected")),
-        by=texts["by"],
-        why=texts["why"],
-        origin=texts["origin"],
-        split=texts["split"],
         at=f"{source.place.as_posix()}:{record.line}",
     )
 

@@ -111,14 +111,14 @@ def case_text(name: str, case: GoldenCase, *, judge: str, reference: Expected | 
         values = list(case.inputs.values())
         return text_of_value(values[0] if len(values) == 1 else dict(case.inputs))
     if name == "reference":
-        reference_name = reference or _usual_reference(case)
+        reference_name = reference or usual_reference(case)
         return text_of_value(answer.resolve(reference_name, judge=judge))
     if name == "expected" or name.startswith("expected."):
         return text_of_value(answer.resolve(Expected(name.partition(".")[2]), judge=judge))
     raise answer.lacks(f"input {name!r}", judge=judge)
 
 
-def _usual_reference(case: GoldenCase) -> Expected:
+def usual_reference(case: GoldenCase) -> Expected:
     """`expected.reference`, or the whole of `expected` where that is one text."""
     return Expected("" if isinstance(case.expected, str) else "reference")
 

@@ -35,6 +35,7 @@ from regauge.judges.model._ask import (
     text_of_value,
     texts_for,
     together,
+    usual_reference,
 )
 from regauge.judges.model._reply import read_completion
 
@@ -166,34 +167,29 @@ class PanelJudge(RunOnlyJudge):
             }
             for member, verdict in zip(self.members, verdicts, strict=True)
         ]
-        heard = [verdict for verdict in verdicts if verdict.outcome != "abstain"]
-        if not heard:
-            return replace(
-                abstained("every member abstained", code="all_abstained"),
-                details={"code": "all_abstained", "members": rows},
-            )
-        return self._verdict(heard, rows)
+        opinions = [verdict for verdict in verdicts if verdict.outcome != "abstain"]
+        if not opinions:
+            verdict = abstained("every member abstained", code="all_abstained")
+            return replace(verdict, details={**verdict.details, "members": rows})
+        return self._verdict(opinions, rows)
 
-    def _verdict(self, heard: list[Verdict], rows: list[JSON]) -> Verdict:
+    def _verdict(self, opinions: list[Verdict], rows: list[JSON]) -> Verdict:
+        scores, at_least = [verdict.score for verdict in opinions], self.at_least
         if self.reducer in {"majority", "all"}:
-            scores = [1.0 if verdict.outcome == "pass" else 0.0 for verdict in heard]
-            ballot = count(scores, self.reducer, at_least=0.5)
-        else:
-            ballot = count(
-                [verdict.score for verdict in heard], self.reducer, at_least=self.at_least
-            )
+            scores, at_least = [float(verdict.outcome == "pass") for verdict in opinions], 0.5
+        ballot = count(scores, self.reducer, at_least=at_least)
         outcome: Outcome = "pass" if ballot.passes else "fail"
-        passing = sum(verdict.outcome == "pass" for verdict in heard)
+        passing = sum(verdict.outcome == "pass" for verdict in opinions)
         # A juror that sees it as the panel does says why.
-        speaker = next((verdict for verdict in heard if verdict.outcome == outcome), heard[0])
+        speaker = next((verdict for verdict in opinions if verdict.outcome == outcome), opinions[0])
         return Verdict(
             outcome=outcome,
             score=ballot.score,
-            reason=f"{passing} of {len(heard)} pass ({self.reducer}); {speaker.reason}",
+            reason=f"{passing} of {len(opinions)} pass ({self.reducer}); {speaker.reason}",
             actual=ballot.score,
             details={
                 "code": "ok" if ballot.passes else "outvoted",
-                "agreement": max(passing, len(heard) - passing) / len(heard),
+                "agreement": max(passing, len(opinions) - passing) / len(opinions),
                 "members": rows,
             },
         )
@@ -331,8 +327,8 @@ class PairJudge(OneModelJudge):
         text = judged_text(completion, case, self.field)
         if isinstance(text, Verdict):
             return text
-        usual = Expected("" if isinstance(case.expected, str) else "reference")
-        other = JudgedOutput(None, case=case).resolve(self.against or usual, judge=self.name)
+        reference = self.against or usual_reference(case)
+        other = JudgedOutput(None, case=case).resolve(reference, judge=self.name)
         return self._verdict(await self.compare(text, text_of_value(other), case, calls))
 
     async def compare(self, a: str, b: str, case: GoldenCase, calls: JudgeCalls) -> PairedVerdict:

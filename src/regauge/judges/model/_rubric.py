@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
@@ -39,7 +38,7 @@ from regauge.judges.model._reply import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
@@ -177,13 +176,8 @@ def _score(token: str, spec: RubricSpec) -> float | None:
         return None
     if spec.kind == "graded":
         return share_of(int(word), spec) if word in map(str, spec.steps) else None
-    begun = _beginning(word, spec.labels)
-    return score_of(begun, spec) if begun is not None else None
-
-
-def _beginning(word: str, labels: Iterable[str]) -> str | None:
-    begun = [label for label in labels if label.casefold().startswith(word.casefold())]
-    return begun[0] if len(begun) == 1 else None
+    begun = [label for label in spec.labels if label.casefold().startswith(word.casefold())]
+    return score_of(begun[0], spec) if len(begun) == 1 else None
 
 
 _CRITERION: Final = "criterion"
@@ -371,10 +365,6 @@ class RubricJudge(OneModelJudge):
     @property
     def measurement_digest(self) -> str:
         """Over what may change a score; what passes is not part of it."""
-        return self._measurement_digest
-
-    @cached_property
-    def _measurement_digest(self) -> str:
         return digest_of(
             {
                 "kind": "rubric",

@@ -7,12 +7,12 @@ import re
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, Unpack
 
-from regauge.errors import JudgeError, UsageError
+from regauge.errors import UsageError
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule, split_sections
 from regauge.judges._types import Verdict, abstained, failed, passed, quote
 from regauge.judges._words import count_sentences, count_words
-from regauge.judges.rules._text import compiled_pattern, occurrences
+from regauge.judges.rules._text import compiled_pattern, occurrences, slow_pattern_error
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -388,11 +388,7 @@ def match_count(
         try:
             return sum(1 for _ in compiled.finditer(text, timeout=timeout_s))
         except TimeoutError:
-            raise JudgeError(
-                f"match_count: the pattern {quote(pattern)} took more than {timeout_s} s on an "
-                f"answer of {len(text)} characters\n  write it without nested repetition",
-                judge=f"match_count({pattern})",
-            ) from None
+            raise slow_pattern_error("match_count", pattern, timeout_s, text) from None
 
     return counted(
         "match_count",

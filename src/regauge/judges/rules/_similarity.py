@@ -61,13 +61,12 @@ Measure = Literal["ratio", "partial", "words"]
 def _measure(name: Measure) -> Callable[[str, str], float]:
     from rapidfuzz import fuzz
 
-    match name:
-        case "ratio":
-            return fuzz.ratio
-        case "partial":
-            return fuzz.partial_ratio
-        case "words":
-            return fuzz.token_sort_ratio
+    measures: dict[Measure, Callable[[str, str], float]] = {
+        "ratio": fuzz.ratio,
+        "partial": fuzz.partial_ratio,
+        "words": fuzz.token_sort_ratio,
+    }
+    return measures[name]
 
 
 @rule(about="correctness", needs="rapidfuzz")

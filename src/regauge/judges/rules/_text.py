@@ -475,11 +475,7 @@ def matches(
         try:
             match = search(text, timeout=timeout_s)
         except TimeoutError:
-            raise JudgeError(
-                f"matches: the pattern {quote(pattern)} took more than {timeout_s} s on an answer "
-                f"of {len(text)} characters\n  write it without nested repetition",
-                judge=f"matches({pattern})",
-            ) from None
+            raise slow_pattern_error("matches", pattern, timeout_s, text) from None
         if match is None:
             return failed(f"does not match {quote(pattern)}", code="no_match", expected=pattern)
         return passed(f"matches {quote(pattern)}: {around(text, *match.span())}")
@@ -508,6 +504,15 @@ def compiled_pattern(
         return regex.compile(pattern, flags)
     except (regex.error, TypeError, ValueError) as error:
         raise UsageError(f"{kind}: {pattern!r} is not a regular expression: {error}") from error
+
+
+def slow_pattern_error(kind: str, pattern: str, timeout_s: float, text: str) -> JudgeError:
+    """The error of a pattern that searched a text for too long."""
+    return JudgeError(
+        f"{kind}: the pattern {quote(pattern)} took more than {timeout_s} s on an answer of"
+        f" {len(text)} characters\n  write it without nested repetition",
+        judge=f"{kind}({pattern})",
+    )
 
 
 # Fullwidth, ideographic, small, small ideographic, Arabic.
