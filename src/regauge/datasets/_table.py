@@ -22,7 +22,7 @@ from regauge.on_demand import find_missing, install_command
 from regauge.regular_file import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 
 ROWS_MAX: Final = 1_000_000
@@ -78,8 +78,10 @@ class _Chunks:
         self.rows: int = file.metadata.num_rows
         self.stored = self.largest = self.needed_at_least = 0
         referable = {column.path for column in columns if _is_text(column)}
-        for group in _row_groups(file):
-            for column, chunk in zip(columns, group, strict=True):
+        for number in range(file.num_row_groups):
+            group = file.metadata.row_group(number)
+            for at, column in enumerate(columns):
+                chunk = group.column(at)
                 size = max(0, chunk.total_uncompressed_size)
                 self.stored += size
                 self.largest = max(self.largest, size)
@@ -92,12 +94,6 @@ class _Chunks:
                     width = size if nested and _is_text(column) else width
                 self.needed_at_least += chunk.num_values * width
         self.referable = sorted(referable)
-
-
-def _row_groups(file: Any) -> Iterator[Sequence[Any]]:
-    for number in range(file.num_row_groups):
-        group = file.metadata.row_group(number)
-        yield [group.column(column) for column in range(group.num_columns)]
 
 
 def _is_text(column: Any) -> bool:

@@ -15,7 +15,6 @@ from regauge.importers._description import (
     Imported,
     ImportedCase,
     ImportedEval,
-    ImportedFile,
     ImportedPrompt,
     NoteKind,
     ReportNote,
@@ -25,6 +24,7 @@ from regauge.importers._description import (
 )
 from regauge.importers._source import SourceTree
 from regauge.importers._writer import plan_files, report_markdown, write_files
+from regauge.scaffold import NewFile as ImportedFile
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from regauge.scaffold import NewFile
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -94,18 +96,6 @@ class ImportedEval:
     judges: Sequence[JSON] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedFile:
-    """Any further file, such as code that a judge or a target needs.
-
-    Attributes:
-        path: Below the root of the project, with slashes.
-    """
-
-    path: str
-    text: str
-
-
 @dataclass(slots=True, kw_only=True)
 class Imported:
     """A suite, or several, as files of a project; a format fills it.
@@ -116,6 +106,7 @@ class Imported:
         datasets: Golden cases by dataset.
         providers: Tables `[tool.regauge.providers.<name>]`.
         targets: Tables `[tool.regauge.targets.<name>]`.
+        files: Any further files, such as code that a judge or a target needs.
         settings: Further settings of `[tool.regauge]`, for projects without that table.
         assertions: The number of assertions read.
         unmeasured: Those of them without a counterpart.
@@ -130,7 +121,7 @@ class Imported:
         default_factory=dict[str, Sequence[ImportedCase]]
     )
     evals: list[ImportedEval] = field(default_factory=list[ImportedEval])
-    files: list[ImportedFile] = field(default_factory=list[ImportedFile])
+    files: list[NewFile] = field(default_factory=list[NewFile])
     providers: dict[str, Mapping[str, JSON]] = field(
         default_factory=dict[str, "Mapping[str, JSON]"]
     )

@@ -14,7 +14,6 @@ from regauge.importers._description import (
     Imported,
     ImportedCase,
     ImportedEval,
-    ImportedFile,
     ImportedPrompt,
     SourcePlace,
     case_ids,
@@ -24,6 +23,7 @@ from regauge.importers._description import (
 from regauge.importers._source import SourceError, SourceTree, is_list, is_mapping
 from regauge.judges import judge_from_spec
 from regauge.recordings import find_secrets
+from regauge.scaffold import NewFile
 from regauge.strict_json import walk
 
 if TYPE_CHECKING:
@@ -363,7 +363,7 @@ class ImportedSuite:
         """Declare a target whose outputs are these."""
         path = f"outputs/{name}.jsonl"
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        self.imported.files.append(ImportedFile(path=f"fixtures/{path}", text=text))
+        self.imported.files.append(NewFile(path=f"fixtures/{path}", text=text))
         self.imported.targets[name] = {"kind": "recorded", "path": path}
 
     def scored(self, name: str, rows: Sequence[Row], judges: Sequence[JSON]) -> Sequence[JSON]:

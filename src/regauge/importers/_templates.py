@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -50,25 +51,22 @@ class TemplateError(Exception):
     """A template that is not rendered: it does not parse, or uses what the sandbox refuses."""
 
 
-class _Budget:
-    """Steps of loops that one rendering has left."""
+def _step_counter() -> Callable[[Iterable[object] | None, bool], Iterator[object]]:
+    """A function that gives the values of each loop of one rendering, and ends those without end.
 
-    def __init__(self) -> None:
-        self.left = _STEPS_MAX
+    Nunjucks takes the pairs of an object from its keys and values.
+    """
+    steps = itertools.count(1)
 
-    def counted(self, values: Iterable[object] | None) -> Iterator[object]:
-        """The values of a loop; too many of them in all end the rendering."""
+    def count_steps(values: Iterable[object] | None, are_pairs: bool) -> Iterator[object]:  # noqa: FBT001 - called by a template
+        if are_pairs and isinstance(values, Mapping):
+            values = cast("Mapping[str, object]", values).items()
         for value in values or ():
-            self.left -= 1
-            if self.left < 0:
+            if next(steps) > _STEPS_MAX:
                 raise TemplateError(f"its loops take more than {_STEPS_MAX:,} steps")
             yield value
 
-    def counted_pairs(self, values: Iterable[object] | None) -> Iterator[object]:
-        """The pairs of a loop: Nunjucks takes those of an object from its keys and values."""
-        if isinstance(values, Mapping):
-            values = cast("Mapping[str, object]", values).items()
-        return self.counted(values)
+    return count_steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,15 +200,13 @@ def render(source: str, values: Mapping[str, object]) -> str:
     if sum(len(value) for value in values.values() if isinstance(value, str)) > _VALUES_MAX:
         raise TemplateError(f"its values have more than {_VALUES_MAX:,} characters")
     environment = _environment()
-    budget = _Budget()
     try:
         template = environment.template_class.from_code(
             environment, environment.compile(_check(source)), environment.make_globals(None)
         )
         parts: list[str] = []
         size = 0
-        own = {"_counted": budget.counted, "_counted_pairs": budget.counted_pairs}
-        for part in template.generate({**values, **own}):
+        for part in template.generate({**values, "_counted": _step_counter()}):
             size += len(part)
             if size > _OUTPUT_MAX:
                 raise TemplateError(f"its output is longer than {_OUTPUT_MAX:,} characters")
@@ -269,8 +265,9 @@ def _check(source: str) -> Any:
     for loop in tree.find_all(nodes.For):
         if loop.recursive:
             raise TemplateError("it uses a recursive loop")
-        name = "_counted_pairs" if isinstance(loop.target, nodes.Tuple) else "_counted"
-        counted = nodes.Call(nodes.Name(name, "load"), [loop.iter], [], None, None)
+        are_pairs = nodes.Const(isinstance(loop.target, nodes.Tuple))
+        counter = nodes.Name("_counted", "load")
+        counted = nodes.Call(counter, [loop.iter, are_pairs], [], None, None)
         loop.iter = counted.set_lineno(loop.lineno).set_environment(_environment())
     return tree
 

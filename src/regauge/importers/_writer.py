@@ -84,9 +84,10 @@ def plan_files(
         *(_prompt_file(prompt) for prompt in imported.prompts),
         *(_dataset_file(name, cases) for name, cases in imported.datasets.items()),
         *_eval_files(imported),
-        *(NewFile(path=file.path, text=file.text) for file in imported.files),
+        *imported.files,
     ]
-    report_path = _report_path(imported, root)
+    is_taken = os.path.lexists(root / "IMPORT.md")
+    report_path = f"IMPORT-{imported.name}.md" if is_taken else "IMPORT.md"
     if not check:
         _refuse_existing([*files, NewFile(path=report_path, text="")], imported, root)
     settings = _settings(imported, root)
@@ -166,11 +167,6 @@ def _refuse_existing(files: Sequence[NewFile], imported: Imported, root: Path) -
             f"nothing was written, because files exist: {first_of(existing, _SHOWN)}",
             fix=f"choose other names: --name {imported.name}-2; or move the files away",
         )
-
-
-def _report_path(imported: Imported, root: Path) -> str:
-    path = "IMPORT.md"
-    return path if not os.path.lexists(root / path) else f"IMPORT-{imported.name}.md"
 
 
 class _Dumper(yaml.SafeDumper):

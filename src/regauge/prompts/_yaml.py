@@ -71,7 +71,8 @@ def compose(text: str, path: Path) -> yaml.MappingNode:
         problem = f"the character {chr(int(error.character))!r} may not stand in YAML"
         raise _error(path, line, problem, "remove it, or write it as an escape") from error
     except yaml.MarkedYAMLError as error:
-        raise _syntax_error(path, error) from error
+        mistake_line, problem, fix = explain_yaml_error(error)
+        raise _error(path, mistake_line, f"not YAML: {problem}", fix) from error
     except RecursionError as error:
         raise _error(path, None, f"nested deeper than {DEPTH_MAX} levels") from error
     finally:
@@ -124,11 +125,6 @@ def scalar_value(node: yaml.Node) -> JSON:
         case _:
             pass
     raise ValueError(f"{text!r} has no JSON value")
-
-
-def _syntax_error(path: Path, error: yaml.MarkedYAMLError) -> PromptError:
-    line, problem, fix = explain_yaml_error(error)
-    return _error(path, line, f"not YAML: {problem}", fix)
 
 
 def _error(path: Path, line: int | None, message: str, fix: str = "") -> PromptError:

@@ -508,9 +508,10 @@ class RecordingsFile:
     @property
     def _content(self) -> _Content:
         """The file as it was when it was last read; read again once it was written."""
-        if self._loaded is None:
-            self._loaded = _read(self.path, self._own)
-        return self._loaded
+        content = self._loaded
+        if content is None:
+            content = self._loaded = _read(self.path, self._own)
+        return content
 
     def _is_recorded(self, key: RecordingKey) -> bool:
         return len(self._content.places.find(key)) > 0

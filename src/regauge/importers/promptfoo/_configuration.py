@@ -126,9 +126,11 @@ class Configuration:
             if "prompts" not in config:
                 return
         self._note_models()
-        recorded = [test for test in tests if test.output is not None]
-        if recorded:
-            self._add_recorded(recorded)
+        if recorded := [test for test in tests if test.output is not None]:
+            name = unique(f"{self._name}-outputs", self._imported.datasets)
+            self._record(name, recorded, lambda test: text_of(test.output))
+            self._imported.datasets[name] = self._cases(recorded, lambda test: ({**test.vars}, {}))
+            self._imported.evals.append(ImportedEval(prompt=name, dataset=name, target=name))
         asked = [test for test in tests if test.output is None]
         if tests and not asked:
             return
@@ -250,17 +252,14 @@ class Configuration:
             mark = " ".join(part.split())[:_MARK_SHOWN]
             why = f"`{mark}` of the template is rendered into the input {name} of each case"
             self._context.note("changed", place, why)
-            self._note_template(part, place)
+            try:
+                render(part, {})
+            except TemplateError as error:
+                self._context.note("person", place, f"a template is not rendered: {error}")
+            if re.search(r"\benv\.", part):
+                why = "a template reads the environment, which is not read; it was left empty"
+                self._context.note("person", place, why)
         return split
-
-    def _note_template(self, part: str, place: SourcePlace) -> None:
-        try:
-            render(part, {})
-        except TemplateError as error:
-            self._context.note("person", place, f"a template is not rendered: {error}")
-        if re.search(r"\benv\.", part):
-            why = "a template reads the environment, which is not read; it was left empty"
-            self._context.note("person", place, why)
 
     def _model_evals(
         self,
@@ -279,9 +278,8 @@ class Configuration:
             chosen = [provider for provider in models if _fits(test.providers, provider.names)]
             if test.providers and not chosen:
                 if not any(_fits(test.providers, provider.names) for provider in self._providers):
-                    why = (
-                        f"the test names the provider {test.providers[0]}, which is not in the file"
-                    )
+                    name_in_test = test.providers[0]
+                    why = f"the test names the provider {name_in_test}, which is not in the file"
                     self._context.note("person", test.place, why)
                 continue
             model = chosen[0].model if chosen and chosen[0] is not models[0] else ""
@@ -415,13 +413,6 @@ class Configuration:
             {"case": case, "text": outputs(test)} for case, test in zip(ids, tests, strict=True)
         ]
         self._context.suite.record(name, lines)
-
-    def _add_recorded(self, tests: Sequence[SourceTest]) -> None:
-        """Tests that bring their output."""
-        name = unique(f"{self._name}-outputs", self._imported.datasets)
-        self._record(name, tests, lambda test: text_of(test.output))
-        self._imported.datasets[name] = self._cases(tests, lambda test: ({**test.vars}, {}))
-        self._imported.evals.append(ImportedEval(prompt=name, dataset=name, target=name))
 
     def _cases_alone(self, tests: Sequence[SourceTest], *, what: str) -> None:
         """Golden cases without an eval, for providers or prompts that a person has to write."""

@@ -12,12 +12,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import FaultyFileError
-from regauge.importers._description import ImportedFile
 from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of, placed
 from regauge.importers._suite import ROLES, content_text, text_of
 from regauge.importers._templates import TemplateError, has_logic, render
 from regauge.importers.promptfoo._models import model_of
 from regauge.recordings import map_texts
+from regauge.scaffold import NewFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -79,7 +79,7 @@ class Context:
             return path.relative_to(self.root).as_posix()
         copy = (PurePosixPath("evals/promptfoo") / self.repository.relative(path)).as_posix()
         if all(file.path != copy for file in self.imported.files):
-            self.imported.files.append(ImportedFile(path=copy, text=text))
+            self.imported.files.append(NewFile(path=copy, text=text))
             self.note("changed", place, f"code was copied to {copy}; files that it loads were not")
         return copy
 

@@ -7,10 +7,10 @@ import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.importers._description import ImportedFile
 from regauge.importers._source import SourceError, mapping_of
 from regauge.importers.promptfoo._models import ENVIRONMENT, without_environment
 from regauge.recordings import map_texts
+from regauge.scaffold import NewFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping
@@ -237,7 +237,7 @@ def target_of(
             folder=json.dumps(code.parent.as_posix()),
             module=code.stem,
         )
-        context.imported.files.append(ImportedFile(path=f"evals/targets/{module}.py", text=text))
+        context.imported.files.append(NewFile(path=f"evals/targets/{module}.py", text=text))
         context.note_packages(file, provider.place)
         why = f"evals/targets/{module}.py calls the provider"
         if names := _environment_of([file], context.repository):
@@ -247,7 +247,7 @@ def target_of(
     path = f"evals/targets/{module}.mjs"
     loaded = f"./{place}"
     text = _fill_adapter(_JAVASCRIPT, loaded, options, path=loaded, path_json=json.dumps(loaded))
-    context.imported.files.append(ImportedFile(path=path, text=text))
+    context.imported.files.append(NewFile(path=path, text=text))
     text = f"{path} calls the JavaScript provider with node, which needs the packages it loads"
     context.note("changed", provider.place, text)
     files = _loaded_files(file, context.repository)
@@ -291,7 +291,7 @@ def _command(
         command=json.dumps(command),
         folder=json.dumps(folder),
     )
-    context.imported.files.append(ImportedFile(path=path, text=text))
+    context.imported.files.append(NewFile(path=path, text=text))
     why = f"{path} runs the command as promptfoo does; name what else it loads in `files`"
     context.note("changed", provider.place, why)
     argv: list[JSON] = ["python", path]

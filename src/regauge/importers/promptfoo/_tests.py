@@ -212,15 +212,11 @@ def _scenarios(
     at = place_of(config, "scenarios", otherwise=place)
     files = _Files(context)
     for scenario, where in files.tests(scenarios, at, context.base, 0):
-        parts = [
-            [
-                *files.tests(
-                    scenario.get(key), place_of(scenario, key, otherwise=where), context.base, 0
-                )
-            ]
-            for key in ("config", "tests")
-        ]
-        configs, tests = (part or [({}, where)] for part in parts)
+        places = {key: place_of(scenario, key, otherwise=where) for key in ("config", "tests")}
+        configs, tests = (
+            [*files.tests(scenario.get(key), at, context.base, 0)] or [({}, where)]
+            for key, at in places.items()
+        )
         for (data, _), (test, test_at) in itertools.product(configs, tests):
             merged: dict[str, Any] = {**data, **test}
             for key in ("vars", "options", "metadata"):
@@ -247,16 +243,10 @@ def _expand(
         scenario_vars = {**_vars(default.get("vars"), context), **_vars(body.get("vars"), context)}
         options = {**mapping_of(default.get("options")), **mapping_of(body.get("options"))}
         scenario_vars = _transform(scenario_vars, options, context, place)
-        names = list(scenario_vars)
+        alone = bool(options.get("disableVarExpansion"))
         values = [
-            _values(
-                name,
-                scenario_vars[name],
-                context,
-                place,
-                alone=bool(options.get("disableVarExpansion")),
-            )
-            for name in names
+            _values(name, value, context, place, alone=alone)
+            for name, value in scenario_vars.items()
         ]
         count = math.prod(map(len, values))
     except (_UnreadableError, SourceError) as error:
@@ -273,7 +263,7 @@ def _expand(
     metadata = {**mapping_of(default.get("metadata")), **mapping_of(body.get("metadata"))}
     threshold = body.get("threshold", default.get("threshold"))
     for combination in itertools.product(*values):
-        rendered = _resolve(dict(zip(names, combination, strict=True)), context, place)
+        rendered = _resolve(dict(zip(scenario_vars, combination, strict=True)), context, place)
         yield SourceTest(
             description=context.render(description, rendered, place),
             vars=rendered,
