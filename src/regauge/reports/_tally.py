@@ -378,7 +378,7 @@ class _SuiteCount:
             tracked_failed=tracked_failed,
             not_blocking=len(self.not_blocking),
             unmeasured=outcomes["unmeasured"],
-            **{name: self.counts[name] for name in _SUITE_COUNTS},
+            **self._counted(),
             cost_usd=cost_usd,
             spent_usd=None
             if cost_usd is None and self.counts["live"]
@@ -390,6 +390,9 @@ class _SuiteCount:
             one_of_k=one_of_k(counts) if several else [],
             **_of_judges(judges),
         )
+
+    def _counted(self) -> dict[str, Any]:
+        return {name: self.counts[name] for name in _SUITE_COUNTS}
 
     def _counts_of_nodes(self) -> Counter[tuple[int, int]]:
         return Counter(
