@@ -18,7 +18,7 @@ from regauge.stop_signals import run_stoppable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from regauge.runner import EvalSession, PlannedCase
+    from regauge.runner import EvalSession, PlannedCase, Trial
 
 
 AuditResult: TypeAlias = Literal["agree", "base-worse", "better"]
@@ -244,15 +244,13 @@ def fresh_counts(
         checks: The judges that must pass.
         nth: Which trial of today; those before have decided something.
     """
-    return run_stoppable(_fresh_counts(session, cases, checks, nth))
-
-
-async def _fresh_counts(
-    session: EvalSession, cases: Sequence[PlannedCase], checks: Sequence[str], nth: int
-) -> dict[str, Count]:
     draws = [Draw(planned, stored_number("base", nth)) for planned in cases]
-    async with session.making() as making:
-        made = await making.make_all(draws)
+
+    async def draw() -> list[Trial]:
+        async with session.making() as making:
+            return await making.make_all(draws)
+
+    made = run_stoppable(draw())
     counts: dict[str, Count] = {}
     for planned, trial in zip(cases, made, strict=True):
         facts = facts_of_trial(trial, checks, graded=())

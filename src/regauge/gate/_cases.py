@@ -51,19 +51,6 @@ class CaseTrials:
             suite; None while that is open.
     """
 
-    __slots__ = (
-        "_kept",
-        "_kept_varies",
-        "_new",
-        "_sides",
-        "case",
-        "first",
-        "own",
-        "pairs",
-        "replay",
-        "seeds",
-    )
-
     def __init__(self, case: GateCase, *, first: int, seeds: int, replay: bool = False) -> None:
         history = case.history
         self.case = case

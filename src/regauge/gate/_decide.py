@@ -24,7 +24,7 @@ from regauge.gate._decided import (
 from regauge.gate._decision_log import DecisionLog, LoggedDecision, candidate_of, key_of_comparison
 from regauge.gate._engine import Gate
 from regauge.gate._record import StoredNumbers, stored_number
-from regauge.gate._refusal import edited_code, edited_notes, refusal_of_bars, refusal_of_trials
+from regauge.gate._refusal import edited_code, edited_notes, few, refusal_of_bars, refusal_of_trials
 from regauge.gate._run import GateRun, is_base_unavailable
 from regauge.gate._types import with_more_trials
 from regauge.gate.power import unchanged_calls
@@ -107,16 +107,17 @@ def compare(
     bars = list(_bars(at, suites, session.project, prompt_changed=prompt_changed))
     if bars and not accept_judge_change and (prompt_changed or not noted):
         refused.append(refusal_of_bars(bars, at))
-    coverage = coverage_of(at, [suite.suite for suite in suites], owed=owed, narrowed=narrowed)
+    evals = [suite.suite for suite in suites]
+    coverage = coverage_of(at, evals, owed=owed, narrowed=narrowed)
     unmeasured = [*owed, *coverage.unmeasured]
     if not suites and not unmeasured:
-        evals = session.project.relative(session.project.root / "evals")
-        unmeasured = [Fault(path=evals, line=None, message="no case of any eval was selected")]
+        place = session.project.relative(session.project.root / "evals")
+        unmeasured = [Fault(path=place, line=None, message="no case of any eval was selected")]
     notes = [*_notes(at, suites), *coverage.notes]
     if not refused:  # a refusal lists these
         notes += [refusal.note for refusal in refusals]
         notes += [f"this change lowers its own bar: {bar}" for bar in bars]
-    notes += edited_notes(at, [suite.suite for suite in suites], prompt_changed=prompt_changed)
+    notes += edited_notes(at, evals, prompt_changed=prompt_changed)
     if accept_judge_change and (refusals or bars):
         notes.append(f"the change of judges was accepted: {accept_judge_change}")
     elif accept_judge_change:
@@ -371,7 +372,7 @@ def _caveats(
     if removed := sum(case.state == "removed" for suite in suites for case in suite.base.cases):
         yield f"{plural(removed, 'case')} removed"
     if at.uncommitted:
-        yield f"uncommitted {_few(sorted(at.uncommitted))}"
+        yield f"uncommitted {few(sorted(at.uncommitted), _NAMES_MAX)}"
     if prompt_changed:
         yield from _caveats_of_prompts(at, suites)
 
@@ -388,12 +389,7 @@ def _caveats_of_prompts(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator
     if at.project.settings.redact != at.settings.redact:
         yield "redact in [tool.regauge] edited"
     if code := edited_code(at, [suite.suite for suite in suites]):
-        yield f"code of the gate edited ({_few(code)})"
-
-
-def _few(names: Sequence[str]) -> str:
-    """The first of many names."""
-    return ", ".join(names[:_NAMES_MAX]) + (", ..." if names[_NAMES_MAX:] else "")
+        yield f"code of the gate edited ({few(code, _NAMES_MAX)})"
 
 
 def _is_removed(compared: CaseComparison) -> bool:

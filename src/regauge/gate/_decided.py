@@ -242,22 +242,17 @@ class Bill:
 
 def bill_draws(draws: Sequence[Draw], session: EvalSession) -> Bill:
     """The calls and cost of trials that have no completion yet."""
-    bill = Bill(trials=len(draws))
-    for completions in session.missing_answers(draws):
-        bill += Bill(
-            calls=completions.calls,
-            tokens=completions.tokens,
-            cost_usd=completions.cost_usd,
-            batch_cost_usd=completions.batch_cost_usd,
-        )
-    for judged in session.missing_judgements(draws):
-        bill += Bill(
-            judge_calls=judged.calls,
-            tokens=judged.tokens,
-            cost_usd=judged.cost_usd,
-            batch_cost_usd=judged.batch_cost_usd,
-        )
-    return bill
+    answers = session.missing_answers(draws)
+    judgements = session.missing_judgements(draws)
+    both = [*answers, *judgements]
+    return Bill(
+        trials=len(draws),
+        calls=sum(missing.calls for missing in answers),
+        judge_calls=sum(missing.calls for missing in judgements),
+        tokens=sum(missing.tokens for missing in both),
+        cost_usd=sum_if_known(missing.cost_usd for missing in both),
+        batch_cost_usd=sum_if_known(missing.batch_cost_usd for missing in both),
+    )
 
 
 # A change that is refused is not compared.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain, zip_longest
+from itertools import chain, groupby, zip_longest
 from math import exp
 from typing import TYPE_CHECKING, assert_never
 
@@ -650,12 +650,7 @@ def _hash_of(case: CaseTrials) -> str:
 
 def _runs(case: CaseTrials, side: Side, asked: range) -> Iterator[range]:
     """The parts of a range that are still waited for."""
-    start: int | None = None
-    for number in asked:
-        if case.waits_for(side, number):
-            start = number if start is None else start
-        elif start is not None:
-            yield range(start, number)
-            start = None
-    if start is not None:
-        yield range(start, asked.stop)
+    for waits, numbers in groupby(asked, lambda number: case.waits_for(side, number)):
+        if waits:
+            first, *others = numbers
+            yield range(first, first + 1 + len(others))

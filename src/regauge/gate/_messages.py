@@ -62,14 +62,12 @@ def _broken(report: CaseReport, context: MessageContext) -> str:
     return f"{words} {_repeated(report)}" if report.repeated else words
 
 
-def _fixed(report: CaseReport, context: MessageContext) -> str:
-    del context
+def _fixed(report: CaseReport, _: MessageContext) -> str:
     return f"passes {_new(report)}; base passed {_base(report)}."
 
 
-def _drifted(report: CaseReport, context: MessageContext) -> str:
+def _drifted(report: CaseReport, _: MessageContext) -> str:
     """Both sides are worse than the record; why was not measured."""
-    del context
     new, today, before = _counts(report)
     decisive = report.decisive
     if decisive is not None and decisive.direction == "better":
@@ -83,13 +81,11 @@ def _drifted(report: CaseReport, context: MessageContext) -> str:
     )
 
 
-def _known_failing(report: CaseReport, context: MessageContext) -> str:
-    del context
+def _known_failing(report: CaseReport, _: MessageContext) -> str:
     return f"base fails {_failed(_base(report))} trials; unchanged."
 
 
-def _new_case(report: CaseReport, context: MessageContext) -> str:
-    del context
+def _new_case(report: CaseReport, _: MessageContext) -> str:
     bar = f" (bar: {report.bar})" if report.bar is not None else ""
     passed = f"no history; passed {report.candidate}{bar}."
     if not report.blocks:
@@ -103,15 +99,13 @@ def _new_case(report: CaseReport, context: MessageContext) -> str:
     return f"{passed} It misses its bar{why}. To report it without blocking: `tier: tracked`."
 
 
-def _passed(report: CaseReport, context: MessageContext) -> str:
-    del context
+def _passed(report: CaseReport, _: MessageContext) -> str:
     if not report.candidate.trials:
         return "not run."
     return f"passed {report.candidate}; base passed {_base(report)}."
 
 
-def _unchanged(report: CaseReport, context: MessageContext) -> str:
-    del report, context
+def _unchanged(_report: CaseReport, _: MessageContext) -> str:
     return "the request is the same to the byte; not run."
 
 
@@ -125,9 +119,8 @@ def _unmeasured(report: CaseReport, context: MessageContext) -> str:
     return f"{report.missing or 'some'} of {asked or 'its'} trials have no verdict{why}."
 
 
-def _mixed(report: CaseReport, context: MessageContext) -> str:
+def _mixed(report: CaseReport, _: MessageContext) -> str:
     """Of flaky cases, too: what failed, and how the base does."""
-    del context
     new, today, before = _counts(report)
     base = before + today
     fails = f"base fails {_failed(base)}" if base.failed else f"base passed {base}"
@@ -167,8 +160,7 @@ def _undecided(report: CaseReport, context: MessageContext) -> str:
     )
 
 
-def _removed(report: CaseReport, context: MessageContext) -> str:
-    del context
+def _removed(report: CaseReport, _: MessageContext) -> str:
     if report.accepted:
         return "removed, as the changelog says."
     return (

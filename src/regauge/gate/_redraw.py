@@ -17,7 +17,6 @@ from regauge.evidence import NONE_DRAWN, Count, RoundReport
 from regauge.gate._cases import CaseTrials, tallies_of
 from regauge.gate._compare import CellChange
 from regauge.gate._record import CONTROL_FIRST, HISTORY_FIRST, facts_of_trial, stored_number
-from regauge.gate._run import ticking
 from regauge.gate._suites import graded_checks, scores_p_value
 from regauge.gate._types import CRITICAL_TRIALS, GateCase
 from regauge.gate.baselines import (
@@ -28,7 +27,7 @@ from regauge.gate.baselines import (
     StoredHistory,
     StoredTrials,
 )
-from regauge.runner import Draw
+from regauge.runner import Draw, ticking
 from regauge.stats import e_bh, expected_failures, log_e_value, suite_p_value
 from regauge.stop_signals import run_stoppable
 

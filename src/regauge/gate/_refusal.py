@@ -529,7 +529,7 @@ def notes_of(
         many = f"{len(edited)} cases have" if len(edited) > 1 else "1 case has"
         notes.append(
             f"{many} other inputs or expectations than on the base; base and candidate are compared"
-            f" on the new ones: {_few(edited)}"
+            f" on the new ones: {few(edited)}"
         )
     return notes
 
@@ -560,12 +560,12 @@ def critical_notes(
     name = suite.prompt.name
     note = (
         f"{name}: {many} held to what a required case is, until base has passed"
-        f" {CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials; so far {_few(unproven)}: regauge baseline"
+        f" {CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials; so far {few(unproven)}: regauge baseline"
         f" update {name} runs more, in sessions an hour apart"
     )
     return [note]
 
 
-def _few(names: Sequence[str]) -> str:
+def few(names: Sequence[str], most: int = _CASES_SHOWN) -> str:
     """The first of many names."""
-    return ", ".join(names[:_CASES_SHOWN]) + (", ..." if len(names) > _CASES_SHOWN else "")
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

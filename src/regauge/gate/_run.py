@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import defaultdict
-from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,11 +18,11 @@ from regauge.gate._record import (
     stored_number,
 )
 from regauge.gate._types import TrialFacts
-from regauge.runner import Draw
+from regauge.runner import Draw, ticking
 from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from regauge.gate._decided import CaseComparison
     from regauge.gate._types import GateOutcome, GatePolicy, NotRecorded, Side
@@ -38,24 +36,6 @@ _PROGRESS_EVERY_S = 1.0
 def is_base_unavailable(error: BaseException | None) -> bool:
     """Return whether a trial has no output because the base's target cannot be called."""
     return isinstance(error, ProviderError) and error.kind == "unavailable"
-
-
-@asynccontextmanager
-async def ticking(tick: Callable[[], None], *, every_s: float) -> AsyncGenerator[None]:
-    """Call `tick` now and then while the block runs."""
-
-    async def run() -> None:
-        while True:
-            await asyncio.sleep(every_s)
-            tick()
-
-    ticker = asyncio.ensure_future(run())
-    try:
-        yield
-    finally:
-        ticker.cancel()
-        with suppress(asyncio.CancelledError):
-            await ticker
 
 
 @dataclass(slots=True)
@@ -162,26 +142,27 @@ class GateRun:
 
     def base_today(self) -> list[tuple[Count, Count]]:
         """As many trials of the base as of the first round: for each case its record, and these."""
-        return run_stoppable(self._base_today())
-
-    async def _base_today(self) -> list[tuple[Count, Count]]:
         recorded = [
             (each, each.base, each.case.history.whole)
             for each in self.compared
             if each.base is not None and each.case.history is not None
         ]
         counts: list[tuple[Count, Count]] = []
-        async with self._session.making() as making:
-            for each, planned, before in recorded:
-                made = self._trials[(*each.case.key, "base")]
-                numbers = range(len(made), len(made) + self.gate.first_draws(each.case.prompt))
-                draws = [Draw(planned, stored_number("base", nth)) for nth in numbers]
-                drawn = await making.make_all(draws, landed=self._progress.count)
-                made.extend(drawn)
-                facts = [self._facts(*each.case.key, trial) for trial in drawn]
-                passed = [fact.passed for fact in facts if isinstance(fact, TrialFacts)]
-                judged = [outcome for outcome in passed if outcome is not None]
-                counts.append((before, Count(passed=sum(judged), trials=len(judged))))
+
+        async def draw() -> None:
+            async with self._session.making() as making:
+                for each, planned, before in recorded:
+                    made = self._trials[(*each.case.key, "base")]
+                    numbers = range(len(made), len(made) + self.gate.first_draws(each.case.prompt))
+                    draws = [Draw(planned, stored_number("base", nth)) for nth in numbers]
+                    drawn = await making.make_all(draws, landed=self._progress.count)
+                    made.extend(drawn)
+                    facts = [self._facts(*each.case.key, trial) for trial in drawn]
+                    passed = [fact.passed for fact in facts if isinstance(fact, TrialFacts)]
+                    judged = [outcome for outcome in passed if outcome is not None]
+                    counts.append((before, Count(passed=sum(judged), trials=len(judged))))
+
+        run_stoppable(draw())
         return counts
 
     async def _decide(self, *, waves: int | None = None) -> None:

@@ -1,10 +1,11 @@
 """The tests of a whole suite: against the record, then side by side.
 
-The arrays have one row per run, as in `_case_test.py`.
+The arrays have one row per run, as in `_cases.py`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -36,12 +37,13 @@ if TYPE_CHECKING:
     from regauge.stats import Direction, NetPolicy, SuitePolicy
 
     FloatArray = NDArray[np.float64]
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from regauge.evidence import Count, SuiteVerdict
     from regauge.gate._cases import CaseTrials
-    from regauge.gate._types import GatePolicy
+    from regauge.gate._types import GatePolicy, Side
 
+_SIDES: tuple[Side, ...] = ("base", "candidate")
 # Bounds are shown as they are compared, without the tail of a binary fraction.
 _BOUND_DIGITS = 9
 
@@ -152,8 +154,27 @@ def _add_up(sides: Sequence[Tallies]) -> Tallies:
     return passes, np.sum([trials for _, trials in sides], axis=0)
 
 
-# A wave side by side: for each case, the numbers of the candidate's and of the base's trials.
-Wave = list[tuple[range, range]]
+@dataclass(slots=True)
+class SuiteCase:
+    """One case of a suite, with the numbers of the trials that its tests use.
+
+    Attributes:
+        blocks: Of the candidate against the record, round by round.
+        pairs: Of each side, look by look side by side.
+    """
+
+    drawn: CaseTrials
+    blocks: list[range]
+    pairs: Mapping[Side, list[range]] = field(default_factory=lambda: {"base": [], "candidate": []})
+
+    @property
+    def candidate(self) -> Count:
+        """The candidate's trials against the record."""
+        return self.drawn.count("candidate", self.blocks)
+
+    def paired(self, side: Side) -> Count:
+        """All trials of one side, side by side."""
+        return self.drawn.count(side, self.pairs[side])
 
 
 class SuiteStage:
@@ -185,20 +206,21 @@ class SuiteStage:
         self._policy = policy
         self._prompts = prompts
         self._first = first_draws
-        self._drawn = [
-            case for case in drawn if case.history().trials and case.case.case not in accepted
+        self._cases = [
+            SuiteCase(case, [range(first_draws)])
+            for case in drawn
+            if case.history().trials and case.case.case not in accepted
         ]
         self._broken, self._fixed = frozenset(broken), frozenset(fixed)
-        self._graded = graded_checks(self._drawn)
-        self._blocks: list[list[range]] = [[range(first_draws)] for _ in self._drawn]
+        self._graded = graded_checks([case.drawn for case in self._cases])
         self._rounds: list[RoundReport] = []
         self._asked: tuple[str, ...] = ()
-        self._waves: list[Wave] = []
+        self._looks = 0
         self._pairs: list[PairsReport] = []
         self._net: list[NetReport] = []
         self._verdict: SuiteVerdict = "untested"
         self._missing = (0, 0)
-        self._recorded = all(case.case.recorded for case in self._drawn)
+        self._recorded = all(case.drawn.case.recorded for case in self._cases)
         self.weighs = self._weighs()
 
     @property
@@ -218,7 +240,7 @@ class SuiteStage:
         Args:
             blocked: Whether something has already rejected the change, so nothing more is spent.
         """
-        if not self._drawn:
+        if not self._cases:
             return
         self._rounds.append(self._round(0))
         if blocked:
@@ -233,28 +255,16 @@ class SuiteStage:
 
     def report(self) -> SuiteReport:
         """The report of the suite test."""
-        stable = sum(
-            1
-            for case, blocks in zip(self._drawn, self._blocks, strict=True)
-            if not case.history().failed and case.count("candidate", blocks).failed
-        )
-        if self._waves:
-            sides = [
-                (
-                    case.count("base", [wave[i][1] for wave in self._waves]),
-                    case.count("candidate", [wave[i][0] for wave in self._waves]),
-                )
-                for i, case in enumerate(self._drawn)
-            ]
-        else:
-            sides = [
-                (case.history(), case.count("candidate", blocks))
-                for case, blocks in zip(self._drawn, self._blocks, strict=True)
-            ]
+        sides = [
+            (case.paired("base"), case.paired("candidate"))
+            if self._looks
+            else (case.drawn.history(), case.candidate)
+            for case in self._cases
+        ]
         return SuiteReport(
             prompt=self.prompt,
             verdict=self._verdict,
-            cases=len(self._drawn),
+            cases=len(self._cases),
             first_draws=self._first,
             rounds=tuple(self._rounds),
             asked=self._asked,
@@ -263,25 +273,25 @@ class SuiteStage:
             broken=len(self._broken),
             fixed=len(self._fixed),
             difference=rate_difference(
-                [base.passed for base, _ in sides],
-                [base.trials for base, _ in sides],
-                [new.passed for _, new in sides],
-                [new.trials for _, new in sides],
+                *tallies_of([base for base, _ in sides]), *tallies_of([new for _, new in sides])
             ),
-            side_by_side=bool(self._waves),
+            side_by_side=self._looks > 0,
             control=self._control(),
-            stable_failed=stable,
+            stable_failed=sum(
+                not case.drawn.history().failed and case.candidate.failed > 0
+                for case in self._cases
+            ),
             needs=self._missing[1],
         )
 
     def _weighs(self) -> bool:
         """Return whether broken cases have to be weighed against fixed ones."""
-        if self._policy.on_broken != "net" or not self._broken or not self._drawn:
+        if self._policy.on_broken != "net" or not self._broken or not self._cases:
             return False
         if self._fixed:
             return True
         base, candidate = self._record(), self._candidate()
-        broken = np.array([case.case.case in self._broken for case in self._drawn])
+        broken = np.array([case.drawn.case.case in self._broken for case in self._cases])
         return float(rest_better(base, candidate, broken)) <= self._policy.net.trigger
 
     def _compare(self) -> Iterator[list[Request]]:
@@ -291,7 +301,7 @@ class SuiteStage:
             if number:
                 yield self._next_round()
                 self._rounds.append(self._round(number))
-            self._note_missing(self._blocks)
+            self._note_missing()
             last = self._rounds[-1]
             p_values = {"": last.p_value, **last.scores}
             self._asked = tuple(check for check, p in p_values.items() if p <= last.bound)
@@ -306,11 +316,11 @@ class SuiteStage:
         """Further trials of every case; none of those whose trials ran out."""
         wave: list[Request] = []
         extra = self._policy.suite.extra_round(self._first)
-        for case, blocks in zip(self._drawn, self._blocks, strict=True):
-            if not any(case.gaps()):
-                start = case.asked("candidate")
-                blocks.append(range(start, start + extra))
-                wave.append(Request(case, "candidate", start + extra))
+        for case in self._cases:
+            if not any(case.drawn.gaps()):
+                start = case.drawn.asked("candidate")
+                case.blocks.append(range(start, start + extra))
+                wave.append(Request(case.drawn, "candidate", start + extra))
         return wave
 
     def _round(self, number: int) -> RoundReport:
@@ -319,16 +329,13 @@ class SuiteStage:
         scores = {
             check: self._score_p_value(
                 check,
-                [case.history_scores(check) for case in self._drawn],
-                [
-                    case.scores("candidate", check, blocks)
-                    for case, blocks in zip(self._drawn, self._blocks, strict=True)
-                ],
+                [case.drawn.history_scores(check) for case in self._cases],
+                [case.drawn.scores("candidate", check, case.blocks) for case in self._cases],
             )
             for check in self._graded
         }
         return RoundReport(
-            trials=max(sum(len(block) for block in blocks) for blocks in self._blocks),
+            trials=max(sum(map(len, case.blocks)) for case in self._cases),
             drawn=int(candidate[1].sum()),
             fails=int((candidate[1] - candidate[0]).sum()),
             expected=float(expected_failures(*base, candidate[1])),
@@ -344,7 +351,7 @@ class SuiteStage:
         tests = 1 + len(self._graded)
         number = 0
         while True:
-            pairs = policy.pairs_of_look(number, cases=len(self._drawn), first_draws=self._first)
+            pairs = policy.pairs_of_look(number, cases=len(self._cases), first_draws=self._first)
             yield self._next_wave(pairs)
             p_values = {check: self._p_value(check) for check in self._asked}
             bound = day_bound(policy, number, prompts=self._prompts, tests=tests)
@@ -368,7 +375,7 @@ class SuiteStage:
         """Pairs of every case until broken and fixed ones are weighed."""
         policy = self._policy.net
         for number in range(len(policy.all_levels)):
-            pairs = policy.pairs_of_look(number, cases=len(self._drawn), first_draws=self._first)
+            pairs = policy.pairs_of_look(number, cases=len(self._cases), first_draws=self._first)
             yield self._next_wave(pairs)
             sides = self._sides()
             worse = float(pairs_p_value(sides, 1))
@@ -390,61 +397,39 @@ class SuiteStage:
         self._end("passed" if enough else "undecided")
 
     def _next_wave(self, pairs: int) -> list[Request]:
-        if self._recorded:
-            self._waves.append(self._recorded_wave())
-            return []
+        """Pairs of every case; of recorded outputs all, as there are no others.
+
+        Recorded ones are trials that the screen has seen. The test's own bound holds for them, so
+        a change without a loss is rejected no more often.
+        """
+        self._looks += 1
         wave: list[Request] = []
-        numbers: Wave = []
-        for case in self._drawn:
-            start, of_base = case.asked("candidate"), case.asked("base")
-            numbers.append((range(start, start + pairs), range(of_base, of_base + pairs)))
-            wave += case.side_by_side(pairs)
-        self._waves.append(numbers)
+        for case in self._cases:
+            for side, numbers in case.pairs.items():
+                if self._recorded:
+                    numbers.append(range(sum(1 for _ in case.drawn.facts(side))))
+                else:
+                    start = case.drawn.asked(side)
+                    numbers.append(range(start, start + pairs))
+            wave += [] if self._recorded else case.drawn.side_by_side(pairs)
         return wave
 
-    def _recorded_wave(self) -> Wave:
-        """The outputs of both sides as one wave: there are no others to confirm a loss with.
-
-        The test uses trials that the screen has seen. Its own bound holds for them, so a change
-        without a loss is rejected no more often.
-        """
-        return [
-            (
-                range(sum(1 for _ in case.facts("candidate"))),
-                range(sum(1 for _ in case.facts("base"))),
-            )
-            for case in self._drawn
-        ]
-
     def _sides(self) -> list[Pairs]:
-        return [
-            Pairs(
-                tallies_of(
-                    [
-                        case.count("base", [base])
-                        for case, (_, base) in zip(self._drawn, wave, strict=True)
-                    ]
-                ),
-                tallies_of(
-                    [
-                        case.count("candidate", [new])
-                        for case, (new, _) in zip(self._drawn, wave, strict=True)
-                    ]
-                ),
+        def tallies_of_look(side: Side, look: int) -> Tallies:
+            return tallies_of(
+                [case.drawn.count(side, [case.pairs[side][look]]) for case in self._cases]
             )
-            for wave in self._waves
+
+        return [
+            Pairs(tallies_of_look("base", look), tallies_of_look("candidate", look))
+            for look in range(self._looks)
         ]
 
     def _totals(self) -> tuple[Count, Count]:
         """All pairs of all cases, by side."""
-        sides = [
-            (case.count("base", [base]), case.count("candidate", [new]))
-            for wave in self._waves
-            for case, (new, base) in zip(self._drawn, wave, strict=True)
-        ]
         return (
-            sum((base for base, _ in sides), NONE_DRAWN),
-            sum((new for _, new in sides), NONE_DRAWN),
+            sum((case.paired("base") for case in self._cases), NONE_DRAWN),
+            sum((case.paired("candidate") for case in self._cases), NONE_DRAWN),
         )
 
     def _ahead(self) -> float:
@@ -456,12 +441,15 @@ class SuiteStage:
             sides = self._sides()
             weights = pair_weights(self._record(), sides, self._rounds[-1].equal)
             return float(pairs_p_value(sides, weights))
-        strata = [
-            (case.scores("base", check, [base]), case.scores("candidate", check, [new]))
-            for wave in self._waves
-            for case, (new, base) in zip(self._drawn, wave, strict=True)
-        ]
-        return self._score_p_value(check, [base for base, _ in strata], [new for _, new in strata])
+        base, candidate = (
+            [
+                case.drawn.scores(side, check, [case.pairs[side][look]])
+                for look in range(self._looks)
+                for case in self._cases
+            ]
+            for side in _SIDES
+        )
+        return self._score_p_value(check, base, candidate)
 
     def _score_p_value(
         self, check: str, base: Sequence[Sequence[float]], candidate: Sequence[Sequence[float]]
@@ -471,21 +459,16 @@ class SuiteStage:
         )
 
     def _record(self) -> Tallies:
-        return tallies_of([case.history() for case in self._drawn])
+        return tallies_of([case.drawn.history() for case in self._cases])
 
     def _candidate(self) -> Tallies:
-        return tallies_of(
-            [
-                case.count("candidate", blocks)
-                for case, blocks in zip(self._drawn, self._blocks, strict=True)
-            ]
-        )
+        return tallies_of([case.candidate for case in self._cases])
 
     def _control(self) -> ControlReport | None:
         """The base's few trials of the first round: an outage check, which decides nothing."""
         drawn = [
             (case.history(), case.count("base", [range(case.seeds, case.seeds + 1)]))
-            for case in self._drawn
+            for case in (case.drawn for case in self._cases)
             if case.stored
         ]
         checked = [(before, now) for before, now in drawn if now.trials]
@@ -503,22 +486,22 @@ class SuiteStage:
         unmeasured, not_recorded = self._missing
         self._verdict = "unmeasured" if unmeasured else "undecided" if not_recorded else verdict
 
-    def _note_missing(self, blocks: Sequence[Sequence[range]]) -> None:
-        unmeasured = not_recorded = 0
-        for case, own in zip(self._drawn, blocks, strict=True):
+    def _note_missing(self) -> None:
+        gaps: list[tuple[int, int]] = []
+        for case in self._cases:
             # The first round of a replay is as long as its recordings.
-            shorter = case.replay and any(case.facts("candidate", 0, self._first))
-            gaps = case.missing("candidate", own[1:] if shorter else own)
-            unmeasured, not_recorded = unmeasured + gaps[0], not_recorded + gaps[1]
-        self._missing = (unmeasured, not_recorded)
+            shorter = case.drawn.replay and any(case.drawn.facts("candidate", 0, self._first))
+            own = case.blocks[1:] if shorter else case.blocks
+            gaps.append(case.drawn.missing("candidate", own))
+        self._add_missing(gaps)
 
     def _note_pairs(self) -> None:
-        unmeasured = not_recorded = 0
-        for wave in self._waves:
-            for case, (new, base) in zip(self._drawn, wave, strict=True):
-                for gaps in (case.missing("candidate", [new]), case.missing("base", [base])):
-                    unmeasured, not_recorded = unmeasured + gaps[0], not_recorded + gaps[1]
-        self._missing = (unmeasured, not_recorded)
+        self._add_missing(
+            [case.drawn.missing(side, case.pairs[side]) for case in self._cases for side in _SIDES]
+        )
+
+    def _add_missing(self, gaps: Sequence[tuple[int, int]]) -> None:
+        self._missing = (sum(gap for gap, _ in gaps), sum(gap for _, gap in gaps))
 
 
 def graded_checks(drawn: Sequence[CaseTrials]) -> tuple[str, ...]:

@@ -199,27 +199,19 @@ class SimulatedSuite:
         return q
 
     def play(
-        self, seed: int, change: Callable[[FloatArray], FloatArray], *, runs: int
-    ) -> SimulatedRun:
-        """Run the gate many times, on pass rates that the record leaves open."""
-        return self._play(seed, change, runs=runs, suites=0)
-
-    def play_suites(
-        self, seed: int, change: Callable[[FloatArray], FloatArray], *, runs: int
-    ) -> BoolArray:
-        """Return whether runs reject; shape (suites, runs of each), a row per drawn suite."""
-        each = max(1, runs // self.suites)
-        played = self._play(seed, change, runs=each, suites=self.suites)
-        return played.blocked.reshape(self.suites, each)
-
-    def _play(
         self,
         seed: int,
         change: Callable[[FloatArray], FloatArray],
         *,
         runs: int,
-        suites: int,
+        suites: int = 0,
     ) -> SimulatedRun:
+        """Run the gate many times, on pass rates that the record leaves open.
+
+        Args:
+            suites: Suites whose rates are drawn once for all their runs, so many for each; 0 draws
+                them for every run.
+        """
         passes, trials = (tuple(side.tolist()) for side in self.base)
         p, after = _drawn_rates(passes, trials, seed=seed, runs=runs, suites=suites)
         rng = deepcopy(after)
@@ -822,7 +814,8 @@ def _detection_rate(
         return _rate(suite.play(seed, change, runs=runs))
     # All suites together get as many runs as there is time for.
     each = max(_RANGE_RUNS_LEAST, min(_RANGE_RUNS, suite.runs_in_time))
-    blocked = suite.play_suites(seed, change, runs=each)
+    played = suite.play(seed, change, runs=max(1, each // suite.suites), suites=suite.suites)
+    blocked = played.blocked.reshape(suite.suites, -1)
     low, high = np.quantile(blocked.mean(axis=1), _RANGE)
     return Rate(
         hits=int(np.count_nonzero(blocked)),

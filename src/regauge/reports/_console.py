@@ -11,12 +11,18 @@ from regauge.reports._tally import difference_text, label_table, rate_text, wron
 from regauge.wording import first_of, plural, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.project import Project
     from regauge.reports._documents import RunRecord, ShardPart, SuiteSummary
     from regauge.reports._tally import CauseGroup
-    from regauge.runner import Budget, DrawProgress, MissingAnswers, MissingJudgements
+    from regauge.runner import (
+        Budget,
+        DrawProgress,
+        MissingAnswers,
+        MissingJudgements,
+        MissingRecordings,
+    )
 
 Tone: TypeAlias = Literal["plain", "good", "bad", "quiet"]
 
@@ -28,7 +34,7 @@ _RECORDED_NOUNS = {"embeddings": "vector", "judges": "judge call", "verdicts": "
 _TEXT_COLUMNS = frozenset({"prompt", "version", "model", "answers", "difference to the first"})
 # A column that only some tables need.
 _NOT_BLOCKING = "not blocking"
-_COMPARED = ("pass rate", "difference to the first")
+COMPARED = ("pass rate", "difference to the first")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +49,10 @@ def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     """The table: a heading, and one line per suite."""
     if not suites:
         return []
-    rows = [_cells(suite) for suite in suites]
+    rows = [suite_cells(suite) for suite in suites]
     unused = {
         _NOT_BLOCKING: not any(suite.not_blocking for suite in suites),
-        **dict.fromkeys(_COMPARED, not any(suite.comparison for suite in suites)),
+        **dict.fromkeys(COMPARED, not any(suite.comparison for suite in suites)),
     }
     rows = [{name: cell for name, cell in row.items() if not unused.get(name)} for row in rows]
     widths = {name: max(len(row[name]) for row in (*rows, {name: name})) for name in rows[0]}
@@ -182,20 +188,25 @@ def missing_lines(missing: Sequence[MissingAnswers]) -> list[StyledLine]:
     """The missing recordings, about their cost, and the command that records them."""
     lines: list[StyledLine] = []
     for group in missing:
-        older = f", {group.stale} of them recorded for an older request" if group.stale else ""
         model = f"{group.model}, simulated" if group.simulated else group.model
         calls = f" {group.calls} calls," if group.calls != group.answers else ""
-        lines += [
-            StyledLine(
-                f"needs recording: {group.prompt}, {plural(group.cases, 'case')}{older}", "bad"
-            ),
-            StyledLine(
-                f"  {plural(group.answers, 'answer')} of {model}: about{calls}"
-                f" {quantity(group.tokens)} tokens, {_about(group.cost_usd, group.batch_cost_usd)}"
-            ),
-            StyledLine(f"  record them: {group.command}"),
-        ]
+        lines += _needed_lines(
+            group,
+            f"{group.prompt}, {plural(group.cases, 'case')}",
+            "an older request",
+            f"{plural(group.answers, 'answer')} of {model}: about{calls}",
+        )
     return lines
+
+
+def _needed_lines(
+    group: MissingRecordings, title: str, older: str, calls: str
+) -> Iterator[StyledLine]:
+    stale = f", {group.stale} of them recorded for {older}" if group.stale else ""
+    yield StyledLine(f"needs recording: {title}{stale}", "bad")
+    cost = _about(group.cost_usd, group.batch_cost_usd)
+    yield StyledLine(f"  {calls} {quantity(group.tokens)} tokens, {cost}")
+    yield StyledLine(f"  record them: {group.command}")
 
 
 def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
@@ -276,24 +287,14 @@ def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[Styled
     """The missing judgements, about their cost, and the command that records them."""
     lines: list[StyledLine] = []
     for group in missing:
-        older = (
-            f", {group.stale} of them recorded for an older request of the judge"
-            if group.stale
-            else ""
-        )
+        judgements = plural(group.judgements, "judgement")
         models = f"{group.models}, simulated" if group.simulated else group.models
-        lines += [
-            StyledLine(
-                f"needs recording: {group.prompt}, judge {group.judge},"
-                f" {plural(group.judgements, 'judgement')} of {plural(group.cases, 'case')}{older}",
-                "bad",
-            ),
-            StyledLine(
-                f"  about {plural(group.calls, 'call')} of {models}: about"
-                f" {quantity(group.tokens)} tokens, {_about(group.cost_usd, group.batch_cost_usd)}"
-            ),
-            StyledLine(f"  record them: {group.command}"),
-        ]
+        lines += _needed_lines(
+            group,
+            f"{group.prompt}, judge {group.judge}, {judgements} of {plural(group.cases, 'case')}",
+            "an older request of the judge",
+            f"about {plural(group.calls, 'call')} of {models}: about",
+        )
     return lines
 
 
@@ -393,8 +394,8 @@ def in_batch(cost_usd: float | None) -> str:
     return f", {money(cost_usd)} in a batch" if cost_usd else ""
 
 
-def _cells(suite: SuiteSummary) -> dict[str, str]:
-    """The cells of one line of the table by their headings, in order."""
+def suite_cells(suite: SuiteSummary) -> dict[str, str]:
+    """The cells of one line of a table of suites by their headings, in order."""
     sources = [
         f"{count} {word}" for count, word in ((suite.replayed, "replayed"), (suite.live, "live"))
         if count
@@ -415,7 +416,7 @@ def _cells(suite: SuiteSummary) -> dict[str, str]:
         "tracked": str(suite.tracked_failed),
         _NOT_BLOCKING: str(suite.not_blocking),
         "unmeasured": str(suite.unmeasured),
-        **dict(zip(_COMPARED, compared, strict=True)),
+        **dict(zip(COMPARED, compared, strict=True)),
         "tokens": quantity(suite.input_tokens + suite.output_tokens),
         "cost": money(suite.cost_usd),
         "p50": duration(suite.latency_p50_s),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.criteria import CRITERIA
 from regauge.providers import sum_if_known, transcript
-from regauge.reports._console import duration, money, quantity, rates_of_k
-from regauge.reports._tally import difference_text, label_table, rate_text, wrong_labels
+from regauge.reports._console import COMPARED, money, quantity, rates_of_k, suite_cells
+from regauge.reports._tally import label_table, wrong_labels
 from regauge.wording import printable
 
 if TYPE_CHECKING:
@@ -175,7 +175,6 @@ def _line(text: str) -> str:
 # A comment of GitHub holds 65,536 characters; the report has every case.
 _REASON_CHARS_MAX = 200
 _COUNTS = ("prompt", "version", "model", "cases", "passed", "failed", "tracked", "unmeasured")
-_COMPARED = ("pass rate (95 % interval)", "difference to the first")
 _CALLS = ("tokens", "cost", "p50", "p95")
 _TEXTS = frozenset({"prompt", "version", "model"})
 # Within the same limit.
@@ -243,38 +242,18 @@ def _headline(record: RunRecord) -> str:
 def suite_table(suites: Sequence[SuiteSummary]) -> list[str]:
     """The table of suites; with several models of a prompt, each next to the first."""
     compared = any(suite.comparison for suite in suites)
-    columns = (*_COUNTS, *(_COMPARED if compared else ()), *_CALLS)
+    columns = (*_COUNTS, *(COMPARED if compared else ()), *_CALLS)
+    heads = ["pass rate (95 % interval)" if name == "pass rate" else name for name in columns]
+    rows = [
+        [escape_markdown(cell) if name in _TEXTS else cell for name, cell in cells.items()]
+        for suite in suites
+        for cells in [{name: suite_cells(suite)[name] for name in columns}]
+    ]
     return [
-        f"| {' | '.join(columns)} |",
+        f"| {' | '.join(heads)} |",
         f"|{'|'.join('---' if name in _TEXTS else '--:' for name in columns)}|",
-        *(_suite_row(suite, compared=compared) for suite in suites),
+        *(f"| {' | '.join(row)} |" for row in rows),
     ]
-
-
-def _suite_row(suite: SuiteSummary, *, compared: bool) -> str:
-    with_other = suite.comparison
-    comparison = (
-        (rate_text(with_other), difference_text(with_other))
-        if with_other is not None
-        else ("-", "-")
-    )
-    model = f"{suite.model} (simulated)" if suite.simulated else suite.model
-    cells = [
-        escape_markdown(suite.prompt),
-        escape_markdown(suite.version or "-"),
-        escape_markdown(model),
-        suite.cases,
-        suite.passed,
-        suite.failed,
-        suite.tracked_failed,
-        suite.unmeasured,
-        *(comparison if compared else ()),
-        quantity(suite.input_tokens + suite.output_tokens),
-        money(suite.cost_usd),
-        duration(suite.latency_p50_s),
-        duration(suite.latency_p95_s),
-    ]
-    return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
 def _rates(suites: Sequence[SuiteSummary]) -> list[str]:

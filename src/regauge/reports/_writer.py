@@ -7,14 +7,11 @@ import json
 import os
 import platform
 import shutil
-import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from importlib.metadata import version
 from math import isfinite
-from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import TypeAdapter
@@ -355,10 +352,6 @@ def _verdict_row(judged: JudgedVerdict) -> dict[str, JSON]:
 
 RECORD = "run.json"
 _ROWS = "trials.jsonl"
-# Rows written one after the other take half as long as rows here and there; a run that is killed
-# loses those that wait.
-_WAIT_MAX = 64
-_WAIT_MAX_S = 1.0
 # What models, judges and providers said; the rest is our own.
 _ROW_TEXTS = ("answer", "refusal", "cause", "answered_by", "fingerprint", "messages")
 _VERDICT_TEXTS = ("reason", "expected", "actual", "details")
@@ -389,36 +382,18 @@ class RunWriter:
         self._redact = redact
         self.unwritten: list[str] = []
         self.trouble = ""
-        self._shared = worker is not None
         self._path = directory / (f"trials.{worker}.jsonl" if worker else _ROWS)
         self._file: FileIO | None = None
-        self._waiting: list[tuple[EvalResult, str | None]] = []
-        self._written_s = monotonic()
 
     def add(self, result: EvalResult, *, side: str | None = None) -> None:
         """Write the trials of one case; in a run that gates, `side` says whose they are."""
         self.empty = False
-        if self._shared or not result.suite.judged_by_own_rules:
-            # What others say may not be fit to be written; then it is this case that breaks.
-            self._write(self._waiting)
-            self._write([(result, side)])
-            return
-        self._waiting.append((result, side))
-        waited_s = monotonic() - self._written_s
-        if len(self._waiting) == _WAIT_MAX or waited_s > _WAIT_MAX_S:
-            self._write(self._waiting)
-
-    def _write(self, results: Sequence[tuple[EvalResult, str | None]]) -> None:
-        """Write results, all that wait or one of its own; none is lost to who interrupts this."""
-        rows = [row for result, side in results for row in rows_of(result, side=side)]
+        rows = list(rows_of(result, side=side))
         for row in rows:
             self._clean(row, _ROW_TEXTS)
             for verdict in row["verdicts"]:
                 self._clean(verdict, _VERDICT_TEXTS)
-        lines = [f"{_encode(row)}\n" for row in rows]
-        self._waiting = []
-        self._written_s = monotonic()
-        self._append(self._path, lines)
+        self._append(self._path, [f"{_encode(row)}\n" for row in rows])
         for row in rows:
             self.tally.add(row)
 
@@ -457,8 +432,7 @@ class RunWriter:
                 table[name] = map_texts(value, self._redact)
 
     def close(self) -> None:
-        """Write what waits."""
-        self._write(self._waiting)
+        """Close the file of rows."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -569,35 +543,27 @@ def _finite(value: object) -> object:
 
 def junit_properties(result: EvalResult) -> Iterator[tuple[str, object]]:
     """Names and values, of the case and then of each of its trials."""
-    yield _property("regauge.prompt", str(result.suite.prompt.id))
+    yield "regauge.prompt", str(result.suite.prompt.id)
     yield "regauge.case", result.case.id
-    yield _property("regauge.tier", result.case.tier)
-    yield _property("regauge.model", str(result.suite.model))
-    yield _property("regauge.trials", len(result.trials))
-    yield _property("regauge.passed", result.passed)
+    yield "regauge.tier", result.case.tier
+    yield "regauge.model", str(result.suite.model)
+    yield "regauge.trials", len(result.trials)
+    yield "regauge.passed", result.passed
     for trial in result.trials:
         if trial.answer is not None:
             completion = trial.answer.completion
             at = f"[{trial.number}]" if len(result.trials) > 1 else ""
             if completion.latency_s is not None:
-                yield sys.intern(f"regauge.latency_s{at}"), completion.latency_s
+                yield f"regauge.latency_s{at}", completion.latency_s
             if completion.cost_usd is not None:
-                yield sys.intern(f"regauge.cost_usd{at}"), completion.cost_usd
-            yield _property(f"regauge.source{at}", trial.answer.source)
+                yield f"regauge.cost_usd{at}", completion.cost_usd
+            yield f"regauge.source{at}", trial.answer.source
             for judged in trial.verdicts:
-                yield _property(f"regauge.score{at}.{judged.judge}", judged.verdict.score)
+                yield f"regauge.score{at}.{judged.judge}", judged.verdict.score
                 if not judged.gates:
-                    yield _property(f"regauge.informs{at}.{judged.judge}", judged.standing)
+                    yield f"regauge.informs{at}.{judged.judge}", judged.standing
                 calls = judged.calls
                 if calls is not None:
-                    yield _property(f"regauge.judge_calls{at}.{judged.judge}", calls.calls)
+                    yield f"regauge.judge_calls{at}.{judged.judge}", calls.calls
                     if calls.cost_usd is not None:
-                        name = f"regauge.judge_cost_usd{at}.{judged.judge}"
-                        yield sys.intern(name), calls.cost_usd
-
-
-# pytest keeps the properties of every case until the end of a run.
-@lru_cache(maxsize=4096, typed=True)
-def _property(name: str, value: object) -> tuple[str, object]:
-    """A property that many cases have, as one object."""
-    return name, value
+                        yield f"regauge.judge_cost_usd{at}.{judged.judge}", calls.cost_usd

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from dataclasses import asdict, replace
+from dataclasses import replace
 from difflib import SequenceMatcher, unified_diff
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,6 +42,7 @@ from regauge.reports._documents import (
 )
 from regauge.reports._gate_console import broke_words
 from regauge.reports.mutants import guards_document
+from regauge.runner import CallTotals
 from regauge.wording import cause_line, plural
 
 if TYPE_CHECKING:
@@ -65,52 +66,38 @@ if TYPE_CHECKING:
     from regauge.mutate import ChangedGuards
     from regauge.prompts import Prompt
     from regauge.reports._documents import GuardsDocument
-    from regauge.runner import Trial
+    from regauge.runner import SourcedCompletion, Trial
 
 
 def calls_of(decided: Decided) -> CallsDocument:
     """The trials of a gate run by kind, and what the live ones used."""
-    first = again = base = live = input_tokens = output_tokens = 0
-    cost_usd: float | None = 0.0
+    kinds: Counter[str] = Counter()
+    used: list[CallTotals] = []
     for (prompt, _, side), trials in decided.trials.items():
+        first_draws = decided.outcome.first_draws.get(prompt, 1)
         for number, trial in enumerate(trials):
-            if trial.answer is None:
-                continue
-            if side == "base":
-                base += 1
-            elif number < decided.outcome.first_draws.get(prompt, 1):
-                first += 1
-            else:
-                again += 1
-            for used in _usage_of(trial):
-                live += used["live"]
-                input_tokens += used["input_tokens"]
-                output_tokens += used["output_tokens"]
-                cost_usd = sum_if_known((cost_usd, used["spent_usd"]))
+            if trial.answer is not None:
+                first = "first" if number < first_draws else "again"
+                kinds["base" if side == "base" else first] += 1
+                used += _usage_of(trial, trial.answer)
     return CallsDocument(
-        first=first,
-        again=again,
-        base=base,
-        live=live,
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        cost_usd=cost_usd,
+        first=kinds["first"],
+        again=kinds["again"],
+        base=kinds["base"],
+        live=sum(totals.live for totals in used),
+        input_tokens=sum(totals.input_tokens for totals in used),
+        output_tokens=sum(totals.output_tokens for totals in used),
+        cost_usd=sum_if_known(totals.spent_usd for totals in used),
     )
 
 
-def _usage_of(trial: Trial) -> Iterator[Mapping[str, Any]]:
-    """The usage of a trial: the prompt's own calls, then those of its judges."""
-    if trial.answer is not None and trial.answer.source == "live":
-        completion = trial.answer.completion
-        yield {
-            "live": 1,
-            "input_tokens": completion.usage.input_tokens,
-            "output_tokens": completion.usage.output_tokens,
-            "spent_usd": completion.cost_usd,
-        }
+def _usage_of(trial: Trial, answer: SourcedCompletion) -> Iterator[CallTotals]:
+    """The usage of a trial: the prompt's own live calls, then those of its judges."""
+    if answer.source == "live":
+        yield CallTotals().plus(answer.completion, live=True)
     for judged in trial.verdicts:
         if judged.calls is not None and judged.calls.live:
-            yield asdict(judged.calls)
+            yield judged.calls
 
 
 # Failures of a target for a reason that a further call does not remove.
@@ -568,15 +555,11 @@ def _evidence(decided: Decided, compared: CaseComparison, nodes: Mapping[int, st
             if trial.answer is not None and trial.error is None:
                 completion = trial.answer.completion
                 text = shown_output(completion.text, completion.refusal, shown_messages(completion))
-                answer = AnswerDocument(side=side, trial=trial.number, text=text or "")
-                failures = [(failure.judge, failure.verdict) for failure in trial.failures]
-                yield (
-                    answer,
-                    [
-                        _failed(answer, judge, verdict.reason, verdict.expected, verdict.actual)
-                        for judge, verdict in failures
-                    ],
-                )
+                failures = [
+                    (each.judge, each.verdict.reason, each.verdict.expected, each.verdict.actual)
+                    for each in trial.failures
+                ]
+                yield _answer(side, trial.number, text, failures)
 
     return _Evidence(
         node=nodes.get(id(candidate), ""),
@@ -589,11 +572,15 @@ def _evidence(decided: Decided, compared: CaseComparison, nodes: Mapping[int, st
     )
 
 
-def _failed(
-    answer: AnswerDocument, judge: str, reason: str, expected: Any, output: Any
-) -> AnswerDocument:
-    failure = {"judge": judge, "reason": reason, "expected": expected, "output": output}
-    return answer.model_copy(update=failure)
+def _answer(
+    side: Side, trial: int, text: str | None, failures: Iterable[tuple[str, str, Any, Any]]
+) -> tuple[AnswerDocument, list[AnswerDocument]]:
+    """An answer, and the same for each judge that failed it, with what the judge said."""
+    answer = AnswerDocument(side=side, trial=trial, text=text or "")
+    said = ("judge", "reason", "expected", "output")
+    return answer, [
+        answer.model_copy(update=dict(zip(said, failure, strict=True))) for failure in failures
+    ]
 
 
 def _passing_and_failing(
@@ -756,15 +743,12 @@ def _recorded_evidence(
         for row in recorded.get((*case.key, side), ()):
             if row["cause"] is None and row["source"] is not None:
                 text = shown_output(row["answer"], row["refusal"], row.get("messages", ()))
-                answer = AnswerDocument(side=side, trial=row["trial"], text=text or "")
-                yield (
-                    answer,
-                    [
-                        _failed(answer, v["judge"], v["reason"], v.get("expected"), v.get("actual"))
-                        for v in row["verdicts"]
-                        if v["outcome"] == "fail" and v.get("gates", True)
-                    ],
-                )
+                failures = [
+                    (verdict["judge"], verdict["reason"], verdict["expected"], verdict["actual"])
+                    for verdict in row["verdicts"]
+                    if verdict["outcome"] == "fail" and verdict["gates"]
+                ]
+                yield _answer(side, row["trial"], text, failures)
 
     rows = recorded.get((*case.key, "candidate"), ())
     causes = [row["cause"]["message"] for row in rows if row["cause"]]

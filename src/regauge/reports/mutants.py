@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 from regauge.mutate import UNSCORED, score_of
@@ -286,13 +287,7 @@ def guards_document(guards: ChangedGuards, ref: str) -> GuardsDocument:
         base_counted=base.counted if base is not None else None,
         changes=[
             GuardChangeDocument(
-                kind=change.kind,
-                line=change.line,
-                text=change.text,
-                before=change.before,
-                after=change.after,
-                causes=[*change.causes],
-                cases=[*change.cases],
+                **{name: value for name, value in asdict(change).items() if name != "reason"},
                 message=_change_words(change, ref),
             )
             for change in changes

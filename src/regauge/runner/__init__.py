@@ -10,15 +10,18 @@ with the words of a failure. `_spec.py` also holds the options of a run.
 from __future__ import annotations
 
 from regauge.runner._answers import (
-    Answers as Answers,
     IndependentTrials as IndependentTrials,
-    WrittenRecordings as WrittenRecordings,
 )
 from regauge.runner._conversation import calls_of as calls_of
-from regauge.runner._drawing import Budget as Budget, DrawProgress as DrawProgress
+from regauge.runner._drawing import (
+    Budget as Budget,
+    DrawProgress as DrawProgress,
+    ticking as ticking,
+)
 from regauge.runner._missing import (
     MissingAnswers as MissingAnswers,
     MissingJudgements as MissingJudgements,
+    MissingRecordings as MissingRecordings,
 )
 from regauge.runner._plan import (
     PART_RECORDINGS as PART_RECORDINGS,
@@ -31,9 +34,7 @@ from regauge.runner._plan import (
     judges_file as judges_file,
 )
 from regauge.runner._providers import (
-    batch_cost as batch_cost,
     check_model as check_model,
-    price_for as price_for,
 )
 from regauge.runner._result import (
     CallTotals as CallTotals,
@@ -47,7 +48,6 @@ from regauge.runner._result import (
 from regauge.runner._session import EvalSession as EvalSession, needed_keys as needed_keys
 from regauge.runner._spec import (
     DeclaredEval as DeclaredEval,
-    EvalSpec as EvalSpec,
     RunOptions as RunOptions,
     declared_evals as declared_evals,
     golden as golden,
@@ -56,7 +56,6 @@ from regauge.runner._spec import (
 )
 from regauge.runner._suite import Eval as Eval
 from regauge.runner._trials import (
-    AskedTrial as AskedTrial,
     Trials as Trials,
     unmeasured_trial as unmeasured_trial,
 )

@@ -26,7 +26,7 @@ from regauge.recordings import (
     utc_now,
 )
 from regauge.runner._conversation import calls_of, replay
-from regauge.runner._plan import Draw, save_file
+from regauge.runner._plan import AnswerKey, Draw, save_file
 from regauge.runner._providers import endpoint_digest
 from regauge.runner._result import SourcedCompletion
 
@@ -125,19 +125,6 @@ class WrittenRecordings:
     stored: Mapping[Path, int] = field(default_factory=dict["Path", int])
 
 
-@dataclass(frozen=True, slots=True)
-class _New:
-    """The trial of the prompt that a new answer is for, and who gave it.
-
-    Attributes:
-        stored: Whether the local store had it before the run.
-    """
-
-    trial: int
-    provider: str
-    stored: bool
-
-
 class Answers:
     """The answers a run may use, in the order of look-up, and where it keeps new ones.
 
@@ -187,7 +174,8 @@ class Answers:
         self._part = part
         self._stores: dict[str, LocalStore | RecordingError] = {}
         self.session: int | None = None
-        self._new: dict[str, dict[RecordingKey, _New]] = {}
+        # New answers by file, and whether the local store had them before the run.
+        self._new: dict[str, dict[RecordingKey, tuple[AnswerKey, bool]]] = {}
         self._environ = environ
         self._endpoints: dict[str, str] = {}
         self._lock = threading.RLock()
@@ -225,11 +213,12 @@ class Answers:
                 return self._conversation(Draw(planned, key.trial)) is not None
             except UnmeasuredError:
                 return True  # it has its reason: a recording changes nothing
-        provider = planned.suite.model.provider
-        file = self._committed_file(planned.suite.prompt.name, key, key.trial, provider)
+        suite = planned.suite
+        wanted = AnswerKey(suite.prompt.name, key, key.trial, suite.model.provider)
+        file = self._committed_file(wanted)
         if file is not None and key in file:
             return True
-        return self._stored_may_serve and self._is_stored(key, key.trial, provider)
+        return self._stored_may_serve and self._is_stored(wanted)
 
     def has_older(self, planned: PlannedCase) -> bool:
         """Return whether an answer to an older request of the case is recorded."""
@@ -251,7 +240,7 @@ class Answers:
             )
         if draw.planned.converses:
             return self._conversation(draw)
-        return self.find(suite.prompt.name, draw.key, provider=suite.model.provider)
+        return self.find(draw.answer_key)
 
     def note_stored(self, draw: Draw) -> None:
         """Have `finish` write the completion of a draw if only the local store has it.
@@ -267,71 +256,37 @@ class Answers:
 
     def find_call(self, question: CaseRequest) -> SourcedCompletion | None:
         """The answer to a question, or None."""
-        return self.find(
-            question.file,
-            question.key,
-            provider=question.request.provider,
-            trial=question.trial,
-        )
+        return self.find(question.answer_key)
 
     def _conversation(self, draw: Draw) -> SourcedCompletion | None:
         return replay(draw, self.find_call)
 
-    def find(
-        self, file: str, key: RecordingKey, *, provider: str, trial: int | None = None
-    ) -> SourcedCompletion | None:
-        """The answer to one request and trial, or None.
-
-        Args:
-            file: The recordings it belongs to, as for `file`.
-            key: The request and trial.
-            provider: Whom the request goes to.
-            trial: The trial of the prompt that it is about, where a judge asks.
-        """
-        trial = key.trial if trial is None else trial
-        committed = self._committed_file(file, key, trial, provider)
-        recording = committed.get(key) if committed is not None else None
+    def find(self, wanted: AnswerKey) -> SourcedCompletion | None:
+        """The answer to one request and trial, or None."""
+        committed = self._committed_file(wanted)
+        recording = committed.get(wanted.key) if committed is not None else None
         if recording is not None:
             return SourcedCompletion(completion=recording.completion, source="recording")
-        recording = self._find_stored(key, trial, provider) if self._stored_may_serve else None
+        recording = self._find_stored(wanted) if self._stored_may_serve else None
         if recording is None:
             return None
-        self._publish_later(file, key, trial, provider, stored=True)
+        self._publish_later(wanted, stored=True)
         # A worker judges what another one of its run has just paid for.
         from_this_run = self._run_owner is not None and recording.recorded_at >= self._run_started
         return SourcedCompletion(
             completion=recording.completion, source="live" if from_this_run else "store"
         )
 
-    def copy(
-        self,
-        file: str,
-        key: RecordingKey,
-        *,
-        provider: str,
-        to: RecordingKey,
-        trial: int,
-        to_trial: int,
-    ) -> SourcedCompletion | None:
-        """Keep an answer under another number as well; None where there is none, or no need.
-
-        Args:
-            file: The recordings both belong to.
-            key: What the answer is found by.
-            provider: Who gave it.
-            to: What it is to be found by, too.
-            trial: The trial of the prompt that it is about.
-            to_trial: The same of the copy.
-        """
-        if to in self.file(file) or self._is_stored(to, to_trial, provider):
+    def copy(self, answer: AnswerKey, to: AnswerKey) -> SourcedCompletion | None:
+        """Keep an answer under another number as well; None where there is none, or no need."""
+        if to.key in self.file(to.file) or self._is_stored(to):
             return None
-        recording = self._find_stored(key, trial, provider)
+        recording = self._find_stored(answer)
         if recording is None:
             return None
-        stored = self._stored_key(to, to_trial, provider)
-        stored_recording = self._local(to_trial).put(replace(recording, key=stored))
-        self._publish_later(file, to, to_trial, provider, stored=True)
-        return SourcedCompletion(completion=stored_recording.completion, source="store")
+        copied = self._local(to.trial).put(replace(recording, key=self._stored_key(to)))
+        self._publish_later(to, stored=True)
+        return SourcedCompletion(completion=copied.completion, source="store")
 
     def begin(self, plan_digest: str) -> None:
         """Begin to draw; in mode `all` this resumes a run of the same plan that was cut off."""
@@ -350,7 +305,7 @@ class Answers:
 
     def claim(self, question: CaseRequest) -> Claim:
         """Ask to be the only one who asks the model for this answer."""
-        return self._local(question.trial).claim(self._key_of(question))
+        return self._local(question.trial).claim(self._stored_key(question.answer_key))
 
     def check_writable(self, question: CaseRequest) -> None:
         """Raise where the store takes no answer any more, such as on a full disk.
@@ -362,7 +317,7 @@ class Answers:
 
     def release(self, question: CaseRequest) -> None:
         """Give a claim back without an answer."""
-        self._local(question.trial).release(self._key_of(question))
+        self._local(question.trial).release(self._stored_key(question.answer_key))
 
     def keep(self, question: CaseRequest, completion: Completion) -> Completion:
         """Keep a new answer; once this returns, killing the process does not lose it.
@@ -372,7 +327,7 @@ class Answers:
         """
         stored_recording = self._local(question.trial).put(
             Recording(
-                key=self._key_of(question),
+                key=self._stored_key(question.answer_key),
                 prompt=question.prompt,
                 version=question.version,
                 case=question.case,
@@ -383,19 +338,13 @@ class Answers:
                 judge=question.judge,
             )
         )
-        self._publish_later(
-            question.file,
-            question.key,
-            question.trial,
-            question.request.provider,
-            stored=False,
-        )
+        self._publish_later(question.answer_key, stored=False)
         return stored_recording.completion
 
     def forget(self, question: CaseRequest) -> None:
         """Drop an answer from the local store."""
         if self._mode != "none":
-            self._local(question.trial).drop(self._key_of(question))
+            self._local(question.trial).drop(self._stored_key(question.answer_key))
 
     def end_session(self, session: int) -> None:
         """Say that a session is complete: the next run of the same plan draws again."""
@@ -417,20 +366,21 @@ class Answers:
         try:
             for name, fresh in self._new.items() if publish else ():
                 file = self.file(name)
-                new_keys = {
-                    key: new
-                    for key, new in fresh.items()
-                    if self._independent is None or new.trial not in self._independent.unpublished
-                }
-                only_stored = sum(new.stored and key not in file for key, new in new_keys.items())
+                new = [
+                    (answer, stored_before)
+                    for answer, stored_before in fresh.values()
+                    if self._independent is None
+                    or answer.trial not in self._independent.unpublished
+                ]
+                only_stored = sum(before and answer.key not in file for answer, before in new)
                 if only_stored:
                     stored[file.path] = only_stored
                 if self._mode == "none":
                     continue
                 recordings = (
                     recording
-                    for key, new in new_keys.items()
-                    if (recording := self._find_stored(key, new.trial, new.provider)) is not None
+                    for answer, _ in new
+                    if (recording := self._find_stored(answer)) is not None
                 )
                 file.merge(recordings, replace=self._mode == "all")
                 if changed := save_file(file, self._part):
@@ -450,14 +400,12 @@ class Answers:
     def _gate_lines(self) -> Iterator[bytes]:
         """The independent trials that this run found or made, as the store keeps them."""
         for fresh in self._new.values():
-            for key, new in fresh.items():
-                if self.independent(new.trial):
-                    stored = self._local(new.trial).get(
-                        self._stored_key(key, new.trial, new.provider)
-                    )
+            for answer, _ in fresh.values():
+                if self.independent(answer.trial):
+                    stored = self._local(answer.trial).get(self._stored_key(answer))
                     if stored is not None:
                         # A judge's calls have numbers of their own.
-                        line = {"about": new.trial, "recording": stored.to_json()}
+                        line = {"about": answer.trial, "recording": stored.to_json()}
                         yield json.dumps(line, ensure_ascii=True).encode()
 
     @staticmethod
@@ -475,42 +423,34 @@ class Answers:
         """Return whether an answer of the local store is one of this run."""
         return self._mode != "all" or self.session is not None
 
-    def _committed_file(
-        self, file: str, key: RecordingKey, trial: int, provider: str
-    ) -> RecordingsFile | None:
+    def _committed_file(self, wanted: AnswerKey) -> RecordingsFile | None:
         """The committed recordings, where they may serve."""
         if self._mode == "all":
             return None
-        if self.independent(trial) and (
-            self._mode != "none" or self._is_stored(key, trial, provider)
-        ):
+        if self.independent(wanted.trial) and (self._mode != "none" or self._is_stored(wanted)):
             return None
-        return self.file(file)
+        return self.file(wanted.file)
 
-    def _publish_later(
-        self, file: str, key: RecordingKey, trial: int, provider: str, *, stored: bool
-    ) -> None:
+    def _publish_later(self, answer: AnswerKey, *, stored: bool) -> None:
         with self._lock:
             # What this run has kept is found in the store as well.
-            self._new.setdefault(file, {}).setdefault(key, _New(trial, provider, stored))
+            self._new.setdefault(answer.file, {}).setdefault(answer.key, (answer, stored))
 
-    def _key_of(self, question: CaseRequest) -> RecordingKey:
-        return self._stored_key(question.key, question.trial, question.request.provider)
-
-    def _stored_key(self, key: RecordingKey, trial: int, provider: str) -> RecordingKey:
+    def _stored_key(self, answer: AnswerKey) -> RecordingKey:
         """The key of a completion in the store: trials of one endpoint only."""
-        endpoint = self.endpoint(provider) if self.independent(trial) else ""
+        key = answer.key
+        endpoint = self.endpoint(answer.provider) if self.independent(answer.trial) else ""
         return replace(key, digest=digest_of([key.digest, endpoint])) if endpoint else key
 
-    def _is_stored(self, key: RecordingKey, trial: int, provider: str) -> bool:
-        return self._stored_key(key, trial, provider) in self._local(trial)
+    def _is_stored(self, answer: AnswerKey) -> bool:
+        return self._stored_key(answer) in self._local(answer.trial)
 
-    def _find_stored(self, key: RecordingKey, trial: int, provider: str) -> Recording | None:
+    def _find_stored(self, answer: AnswerKey) -> Recording | None:
         """The answer in the store, under the key of its request."""
-        recording = self._local(trial).get(self._stored_key(key, trial, provider))
-        return (
-            recording if recording is None or recording.key == key else replace(recording, key=key)
-        )
+        recording = self._local(answer.trial).get(self._stored_key(answer))
+        if recording is None or recording.key == answer.key:
+            return recording
+        return replace(recording, key=answer.key)
 
     def _local(self, trial: int = 0) -> LocalStore:
         """The store of a trial."""

@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
@@ -17,7 +17,7 @@ from regauge.runner._providers import Providers, batch_cost, price_for
 from regauge.runner._result import SourcedCompletion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Generator, Mapping
     from contextlib import AbstractContextManager
 
     from regauge.cluster import Cluster
@@ -317,6 +317,24 @@ class DrawProgress:
         return self.elapsed_s / done * (self.total - done) if done else None
 
 
+@asynccontextmanager
+async def ticking(tick: Callable[[], None], *, every_s: float) -> AsyncGenerator[None]:
+    """Call `tick` now and then while the block runs."""
+
+    async def run() -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            tick()
+
+    ticker = asyncio.ensure_future(run())
+    try:
+        yield
+    finally:
+        ticker.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticker
+
+
 _T = TypeVar("_T")
 
 
@@ -350,35 +368,22 @@ class Writes:
     def _flush(self) -> None:
         # What was cancelled meanwhile is written all the same: an answer that landed is paid for.
         waiting, self._waiting = self._waiting, []
+        self._perform(waiting)
+
+    def _perform(self, waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]]) -> None:
         try:
             with self._together():
                 results = [write() for write, _ in waiting]
         except Exception as error:  # noqa: BLE001 - it belongs to those who asked
-            if len(waiting) == 1:
-                _fail(waiting[0][1], error)
-            else:
-                self._one_by_one(waiting)
+            if len(waiting) > 1:
+                for each in waiting:  # one write must not fail the others
+                    self._perform([each])
+            elif not waiting[0][1].done():
+                waiting[0][1].set_exception(error)
             return
         for (_, future), result in zip(waiting, results, strict=True):
             if not future.done():
                 future.set_result(result)
-
-    def _one_by_one(self, waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]]) -> None:
-        """One write must not fail the others."""
-        for write, future in waiting:
-            try:
-                with self._together():
-                    result = write()
-            except Exception as error:  # noqa: BLE001 - it belongs to who asked
-                _fail(future, error)
-            else:
-                if not future.done():
-                    future.set_result(result)
-
-
-def _fail(future: asyncio.Future[Any], error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)
 
 
 Written = TypeVar("Written")
@@ -525,9 +530,7 @@ class Drawing:
                 await self._store(lambda: self._answers.check_writable(question))
             pause_s = min(1.5 * pause_s, _ASK_AGAIN_MAX_S)
         if claim == "answered":  # by another process, in the meantime
-            landed = self._answers.find(
-                question.file, key, provider=question.request.provider, trial=question.trial
-            )
+            landed = self._answers.find(question.answer_key)
             assert landed is not None
             return landed
         try:

@@ -88,11 +88,11 @@ class _FirstCalls:
             return versions[version], 1.0
         if not versions:
             return self.whole, 1.0
-        sums = _Sums()
-        for recording in versions.values():
-            sums.calls += recording.calls
-            sums.estimated += recording.estimated
-            sums.usage += recording.usage
+        sums = _Sums(
+            calls=sum(each.calls for each in versions.values()),
+            estimated=sum(each.estimated for each in versions.values()),
+            usage=sum((each.usage for each in versions.values()), Usage()),
+        )
         if version not in self.growths:
             self.growths[version] = self._growth(version)
         return sums, self.growths[version]

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from regauge.project import Project, RecordMode
     from regauge.providers import Completion, CompletionRequest
     from regauge.recordings import RecordingKey
-    from regauge.runner._lookahead import AheadWindow
     from regauge.runner._plan import Draw, PartFiles
     from regauge.runner._result import SourcedCompletion
     from regauge.runner._suite import Eval
@@ -402,7 +401,6 @@ class ModelJudging:
         ask: Gets one reply to a judge about a draw: recorded, from the local store, or live.
         measurements: What judges measured before.
         rejudge: Whether what was measured before this run does not count for a draw.
-        window: How far models are asked ahead; None where they are not.
     """
 
     def __init__(
@@ -411,12 +409,10 @@ class ModelJudging:
         ask: Callable[[CaseRequest, ModelJudge, Draw], Coroutine[Any, Any, SourcedCompletion]],
         measurements: Measurements,
         rejudge: Callable[[Draw], bool],
-        window: AheadWindow | None = None,
     ) -> None:
         self._ask = ask
         self._measurements = measurements
         self._rejudge = rejudge
-        self._window = window
         self._counted: set[RecordingKey] = set()
         self._used: dict[str, Used] = {}
         self._prepared: dict[int, tuple[ModelJudge, Future[None]]] = {}
@@ -499,7 +495,7 @@ class ModelJudging:
         key = measurement_key(judge, completion, case, trial=draw.trial)
         line = self._measurements.find(prompt, key, fresh=self._rejudge(draw))
         if line is None:
-            await self._ready(judge, draw)
+            await asyncio.wrap_future(self.prepare(judge))
             measurement = await judge.measure_with(completion, case, calls)
             calls.check()
             checked_verdict(judge.name, judge.verdict_of(measurement))
@@ -524,14 +520,6 @@ class ModelJudging:
         # What a replay will find decides, so that both come to the same verdict.
         verdict = judge.verdict_of(Measurement.from_json(line.measurement))
         return checked_verdict(judge.name, verdict), totals
-
-    async def _ready(self, judge: MemoisedJudge, draw: Draw) -> None:
-        prepared = self.prepare(judge)
-        aside = nullcontext() if self._window is None else self._window.aside(draw.id)
-        if not prepared.done():
-            with aside:
-                await asyncio.wrap_future(prepared)
-        prepared.result()
 
 
 def _is_memoised(judge: ModelJudge) -> TypeGuard[MemoisedJudge]:

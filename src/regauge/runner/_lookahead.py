@@ -1,4 +1,4 @@
-"""The number of cases for which models are called ahead of judging."""
+"""Calls models ahead of the cases that are judged."""
 
 from __future__ import annotations
 
@@ -6,67 +6,17 @@ import asyncio
 import threading
 import time
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from types import TracebackType
     from typing import Any, Self
 
     from regauge.runner._plan import Draw
 
-# So many windows more, so that what is held up for long does not have all the rest paid for.
-_ASIDE_MAX: Final = 2
 # What landed is kept, so that it is paid for once, whenever it is judged.
 _LANDED_MAX: Final = 4
-
-
-class AheadWindow:
-    """The present limit of trials that run or wait for a judge.
-
-    A draw that waits for a library to load asks no one meanwhile, and makes room for another.
-
-    Args:
-        width: How many, where none is held up; asked again each time.
-        fixed: Whether it stays so, for a run that may stop at its first failure.
-
-    Attributes:
-        moved: Set when there may be room where there was none; for the event loop alone.
-    """
-
-    def __init__(self, width: Callable[[], int], *, fixed: bool = False) -> None:
-        self._width = width
-        self._fixed = fixed
-        self._aside: dict[tuple[int, int], int] = {}
-        self.moved = asyncio.Event()
-
-    @property
-    def size(self) -> int:
-        """The number of trials that there is room for."""
-        width = self._width()
-        return width if self._fixed else width + min(len(self._aside), _ASIDE_MAX * width)
-
-    def reach(self, landed: int) -> int:
-        """The limit of trials that start ahead while one is held up, as by a rate limit.
-
-        Args:
-            landed: Draws behind it that are done and wait to be judged.
-        """
-        return self.size if self._fixed else self.size + min(landed, _LANDED_MAX * self._width())
-
-    @contextmanager
-    def aside(self, draw: tuple[int, int]) -> Generator[None]:
-        """Within the block, a draw (by its `id`) does not count; may be entered more than once."""
-        self._aside[draw] = self._aside.get(draw, 0) + 1
-        self.moved.set()
-        try:
-            yield
-        finally:
-            self._aside[draw] -= 1
-            if not self._aside[draw]:
-                del self._aside[draw]
-
 
 Landed = TypeVar("Landed")
 
@@ -94,7 +44,9 @@ class Lookahead(Generic[Landed]):
     Args:
         draws: In the order they will be taken.
         perform: Does what one draw takes; what it raises reaches the caller that takes that draw.
-        window: How many draws may be under way or waiting to be taken.
+        width: How many draws may be under way or waiting to be taken; asked again each time.
+        fixed: Whether no more are while one is held up, for a run that may stop at its first
+            failure.
         close: Gives back connections when the run is over.
     """
 
@@ -103,12 +55,16 @@ class Lookahead(Generic[Landed]):
         draws: Sequence[Draw],
         *,
         perform: Callable[[Draw], Coroutine[Any, Any, Landed]],
-        window: AheadWindow,
+        width: Callable[[], int],
         close: Callable[[], Coroutine[Any, Any, None]],
+        fixed: bool = False,
     ) -> None:
         self._draws = draws
         self._perform = perform
-        self._window = window
+        self._width = width
+        self._fixed = fixed
+        # Set when there may be room where there was none; for the event loop alone.
+        self._moved = asyncio.Event()
         self._close = close
         self._position = {draw.id: n for n, draw in enumerate(draws)}
         self._futures: dict[tuple[int, int], Future[Landed]] = {}
@@ -176,12 +132,12 @@ class Lookahead(Generic[Landed]):
         return future
 
     def _wait(self, future: Future[Landed], waiting: Callable[[], None], every_s: float) -> None:
-        self._loop.call_soon_threadsafe(self._window.moved.set)
+        self._loop.call_soon_threadsafe(self._moved.set)
         wait([future], timeout=_HELD_UP_S)
         if future.done():
             return
         self._held_up = True
-        self._loop.call_soon_threadsafe(self._window.moved.set)
+        self._loop.call_soon_threadsafe(self._moved.set)
         while wait([future], timeout=every_s).not_done:
             waiting()
         self._held_up = False
@@ -195,7 +151,7 @@ class Lookahead(Generic[Landed]):
 
     def _step(self, steps: int, idle: threading.Event) -> None:
         if steps == _STEPS:
-            self._window.moved.set()
+            self._moved.set()
         if steps:
             self._loop.call_soon(self._step, steps - 1, idle)
         else:
@@ -221,9 +177,9 @@ class Lookahead(Generic[Landed]):
 
     async def _walk(self) -> None:
         for position, draw in enumerate(self._draws):
-            while position >= self._taken + self._window.reach(self._landed * self._held_up):
-                self._window.moved.clear()
-                await self._window.moved.wait()
+            while position >= self._taken + self._reach():
+                self._moved.clear()
+                await self._moved.wait()
             with self._lock:
                 if draw.id in self._futures or position < self._taken:
                     continue
@@ -231,6 +187,12 @@ class Lookahead(Generic[Landed]):
             self._start(draw, future)
             # Let answers land between starts, however long the list of draws is.
             await asyncio.sleep(0)
+
+    def _reach(self) -> int:
+        """The limit of trials ahead; those that landed behind one that is held up come on top."""
+        width = self._width()
+        landed = self._landed if self._held_up and not self._fixed else 0
+        return width + min(landed, _LANDED_MAX * width)
 
     def _start(self, draw: Draw, future: Future[Landed]) -> None:
         task = self._loop.create_task(self._settle(draw, future))
@@ -250,4 +212,4 @@ class Lookahead(Generic[Landed]):
         with self._lock:
             self._landed += 1
         if self._held_up:
-            self._window.moved.set()
+            self._moved.set()

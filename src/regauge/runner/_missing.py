@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.model_id import is_simulated
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MissingAnswers:
-    """The missing completions of one prompt.
+class MissingRecordings:
+    """Recordings of one prompt that are missing, and what they would take.
 
     Attributes:
-        answers: Trials without a completion.
+        simulated: Whether only simulated models would be called.
+        cases: How many cases they are of.
+        stale: Cases that have recordings of an older request.
         calls: About how many calls they take: more than trials where cases are conversations.
-        stale: Cases that have a completion of an older request of the prompt.
         tokens: About how many tokens the calls would use, in and out.
         cost_usd: About what they would cost; None when no price is declared.
         batch_cost_usd: The same in a batch; None where no batch is possible or its price unknown.
@@ -38,16 +39,22 @@ class MissingAnswers:
     """
 
     prompt: str
-    model: str
     simulated: bool
-    answers: int
-    calls: int
     cases: int
     stale: int
+    calls: int
     tokens: int
     cost_usd: float | None
     batch_cost_usd: float | None
     command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingAnswers(MissingRecordings):
+    """The missing completions of one prompt: trials without one."""
+
+    model: str
+    answers: int
 
 
 def missing_answers(
@@ -118,40 +125,21 @@ def record_command(suite: Eval, settings: Settings, options: RunOptions) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MissingJudgements:
+class MissingJudgements(MissingRecordings):
     """The judgements of one judge on answers to one prompt without recorded replies.
 
     Attributes:
         models: Who would be asked.
-        stale: How many cases have replies to an older request of the judge, as when its rubric
-            or its model changed.
-        calls: About how many calls they take; those that follow from replies are an estimate.
-        tokens: About how many tokens the calls would use, in and out.
-        cost_usd: About what they would cost; None when no price is declared.
-        batch_cost_usd: The same in a batch; None where no batch is possible or its price unknown.
-        command: What records them.
     """
 
-    prompt: str
     judge: str
     models: str
-    simulated: bool
     judgements: int
-    cases: int
-    stale: int
-    calls: int
-    tokens: int
-    cost_usd: float | None
-    batch_cost_usd: float | None
-    command: str
 
     def plus(self, other: MissingJudgements) -> MissingJudgements:
         """Of two processes that each judged cases of their own."""
-        return MissingJudgements(
-            prompt=self.prompt,
-            judge=self.judge,
-            models=self.models,
-            simulated=self.simulated,
+        return replace(
+            self,
             judgements=self.judgements + other.judgements,
             cases=self.cases + other.cases,
             stale=self.stale + other.stale,
@@ -159,7 +147,6 @@ class MissingJudgements:
             tokens=self.tokens + other.tokens,
             cost_usd=sum_if_known((self.cost_usd, other.cost_usd)),
             batch_cost_usd=sum_if_known((self.batch_cost_usd, other.batch_cost_usd)),
-            command=self.command,
         )
 
 

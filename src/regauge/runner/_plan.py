@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from regauge.datasets import case_ids, deal_by_time
 from regauge.digests import digest_of
@@ -161,6 +161,22 @@ def judges_file(prompt: str) -> str:
     return f"judges/{prompt}"
 
 
+class AnswerKey(NamedTuple):
+    """What an answer is found and kept by.
+
+    Attributes:
+        file: The recordings it belongs to, as `Answers.file` takes it.
+        key: Its request and number.
+        trial: The trial of the prompt that it is about; a judge's calls have numbers of their own.
+        provider: Who gives it.
+    """
+
+    file: str
+    key: RecordingKey
+    trial: int
+    provider: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRequest:
     """A request to a model for one case.
@@ -239,6 +255,11 @@ class CaseRequest:
         )
 
     @property
+    def answer_key(self) -> AnswerKey:
+        """What its answer is found by."""
+        return AnswerKey(self.file, self.key, self.trial, self.request.provider)
+
+    @property
     def model(self) -> str:
         """The model, as `provider:model`."""
         return f"{self.request.provider}:{self.request.model}"
@@ -311,6 +332,12 @@ class Draw:
     def key(self) -> RecordingKey:
         """The key of the trial's recording."""
         return self.planned.key_of(self.planned.digest, self.trial)
+
+    @property
+    def answer_key(self) -> AnswerKey:
+        """What its answer is found by."""
+        suite = self.planned.suite
+        return AnswerKey(suite.prompt.name, self.key, self.trial, suite.model.provider)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

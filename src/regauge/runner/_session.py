@@ -15,7 +15,7 @@ from regauge.runner._conversation import calls_of
 from regauge.runner._drawing import Batches, Budget, Drawing, DrawProgress
 from regauge.runner._expected import ExpectedJudging, ExpectedUsage
 from regauge.runner._judging import Measurements
-from regauge.runner._lookahead import AheadWindow, Lookahead
+from regauge.runner._lookahead import Lookahead
 from regauge.runner._missing import Misses, missing_answers
 from regauge.runner._plan import Draw, PartFiles, Plan, plan_cases
 from regauge.runner._result import EvalResult, SourcedCompletion
@@ -302,13 +302,13 @@ class EvalSession:
                 yield
             return
         drawing = self._drawing()
-        window = AheadWindow(drawing.ahead, fixed=self.options.ahead is not None)
-        self._trials = self._made_by(drawing, window)
+        self._trials = self._made_by(drawing)
         self.progress.start(len(self.plan.missing))
         with Lookahead(
             draws,
             perform=self._trials.ask,
-            window=window,
+            width=drawing.ahead,
+            fixed=self.options.ahead is not None,
             close=drawing.aclose,
         ) as self._lookahead:
             # On this thread, and before a test begins: packages such as requests set filters of
@@ -488,7 +488,7 @@ class EvalSession:
             cluster=self._cluster,
         )
 
-    def _made_by(self, drawing: Drawing | None, window: AheadWindow | None = None) -> Trials:
+    def _made_by(self, drawing: Drawing | None) -> Trials:
         return Trials(
             answers=self.answers,
             measurements=self.measurements,
@@ -497,5 +497,4 @@ class EvalSession:
             rejudge=self.options.rejudge,
             offline=self.options.record == "none",
             drawing=drawing,
-            window=window,
         )

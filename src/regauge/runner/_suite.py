@@ -95,11 +95,6 @@ class Eval:
         asking = [judge for judge in self.judges if judge.name in self.standings]
         return tuple(cast("list[ModelJudge]", asking))
 
-    @property
-    def judged_by_own_rules(self) -> bool:
-        """Return whether no one judges but rules of regauge: pure, quick and silent."""
-        return all(isinstance(judge, Rule) and judge.own for judge in self.judges)
-
     def standing(self, judge: Judge) -> JudgeStatus:
         """The status of a judge's verdicts; those of rules are blocking."""
         return self.standings.get(judge.name, _RULE)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from regauge.runner._answers import Answers
     from regauge.runner._drawing import Drawing, DrawProgress
     from regauge.runner._judging import Measurements, ModelVerdicts, Used
-    from regauge.runner._lookahead import AheadWindow
     from regauge.runner._missing import Misses
+    from regauge.runner._plan import AnswerKey
     from regauge.runner._result import JudgedVerdict, SourcedCompletion
     from regauge.targets import Target
 
@@ -65,7 +65,6 @@ class Trials:
         rejudge: Whether what judges measured is worked out again from their calls.
         offline: Whether functions of users are kept off the network while they judge.
         drawing: Asks models; None where none may be asked.
-        window: How far they are asked ahead; None where they are not.
     """
 
     def __init__(
@@ -78,7 +77,6 @@ class Trials:
         rejudge: bool,
         offline: bool = False,
         drawing: Drawing | None = None,
-        window: AheadWindow | None = None,
     ) -> None:
         self._answers = answers
         self._misses = misses
@@ -89,7 +87,6 @@ class Trials:
             ask=self._reply,
             measurements=measurements,
             rejudge=lambda draw: rejudge or answers.independent(draw.trial),
-            window=window,
         )
 
     async def make(self, draw: Draw) -> Trial:
@@ -165,22 +162,16 @@ class Trials:
     def _copy(self, draw: Draw, target: Draw) -> SourcedCompletion | None:
         """Keep an answer, or all calls of a conversation, under another number, too."""
 
-        def copy(question: CaseRequest, key: RecordingKey) -> SourcedCompletion | None:
-            return self._answers.copy(
-                question.file,
-                key,
-                provider=question.request.provider,
-                to=replace(key, trial=target.trial),
-                trial=draw.trial,
-                to_trial=target.trial,
-            )
+        def copy(answer: AnswerKey) -> SourcedCompletion | None:
+            key = replace(answer.key, trial=target.trial)
+            return self._answers.copy(answer, answer._replace(key=key, trial=target.trial))
 
         if not draw.planned.converses:
-            return copy(CaseRequest.of_draw(draw), draw.key)
+            return copy(draw.answer_key)
         copies: list[SourcedCompletion] = []
 
         def find(question: CaseRequest) -> SourcedCompletion | None:
-            made = copy(question, question.key)
+            made = copy(question.answer_key)
             if made is not None:
                 copies.append(made)
             return self._answers.find_call(question)
@@ -198,14 +189,9 @@ class Trials:
             digest, trial = question.key.digest, question.key.trial
             # A judge numbers its calls from a multiple of the trial's number.
             for factor in {key.trial // draw.trial for key in made if key.digest == digest}:
-                self._answers.copy(
-                    question.file,
-                    RecordingKey(digest, trial + factor * (draw.trial - target.trial)),
-                    provider=question.request.provider,
-                    to=question.key,
-                    trial=draw.trial,
-                    to_trial=target.trial,
-                )
+                own = RecordingKey(digest, trial + factor * (draw.trial - target.trial))
+                answer = question.answer_key._replace(key=own, trial=draw.trial)
+                self._answers.copy(answer, question.answer_key)
             return await self._reply(question, judge, target)
 
         judging = self._judging.asking(copied)

@@ -145,7 +145,7 @@ class LabelRun:
             case=label.id,
             judge=self._judge.name,
         )
-        answer = self._answers.find(question.file, question.key, provider=request.provider)
+        answer = self._answers.find(question.answer_key)
         if answer is None:
             if self._drawing is None:
                 raise UnmeasuredError(

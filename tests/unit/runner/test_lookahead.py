@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from regauge.errors import ProviderError
 from regauge.runner import Draw
-from regauge.runner._lookahead import AheadWindow, Lookahead
+from regauge.runner._lookahead import Lookahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,9 +46,7 @@ def draws_of(count: int) -> list[Draw]:
 
 
 def ahead_of(draws: list[Draw], model: Model, *, ahead: int) -> Lookahead:
-    return Lookahead(
-        draws, perform=model.perform, window=AheadWindow(lambda: ahead), close=model.close
-    )
+    return Lookahead(draws, perform=model.perform, width=lambda: ahead, close=model.close)
 
 
 def take(lookahead: Lookahead, draw: Draw, *, waiting: Callable[[], None] = lambda: None) -> Any:
@@ -109,8 +107,9 @@ def test_a_window_that_shrinks_holds_back_what_has_not_begun():
     draws = draws_of(40)
     model = Model()
     width = 10
-    window = AheadWindow(lambda: width)
-    with Lookahead(draws, perform=model.perform, window=window, close=model.close) as lookahead:
+    with Lookahead(
+        draws, perform=model.perform, width=lambda: width, close=model.close
+    ) as lookahead:
         until(lambda: len(model.started) == 10)
         width = 2
         for draw in draws[:6]:
@@ -121,48 +120,14 @@ def test_a_window_that_shrinks_holds_back_what_has_not_begun():
         until(lambda: len(model.started) == 12)
 
 
-def held_up(
-    draws: list[Draw], window: AheadWindow, loaded: threading.Event
-) -> tuple[Any, list[int]]:
-    """What performs draws that all wait for one thing to load, and the draws it began."""
-    begun: list[int] = []
-
-    async def perform(draw: Draw) -> int:
-        begun.append(draw.trial)
-        with window.aside(draw.id):
-            await asyncio.to_thread(loaded.wait)
-        return draw.trial
-
-    return perform, begun
-
-
-def test_draws_that_wait_for_something_to_load_make_room_for_others():
-    draws = draws_of(40)
-    loaded = threading.Event()
-    window = AheadWindow(lambda: 4)
-    perform, begun = held_up(draws, window, loaded)
-    with Lookahead(draws, perform=perform, window=window, close=Model().close) as lookahead:
-        # Twice the window more, and not all there are.
-        until(lambda: len(begun) == 12)
-        time.sleep(0.02)
-        assert len(begun) == 12
-        loaded.set()
-        until(lambda: window.size == 4)
-        take(lookahead, draws[0])
-        time.sleep(0.02)
-        assert len(begun) == 12
-
-
-def test_a_run_that_may_stop_early_asks_no_further_ahead_for_what_loads():
-    draws = draws_of(40)
-    loaded = threading.Event()
-    window = AheadWindow(lambda: 4, fixed=True)
-    perform, begun = held_up(draws, window, loaded)
-    with Lookahead(draws, perform=perform, window=window, close=Model().close):
-        until(lambda: len(begun) == 4)
-        time.sleep(0.02)
-        assert len(begun) == 4
-        loaded.set()
+def test_a_run_that_may_stop_early_asks_no_further_ahead_while_a_draw_is_held_up():
+    draws = draws_of(50)
+    model = Model(lambda number: 1.0 if number == 0 else 0.0)
+    with Lookahead(
+        draws, perform=model.perform, width=lambda: 5, fixed=True, close=model.close
+    ) as lookahead:
+        assert lookahead.take(draws[0], waiting=lambda: None, every_s=10) == 0
+        assert model.ended == [*range(1, 6), 0]
 
 
 def test_an_error_belongs_to_whoever_takes_the_draw():
@@ -174,9 +139,7 @@ def test_an_error_belongs_to_whoever_takes_the_draw():
         return draw.trial
 
     model = Model()
-    with Lookahead(
-        draws, perform=perform, window=AheadWindow(lambda: 8), close=model.close
-    ) as lookahead:
+    with Lookahead(draws, perform=perform, width=lambda: 8, close=model.close) as lookahead:
         assert take(lookahead, draws[0]) == 0
         with pytest.raises(ProviderError, match="gone"):
             take(lookahead, draws[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from regauge.providers import transcript
+from regauge.providers import sum_if_known, transcript
 from regauge.reports._gate_console import (
     VERDICTS,
     calls_line,
@@ -21,7 +21,7 @@ from regauge.reports.html._source import golden_of
 from regauge.stats import wilson
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.digests import JSON
     from regauge.reports._documents import (
@@ -153,10 +153,31 @@ def _document(case: _Case, decision: CaseDocument | None, source: ReportSource) 
         "golden": golden_of(source.golden[row["dataset"]], row["case"], row["case_digest"]),
         "trials": list(case.trials),
         "counts": {side: list(count) for side, count in case.counts.items()},
+        **_summed(case.trials),
     }
     if decision is not None:
         document |= _decision_fields(decision)
     return document
+
+
+def _summed(trials: Sequence[Mapping[str, Any]]) -> dict[str, JSON]:
+    """What failed the trials of a case, the base's aside, their mean latency, and their cost."""
+    own = [trial for trial in trials if trial["side"] != "base"]
+    failed = {name: None for trial in own for name, _ in failures_of(trial)}
+    latencies = [trial["latency_s"] for trial in own if "latency_s" in trial]
+    return {
+        "failed": list(failed),
+        "latency": sum(latencies) / len(latencies) if latencies else None,
+        "cost": sum_if_known(trial.get("cost_usd") for trial in own if "answer" in trial),
+    }
+
+
+def failures_of(trial: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The judges that failed a trial, with their reasons; one that only informs is not why."""
+    for verdict in trial["verdicts"]:
+        if verdict["outcome"] == "fail":
+            advisory = " (informs)" if verdict.get("gates") is False else ""
+            yield f"{verdict['judge']}{advisory}", verdict["reason"]
 
 
 def _decision_fields(decision: CaseDocument) -> dict[str, JSON]:
@@ -204,6 +225,7 @@ def _unrun(decision: CaseDocument) -> dict[str, JSON]:
         "golden": {"problem": "The case has no trial in this run."},
         "trials": [],
         "counts": {},
+        **_summed([]),
         **_decision_fields(decision),
     }
 

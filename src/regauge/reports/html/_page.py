@@ -20,7 +20,7 @@ from regauge.datasets import Shard, shard_of
 from regauge.reports._console import duration, money, quantity
 from regauge.reports._gate_console import answer_diff
 from regauge.reports._runs import read_rows
-from regauge.reports.html._overview import cases_by_prompt, model_sides, overview_of
+from regauge.reports.html._overview import cases_by_prompt, failures_of, model_sides, overview_of
 from regauge.reports.html._source import read_golden
 from regauge.wording import printable
 
@@ -97,6 +97,7 @@ def run_page(
         place=place,
         home=place.home if place else "",
         page_of=(place or PagePlace(pages=1)).page,
+        answer_diff=answer_diff,
     )
 
 
@@ -143,7 +144,6 @@ def render_page(
         "duration": duration,
         "quantity": quantity,
         "percent": _percent,
-        "answer_diff": answer_diff,
         "slug": _slug,
         "when": _when,
         "shell": shlex.quote,
@@ -294,7 +294,10 @@ _PART_PAGES: Final = 20
 _LISTED_MAX: Final = 50_000
 _WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
 _REASON_CHARS: Final = 200
-_LISTED: Final = ("id", "verdict", "tier", "split", "tags", "counts", "before", "sensitive")
+_LISTED: Final = (
+    *("id", "verdict", "tier", "split", "tags", "counts", "before", "sensitive"),
+    *("failed", "latency", "cost"),
+)
 _GOOD: Final = frozenset({"passed", "unchanged"})
 
 
@@ -470,21 +473,13 @@ class _Listed:
 def _summary(case: Mapping[str, Any], page: int) -> dict[str, Any]:
     """The part of a case that the index shows and searches."""
     trials = [trial for trial in case["trials"] if trial["side"] != "base"]
-    latencies = [trial["latency_s"] for trial in trials if "latency_s" in trial]
-    costs = [trial.get("cost_usd") for trial in trials if "answer" in trial]
-    failed: dict[str, str] = {}
-    for trial in trials:
-        for verdict in trial["verdicts"]:
-            if verdict["outcome"] == "fail":
-                advisory = " (informs)" if verdict.get("gates") is False else ""
-                failed.setdefault(f"{verdict['judge']}{advisory}", verdict["reason"])
+    reasons: dict[str, str] = {}
+    for name, reason in (failure for trial in trials for failure in failures_of(trial)):
+        reasons.setdefault(name, reason)
     causes = {trial["cause"]["message"] for trial in trials if trial.get("cause")}
-    messages = [case.get("message", ""), *failed.values(), *sorted(causes)]
+    messages = [case.get("message", ""), *reasons.values(), *sorted(causes)]
     return {
         **{name: case[name] for name in _LISTED if name in case},
         "page": page,
-        "failed": list(failed),
-        "latency": sum(latencies) / len(latencies) if latencies else None,
-        "cost": sum(cost or 0 for cost in costs) if None not in costs else None,
         "words": "\n".join(text[:_REASON_CHARS] for text in messages if text),
     }

@@ -75,37 +75,17 @@ def golden_of(file: GoldenFile, case_id: str, digest: str) -> dict[str, JSON]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CycleNote:
-    """One thing that was decided, and what it was decided about."""
-
-    event: str
-    subject: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cycle:
-    """The decisions of one cycle.
-
-    Attributes:
-        number: From 0, which is what happened before the first cycle.
-    """
-
-    number: int
-    notes: tuple[CycleNote, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
     """The suggestion for one prompt, and its evidence.
 
     Attributes:
-        cycles: Empty where the audit trail is not on this machine.
+        cycles: By number, what was decided and about what; 0 is before the first. Empty where the
+            audit trail is not on this machine.
         problem: Why they are; empty where they are there.
     """
 
     suggestion: Suggestion
-    cycles: tuple[Cycle, ...]
+    cycles: Mapping[int, Sequence[Mapping[str, str]]]
     problem: str = ""
 
 
@@ -116,30 +96,27 @@ def read_repairs(project: Project, record: RunRecord) -> tuple[Repair, ...]:
 
 def _repair(project: Project, suggestion: Suggestion) -> Repair:
     if not suggestion.run:
-        return Repair(suggestion=suggestion, cycles=())
+        return Repair(suggestion=suggestion, cycles={})
     from regauge.refine.runs import TrailError
 
     path = project.state_dir / "refine" / suggestion.run / "trail.jsonl"
     try:
         return Repair(suggestion=suggestion, cycles=_cycles(path))
     except TrailError as error:
-        return Repair(suggestion=suggestion, cycles=(), problem=str(error).splitlines()[0])
+        return Repair(suggestion=suggestion, cycles={}, problem=str(error).splitlines()[0])
 
 
-def _cycles(path: Path) -> tuple[Cycle, ...]:
+def _cycles(path: Path) -> dict[int, list[dict[str, str]]]:
     from regauge.refine.runs import read_trail
 
-    notes: dict[int, list[CycleNote]] = {}
+    notes: dict[int, list[dict[str, str]]] = {}
     for event in read_trail(path):
         if event.kind != "observed":  # nothing is decided where a run begins and where it writes
             continue
-        notes.setdefault(event.body["state"]["cycle"], []).extend(
-            CycleNote(event=note["event"], subject=_short(note["subject"]), text=note["text"])
-            for note in event.body["decisions"]
-        )
-    return tuple(
-        Cycle(number=number, notes=tuple(met)) for number, met in sorted(notes.items()) if met
-    )
+        for note in event.body["decisions"]:
+            subject = _short(note["subject"])
+            notes.setdefault(event.body["state"]["cycle"], []).append({**note, "subject": subject})
+    return dict(sorted(notes.items()))
 
 
 def _short(subject: str) -> str:

@@ -9,7 +9,6 @@ const WEIGHTS = [
 const SEARCHED_CHARS = 2000;
 
 const rank = (word) => { const at = WEIGHTS.indexOf(word); return at < 0 ? WEIGHTS.length : at; };
-const mean = (values) => values.length ? values.reduce((a, b) => a + b, 0) / values.length : null;
 
 /** A judge that informs only is not why a case failed. */
 const nameOf = (said) => (said.gates === false ? `${said.judge} (informs)` : said.judge);
@@ -19,19 +18,6 @@ function prepare(prompt) {
   prompt.cases.forEach((one, place) => {
     one.place = place;
     prompt.byId.set(one.id, one);
-    if (one.page) return; // a summary: the trials are on that page
-    const failed = new Set();
-    const latencies = [];
-    let cost = 0;
-    for (const trial of one.trials) {
-      if (trial.side === "base") continue;
-      if (trial.latency_s !== undefined) latencies.push(trial.latency_s);
-      cost = cost === null || trial.cost_usd === undefined ? (trial.answer === undefined ? cost : null) : cost + trial.cost_usd;
-      for (const said of trial.verdicts) if (said.outcome === "fail") failed.add(nameOf(said));
-    }
-    one.failed = [...failed];
-    one.latency = mean(latencies);
-    one.cost = cost;
   });
   prompt.has = {
     base: prompt.cases.some((one) => one.counts.base || one.before),
