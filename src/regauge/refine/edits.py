@@ -360,13 +360,8 @@ def near_duplicates(texts: Iterable[str], other: Iterable[str]) -> bool:
     >>> near_duplicates(["- Answer in JSON only.", ""], ["- Only answer in JSON!", ""])
     True
     """
-    words = [
-        (content_words(words_before), content_words(its))
-        for words_before, its in zip(texts, other, strict=True)
-    ]
-    return all(
-        len(words_before & its) >= _NEAR * len(words_before | its) for words_before, its in words
-    )
+    words = zip(map(content_words, texts), map(content_words, other), strict=True)
+    return all(len(own & its) >= _NEAR * len(own | its) for own, its in words)
 
 
 def section_at(text: PromptText, anchor: Anchor) -> tuple[int, MessageSection]:
@@ -560,22 +555,19 @@ def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
 
 def changed_lines(before: PromptText, after: PromptText) -> tuple[str, str]:
     """The lines that are only in the text after, and those that are only in the text before."""
-    old = [line.text for line in before.lines]
-    new = [line.text for line in after.lines]
+    old, new = ([line.text for line in text.lines] for text in (before, after))
     kept, had = set(old), set(new)
-    return (
-        "\n".join(text for text in new if text not in kept),
-        "\n".join(text for text in old if text not in had),
-    )
+    added = [line for line in new if line not in kept]
+    removed = [line for line in old if line not in had]
+    return "\n".join(added), "\n".join(removed)
 
 
 def changed_statements(before: PromptText, after: PromptText) -> tuple[str, str]:
     """The statements that a text adds or rewords, and those that it takes out or rewords."""
     compared = comparisons(before, after)
-    return (
-        "\n".join(statement for comparison in compared for statement in comparison.added),
-        "\n".join(statement for comparison in compared for statement in comparison.removed),
-    )
+    added = [statement for both in compared for statement in both.added]
+    removed = [statement for both in compared for statement in both.removed]
+    return "\n".join(added), "\n".join(removed)
 
 
 def changed_places(before: PromptText, after: PromptText) -> str:
@@ -639,15 +631,12 @@ def _key(index: int, comparison: TextComparison, change: AtomChange) -> object:
     if change.kind == "reworded":
         renamed = _rename(was, now)
         return ("renamed", *renamed) if renamed else id(change)
-    if change.kind == "added" and change.now:
-        return "added", index, id(_block(comparison.after, change.now, _fresh(comparison, "added")))
-    if change.kind == "removed" and change.was:
-        return (
-            "removed",
-            index,
-            id(_block(comparison.before, change.was, _fresh(comparison, "removed"))),
-        )
-    return id(change)
+    tree, atom = comparison.after, change.now
+    if change.kind == "removed":
+        tree, atom = comparison.before, change.was
+    if change.kind == "moved" or atom is None:
+        return id(change)
+    return change.kind, index, id(_block(tree, atom, _fresh(comparison, change.kind)))
 
 
 def _rename(was: str, now: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:

@@ -103,14 +103,11 @@ def candidates_of(
     ranked = [candidate for _, candidate in kept]
     # A definition of many entries may help only as a whole, and its parts may be many.
     whole = [candidate for candidate in ranked if candidate.text.shape in pool.whole][:_WHOLE_MIN]
-    parts = [candidate for candidate in ranked if candidate not in whole][
-        : _CANDIDATES_MAX - len(whole)
-    ]
+    others = [candidate for candidate in ranked if candidate not in whole]
+    chosen = [*whole, *others[: _CANDIDATES_MAX - len(whole)]]
     novel = state.novel or bool(kept or guarded)
     state = replace(state, memory=state.memory.with_tried(*guarded), novel=novel)
-    return tuple(
-        candidate for candidate in ranked if candidate in whole or candidate in parts
-    ), state
+    return tuple(candidate for candidate in ranked if candidate in chosen), state
 
 
 def _refuse(state: LoopState, edit: Edit, objection: str) -> LoopState:
@@ -180,10 +177,9 @@ def second_thoughts(setting: LoopConfig, state: LoopState) -> tuple[Edit, ...]:
 
 def _move(text: PromptText, rule: str) -> list[Edit]:
     """The rule behind the others of each section, that which comes last first."""
-    places = {(index, id(node)) for index, node in says(text, rule)}
-    if len(places) != 1:
+    (index, statement), *others = says(text, rule)
+    if any(node is not statement for _, node in others):
         return []
-    index, statement = says(text, rule)[0]
     tree = text.trees[index]
     parent = tree.parent(statement)
     if statement.kind == "clause" or parent is None:
@@ -205,14 +201,10 @@ def _elsewhere(
     text: PromptText, edit: Edit, after: PromptText
 ) -> Iterator[tuple[Edit, PromptText]]:
     """An edit that adds one statement, with the statement at the end of other sections."""
-    changes = [
-        (n, change)
-        for n, comparison in enumerate(comparisons(text, after))
-        for change in comparison.changes
-    ]
+    changes = [(n, c) for n, both in enumerate(comparisons(text, after)) for c in both.changes]
     if len(changes) != 1 or len(edit.ops) != 1 or not isinstance(edit.ops[0], Insert):
         return
-    (index, change) = changes[0]
+    index, change = changes[0]
     tree = after.trees[index]
     if change.kind != "added" or change.now is None or change.now.kind != "sentence":
         return

@@ -21,7 +21,7 @@ from regauge.refine.loop._plan import (
     suite_calls,
     without,
 )
-from regauge.refine.loop._search import accept_best, diagnosed, search_again, stop, tried, verify
+from regauge.refine.loop._search import accept_best, diagnosed, stop, tried, verify
 from regauge.refine.loop._state import EditBisection
 from regauge.wording import plural
 
@@ -413,7 +413,8 @@ def _roll_back(
         taken_back=detail,
     )
     if state.ending == "goal-met" and state.cycle < setting.policy.limits.cycles:
-        return search_again(setting, replace(state, ending=None))
+        again = replace(state, ending=None, cycle=state.cycle + 1, idle=state.idle + 1)
+        return diagnosed(setting, again)
     if not rest:
         return stop(state, "suite-refused", detail)
     return replace(state, phase="suite")
