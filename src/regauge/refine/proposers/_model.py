@@ -683,18 +683,14 @@ class ModelProposer:
     ) -> Callable[[int], CompletionRequest | None]:
         """The request with fewer and fewer of its cases, the passing ones first."""
         fixed = {"prompt": numbered(problem.text), "check": _check(problem), **values}
+        cases, first = (*problem.failing, *problem.passing), len(problem.failing)
 
         def compose(without: int) -> CompletionRequest | None:
-            passing = problem.passing[: max(0, len(problem.passing) - without)]
-            more = without - (len(problem.passing) - len(passing))
-            if more > len(problem.failing):
+            if without > len(cases):
                 return None
-            failing = problem.failing[: len(problem.failing) - more]
-            texts = {
-                **fixed,
-                "failing": _join_cases(failing),
-                "passing": _join_cases(passing),
-            }
+            kept = cases[: len(cases) - without]
+            failing, passing = _join_cases(kept[:first]), _join_cases(kept[first:])
+            texts = {**fixed, "failing": failing, "passing": passing}
             return self._request(name, texts, trial=trial, temperature=temperature)
 
         return compose
