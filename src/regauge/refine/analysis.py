@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from math import comb, sqrt
 from statistics import fmean, stdev
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from regauge.gate import NONE_DRAWN, Count
@@ -65,7 +64,7 @@ class Tally:
     """
 
     seen: Mapping[_Key, tuple[Outcome, ...]] = field(
-        default_factory=lambda: MappingProxyType(dict[_Key, tuple[Outcome, ...]]())
+        default_factory=dict[_Key, tuple[Outcome, ...]]
     )
 
     def with_outcomes(self, outcomes: Iterable[Outcome]) -> Tally:
@@ -76,7 +75,7 @@ class Tally:
             earlier_outcomes = seen.get(key, ())
             if outcome.checks and all(outcome.trial != other.trial for other in earlier_outcomes):
                 seen[key] = (*earlier_outcomes, outcome)
-        return Tally(MappingProxyType(seen))
+        return Tally(seen)
 
     def outcomes(self, text: str, case: str) -> tuple[Outcome, ...]:
         """The counted trials of a case, in the order they came."""

@@ -485,6 +485,12 @@ def edit_between(edit: Edit, before: PromptText, after: PromptText) -> Edit:
     return replace(edit, ops=ops_between(before, after))
 
 
+def rule_edit(before: PromptText, after: PromptText, strategy: str, why: str) -> Edit:
+    """An edit without a model that leads from one text to another."""
+    ops = ops_between(before, after)
+    return Edit(ops=ops, strategy=strategy, proposer="rules", rationale=why)
+
+
 def merged(base: PromptText, first: PromptText, other: PromptText) -> PromptText:
     """A text with the changes that two texts make to the same one."""
     try:

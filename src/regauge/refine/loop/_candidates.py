@@ -27,6 +27,7 @@ from regauge.refine.edits import (
     homes,
     lost_words,
     parts_of,
+    rule_edit,
     says,
     units_of,
     with_rule,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from regauge.refine.loop._state import LoopConfig, LoopState, Place
     from regauge.statements import Node, Tree
 
+# The reason for an edit for a rule that the prompt has already.
+_WHY = "where a rule is, and what may speak against it, decide how it is followed"
 # The strategy of an edit that puts a rule where something kept it from being followed.
 INSTEAD = "replace-hindering"
 
@@ -193,7 +196,7 @@ def _move(text: PromptText, rule: str) -> list[Edit]:
             continue
         after = text.with_content(index, move(tree, node, home.node))
         strategy = "move-last" if home in last else "move"
-        edits.append(rule_edit(strategy, text, after))
+        edits.append(rule_edit(text, after, strategy, _WHY))
     return edits[:_PLACES_MAX]
 
 
@@ -280,20 +283,12 @@ def narrowed(setting: LoopConfig, state: LoopState) -> tuple[LoopState, tuple[Ed
     if before.rate < now.rate + _RISE_MIN:
         return state, ()
     if count == 1:
-        edit = rule_edit("take-out", state.text, best.text)
+        edit = rule_edit(state.text, best.text, "take-out", _WHY)
         return state, (edit,) if edit.ops else ()
     middle = (count + 1) // 2
     halves = (best.suspects[:middle], best.suspects[middle:])
     parts = (_without(state.text, half) for half in halves)
     return replace(state, candidates=(*others, *parts)), ()
-
-
-def rule_edit(strategy: str, text: PromptText, after: PromptText) -> Edit:
-    """An edit for a rule that the prompt has already."""
-    why = "where a rule is, and what may speak against it, decide how it is followed"
-    return edit_between(
-        Edit(ops=(), strategy=strategy, proposer="rules", rationale=why), text, after
-    )
 
 
 def _suspects(

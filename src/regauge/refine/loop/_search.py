@@ -20,12 +20,11 @@ from regauge.refine.analysis import (
 from regauge.refine.attempts import Attempt, named
 from regauge.refine.edits import (
     Delete,
-    Edit,
     Insert,
     apply,
     blocks_between,
     lost_words,
-    ops_between,
+    rule_edit,
 )
 from regauge.refine.guards import faults_in
 from regauge.refine.loop._candidates import (
@@ -640,7 +639,9 @@ def _planned(setting: LoopConfig, state: LoopState) -> tuple[tuple[str, Draws], 
     parts = pieces(setting.base)
     if budget <= 0 or not parts:
         return ()
-    failing_of = _find_failing(setting, state)
+    base, test = setting.base.digest, setting.policy.test
+    diagnosis = diagnose(state.tally, lambda _: (base,), setting.train, setting.checks, test)
+    failing_of = {cluster.check: cluster.failing for cluster in diagnosis.clusters}
     each = max(_CASES_MIN, budget // len(parts))
     failing = [case for cases in failing_of.values() for case in cases]
     others = [case for case in setting.train if case not in failing]
@@ -656,14 +657,6 @@ def _planned(setting: LoopConfig, state: LoopState) -> tuple[tuple[str, Draws], 
     return tuple(
         (statement, draws(setting, state, leaner, cases, trials)) for statement, leaner in chosen
     )
-
-
-def _find_failing(setting: LoopConfig, state: LoopState) -> dict[str, tuple[str, ...]]:
-    """The checks that fail under the prompt as it was, with the cases that do."""
-    base = setting.base.digest
-    test = setting.policy.test
-    diagnosis = diagnose(state.tally, lambda _: (base,), setting.train, setting.checks, test)
-    return {cluster.check: cluster.failing for cluster in diagnosis.clusters}
 
 
 def _bearings(setting: LoopConfig, state: LoopState) -> Iterator[Ablation]:
@@ -794,12 +787,8 @@ def _test_release(setting: LoopConfig, state: LoopState, units: Sequence[int]) -
     """Test what is left of the release as any other edit."""
     release = _release(setting, state)
     text = with_units(state.text, release.text, units)
-    edit = Edit(
-        ops=ops_between(state.text, text),
-        strategy=RESTORE,
-        proposer="rules",
-        rationale=f"{release.name} has this text, and {state.cluster.check} passes with it",
-    )
+    why = f"{release.name} has this text, and {state.cluster.check} passes with it"
+    edit = rule_edit(state.text, text, RESTORE, why)
     refused = state.memory.refuses(state.cluster.key, state.text, text)
     if refused:
         state = state.note("guarded", f"{RESTORE}: {refused}", edit.digest, named(edit))

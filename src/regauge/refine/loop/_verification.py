@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from regauge.gate import NONE_DRAWN
@@ -273,7 +272,7 @@ def _unless_worse(setting: LoopConfig, state: LoopState, observed: SuiteSaid) ->
     The test of an edit asks no LLM judge but its own, so this is where the others are compared.
     """
     cases, test = (*setting.train, *setting.holdout), setting.policy.test
-    both = Tally(MappingProxyType({**state.tally.seen, **state.fresh.seen}))
+    both = Tally({**state.tally.seen, **state.fresh.seen})
     for check in setting.judging if observed.decision == "accept" else ():
         p = worse_p(both, state.text.digest, setting.base.digest, cases, check)
         if p <= test.harm_p / test.looks:
