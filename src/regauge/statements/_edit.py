@@ -375,14 +375,12 @@ def _joint(tree: Tree, at: Node) -> str:
     """The line breaks between a node and its neighbours."""
     parent = tree.parent(at)
     near = parent.children if parent is not None else ()
-    for gap in near:
-        if (
-            gap.kind == "gap"
-            and (gap.start == at.end or gap.end == at.start)
-            and "\n" in tree.text_of(gap)
-        ):
-            return "\n" * min(2, tree.text_of(gap).count("\n"))
-    return "\n"
+    breaks = (
+        tree.text_of(gap).count("\n")
+        for gap in near
+        if gap.kind == "gap" and (gap.start == at.end or gap.end == at.start)
+    )
+    return "\n" * min(2, next(filter(None, breaks), 1))
 
 
 def _content_start(tree: Tree, entry: Node) -> int:
