@@ -312,23 +312,20 @@ def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
     """
     if any(isinstance(op, ReplaceSection) for op in ops):
         return _with_section(text, ops)
-    before: dict[tuple[int, int], list[str]] = defaultdict(list)
-    after: dict[tuple[int, int], list[str]] = defaultdict(list)
-    instead: dict[tuple[int, int], list[str]] = {}
+    before: dict[Line, list[str]] = defaultdict(list)
+    after: dict[Line, list[str]] = defaultdict(list)
+    instead: dict[Line, list[str]] = {}
     for op in ops:
-        place = _place(text, op.anchor)
+        line = _line(text, op.anchor)
         if isinstance(op, Insert):
-            (after if op.where == "after" else before)[place] += op.text.split("\n")
+            (after if op.where == "after" else before)[line] += op.text.split("\n")
             continue
-        if place in instead:
+        if line in instead:
             raise EditError(f"two operations change the line {op.anchor.line!r}")
-        instead[place] = _replace(text, place, op) if isinstance(op, Replace) else []
+        instead[line] = _replaced(line.text, op) if isinstance(op, Replace) else []
     contents: list[list[str]] = [[] for _ in text.messages]
     for line in text.lines:
-        place = (line.message, line.number)
-        contents[line.message] += before.get(place, [])
-        contents[line.message] += instead.get(place, [line.text])
-        contents[line.message] += after.get(place, [])
+        contents[line.message] += [*before[line], *instead.get(line, [line.text]), *after[line]]
     for index, lines in enumerate(contents):
         text = text.with_content(index, "\n".join(lines))
     return text
@@ -401,7 +398,7 @@ def _with_section(text: PromptText, ops: Sequence[Op]) -> PromptText:
     return after
 
 
-def _place(text: PromptText, anchor: Anchor) -> tuple[int, int]:
+def _line(text: PromptText, anchor: Anchor) -> Line:
     """The line of an anchor: found by its whole text, else by its text without outer space."""
     lines = [
         line for line in text.lines if anchor.message is None or line.message == anchor.message
@@ -418,11 +415,10 @@ def _place(text: PromptText, anchor: Anchor) -> tuple[int, int]:
         exact = [exact[anchor.occurrence]]
     if len(exact) > 1:
         raise EditError(f"{len(exact)} lines of the prompt say {anchor.line!r}")
-    return exact[0].message, exact[0].number
+    return exact[0]
 
 
-def _replace(text: PromptText, place: tuple[int, int], op: Replace) -> list[str]:
-    old = next(line.text for line in text.lines if (line.message, line.number) == place)
+def _replaced(old: str, op: Replace) -> list[str]:
     if not op.find:
         return op.text.split("\n")
     if old.count(op.find) != 1:
