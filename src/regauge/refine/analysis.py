@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from math import comb, sqrt
 from statistics import fmean, stdev
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from regauge.gate import NONE_DRAWN, Count
@@ -65,7 +64,7 @@ class Tally:
     """
 
     seen: Mapping[_Key, tuple[Outcome, ...]] = field(
-        default_factory=lambda: MappingProxyType(dict[_Key, tuple[Outcome, ...]]())
+        default_factory=dict[_Key, tuple[Outcome, ...]]
     )
 
     def with_outcomes(self, outcomes: Iterable[Outcome]) -> Tally:
@@ -76,7 +75,7 @@ class Tally:
             earlier_outcomes = seen.get(key, ())
             if outcome.checks and all(outcome.trial != other.trial for other in earlier_outcomes):
                 seen[key] = (*earlier_outcomes, outcome)
-        return Tally(MappingProxyType(seen))
+        return Tally(seen)
 
     def outcomes(self, text: str, case: str) -> tuple[Outcome, ...]:
         """The counted trials of a case, in the order they came."""
@@ -251,62 +250,40 @@ def _cluster(
     *,
     rate: float,
 ) -> FailureCluster | None:
-    counts = {
-        case: sum((tally.check(text, case, check) for text in texts), NONE_DRAWN) for case in cases
-    }
-    counts = {case: count for case, count in counts.items() if count.trials}
-    failures = sum(count.failed for count in counts.values())
-    trials = sum(count.trials for count in counts.values())
-    if not failures:
-        return None
-    codes = Counter(
-        result.code
-        for case in counts
-        for text in texts
-        for outcome in tally.failures(text, case, check)
-        for result in outcome.checks
-        if result.check == check
-    )
-    ranked = sorted(counts, key=lambda case: (counts[case].rate, case))
-    failing = tuple(case for case in ranked if counts[case].failed)
-    p_flaky = tail(trials, failures, rate)
-    again, repeated = _again(tally, texts, failing, check)
-    p_again = tail(again.trials, again.failed, rate)
-    if p_flaky >= policy.flaky_p and p_again <= policy.again_p:
-        # A few cases fail every time, among many that do not: they are what is to be repaired.
-        ranked = repeated
-    return FailureCluster(
-        check=check,
-        code=min(codes, key=lambda code: (-codes[code], code)),
-        cases=tuple(ranked),
-        failing=tuple(case for case in failing if case in ranked),
-        failures=sum(counts[case].failed for case in ranked),
-        trials=sum(counts[case].trials for case in ranked),
-        p_flaky=p_flaky,
-        p_again=p_again,
-    )
-
-
-def _again(
-    tally: Tally, texts: Sequence[str], failing: Sequence[str], check: str
-) -> tuple[Count, list[str]]:
-    """The later trials of the cases whose first trial failed, and those that failed again."""
-    later = NONE_DRAWN
-    repeated: list[str] = []
-    for case in failing:
-        evidence = [
-            result.passed
+    results = {
+        case: [
+            result
             for text in texts
             for outcome in tally.outcomes(text, case)
             for result in outcome.checks
             if result.check == check
         ]
-        if evidence[0]:
-            continue
-        later += Count(passed=sum(evidence[1:]), trials=len(evidence) - 1)
-        if not all(evidence[1:]):
-            repeated.append(case)
-    return later, repeated
+        for case in cases
+    }
+    codes = Counter(result.code for its in results.values() for result in its if not result.passed)
+    if not codes:
+        return None
+    passes = {case: [result.passed for result in its] for case, its in results.items() if its}
+    ranked = sorted(passes, key=lambda case: (sum(passes[case]) / len(passes[case]), case))
+    failing = tuple(case for case in ranked if not all(passes[case]))
+    # The later trials of the cases whose first trial failed.
+    again = {case: passes[case][1:] for case in failing if not passes[case][0]}
+    later = [passed for its in again.values() for passed in its]
+    p_flaky = tail(sum(map(len, passes.values())), codes.total(), rate)
+    p_again = tail(len(later), later.count(False), rate)
+    if p_flaky >= policy.flaky_p and p_again <= policy.again_p:
+        # A few cases fail every time, among many that do not: they are what is to be repaired.
+        ranked = [case for case, its in again.items() if not all(its)]
+    return FailureCluster(
+        check=check,
+        code=min(codes, key=lambda code: (-codes[code], code)),
+        cases=tuple(ranked),
+        failing=tuple(case for case in failing if case in ranked),
+        failures=sum(passes[case].count(False) for case in ranked),
+        trials=sum(len(passes[case]) for case in ranked),
+        p_flaky=p_flaky,
+        p_again=p_again,
+    )
 
 
 def better_p(tally: Tally, text: str, than: str, cases: Sequence[str], check: str) -> float:

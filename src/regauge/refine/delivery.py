@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from regauge.git import Branch
     from regauge.prompts import Part
     from regauge.refine.analysis import FailureCluster, Tally
+    from regauge.refine.attempts import Attempt
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import Accepted, LoopConfig, LoopState
     from regauge.refine.runs import Run, TrailEvent
@@ -279,17 +280,13 @@ def result_of(
     def noted(event: str) -> list[str]:
         return [decision["text"] for decision in decisions if decision["event"] == event]
 
-    def moved(cluster: FailureCluster) -> dict[str, Any]:
+    def moved(cluster: FailureCluster, attempts: Iterable[Attempt]) -> dict[str, Any]:
         """The number of edits tried for a cluster, and whether any did better."""
-        own = [t for t in state.memory.lessons(cluster.key) if t.finding != "guarded"]
+        own = [t for t in attempts if t.cluster == cluster.key and t.finding != "guarded"]
         return {"tried": len(own), "moved": any(t.finding != "screened-out" for t in own)}
 
-    def flaky(cluster: FailureCluster) -> dict[str, Any]:
-        own = [t for t in tried if t.cluster == cluster.key and t.finding != "guarded"]
-        return {**failing(cluster), "tried": len(own)}
-
     still = _still_failing(setting, state) if revised else state.open
-    document: dict[str, Any] = {
+    return {
         "schema_version": SCHEMA_VERSION,
         "run": run,
         "prompt": subject.prompt.name,
@@ -325,9 +322,9 @@ def result_of(
         "preflight": noted("preflight"),
         "unverified": _unverified(run, setting, state),
         "set_aside": noted("set-aside"),
-        "open": [{**failing(cluster), **moved(cluster)} for cluster in still],
+        "open": [{**failing(c), **moved(c, state.memory.tried)} for c in still],
         "spared": [failing(cluster) for cluster in state.spared],
-        "flaky": [flaky(cluster) for cluster in state.flaky],
+        "flaky": [{**failing(c), "tried": moved(c, tried)["tried"]} for c in state.flaky],
         "questions": [
             {**failing(cluster), "kind": critique.kind, "hypothesis": critique.hypothesis}
             for cluster, critique in state.questions
@@ -344,7 +341,6 @@ def result_of(
             "tested": state.tested - untested,
         },
     }
-    return document
 
 
 def change_of(

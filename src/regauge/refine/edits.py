@@ -312,23 +312,20 @@ def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
     """
     if any(isinstance(op, ReplaceSection) for op in ops):
         return _with_section(text, ops)
-    before: dict[tuple[int, int], list[str]] = defaultdict(list)
-    after: dict[tuple[int, int], list[str]] = defaultdict(list)
-    instead: dict[tuple[int, int], list[str]] = {}
+    before: dict[Line, list[str]] = defaultdict(list)
+    after: dict[Line, list[str]] = defaultdict(list)
+    instead: dict[Line, list[str]] = {}
     for op in ops:
-        place = _place(text, op.anchor)
+        line = _line(text, op.anchor)
         if isinstance(op, Insert):
-            (after if op.where == "after" else before)[place] += op.text.split("\n")
+            (after if op.where == "after" else before)[line] += op.text.split("\n")
             continue
-        if place in instead:
+        if line in instead:
             raise EditError(f"two operations change the line {op.anchor.line!r}")
-        instead[place] = _replace(text, place, op) if isinstance(op, Replace) else []
+        instead[line] = _replaced(line.text, op) if isinstance(op, Replace) else []
     contents: list[list[str]] = [[] for _ in text.messages]
     for line in text.lines:
-        place = (line.message, line.number)
-        contents[line.message] += before.get(place, [])
-        contents[line.message] += instead.get(place, [line.text])
-        contents[line.message] += after.get(place, [])
+        contents[line.message] += [*before[line], *instead.get(line, [line.text]), *after[line]]
     for index, lines in enumerate(contents):
         text = text.with_content(index, "\n".join(lines))
     return text
@@ -360,13 +357,8 @@ def near_duplicates(texts: Iterable[str], other: Iterable[str]) -> bool:
     >>> near_duplicates(["- Answer in JSON only.", ""], ["- Only answer in JSON!", ""])
     True
     """
-    words = [
-        (content_words(words_before), content_words(its))
-        for words_before, its in zip(texts, other, strict=True)
-    ]
-    return all(
-        len(words_before & its) >= _NEAR * len(words_before | its) for words_before, its in words
-    )
+    words = zip(map(content_words, texts), map(content_words, other), strict=True)
+    return all(len(own & its) >= _NEAR * len(own | its) for own, its in words)
 
 
 def section_at(text: PromptText, anchor: Anchor) -> tuple[int, MessageSection]:
@@ -406,7 +398,7 @@ def _with_section(text: PromptText, ops: Sequence[Op]) -> PromptText:
     return after
 
 
-def _place(text: PromptText, anchor: Anchor) -> tuple[int, int]:
+def _line(text: PromptText, anchor: Anchor) -> Line:
     """The line of an anchor: found by its whole text, else by its text without outer space."""
     lines = [
         line for line in text.lines if anchor.message is None or line.message == anchor.message
@@ -423,11 +415,10 @@ def _place(text: PromptText, anchor: Anchor) -> tuple[int, int]:
         exact = [exact[anchor.occurrence]]
     if len(exact) > 1:
         raise EditError(f"{len(exact)} lines of the prompt say {anchor.line!r}")
-    return exact[0].message, exact[0].number
+    return exact[0]
 
 
-def _replace(text: PromptText, place: tuple[int, int], op: Replace) -> list[str]:
-    old = next(line.text for line in text.lines if (line.message, line.number) == place)
+def _replaced(old: str, op: Replace) -> list[str]:
     if not op.find:
         return op.text.split("\n")
     if old.count(op.find) != 1:
@@ -488,6 +479,12 @@ def followed(before: PromptText, after: PromptText) -> PromptText:
 def edit_between(edit: Edit, before: PromptText, after: PromptText) -> Edit:
     """An edit with the operations that lead to another text."""
     return replace(edit, ops=ops_between(before, after))
+
+
+def rule_edit(before: PromptText, after: PromptText, strategy: str, why: str) -> Edit:
+    """An edit without a model that leads from one text to another."""
+    ops = ops_between(before, after)
+    return Edit(ops=ops, strategy=strategy, proposer="rules", rationale=why)
 
 
 def merged(base: PromptText, first: PromptText, other: PromptText) -> PromptText:
@@ -560,22 +557,19 @@ def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
 
 def changed_lines(before: PromptText, after: PromptText) -> tuple[str, str]:
     """The lines that are only in the text after, and those that are only in the text before."""
-    old = [line.text for line in before.lines]
-    new = [line.text for line in after.lines]
+    old, new = ([line.text for line in text.lines] for text in (before, after))
     kept, had = set(old), set(new)
-    return (
-        "\n".join(text for text in new if text not in kept),
-        "\n".join(text for text in old if text not in had),
-    )
+    added = [line for line in new if line not in kept]
+    removed = [line for line in old if line not in had]
+    return "\n".join(added), "\n".join(removed)
 
 
 def changed_statements(before: PromptText, after: PromptText) -> tuple[str, str]:
     """The statements that a text adds or rewords, and those that it takes out or rewords."""
     compared = comparisons(before, after)
-    return (
-        "\n".join(statement for comparison in compared for statement in comparison.added),
-        "\n".join(statement for comparison in compared for statement in comparison.removed),
-    )
+    added = [statement for both in compared for statement in both.added]
+    removed = [statement for both in compared for statement in both.removed]
+    return "\n".join(added), "\n".join(removed)
 
 
 def changed_places(before: PromptText, after: PromptText) -> str:
@@ -639,15 +633,12 @@ def _key(index: int, comparison: TextComparison, change: AtomChange) -> object:
     if change.kind == "reworded":
         renamed = _rename(was, now)
         return ("renamed", *renamed) if renamed else id(change)
-    if change.kind == "added" and change.now:
-        return "added", index, id(_block(comparison.after, change.now, _fresh(comparison, "added")))
-    if change.kind == "removed" and change.was:
-        return (
-            "removed",
-            index,
-            id(_block(comparison.before, change.was, _fresh(comparison, "removed"))),
-        )
-    return id(change)
+    tree, atom = comparison.after, change.now
+    if change.kind == "removed":
+        tree, atom = comparison.before, change.was
+    if change.kind == "moved" or atom is None:
+        return id(change)
+    return change.kind, index, id(_block(tree, atom, _fresh(comparison, change.kind)))
 
 
 def _rename(was: str, now: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:

@@ -212,18 +212,8 @@ def feedback_on_pull(
     own_remarks = [remark for remark in trusted_remarks if not _is_of_another(remark.path, prompt)]
     if len(own_remarks) < len(trusted_remarks):
         left_out.append(f"{len(trusted_remarks) - len(own_remarks)} on other prompts")
-    evidence: list[FeedbackRemark] = []
-    refused = Counter[str]()
-    for trusted_remark in own_remarks:
-        text, lines = own_words(trusted_remark.text)
-        refused += lines
-        if text:
-            evidence.append(
-                FeedbackRemark(
-                    kind="comment", text=text, by=trusted_remark.by, at=trusted_remark.url
-                )
-            )
-    return _newest(evidence, left_out, refused)
+    texts = [(remark.text, remark.by, remark.url) for remark in own_remarks]
+    return _newest("comment", texts, left_out)
 
 
 def noted_in(path: Path) -> Feedback:
@@ -242,26 +232,31 @@ def noted_in(path: Path) -> Feedback:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"--feedback: {path} is not UTF-8: {error}") from error
-    evidence: list[FeedbackRemark] = []
-    refused = Counter[str]()
-    for line, paragraph in _paragraphs(text):
-        words, lines = own_words(paragraph)
-        refused += lines
-        if words:
-            evidence.append(FeedbackRemark(kind="note", text=words, at=f"{path.as_posix()}:{line}"))
-    if not evidence:
+    paragraphs = _paragraphs(text)
+    notes = [(paragraph, "", f"{path.as_posix()}:{line}") for line, paragraph in paragraphs]
+    feedback = _newest("note", notes, [])
+    if not feedback.evidence:
         raise UsageError(
             f"--feedback: {path} says nothing that can be used\n"
             "  fix: write down what answers lack, a paragraph for each"
         )
-    return _newest(evidence, [], refused)
+    return feedback
 
 
-def _newest(evidence: list[FeedbackRemark], left_out: list[str], refused: Counter[str]) -> Feedback:
-    for kind, number in refused.items():
-        if number:
-            noun, _, rest = kind.partition(" in ")
-            left_out.append(plural(number, noun) + (f" in {rest}" if rest else ""))
+def _newest(
+    kind: EvidenceKind, texts: Iterable[tuple[str, str, str]], left_out: list[str]
+) -> Feedback:
+    """The newest of some texts, each with its author and place, as far as they are usable."""
+    evidence: list[FeedbackRemark] = []
+    refused = Counter[str]()
+    for text, by, at in texts:
+        words, lines = own_words(text)
+        refused += lines
+        if words:
+            evidence.append(FeedbackRemark(kind=kind, text=words, by=by, at=at))
+    for what, number in refused.items():
+        noun, _, rest = what.partition(" in ")
+        left_out.append(plural(number, noun) + (f" in {rest}" if rest else ""))
     if len(evidence) > _REMARKS_MAX:
         left_out.append(f"{len(evidence) - _REMARKS_MAX} older ones")
     return Feedback(evidence=tuple(evidence[-_REMARKS_MAX:]), left_out=tuple(left_out))

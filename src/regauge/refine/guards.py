@@ -655,9 +655,7 @@ class Guard:
 
     def suspicion(self, before: PromptText, after: PromptText) -> str:
         """A possible problem of an edit, as far as words show it: more evidence, no veto."""
-        new = [
-            statement for comparison in comparisons(before, after) for statement in comparison.added
-        ]
+        new = [statement for both in comparisons(before, after) for statement in both.added]
         staying = [statement for statement in _instructions(after) if statement not in new]
         added = [statement for statement in _instructions(after) if statement in new]
         for statement in added:
@@ -668,9 +666,11 @@ class Guard:
             if clash is not None:
                 return f"{statement!r} may contradict {clash!r}, which stays"
         clashes = (
-            (first, other) for first, other in combinations(added, 2) if _contradicts(first, other)
+            f"{first!r} may contradict {other!r}"
+            for first, other in combinations(added, 2)
+            if _contradicts(first, other)
         )
-        return next((f"{first!r} may contradict {other!r}" for first, other in clashes), "")
+        return next(clashes, "")
 
     def open_sections(self, text: PromptText) -> tuple[OpenSection, ...]:
         """The sections of a text that may be replaced, in the order of their marks."""
@@ -695,10 +695,8 @@ class Guard:
         return frozenset(case for case, words in self._case_words.items() if added_words & words)
 
     def _sections(self, edit: Edit, before: PromptText, after: PromptText) -> str:
-        had, has = (
-            self.open_sections(before),
-            {section.heading for section in self.open_sections(after)},
-        )
+        had = self.open_sections(before)
+        has = {section.heading for section in self.open_sections(after)}
         gone = next((section.heading for section in had if section.heading not in has), "")
         if gone:
             return f"it takes away {gone!r}, which begins a section that may be replaced"
@@ -751,9 +749,7 @@ class Guard:
 
     def _put_back(self, before: PromptText, after: PromptText) -> int:
         """The words of statements that a release had and that come back."""
-        added = (
-            statement for comparison in comparisons(before, after) for statement in comparison.added
-        )
+        added = [statement for both in comparisons(before, after) for statement in both.added]
         return sum(count_words(statement) for statement in added if self._was_released(statement))
 
     def _puts_back(self, before: PromptText, after: PromptText) -> bool:
@@ -776,11 +772,7 @@ class Guard:
             tree = parse(line)
             if any(normalise(tree.text_of(atom)) not in kept for atom in tree.atoms):
                 return f"it changes a line that is frozen: {line!r}"
-        misled = [
-            statement
-            for comparison in comparisons(before, after)
-            for statement in comparison.misled
-        ]
+        misled = [statement for both in comparisons(before, after) for statement in both.misled]
         if misled:
             return f"it takes out the step that {misled[0]!r} refers to"
         lost = [

@@ -67,9 +67,8 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.judges import Judge
-    from regauge.project import Project, Settings
+    from regauge.project import Project
     from regauge.prompts import Prompt
-    from regauge.providers import ModelId
     from regauge.refine.loop._loop import Trail
     from regauge.refine.loop._state import LoopState, Note
     from regauge.refine.runs import Run, TrailEvent
@@ -324,45 +323,6 @@ class RunEstimate:
     call_usd: float | None
 
 
-def check_more(
-    setting: LoopConfig, state: LoopState, observed: MoreCalls, *, run: str, prompt: str
-) -> LoopState:
-    """Where a run continues with more calls."""
-    if state.stop is not None and state.stop.reason != "calls":
-        raise UsageError(
-            f"run {run} is over ({state.stop.reason}), and not for want of calls\n"
-            f"  fix: begin a new run: regauge refine {prompt}"
-        )
-    after = advance(setting, state, observed)
-    if after.stop is not None and after.stop.reason == "calls":
-        calls = calls_wanted(setting, state)
-        raise UsageError(
-            f"{plural(observed.calls, 'more call')} cannot finish the run: {after.stop.text};"
-            " nothing was asked\n"
-            f"  fix: regauge refine resume {run} --budget-calls {calls}"
-        )
-    return after
-
-
-def check_key(settings: Settings, model: ModelId, environ: Mapping[str, str]) -> None:
-    """Look for the key of the model that proposes; no one is asked."""
-    from regauge.providers._endpoint import Endpoint
-
-    declared = endpoint_of(settings, model.provider)
-    if declared is None:
-        return
-    endpoint = Endpoint(name=model.provider, settings=declared, environ=environ)
-    try:
-        endpoint.check()
-    except ProviderError as error:
-        raise ProviderError(
-            f"{model}, which is to propose edits, cannot be asked: {error}\n"
-            "  or: let another model propose, with --refiner-model, or none, with"
-            " --proposers=rules",
-            kind=error.kind,
-        ) from error
-
-
 _KNOWN = "known.json"
 
 
@@ -610,12 +570,24 @@ class Refinement:
 
     def check_key(self, environ: Mapping[str, str]) -> None:
         """Look for the key of the model that proposes, where one may be asked."""
-        asks = (
-            any(proposer.asks_model for proposer in self._proposers.values())
-            and not self.options.removals
-        )
-        if asks and self.options.model_calls and self._evals.options.record != "none":
-            check_key(self._evals.project.settings, self.refiner, environ)
+        from regauge.providers._endpoint import Endpoint
+
+        calls_model = bool(self.setting.critics and self.options.model_calls)
+        if not calls_model or self.options.removals or self._evals.options.record == "none":
+            return
+        provider = self.refiner.provider
+        declared = endpoint_of(self._evals.project.settings, provider)
+        if declared is None:
+            return
+        try:
+            Endpoint(name=provider, settings=declared, environ=environ).check()
+        except ProviderError as error:
+            raise ProviderError(
+                f"{self.refiner}, which is to propose edits, cannot be asked: {error}\n"
+                "  or: let another model propose, with --refiner-model, or none, with"
+                " --proposers=rules",
+                kind=error.kind,
+            ) from error
 
     def run(self, run: Run, listen: Callable[[Note], None]) -> LoopState:
         """Run from the beginning."""
@@ -632,12 +604,29 @@ class Refinement:
         events = read_trail(run.trail)
         state, trail = self._retell(run, events), TrailFile(run.trail, events)
         if more_calls is not None:
-            granted, prompt = MoreCalls(calls=more_calls), self.subject.prompt.name
-            state = check_more(self.setting, state, granted, run=run.id, prompt=prompt)
+            granted = MoreCalls(calls=more_calls)
+            state = self._grant(run, state, granted)
             trail.add(granted, state)
             for note in state.notes:
                 listen(note)
         return self._drive(state, trail, listen)
+
+    def _grant(self, run: Run, state: LoopState, granted: MoreCalls) -> LoopState:
+        """Where a run continues with more calls."""
+        if state.stop is not None and state.stop.reason != "calls":
+            raise UsageError(
+                f"run {run.id} is over ({state.stop.reason}), and not for want of calls\n"
+                f"  fix: begin a new run: regauge refine {self.subject.prompt.name}"
+            )
+        after = advance(self.setting, state, granted)
+        if after.stop is not None and after.stop.reason == "calls":
+            calls = calls_wanted(self.setting, state)
+            raise UsageError(
+                f"{plural(granted.calls, 'more call')} cannot finish the run: {after.stop.text};"
+                " nothing was asked\n"
+                f"  fix: regauge refine resume {run.id} --budget-calls {calls}"
+            )
+        return after
 
     def verify(self, run: Run) -> int:
         """Decide everything in a trail again, from what was observed; no one is asked."""

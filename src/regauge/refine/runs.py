@@ -66,6 +66,7 @@ def text_to_json(text: PromptText) -> list[JSON]:
     return [{"role": message.role, "content": message.content} for message in text.messages]
 
 
+# Of trails, and of `run.json`.
 SCHEMA_VERSION: Final = 1
 _ENCODE: Final = json.JSONEncoder(
     separators=(",", ":"), ensure_ascii=True, allow_nan=False, sort_keys=True
@@ -260,8 +261,6 @@ RunStatus = Literal[
     "running", "interrupted", "no-change", "not-verified", "proposed", "applied", "rolled-back"
 ]
 
-_SCHEMA_VERSION = 1
-
 CUT_OFF = frozenset({"interrupted", "provider-outage", "no-key", "usd"})
 """The reason why a run may have ended before it was over, so that it can go on."""
 
@@ -306,10 +305,9 @@ class Run:
         if not isinstance(document, dict):
             raise UsageError(f"{path} does not describe a run")
         facts = cast("dict[str, Any]", document)
-        if facts.get("schema_version") != _SCHEMA_VERSION:
-            raise UsageError(
-                f"{path}: schema_version {facts.get('schema_version')!r} is not {_SCHEMA_VERSION}"
-            )
+        version = facts.get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise UsageError(f"{path}: schema_version {version!r} is not {SCHEMA_VERSION}")
         return facts
 
     def note_end(self) -> None:
@@ -337,7 +335,7 @@ class Run:
         """Write more facts into `run.json`."""
         with suppress(UsageError):
             facts = {**self.facts(), **facts}
-        document = {"schema_version": _SCHEMA_VERSION, **facts}
+        document = {"schema_version": SCHEMA_VERSION, **facts}
         text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
         write_whole(self.directory / "run.json", text.encode())
 
@@ -477,14 +475,11 @@ def only_one(project: Project, prompt: str, run: str) -> Generator[None]:
 
 def cut_off(project: Project) -> frozenset[str]:
     """The ids of runs that are marked as running, and whose process is no more."""
-    running = [
-        refinement
-        for refinement in list_refinements(project)
-        if refinement.facts().get("status") == "running"
-    ]
     dead: set[str] = set()
     holders: dict[Path, str] = {}
-    for run in running:
+    for run in list_refinements(project):
+        if run.facts().get("status") != "running":
+            continue
         path = _lock_of(project, run.prompt)
         # The newest one that runs has the lock, unless it names another one, which was resumed.
         if holders.setdefault(path, _held(path)).startswith((run.id, "a new run", "pytest")):
@@ -502,7 +497,7 @@ def _held(path: Path) -> str:
 
 
 def _lock_of(project: Project, prompt: str) -> Path:
-    return project.state_dir / "refine" / f"{prompt}.lock"
+    return _home(project) / f"{prompt}.lock"
 
 
 def _is_locked(file: TextIO) -> bool:

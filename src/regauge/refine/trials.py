@@ -39,7 +39,7 @@ from regauge.gate import (
 )
 from regauge.judges.model._reply import ReplyFault
 from regauge.prompts import input_text
-from regauge.refine.analysis import CheckOutcome, Outcome
+from regauge.refine.analysis import Check, CheckOutcome, Outcome
 from regauge.refine.edits import EditError, apply
 from regauge.refine.guards import CaseText, Leaks
 from regauge.refine.loop._plan import calls_max, floor_calls, trials_for
@@ -155,11 +155,8 @@ def _hide(value: JSON, name: str, public: str, hidden: dict[str, str]) -> JSON:
 
 
 def _mark(value: JSON, name: str) -> str:
-    kind = "text"
-    if isinstance(value, bool):
-        kind = "yes or no"
-    elif isinstance(value, (int, float)):
-        kind = "number"
+    kinds = {bool: "yes or no", int: "number", float: "number"}
+    kind = kinds.get(type(value), "text")
     return f"<{name}: {kind}>" if name else f"<expected {kind}>"
 
 
@@ -218,11 +215,8 @@ def hints_of(
         for name, veil in veils.items():
             is_named = name == evidence.case or veil.name.search(text)
             text = veil.whole.text(text) if is_named else veil.over(text)
-        answer = (
-            veils[evidence.case].whole.text(evidence.answer)
-            if evidence.case in veils
-            else evidence.answer
-        )
+        own = veils.get(evidence.case)
+        answer = own.whole.text(evidence.answer) if own else evidence.answer
         return replace(evidence, text=text, answer=answer)
 
     return tuple(map(redact, evidence))
@@ -305,16 +299,10 @@ def problem_of(
         schema: Of the prompt's answers: like the prompt's own words, its values are no secret.
         draw: Draws trials, for proposers that search with some of their own.
     """
-    from regauge.refine.analysis import Check
-
     cluster = state.cluster
-    failing = [case for case in cluster.failing if case in setting.train and case in cases]
-    passing = [
-        case
-        for case in cluster.cases
-        if case in setting.train and case in cases and case not in failing
-    ]
-
+    train = {case for case in setting.train if case in cases}
+    failing = [case for case in cluster.failing if case in train]
+    passing = [case for case in cluster.cases if case in train and case not in failing]
     public = f"{state.text.whole}\n{schema}"
     confused = {
         case: _confusions(state, cluster.check, case, cases[case], public) for case in failing
@@ -369,16 +357,13 @@ def _bearing_on(
     cluster: FailureCluster, people: Sequence[FeedbackRemark]
 ) -> tuple[FeedbackRemark, ...]:
     """Labels for the check or of its failing cases, the nearest first, and all that was said."""
-    labels = [
-        (evidence.judge != cluster.check, evidence.case not in cluster.failing, number, evidence)
-        for number, evidence in enumerate(people)
-        if evidence.kind == "label"
-        and (evidence.judge == cluster.check or evidence.case in cluster.failing)
-    ]
-    nearest = [
-        evidence for *_, evidence in sorted(labels, key=lambda entry: entry[:3])[:_LABELS_SHOWN]
-    ]
-    return (*nearest, *(evidence for evidence in people if evidence.kind != "label"))
+
+    def distance(label: FeedbackRemark) -> tuple[bool, bool]:
+        return label.judge != cluster.check, label.case not in cluster.failing
+
+    labels = [each for each in people if each.kind == "label" and not all(distance(each))]
+    others = (each for each in people if each.kind != "label")
+    return (*sorted(labels, key=distance)[:_LABELS_SHOWN], *others)
 
 
 def _confusions(
@@ -441,9 +426,7 @@ def _redact_case(
     outcomes = failures or state.tally.outcomes(state.text.digest, name)
     answer = outcomes[0].answer if outcomes else ""
     reasons = [result.reason for o in failures[:1] for result in o.checks if result.check == check]
-    hide = masked(case.golden, public=public)
-    if show_goldens:
-        hide = masked(None)
+    hide = masked(None if show_goldens else case.golden, public=public)
     return RedactedCase(
         inputs={key: _cut(input_text(value), _INPUT_CHARS) for key, value in case.inputs.items()},
         answer=_cut(hide.text(answer), _ANSWER_CHARS),
@@ -746,21 +729,18 @@ class SuiteBench:
 
     async def verify(self, state: LoopState, action: RunSuite) -> SuiteSaid | Interrupted:
         """Let the gate compare the revision with the base."""
-        tiers: dict[str, CaseTier] = {
-            name: member.case.tier for name, member in self.subject.members.items()
-        }
+        tiers = {name: member.case.tier for name, member in self.subject.members.items()}
         return await verify_by_gate(
             self.setting, state, action, self.draw, policy=self.policy, tiers=tiers
         )
 
     async def _make(self, text: PromptText, case: str, number: int, check: str | None) -> Trial:
-        planned = self._planned.get((text.digest, case, check))
-        if planned is None:
-            planned = self._plan(text, case, check)
-        return await self.trials.make(Draw(planned, number))
+        if (text.digest, case, check) not in self._planned:
+            self._plan(text, check)
+        return await self.trials.make(Draw(self._planned[text.digest, case, check], number))
 
-    def _plan(self, text: PromptText, case: str, check: str | None) -> PlannedCase:
-        """The cases under a text; its file is spliced and read back once.
+    def _plan(self, text: PromptText, check: str | None) -> None:
+        """Plan the cases under a text; its file is spliced and read back once.
 
         Judges that are advisory, or LLM judges of other checks, would call models for nothing.
         """
@@ -777,7 +757,6 @@ class SuiteBench:
         for name, member in self.subject.members.items():
             planned = PlannedCase(suites[id(member.suite)], member.case)
             self._planned[text.digest, name, check] = planned
-        return self._planned[text.digest, case, check]
 
     def _suite(self, suite: Eval, prompt: Prompt, text: PromptText) -> Eval:
         """A suite under a text: its prompt has it, or its target loads it."""

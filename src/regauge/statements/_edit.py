@@ -15,7 +15,6 @@ from regauge.statements._parse import MARKER, normalise, parse
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from regauge.statements._numbering import Numbered
     from regauge.statements._parse import Node, Tree
 
 
@@ -68,18 +67,9 @@ def match(before: Tree, after: Tree) -> Match:
         if tag == "equal":
             order += zip(range(a_from, a_to), range(b_from, b_to), strict=True)
             continue
-        pairs = _find_reworded(
-            [
-                (n, before.text_of(before.atoms[n]), before.atoms[n].kind)
-                for n in range(a_from, a_to)
-                if n not in moved
-            ],
-            [
-                (n, after.text_of(after.atoms[n]), after.atoms[n].kind)
-                for n in range(b_from, b_to)
-                if n not in moved.values()
-            ],
-        )
+        gone = [n for n in range(a_from, a_to) if n not in moved]
+        come = [n for n in range(b_from, b_to) if n not in moved.values()]
+        pairs = _find_reworded(before, gone, after, come)
         a, b = a_from, b_from
         for first, second in [*pairs, (a_to, b_to)]:
             # What came instead of something is behind it.
@@ -140,21 +130,23 @@ def _held_first(tree: Tree, atom: Node) -> str:
 
 
 def _find_reworded(
-    gone: list[tuple[int, str, str]], come: list[tuple[int, str, str]]
+    before: Tree, gone: Iterable[int], after: Tree, come: Iterable[int]
 ) -> list[tuple[int, int]]:
-    """Atoms that say nearly the same, in the order of both texts."""
+    """Atoms that say nearly the same, by their numbers, in the order of both texts."""
     pairs: list[tuple[int, int]] = []
     last = -1
-    for atom_id, text, kind in gone:
+    for number in gone:
+        atom = before.atoms[number]
         near = [
-            (alike(text, other), -number)
-            for number, other, its in come
-            if number > last and (its == kind or {its, kind} == {"sentence", "clause"})
+            (alike(before.text_of(atom), after.text_of(after.atoms[n])), -n)
+            for n in come
+            if n > last
+            and (after.atoms[n].kind == atom.kind or {after.atoms[n].kind, atom.kind} == _INLINE)
         ]
         best = max(near, default=(0.0, 0))
         if best[0] >= _ALIKE:
             last = -best[1]
-            pairs.append((atom_id, last))
+            pairs.append((number, last))
     return pairs
 
 
@@ -267,10 +259,8 @@ def _numbers(
     before: Tree, after: Tree, twins: dict[int, Node]
 ) -> tuple[list[Patch], dict[int, int]]:
     """The changed numbers of a later text, and the number of each of its numbered nodes."""
-    having: dict[int, tuple[int, Numbered]] = {}
-    for chain in numbering(after):
-        having |= {id(item.node): (len(chain.items), item) for item in chain.items}
-    values = {key: each.value for key, (_, each) in having.items()}
+    having = {id(item.node): item for chain in numbering(after) for item in chain.items}
+    values = {key: each.value for key, each in having.items()}
     origin = {id(its): key for key, its in twins.items()}
     chains = numbering(before)
     chain_of = {
@@ -281,7 +271,7 @@ def _numbers(
     following: dict[int, int] = {}
     patches: list[Patch] = []
     for group in _groups(after):
-        numbered = [having[id(node)][1] for node in group if id(node) in having]
+        numbered = [having[id(node)] for node in group if id(node) in having]
         chains_now = [chain_of.get(origin.get(id(each.node), 0)) for each in numbered]
         held = [number for number in chains_now if number is not None and number not in mixed]
         if len(numbered) != len(group) or not held:
@@ -289,7 +279,7 @@ def _numbers(
         number = max(sorted(set(held)), key=held.count)
         if number not in counted:
             continue
-        value = following.get(number, chains[number].first)
+        value = following.get(number, chains[number].items[0].value)
         for each in numbered:
             digits = number_text(numbered[0].kind, value)
             if value != each.value and digits is not None:
@@ -385,14 +375,12 @@ def _joint(tree: Tree, at: Node) -> str:
     """The line breaks between a node and its neighbours."""
     parent = tree.parent(at)
     near = parent.children if parent is not None else ()
-    for gap in near:
-        if (
-            gap.kind == "gap"
-            and (gap.start == at.end or gap.end == at.start)
-            and "\n" in tree.text_of(gap)
-        ):
-            return "\n" * min(2, tree.text_of(gap).count("\n"))
-    return "\n"
+    breaks = (
+        tree.text_of(gap).count("\n")
+        for gap in near
+        if gap.kind == "gap" and (gap.start == at.end or gap.end == at.start)
+    )
+    return "\n" * min(2, next(filter(None, breaks), 1))
 
 
 def _content_start(tree: Tree, entry: Node) -> int:

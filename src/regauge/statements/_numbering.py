@@ -63,11 +63,6 @@ class Chain:
     items: tuple[Numbered, ...]
     word: str = ""
 
-    @property
-    def first(self) -> int:
-        """The number it begins with."""
-        return self.items[0].value
-
 
 @dataclass(frozen=True, slots=True)
 class Reference:

@@ -275,22 +275,28 @@ class _Parser:
 
     def _block(self, at: int, end: int) -> tuple[Node, int]:
         form = self._form(at, end)
-        if form in {"fence", "example", "json"}:
-            last = {
-                "fence": lambda: self._fence_end(at, end),
-                "example": lambda: min(self._example_ends[at], end) - 1,
-                "json": lambda: self._json_end(at, end),
-            }[form]()
-            return self._leaf("example" if form == "example" else "data", at, last), last + 1
-        if form in {"tag", "table", "entry"}:
-            read = {"tag": self._tagged_node, "table": self._table, "entry": self._list}[form]
-            return read(at, end)
-        if form in {"heading", "label"}:
-            return self._section(at, end, self._heading_level(at, end) or _COLON_LEVEL)
-        last = at + 1
-        while last < end and not self._form(last, end):
-            last += 1
-        return self._paragraph("paragraph", self._start(at), self._end(last - 1)), last
+        if form in {"fence", "json"}:
+            last = self._fence_end(at, end) if form == "fence" else self._json_end(at, end)
+            return self._leaf("data", at, last), last + 1
+        if form == "example":
+            last = min(self._example_ends[at], end)
+            return self._leaf("example", at, last - 1), last
+        readers = {
+            "tag": self._tagged_node,
+            "table": self._table,
+            "entry": self._list,
+            "heading": self._section,
+            "label": self._section,
+        }
+        return readers.get(form, self._text_block)(at, end)
+
+    def _text_block(self, at: int, end: int) -> tuple[Node, int]:
+        last = self._text_end(at, end)
+        return self._paragraph(self._start(at), self._end(last - 1)), last
+
+    def _text_end(self, at: int, end: int) -> int:
+        """The line behind a line of text and those that continue it."""
+        return next((n for n in range(at + 1, end) if self._form(n, end)), end)
 
     def _form(self, at: int, end: int) -> str:
         """The kind of a line by its form; empty for a continuation."""
@@ -343,7 +349,8 @@ class _Parser:
             return (1 if match[1] == "=" else 2) * (is_title and above)
         return 0
 
-    def _section(self, at: int, end: int, level: int) -> tuple[Node, int]:
+    def _section(self, at: int, end: int) -> tuple[Node, int]:
+        level = self._heading_level(at, end) or _COLON_LEVEL
         below = _UNDERLINE.match(self._line_below(at, end))
         underlined = level <= _UNDERLINED_LEVELS and below is not None
         heading = self._leaf("heading", at, at + underlined, level)
@@ -503,15 +510,12 @@ class _Parser:
         start = self._start(first)
         begin = start + opening.start("rest")
         marker = Node(kind="marker", start=start, end=start + len(opening["mark"].rstrip()))
-        last = first
-        while last + 1 < end and not self._form(last + 1, end):
-            last += 1
-        stop = self._end(last)
-        head = self._paragraph("paragraph", begin, stop).children
-        children = [marker, *head, *self._blocks(last + 1, end)]
+        body = self._text_end(first, end)
+        head = self._paragraph(begin, self._end(body - 1)).children
+        children = [marker, *head, *self._blocks(body, end)]
         return self._tile("entry", start, self._end(end - 1), children)
 
-    def _paragraph(self, kind: Kind, start: int, end: int) -> Node:
+    def _paragraph(self, start: int, end: int) -> Node:
         made: list[Node] = []
         for (first, last), clauses in sentences(self.text, start, end):
             parts = [Node(kind="clause", start=a, end=b) for a, b in clauses]
@@ -519,7 +523,7 @@ class _Parser:
                 made.append(self._tile("sentence", first, last, parts))
             else:
                 made.append(Node(kind="sentence", start=first, end=last))
-        return self._tile(kind, start, end, made)
+        return self._tile("paragraph", start, end, made)
 
     def _examples(self) -> dict[int, int]:
         """By the line that begins an example the line behind it."""

@@ -31,12 +31,6 @@ _KANA = re.compile(r"[\u3040-\u309f]")
 
 
 @cache
-def abbreviations() -> frozenset[str]:
-    """Abbreviations that end in a full stop within a sentence."""
-    return _RE.words("abbreviations")
-
-
-@cache
 def _common() -> dict[str, frozenset[str]]:
     """The function words of each language; those of all languages for an unknown one."""
     languages = {name: frozenset(words.split()) for name, words in _RE.entry("common").items()}
@@ -65,11 +59,6 @@ def guess_language(text: str) -> str:
     best = max(hits, key=lambda name: hits[name])
     # One word in eight is a function word in any text of a language, and two are no accident.
     return best if hits[best] >= max(1, len(words) / 8) else ""
-
-
-def has_ordinal_dots(text: str) -> bool:
-    """Return whether a full stop after a number may mean an ordinal, as in German."""
-    return guess_language(text) in _ORDINAL_DOTS
 
 
 def is_negated(text: str) -> bool | None:
@@ -162,7 +151,8 @@ def _sentences(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _stops(text: str, start: int, end: int) -> Iterator[int]:
-    ordinals = has_ordinal_dots(text[start:end]) if "." in text[start:end] else False
+    inside = text[start:end]
+    ordinals = "." in inside and guess_language(inside) in _ORDINAL_DOTS
     for stop in _STOP.finditer(text, start, end):
         after = stop.end()
         if after == end:
@@ -175,7 +165,7 @@ def _stops(text: str, start: int, end: int) -> Iterator[int]:
         word = _LAST_WORD.search(text, start, stop.start())
         word_before = word[0] if word else ""
         if stop[0] == "." and (
-            word_before.casefold().rstrip(".") in abbreviations()
+            word_before.casefold().rstrip(".") in _RE.words("abbreviations")
             or (len(word_before) == 1 and word_before.isalpha() and word_before.isupper())
             or (ordinals and word_before.isdecimal() and len(word_before) < 3)  # noqa: PLR2004 - "3. Mai"
         ):

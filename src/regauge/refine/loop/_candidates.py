@@ -27,6 +27,7 @@ from regauge.refine.edits import (
     homes,
     lost_words,
     parts_of,
+    rule_edit,
     says,
     units_of,
     with_rule,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from regauge.refine.loop._state import LoopConfig, LoopState, Place
     from regauge.statements import Node, Tree
 
+# The reason for an edit for a rule that the prompt has already.
+_WHY = "where a rule is, and what may speak against it, decide how it is followed"
 # The strategy of an edit that puts a rule where something kept it from being followed.
 INSTEAD = "replace-hindering"
 
@@ -103,14 +106,11 @@ def candidates_of(
     ranked = [candidate for _, candidate in kept]
     # A definition of many entries may help only as a whole, and its parts may be many.
     whole = [candidate for candidate in ranked if candidate.text.shape in pool.whole][:_WHOLE_MIN]
-    parts = [candidate for candidate in ranked if candidate not in whole][
-        : _CANDIDATES_MAX - len(whole)
-    ]
+    others = [candidate for candidate in ranked if candidate not in whole]
+    chosen = [*whole, *others[: _CANDIDATES_MAX - len(whole)]]
     novel = state.novel or bool(kept or guarded)
     state = replace(state, memory=state.memory.with_tried(*guarded), novel=novel)
-    return tuple(
-        candidate for candidate in ranked if candidate in whole or candidate in parts
-    ), state
+    return tuple(candidate for candidate in ranked if candidate in chosen), state
 
 
 def _refuse(state: LoopState, edit: Edit, objection: str) -> LoopState:
@@ -180,10 +180,9 @@ def second_thoughts(setting: LoopConfig, state: LoopState) -> tuple[Edit, ...]:
 
 def _move(text: PromptText, rule: str) -> list[Edit]:
     """The rule behind the others of each section, that which comes last first."""
-    places = {(index, id(node)) for index, node in says(text, rule)}
-    if len(places) != 1:
+    (index, statement), *others = says(text, rule)
+    if any(node is not statement for _, node in others):
         return []
-    index, statement = says(text, rule)[0]
     tree = text.trees[index]
     parent = tree.parent(statement)
     if statement.kind == "clause" or parent is None:
@@ -197,7 +196,7 @@ def _move(text: PromptText, rule: str) -> list[Edit]:
             continue
         after = text.with_content(index, move(tree, node, home.node))
         strategy = "move-last" if home in last else "move"
-        edits.append(rule_edit(strategy, text, after))
+        edits.append(rule_edit(text, after, strategy, _WHY))
     return edits[:_PLACES_MAX]
 
 
@@ -205,14 +204,10 @@ def _elsewhere(
     text: PromptText, edit: Edit, after: PromptText
 ) -> Iterator[tuple[Edit, PromptText]]:
     """An edit that adds one statement, with the statement at the end of other sections."""
-    changes = [
-        (n, change)
-        for n, comparison in enumerate(comparisons(text, after))
-        for change in comparison.changes
-    ]
+    changes = [(n, c) for n, both in enumerate(comparisons(text, after)) for c in both.changes]
     if len(changes) != 1 or len(edit.ops) != 1 or not isinstance(edit.ops[0], Insert):
         return
-    (index, change) = changes[0]
+    index, change = changes[0]
     tree = after.trees[index]
     if change.kind != "added" or change.now is None or change.now.kind != "sentence":
         return
@@ -288,20 +283,12 @@ def narrowed(setting: LoopConfig, state: LoopState) -> tuple[LoopState, tuple[Ed
     if before.rate < now.rate + _RISE_MIN:
         return state, ()
     if count == 1:
-        edit = rule_edit("take-out", state.text, best.text)
+        edit = rule_edit(state.text, best.text, "take-out", _WHY)
         return state, (edit,) if edit.ops else ()
     middle = (count + 1) // 2
     halves = (best.suspects[:middle], best.suspects[middle:])
     parts = (_without(state.text, half) for half in halves)
     return replace(state, candidates=(*others, *parts)), ()
-
-
-def rule_edit(strategy: str, text: PromptText, after: PromptText) -> Edit:
-    """An edit for a rule that the prompt has already."""
-    why = "where a rule is, and what may speak against it, decide how it is followed"
-    return edit_between(
-        Edit(ops=(), strategy=strategy, proposer="rules", rationale=why), text, after
-    )
 
 
 def _suspects(

@@ -89,14 +89,9 @@ def measure_goal(
     first with its lower bound, and missed when the upper bound of the second does not. One more
     trial that passes never makes a met goal unmet.
     """
-    counts: list[Count] = []
-    undrawn = 0
-    for case in cases:
-        drawn = outcomes(case)
-        undrawn += not drawn
-        count = passed_all(goal.checks, drawn)
-        if count.trials:
-            counts.append(count)
+    drawn = [outcomes(case) for case in cases]
+    undrawn = sum(not trials for trials in drawn)
+    counts = [count for trials in drawn if (count := passed_all(goal.checks, trials)).trials]
     total = sum(counts, NONE_DRAWN)
     low, high = 0.0, 1.0
     standing: GoalStatus = "unsettled"

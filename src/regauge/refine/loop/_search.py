@@ -20,12 +20,11 @@ from regauge.refine.analysis import (
 from regauge.refine.attempts import Attempt, named
 from regauge.refine.edits import (
     Delete,
-    Edit,
     Insert,
     apply,
     blocks_between,
     lost_words,
-    ops_between,
+    rule_edit,
 )
 from regauge.refine.guards import faults_in
 from regauge.refine.loop._candidates import (
@@ -123,8 +122,8 @@ def after_look(setting: LoopConfig, state: LoopState, observed: Looked) -> LoopS
     return state
 
 
-def baseline_drawn(setting: LoopConfig, state: LoopState) -> LoopState:
-    """See that every train case was measured, and run unclear ones again."""
+def after_baseline(setting: LoopConfig, state: LoopState) -> LoopState:
+    """Run unclear cases again, leave sentences out where a budget says so; then diagnose."""
     base = setting.base
     missing = [case for case in setting.train if not state.tally.trials(base.digest, case)]
     if missing:
@@ -137,7 +136,8 @@ def baseline_drawn(setting: LoopConfig, state: LoopState) -> LoopState:
         state = state.note("feedback", setting.feedback)
     for text in (*setting.errors_in(base), *faults_in(base)):
         state = state.note("preflight", text)
-    return replace(state, look=0, phase="localise")
+    state = replace(state, look=0, phase="localise")
+    return next_sentence(setting, replace(state, left_out=_planned(setting, state), sentence=-1))
 
 
 def diagnosed(setting: LoopConfig, state: LoopState) -> LoopState:
@@ -276,11 +276,6 @@ def verify(setting: LoopConfig, state: LoopState, ending: StopReason | None = No
     return replace(state, phase=phase, ending=ending or state.ending)
 
 
-def search_again(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Look for other edits, once an accepted one was rolled back."""
-    return diagnosed(setting, replace(state, cycle=state.cycle + 1, idle=state.idle + 1))
-
-
 def enter_tier(setting: LoopConfig, state: LoopState) -> LoopState:
     """Work on a cluster with the proposer whose turn it is."""
     critic = setting.proposers[state.tier] in setting.critics
@@ -360,14 +355,9 @@ _AS_GOOD = 0.25
 
 
 def after_screen(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Go on with the candidates that do better than the incumbent on a few failing cases."""
-    if any(candidate.suspects for candidate in state.candidates):
-        return _narrow(setting, state)
-    return _rank(setting, state)
-
-
-def _narrow(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Look for the statement that keeps a rule from being followed, then screen edits."""
+    """Look for the statement that keeps a rule from being followed, then rank edits."""
+    if not any(candidate.suspects for candidate in state.candidates):
+        return _rank(setting, state)
     state, edits = narrowed(setting, state)
     if edits:
         kept, state = candidates_of(setting, state, edits)
@@ -384,13 +374,13 @@ def _narrow(setting: LoopConfig, state: LoopState) -> LoopState:
 
 
 def _rank(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Test the best of the candidates that were screened."""
+    """Test the best of the candidates that do better than the text as it is."""
     check, cases = state.cluster.check, screen_cases(setting, state.cluster)
     # What the text as it is passes, and what it passed before edits for other checks.
     texts = texts_for(setting, state, check)
     now = sum((state.tally.over(text, cases, check) for text in texts), NONE_DRAWN)
-    ranked: list[tuple[float, int, Candidate]] = []
-    for position, candidate in enumerate(state.candidates):
+    ranked: list[tuple[float, Candidate]] = []
+    for candidate in state.candidates:
         score = state.tally.over(candidate.text.digest, cases, check)
         better = score.trials > 0 and score.rate > now.rate
         state = state.note(
@@ -406,22 +396,21 @@ def _rank(setting: LoopConfig, state: LoopState) -> LoopState:
             },
         )
         if better:
-            ranked.append((score.rate, position, candidate))
+            ranked.append((score.rate, candidate))
         else:
             state = tried(state, candidate.text, candidate.edit.strategy, "screened-out")
-    top = max((rate for rate, *_ in ranked), default=0.0)
-
-    def order(entry: tuple[float, int, Candidate]) -> tuple[bool, int, int, float, int]:
-        rate, position, candidate = entry
-        words = lost_words(state.text, candidate.text)
-        return rate < top - _AS_GOOD, words, candidate.text.size, -rate, position
-
-    best = [
-        candidate for *_, candidate in sorted(ranked, key=order)[: setting.policy.test.screened]
-    ]
-    if not best:
+    if not ranked:
         return next_tier(setting, state)
-    return begin_test(replace(state, candidates=tuple(best), confirmed=()))
+    top = max(rate for rate, _ in ranked)
+
+    def order(entry: tuple[float, Candidate]) -> tuple[bool, int, int, float]:
+        rate, candidate = entry
+        words = lost_words(state.text, candidate.text)
+        return rate < top - _AS_GOOD, words, candidate.text.size, -rate
+
+    best = sorted(ranked, key=order)[: setting.policy.test.screened]
+    candidates = tuple(candidate for _, candidate in best)
+    return begin_test(replace(state, candidates=candidates, confirmed=()))
 
 
 def begin_test(state: LoopState) -> LoopState:
@@ -610,14 +599,6 @@ _P_MAX = 0.05
 _SHOWN = 80
 
 
-def after_baseline(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Leave sentences out where a budget says so; then diagnose."""
-    state = baseline_drawn(setting, state)
-    if state.phase != "localise":
-        return state
-    return next_sentence(setting, replace(state, left_out=_planned(setting, state), sentence=-1))
-
-
 def next_sentence(setting: LoopConfig, state: LoopState) -> LoopState:
     """The trials of the next sentence; after the last that can be paid, what each carries."""
     state = replace(state, sentence=state.sentence + 1)
@@ -627,12 +608,8 @@ def next_sentence(setting: LoopConfig, state: LoopState) -> LoopState:
             return state
     bearings = tuple(_bearings(setting, state))
     for bearing in bearings:
-        numbers = {
-            "cases": bearing.cases,
-            **bearing.carries,
-            **bearing.may_carry,
-            **bearing.hinders,
-        }
+        effects = {**bearing.carries, **bearing.may_carry, **bearing.hinders}
+        numbers = {"cases": bearing.cases, **effects}
         state = state.note("localised", _bearing_text(bearing), setting.base.digest, numbers)
     return diagnosed(setting, replace(state, bearings=bearings))
 
@@ -662,7 +639,9 @@ def _planned(setting: LoopConfig, state: LoopState) -> tuple[tuple[str, Draws], 
     parts = pieces(setting.base)
     if budget <= 0 or not parts:
         return ()
-    failing_of = _find_failing(setting, state)
+    base, test = setting.base.digest, setting.policy.test
+    diagnosis = diagnose(state.tally, lambda _: (base,), setting.train, setting.checks, test)
+    failing_of = {cluster.check: cluster.failing for cluster in diagnosis.clusters}
     each = max(_CASES_MIN, budget // len(parts))
     failing = [case for cases in failing_of.values() for case in cases]
     others = [case for case in setting.train if case not in failing]
@@ -678,14 +657,6 @@ def _planned(setting: LoopConfig, state: LoopState) -> tuple[tuple[str, Draws], 
     return tuple(
         (statement, draws(setting, state, leaner, cases, trials)) for statement, leaner in chosen
     )
-
-
-def _find_failing(setting: LoopConfig, state: LoopState) -> dict[str, tuple[str, ...]]:
-    """The checks that fail under the prompt as it was, with the cases that do."""
-    base = setting.base.digest
-    test = setting.policy.test
-    diagnosis = diagnose(state.tally, lambda _: (base,), setting.train, setting.checks, test)
-    return {cluster.check: cluster.failing for cluster in diagnosis.clusters}
 
 
 def _bearings(setting: LoopConfig, state: LoopState) -> Iterator[Ablation]:
@@ -751,12 +722,13 @@ def after_release(setting: LoopConfig, state: LoopState) -> LoopState:
 
 def _after_whole(setting: LoopConfig, state: LoopState) -> LoopState:
     release = _release(setting, state)
-    helped: list[FailureCluster] = []
-    for cluster in state.open:
-        was, now = _counts(setting, state, release.text, cluster)
-        if now.trials and now.rate > was.rate:
-            helped.append(cluster)
-    before, after = _counts(setting, state, release.text, state.open[0])
+    counts = [_counts(setting, state, release.text, cluster) for cluster in state.open]
+    helped = tuple(
+        cluster
+        for cluster, (was, now) in zip(state.open, counts, strict=True)
+        if now.trials and now.rate > was.rate
+    )
+    before, after = counts[0]
     numbers = {"passed": after.passed, "trials": after.trials, "helped": len(helped)}
     state = state.note(
         "released",
@@ -769,7 +741,7 @@ def _after_whole(setting: LoopConfig, state: LoopState) -> LoopState:
         state = tried(state, release.text, f"{release.name} is no better", "screened-out")
         return _go_on(setting, state)
     way_back = f"{release.name} passes more often: {release.command}"
-    return _for_one(setting, replace(state, way_back=way_back), tuple(helped))
+    return _for_one(setting, replace(state, way_back=way_back), helped)
 
 
 def _for_one(
@@ -815,12 +787,8 @@ def _test_release(setting: LoopConfig, state: LoopState, units: Sequence[int]) -
     """Test what is left of the release as any other edit."""
     release = _release(setting, state)
     text = with_units(state.text, release.text, units)
-    edit = Edit(
-        ops=ops_between(state.text, text),
-        strategy=RESTORE,
-        proposer="rules",
-        rationale=f"{release.name} has this text, and {state.cluster.check} passes with it",
-    )
+    why = f"{release.name} has this text, and {state.cluster.check} passes with it"
+    edit = rule_edit(state.text, text, RESTORE, why)
     refused = state.memory.refuses(state.cluster.key, state.text, text)
     if refused:
         state = state.note("guarded", f"{RESTORE}: {refused}", edit.digest, named(edit))
@@ -895,11 +863,11 @@ def with_units(text: PromptText, released: PromptText, units: Sequence[int]) -> 
 
 def _units(text: PromptText, released: PromptText) -> list[list[Op]]:
     """Blocks of lines that differ; those that exchange a word belong together, such as tags."""
-    units: list[tuple[set[str], list[Op]]] = []
+    units: list[tuple[frozenset[str], list[Op]]] = []
     for block in blocks_between(text, released):
         old = "\n".join(op.anchor.line for op in block if not isinstance(op, Insert))
         new = "\n".join(op.text for op in block if not isinstance(op, Delete))
-        words = {*content_words(old)} ^ {*content_words(new)}
+        words = content_words(old) ^ content_words(new)
         joined = [unit for unit in units if unit[0] & words]
         units = [unit for unit in units if unit not in joined]
         ops = [*(op for unit in joined for op in unit[1]), *block]

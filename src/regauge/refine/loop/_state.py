@@ -500,9 +500,9 @@ class LoopState:
         """The failures that are being worked on."""
         return self.open[0]
 
-    def noting(self, *notes: Note, **changes: object) -> LoopState:
-        """The state with further notes and other changes."""
-        return replace(self, notes=(*self.notes, *notes), **changes)  # type: ignore[arg-type]
+    def noting(self, *notes: Note) -> LoopState:
+        """The state with further notes."""
+        return replace(self, notes=(*self.notes, *notes))
 
     def note(
         self, event: NoteEvent, text: str, subject: str = "", numbers: Numbers | None = None

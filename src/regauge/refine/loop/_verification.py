@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from regauge.gate import NONE_DRAWN
@@ -21,7 +20,7 @@ from regauge.refine.loop._plan import (
     suite_calls,
     without,
 )
-from regauge.refine.loop._search import accept_best, diagnosed, search_again, stop, tried, verify
+from regauge.refine.loop._search import accept_best, diagnosed, stop, tried, verify
 from regauge.refine.loop._state import EditBisection
 from regauge.wording import plural
 
@@ -273,7 +272,7 @@ def _unless_worse(setting: LoopConfig, state: LoopState, observed: SuiteSaid) ->
     The test of an edit asks no LLM judge but its own, so this is where the others are compared.
     """
     cases, test = (*setting.train, *setting.holdout), setting.policy.test
-    both = Tally(MappingProxyType({**state.tally.seen, **state.fresh.seen}))
+    both = Tally({**state.tally.seen, **state.fresh.seen})
     for check in setting.judging if observed.decision == "accept" else ():
         p = worse_p(both, state.text.digest, setting.base.digest, cases, check)
         if p <= test.harm_p / test.looks:
@@ -413,7 +412,8 @@ def _roll_back(
         taken_back=detail,
     )
     if state.ending == "goal-met" and state.cycle < setting.policy.limits.cycles:
-        return search_again(setting, replace(state, ending=None))
+        again = replace(state, ending=None, cycle=state.cycle + 1, idle=state.idle + 1)
+        return diagnosed(setting, again)
     if not rest:
         return stop(state, "suite-refused", detail)
     return replace(state, phase="suite")

@@ -132,9 +132,14 @@ class ModelForm:
             ask: Gets one reply.
         """
         fault: ReplyFault | None = None
-        repeated = False
         while True:
-            request, completion = await self._complete(compose, fault, ask)
+            request = self._fitting(compose, fault)
+            try:
+                completion = await ask(request)
+            except ProviderError as error:
+                if not self._learn(request, error, shortens=compose(1) is not None):
+                    raise
+                continue
             try:
                 return parse(_text_of(completion))
             except NoEditError:
@@ -145,24 +150,10 @@ class ModelForm:
                     if self._raised or self.max_tokens is not None:
                         raise _cut_off(completion, request) from error
                     self._raised = True
-                elif repeated:
+                elif fault is not None:
                     raise
                 else:
-                    fault, repeated = error, True
-
-    async def _complete(
-        self,
-        compose: Callable[[int], CompletionRequest | None],
-        fault: ReplyFault | None,
-        ask: Ask,
-    ) -> tuple[CompletionRequest, Completion]:
-        while True:
-            request = self._fitting(compose, fault)
-            try:
-                return request, await ask(request)
-            except ProviderError as error:
-                if not self._learn(request, error, shortens=compose(1) is not None):
-                    raise
+                    fault = error
 
     def _fitting(
         self, compose: Callable[[int], CompletionRequest | None], fault: ReplyFault | None
@@ -223,9 +214,7 @@ class ModelForm:
             return False
         limited = bool({*_LIMITS} & {*request.parameters})
         if _RE.context.search(text) or error.status == _TOO_LARGE:
-            if self._raised and limited:
-                self.dropped.add("max_tokens")
-            elif shortens:
+            if shortens and not (self._raised and limited):
                 self._input_max = approximate_tokens(request) - 1
             elif limited:
                 self.dropped.add("max_tokens")
@@ -683,18 +672,14 @@ class ModelProposer:
     ) -> Callable[[int], CompletionRequest | None]:
         """The request with fewer and fewer of its cases, the passing ones first."""
         fixed = {"prompt": numbered(problem.text), "check": _check(problem), **values}
+        cases, first = (*problem.failing, *problem.passing), len(problem.failing)
 
         def compose(without: int) -> CompletionRequest | None:
-            passing = problem.passing[: max(0, len(problem.passing) - without)]
-            more = without - (len(problem.passing) - len(passing))
-            if more > len(problem.failing):
+            if without > len(cases):
                 return None
-            failing = problem.failing[: len(problem.failing) - more]
-            texts = {
-                **fixed,
-                "failing": _join_cases(failing),
-                "passing": _join_cases(passing),
-            }
+            kept = cases[: len(cases) - without]
+            failing, passing = _join_cases(kept[:first]), _join_cases(kept[first:])
+            texts = {**fixed, "failing": failing, "passing": passing}
             return self._request(name, texts, trial=trial, temperature=temperature)
 
         return compose

@@ -22,8 +22,8 @@ from regauge.refine.edits import (
     PromptText,
     Replace,
     count_words,
-    edit_between,
     homes,
+    rule_edit,
     says,
     statement_words,
     steps_for,
@@ -88,8 +88,9 @@ def propose_by_rules(
         return ()
     reworded = [*_same_sentence(text, advice), *_reword(text, advice)][:_REPLACED_MAX]
     added = [("add-rule", revised) for revised in _add_rule(text, advice)]
+    why = f"{cluster.check} failed {cluster.failures} of {cluster.trials} trials"
     return tuple(
-        _rule_edit(text, revised, strategy, cluster) for strategy, revised in (*reworded, *added)
+        rule_edit(text, revised, strategy, why) for strategy, revised in (*reworded, *added)
     )
 
 
@@ -109,12 +110,7 @@ def _taken_out(problem: Problem) -> list[Edit]:
             if advice and not says(text, advice):
                 other = replace(tree, node, advice.removeprefix("- "))
                 made.append(("replace-hindering", text.with_content(index, other)))
-            edits += [
-                edit_between(
-                    Edit(ops=(), strategy=strategy, proposer="rules", rationale=why), text, revised
-                )
-                for strategy, revised in made
-            ]
+            edits += [rule_edit(text, revised, strategy, why) for strategy, revised in made]
     return edits
 
 
@@ -215,12 +211,6 @@ def _add_rule(text: PromptText, advice: str) -> list[PromptText]:
     steps = [step for home in ranked[:1] for step in steps_for(text, home, advice)]
     places = [*ranked[:1], *steps, *ranked[1:]]
     return [with_rule(text, home, advice) for home in places[:_HOMES_MAX]]
-
-
-def _rule_edit(text: PromptText, after: PromptText, strategy: str, cluster: FailureCluster) -> Edit:
-    why = f"{cluster.check} failed {cluster.failures} of {cluster.trials} trials"
-    edit = Edit(ops=(), strategy=strategy, proposer="rules", rationale=why)
-    return edit_between(edit, text, after)
 
 
 # Each is one or two candidates.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from regauge.datasets import GoldenCase
@@ -129,9 +130,9 @@ def told(
     memory = more.pop("memory", None)
     state = LoopState(phase="propose", text=text, tally=Tally().with_outcomes(outcomes))
     if memory is not None:
-        state = state.noting(memory=memory)
+        state = replace(state, memory=memory)
     failures = cluster(check)
-    state = state.noting(open=(failures,), critique=critique)
+    state = replace(state, open=(failures,), critique=critique)
     return setting, state, problem_of(setting, state, CASES, **more)
 
 
