@@ -489,30 +489,24 @@ class PytestGate:
 
 
 # A suggestion comes at the end of a test run: a fix or two, with a diff that one screen holds.
-_CYCLES = 2
+CYCLES = 2
 _DIFF_LINES_MAX = 40
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class RefinementSearch:
     """Looks for repairs of the prompts that failed, one after the other, within what is left.
 
-    Args:
+    Attributes:
         session: Of the run; it is over by the time anything is looked for.
-        cycles: Rounds of edit and test for each prompt; None is a small number.
+        cycles: Rounds of edit and test for each prompt.
         again: Makes the suite of an eval again, for another session.
     """
 
-    def __init__(
-        self,
-        session: EvalSession,
-        *,
-        cycles: int | None,
-        again: Callable[[EvalSession, Eval], Eval],
-    ) -> None:
-        self._session = session
-        self._cycles = cycles or _CYCLES
-        self._again = again
-        self._failed: dict[str, Eval] = {}
+    session: EvalSession
+    cycles: int
+    again: Callable[[EvalSession, Eval], Eval]
+    _failed: dict[str, Eval] = field(default_factory=dict[str, "Eval"])
 
     def note(self, result: EvalResult) -> None:
         """Remember a prompt whose case failed; tracked cases do not count."""
@@ -521,7 +515,7 @@ class RefinementSearch:
 
     def made(self, say: Callable[[str], None]) -> list[Suggestion]:
         """A suggestion for every prompt that failed; a reason is printed where none can be made."""
-        spent = self._session.budget.spent_usd
+        spent = self.session.budget.spent_usd
         made: list[Suggestion] = []
         for name, suite in sorted(self._failed.items()):
             say(f"{name}: looking for a small revision that fixes it")
@@ -533,7 +527,7 @@ class RefinementSearch:
         return made
 
     def _suggestion(self, name: str, suite: Eval, spent: float) -> Suggestion:
-        options, project = self._session.options, self._session.project
+        options, project = self.session.options, self.session.project
         if options.record == "none" and not is_simulated(str(suite.model)):
             return Suggestion(
                 prompt=name,
@@ -545,11 +539,11 @@ class RefinementSearch:
         own_options = replace(options, record="missing", budget_usd=left)
         evals = EvalSession(project, own_options, environ=os.environ)
         try:
-            again = self._again(evals, suite)
+            again = self.again(evals, suite)
             refinement = Refinement(
                 evals,
                 [PlannedCase(again, case) for case in again.dataset],
-                _options(evals, name, self._cycles, left),
+                _options(evals, name, self.cycles, left),
                 lambda key: recall(project, name, key),
             )
             refinement.check_calls()

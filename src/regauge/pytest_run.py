@@ -441,11 +441,11 @@ class PytestRun:
 
     def _new_search(self) -> RefinementSearch:
         """The search for fixes."""
-        from regauge.pytest_gate import RefinementSearch
+        from regauge.pytest_gate import CYCLES, RefinementSearch
 
         return RefinementSearch(
-            self._session,
-            cycles=self._config.getoption("--max-cycles"),
+            session=self._session,
+            cycles=self._config.getoption("--max-cycles") or CYCLES,
             again=lambda session, suite: self._declared[id(suite)](session),
         )
 

@@ -38,13 +38,6 @@ class NoNumberError(ValueError):
         super().__init__(f"{word} is no JSON number")
 
 
-class TooDeepError(ValueError):
-    """A value is nested more deeply than Python can follow."""
-
-    def __init__(self) -> None:
-        super().__init__("nested too deeply")
-
-
 def read_json(
     text: str | bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None
 ) -> Any:
@@ -54,7 +47,7 @@ def read_json(
     {'a': [1]}
     >>> read_json("[" * 200_000)
     Traceback (most recent call last):
-    regauge.strict_json.TooDeepError: nested too deeply
+    ValueError: nested too deeply
 
     Raises:
         ValueError: It is not JSON, or it is nested too deeply.
@@ -62,7 +55,7 @@ def read_json(
     try:
         return json.loads(text, object_pairs_hook=object_pairs_hook)
     except RecursionError:
-        raise TooDeepError from None
+        raise ValueError("nested too deeply") from None
     except ValueError as error:
         if "integer string conversion" in str(error):
             raise ValueError("an integer has too many digits") from None

@@ -186,13 +186,7 @@ class GuardSearch:
                 with DraftBenches(self._evals, subject, trials) as benches:
                     return await suggest(self._problems, made, benches, progress)
 
-        def line() -> str:
-            return (
-                f"regauge: {progress.done} of {plural(progress.mutants, 'instruction')},"
-                f" {plural(progress.calls, 'trial')}, {money(self._evals.budget.spent_usd)}"
-            )
-
-        with Meter(line):
+        with Meter(lambda: progress_text(progress, "instruction", self._evals)):
             suggestions = run_stoppable(search())
         if unread:
             count = plural(len(unread), "response")
@@ -218,6 +212,13 @@ class GuardSearch:
         if missing:
             message = f"{plural(len(missing), 'instruction')} could not be tried: {missing[0]}"
             raise UnmeasuredError(message, fix="run it with a key, and with --record=missing")
+
+
+def progress_text(progress: MutationProgress, noun: str, evals: EvalSession) -> str:
+    """The state of a search on one line."""
+    done = f"{progress.done} of {plural(progress.mutants, noun)}"
+    spent = money(evals.budget.spent_usd)
+    return f"regauge: {done}, {plural(progress.calls, 'trial')}, {spent}"
 
 
 def _refiner(evals: EvalSession, subject: MutationSubject, name: str) -> str:

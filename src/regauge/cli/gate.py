@@ -426,16 +426,14 @@ def _say_estimate(
     cases = plural(about.cases, "case")
     echo(f"{cases} to compare with {comparison.at.ref}, all others are unchanged")
     echo(f"first wave: {_bill(about.first)}; {about.recorded} recorded")
-    if about.likely is None:
-        echo("likely: unknown, base has no history of these cases")
-    else:
-        echo(f"likely: {_bill(about.likely)}, if nothing got worse")
+    likely = "unknown, base has no history of these cases"
+    if about.likely is not None:
+        likely = f"{_bill(about.likely)}, if nothing got worse"
+    echo(f"likely: {likely}")
     echo(f"worst: {_bill(about.worst)}, every case at its cap, on the change and on the base")
     for guard in guards:
-        echo(
-            f"then, if accepted: {plural(guard.mutants, 'mutant')} of {guard.prompt}, about"
-            f" {_bill(guard.bill)}"
-        )
+        mutants = f"{plural(guard.mutants, 'mutant')} of {guard.prompt}"
+        echo(f"then, if accepted: {mutants}, about {_bill(guard.bill)}")
     for note in comparison.notes:
         echo(f"note: {note}")
 

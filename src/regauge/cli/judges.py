@@ -395,9 +395,8 @@ def _refuse_misfits(judge: str | None, from_run: str | None, output: str | None)
     if output is not None and from_run is None:
         raise UsageError("--output is a page to label a run on", fix="add --from-run latest")
     if judge is None and from_run is not None:
-        raise UsageError(
-            "--from-run needs a judge", fix="name one of those that regauge judges calibrate lists"
-        )
+        fix = "name one of those that regauge judges calibrate lists"
+        raise UsageError("--from-run needs a judge", fix=fix)
 
 
 def _write_outputs(
@@ -438,19 +437,18 @@ def _write_outputs(
     elif added and not dry_run:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, sheet.text.encode())
-    written = page or place
+    unlabelled = len(sheet.unlabelled)
     if as_json:
-        document = {"path": written, "added": added, "unlabelled": len(sheet.unlabelled)}
+        document = {"path": page or place, "added": added, "unlabelled": unlabelled}
         click.echo(json.dumps(document), err=page == STDOUT)
         return
-    command = f"regauge judges calibrate {shlex.quote(used.judge.name)}"
     if page is not None:
         verb = "would write" if dry_run else "wrote"
-        outputs_text = plural(len(sheet.unlabelled), "output")
-        echo(f"{verb} {written} with {outputs_text} to label", err=page == STDOUT)
+        words = f"{verb} {page} with {plural(unlabelled, 'output')} to label"
+        echo(words, err=page == STDOUT)
         return
-    verb = "would add" if dry_run else "added"
-    echo(f"{verb} {plural(added, 'output')} to {place}")
+    command = f"regauge judges calibrate {shlex.quote(used.judge.name)}"
+    echo(f"{'would add' if dry_run else 'added'} {plural(added, 'output')} to {place}")
     echo(f"  next: write {sheet.words} behind each `{sheet.key}`, then run {command}")
     echo(f"        or label in a browser: {command} --from-run {run} -o labels.html")
 
@@ -469,10 +467,8 @@ def _of_split(labels: Labels, split: str | None) -> Labels:
         return labels
     kept = tuple(label for label in labels.labels if label.split == split)
     if not kept:
-        splits = sorted({label.split for label in labels.labels if label.split})
-        raise UsageError(
-            f"no label is of split {split!r}; there are: {', '.join(splits) or 'none'}"
-        )
+        splits = ", ".join(sorted({label.split for label in labels.labels if label.split}))
+        raise UsageError(f"no label is of split {split!r}; there are: {splits or 'none'}")
     return dataclasses.replace(labels, labels=kept)
 
 

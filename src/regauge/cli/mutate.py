@@ -19,7 +19,12 @@ from regauge.cli._options import (
     run_options,
     write_named,
 )
-from regauge.cli._suggestions import GuardSearch, SuggestOptions, with_model_mutants
+from regauge.cli._suggestions import (
+    GuardSearch,
+    SuggestOptions,
+    progress_text,
+    with_model_mutants,
+)
 from regauge.cli._terminal import Meter, echo, short
 from regauge.errors import UnmeasuredError, UsageError
 from regauge.gate import REVISION_FIRST, policy_of
@@ -294,13 +299,7 @@ def _measure(
                 suite = subject.prompt, mutants, subject.cases, bench, policy
                 return await measure(*suite, first=first, marks=marks, progress=progress)
 
-    def line() -> str:
-        return (
-            f"regauge: {progress.done} of {plural(progress.mutants, 'mutant')},"
-            f" {plural(progress.calls, 'trial')}, {money(evals.budget.spent_usd)}"
-        )
-
-    with Meter(line):
+    with Meter(lambda: progress_text(progress, "mutant", evals)):
         return run_stoppable(run())
 
 

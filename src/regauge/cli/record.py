@@ -229,9 +229,8 @@ def _estimate(
         output.line(f"would write {name}{_origin(name, count)}")
     if not any((missing, judgements, unembedded, stored, faults, left_out_faults(project, evals))):
         output.line("nothing is missing")
-    return [
-        f"{plural(count, 'case')} cannot be asked: {message}" for message, count in faults.items()
-    ]
+    counts = faults.items()
+    return [f"{plural(count, 'case')} cannot be asked: {message}" for message, count in counts]
 
 
 def _judgements(evals: EvalSession, draws: Sequence[Draw]) -> list[MissingJudgements]:

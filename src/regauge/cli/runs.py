@@ -118,11 +118,7 @@ other or a file of one is faulty, 3 a shard or a case is missing.
 
 @command.command(name="merge", epilog=_MERGE_EPILOG)
 @click.argument(
-    "directories",
-    metavar="DIR...",
-    nargs=-1,
-    required=True,
-    type=click.Path(path_type=Path),
+    "directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @json_option
 def merge_command(directories: tuple[Path, ...], *, as_json: bool) -> None:
@@ -273,10 +269,8 @@ def compare_command(
     named_runs = [_run(project, name) for name in named]
     records = [record for record, _ in named_runs]
     labels = _labels(records)
-    read = [
-        partial(_rows_of, read, label, prompt)
-        for label, (_, read) in zip(labels, named_runs, strict=True)
-    ]
+    pairs = zip(labels, named_runs, strict=True)
+    read = [partial(_rows_of, read, label, prompt) for label, (_, read) in pairs]
     joined, outlines = _join(records, read)
     if prompt is not None and not joined.suites:
         fix = "`regauge runs list` names those of each run"
@@ -408,11 +402,8 @@ def _find_differing(
     Returns:
         These, and the number of other cases.
     """
-    runs = [
-        (label, outline.count_cases())
-        for label, outline in zip(labels, outlines, strict=True)
-        if outline.suites
-    ]
+    pairs = zip(labels, outlines, strict=True)
+    runs = [(label, outline.count_cases()) for label, outline in pairs if outline.suites]
     differing: list[dict[str, Any]] = []
     cases = {key: None for _, counts in runs for key in counts}
     for prompt, dataset, case in cases:

@@ -6,11 +6,15 @@ import asyncio
 import json
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from regauge.cli._options import FiniteRange, json_option, seed_option
 from regauge.errors import RegaugeError
+
+if TYPE_CHECKING:
+    from regauge.sim.server import SimServerOptions
 
 __all__ = ["command"]
 
@@ -29,10 +33,9 @@ Point regauge at it, in pyproject.toml:
 and run with --model local:clerk-1. Ctrl-C stops it."""
 
 
-async def _serve(host: str, port: int, options: object, *, as_json: bool) -> None:
-    from regauge.sim.server import Service, SimServerOptions
+async def _serve(host: str, port: int, options: SimServerOptions, *, as_json: bool) -> None:
+    from regauge.sim.server import Service
 
-    assert isinstance(options, SimServerOptions)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

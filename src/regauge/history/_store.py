@@ -112,8 +112,7 @@ class StorePlace:
         Raises:
             UsageError: The URL is of no database that regauge knows.
         """
-        named = environ.get(VARIABLE, "").strip()
-        url = named or project.settings.store
+        url = environ.get(VARIABLE, "").strip() or project.settings.store
         if not url:
             file = project.state_dir / _FILE
             return cls(url="", display=str(project.relative(file)), file=file, own=True)
@@ -380,12 +379,9 @@ class Store:
             " ORDER BY r.started_at, r.finished_at, r.id, s.number",
             (prompt,),
         )
-        suites: list[MeasuredSuite] = []
-        for values in rows:
-            suite = dict(zip((*_SUITE, "started_at"), values, strict=True))
-            suite["dirty"] = bool(suite["dirty"])  # SQLite has no booleans
-            suites.append(MeasuredSuite(**suite))
-        return suites
+        named = (dict(zip((*_SUITE, "started_at"), values, strict=True)) for values in rows)
+        # SQLite has no booleans.
+        return [MeasuredSuite(**{**suite, "dirty": bool(suite["dirty"])}) for suite in named]
 
     def _read(self, text: str) -> Any:
         try:

@@ -6,6 +6,7 @@ import codecs
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from regauge.digests import digest_of
@@ -211,42 +212,36 @@ def _malformed_error(why: str) -> ProviderError:
 _KEYS: Final = ("case", "trial", *OUTPUT_FIELDS)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecordedOutputs:
     """The outputs of a file, by case and trial.
 
-    Args:
+    Attributes:
         name: The target.
         lines: By case and trial.
         cost_usd: The cost of an output that states none.
     """
 
-    def __init__(
-        self,
-        name: str,
-        lines: Mapping[str, Mapping[int, Mapping[str, JSON]]],
-        *,
-        cost_usd: float | None,
-    ) -> None:
-        self._name = name
-        self._lines = lines
-        self._cost_usd = cost_usd
+    name: str
+    lines: Mapping[str, Mapping[int, Mapping[str, JSON]]]
+    cost_usd: float | None
 
     @property
     def digest(self) -> str:
         """Of all outputs."""
-        return digest_of({case: self.digest_of_case(case) for case in self._lines})
+        return digest_of({case: self.digest_of_case(case) for case in self.lines})
 
     def digest_of_case(self, case: str) -> str:
         """Of all outputs of a case."""
-        lines = self._lines.get(case, {})
+        lines = self.lines.get(case, {})
         return digest_of([[trial, lines[trial]] for trial in sorted(lines)])
 
     def find(self, case: str, trial: int) -> Completion | None:
         """The output of a trial of a case; None where the file has no such line."""
-        output = self._lines.get(case, {}).get(trial)
+        output = self.lines.get(case, {}).get(trial)
         if output is None:
             return None
-        return completion_of(output, provider="recorded", model=self._name, cost_usd=self._cost_usd)
+        return completion_of(output, provider="recorded", model=self.name, cost_usd=self.cost_usd)
 
 
 def read_outputs(
@@ -283,7 +278,7 @@ def read_outputs(
         trials[case][trial] = output
     if faults:
         raise DatasetError(faults)
-    return RecordedOutputs(name, trials, cost_usd=cost_usd)
+    return RecordedOutputs(name=name, lines=trials, cost_usd=cost_usd)
 
 
 def _read_line(line: bytes) -> tuple[str, int, Mapping[str, JSON]]:

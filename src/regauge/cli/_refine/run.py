@@ -83,7 +83,12 @@ def feedback_of(
     feedback = Feedback() if file is None else noted_in(file)
     if pull is None:
         return feedback
-    repo = _repository(find_prompt(prompt, root=project.root))
+    file_of_prompt = find_prompt(prompt, root=project.root)
+    repo = os.environ.get("GITHUB_REPOSITORY") or repo_of_remote(remote_address(file_of_prompt))
+    if not repo:
+        message = "--feedback-pr: nothing says which repository of GitHub this is"
+        fix = "set GITHUB_REPOSITORY=OWNER/NAME, or add its address as the remote 'origin'"
+        raise UsageError(message, fix=fix)
     try:
         with GitHub.from_environ(os.environ, repo=repo, say=say) as github:
             remarks, bots = github.remarks(pull)
@@ -97,19 +102,6 @@ def feedback_of(
     remarks_read = feedback_on_pull(remarks, bots, trusted=trusted, prompt=prompt)
     say(f"pull request {pull}: {describe_feedback(remarks_read) or 'no comments'}")
     return feedback + remarks_read
-
-
-def _repository(path: Path) -> str:
-    """The repository of GitHub that a prompt is in.
-
-    Raises:
-        UsageError: Neither the environment nor the remote says which.
-    """
-    repo = os.environ.get("GITHUB_REPOSITORY") or repo_of_remote(remote_address(path))
-    if not repo:
-        fix = "set GITHUB_REPOSITORY=OWNER/NAME, or add its address as the remote 'origin'"
-        raise UsageError("--feedback-pr: nothing says which repository of GitHub this is", fix=fix)
-    return repo
 
 
 # What a decision is called in the lines of a run; others go by the name of their event.

@@ -591,7 +591,7 @@ def stats_command(prompt: str | None, *, as_json: bool) -> None:
 def _document(
     edits: Sequence[Mapping[str, Any]], tables: Mapping[Grouping, FateTable]
 ) -> dict[str, Any]:
-    def row(table: FateTable, kind: str) -> dict[str, Any]:
+    def row(table: FateTable, kind: str) -> dict[Any, Any]:
         share = table.share_kept(kind)
         return {
             **table.counts[kind],
@@ -600,7 +600,9 @@ def _document(
             "prior": round(table.prior(kind), 4),
         }
 
-    rows = {by: {kind: row(table, kind) for kind in table.counts} for by, table in tables.items()}
+    rows: dict[Any, Any] = {
+        by: {kind: row(table, kind) for kind in table.counts} for by, table in tables.items()
+    }
     return {"runs": len({edit["run"] for edit in edits}), "edits": len(edits), **rows}
 
 
