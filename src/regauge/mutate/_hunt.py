@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.gate import GatePolicy
-    from regauge.mutate._types import Bench, Case, JudgedTrial
+    from regauge.mutate._types import Bench, Case, JudgedTrial, MutantClass
     from regauge.prompts import Prompt
     from regauge.stats import Direction
 
@@ -365,36 +365,40 @@ class Hunt:
                 judges = {
                     check for o in failures for check, ok in o.facts.checks.items() if ok is False
                 }
-                return self._killed([case.key], sorted(judges), {"tier": "critical"})
+                return self._classified("killed", [case.key], sorted(judges), {"tier": "critical"})
         named = self._name_cases("worse")
         if not named:
             return None
-        largest = max(evidence for *_, evidence in named)
-        return self._killed(
-            [case.key for case, *_ in named],
-            [check for _, check, _ in named],
-            {"e_value": _shown_e(largest)},
-        )
+        return self._decided_by("killed", named)
 
-    def _killed(
-        self, keys: Sequence[str], judges: Sequence[str], evidence: dict[str, JSON]
+    def _decided_by(
+        self, kind: MutantClass, cells: Sequence[tuple[Case, str, float]]
     ) -> Classification:
+        keys, judges = [case.key for case, *_ in cells], [check for _, check, _ in cells]
+        evidence = exp(min(max(evidence for *_, evidence in cells), 700.0))
+        return self._classified(kind, keys, judges, {"e_value": float(f"{evidence:.3g}")})
+
+    def _classified(
+        self,
+        kind: MutantClass,
+        keys: Sequence[str],
+        judges: Sequence[str],
+        evidence: dict[str, JSON],
+    ) -> Classification:
+        drawn = self._drawn[keys[0]]
+        passed = sum(trial.facts.passed is True for trial in drawn)
         record = self._history.get(keys[0])
         return Classification(
-            kind="killed",
+            kind=kind,
             cases=tuple(dict.fromkeys(keys)),
             judges=tuple(dict.fromkeys(judges)),
             evidence={
-                "passed": self._passed(keys[0]),
+                "passed": f"{passed} of {len(drawn)}",
                 "base": str(record.whole) if record is not None else "",
                 **evidence,
                 "cases_drawn": len(self._drawn),
             },
         )
-
-    def _passed(self, key: str) -> str:
-        passed = sum(trial.facts.passed is True for trial in self._drawn[key])
-        return f"{passed} of {len(self._drawn[key])}"
 
     async def _classify(self) -> Classification:
         """The class of a mutant that broke no case, after all of them were drawn."""
@@ -410,16 +414,7 @@ class Hunt:
             return Classification(kind="undecided", reason=reason, cases=(unsettled,))
         drawn: dict[str, JSON] = {"cases_drawn": len(self._drawn)}
         if fixed:
-            keys = list(dict.fromkeys(case.key for case, *_ in fixed))
-            more: dict[str, JSON] = {
-                "passed": self._passed(keys[0]),
-                "base": str(self._history[keys[0]].whole),
-                "e_value": _shown_e(max(evidence for *_, evidence in fixed)),
-            }
-            checks = tuple(dict.fromkeys(check for _, check, _ in fixed))
-            return Classification(
-                kind="harmful", cases=tuple(keys), judges=checks, evidence={**more, **drawn}
-            )
+            return self._decided_by("harmful", fixed)
         better = await self._suite("better")
         if better is not None:
             return Classification(kind="harmful", evidence={**better, **drawn})
@@ -590,10 +585,6 @@ def _batches(keys: Sequence[str]) -> Iterator[list[str]]:
 @lru_cache(maxsize=65536)
 def _log_e(base_passed: int, base: int, passed: int, trials: int, direction: Direction) -> float:
     return float(log_e_value(base_passed, base, passed, trials, direction=direction))
-
-
-def _shown_e(evidence: float) -> float:
-    return float(f"{exp(min(evidence, 700.0)):.3g}")
 
 
 def _has_no_key(result: JudgedTrial | Exception) -> TypeGuard[ProviderError]:

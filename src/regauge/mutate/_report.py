@@ -353,8 +353,9 @@ def save_mutants(
         ]
     rows = sorted([*report.mutants, *kept], key=lambda row: (row.line, row.span.start, row.id))
     guards = _guards(digests or Guards(), [row for row in rows if row.kind == "killed"])
-    of_file = {"score": score_of(rows), "missing": None, "mutants": rows, "guards": guards}
-    return _write(project, MutantsFile(**{**dict(report), **of_file, "key": key}))
+    fields: dict[str, Any] = {**dict(report), "score": score_of(rows), "missing": None}
+    fields |= {"mutants": rows, "key": key, "guards": guards}
+    return _write(project, MutantsFile(**fields))
 
 
 def _guards(digests: Guards, killed: Sequence[MutantRow]) -> Guards:

@@ -81,10 +81,9 @@ class CandidateTargets:
         Raises:
             UsageError: The target did not load the text.
         """
-        key = target.digest
-        running = self._running.pop(key, None)
-        self._running[key] = target
-        if running is None:
+        is_running = self._running.pop(target.digest, None) is not None
+        self._running[target.digest] = target
+        if not is_running:
             target.check_candidate_loaded()
             if len(self._running) > _PROCESSES_MAX:
                 await self._trials.end_target(self._running.pop(next(iter(self._running))))
@@ -234,7 +233,20 @@ def base_number(planned: PlannedCase, nth: int) -> int:  # noqa: ARG001 - as `Ev
     return nth if nth == EVALS_FIRST else CONTROL_FIRST + nth
 
 
-class EvalBench:
+class _UsesTargets:
+    """Closes the targets that it uses."""
+
+    _targets: CandidateTargets
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the texts that were written for targets."""
+        self._targets.close()
+
+
+class EvalBench(_UsesTargets):
     """Draws trials of a subject's cases under any text of its prompt.
 
     Completions are looked up by the digest of their request, in recordings and the local store.
@@ -257,13 +269,6 @@ class EvalBench:
         self._planned: dict[tuple[str, str], PlannedCase] = {}
         self._suites: dict[tuple[str, int], Eval] = {}
         self._targets = targets or CandidateTargets(trials)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Remove the texts that were written for targets."""
-        self._targets.close()
 
     async def draw(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
@@ -298,15 +303,14 @@ class EvalBench:
 
     def _under(self, prompt: Prompt, key: str) -> PlannedCase:
         """A case under another text; its request is worked out once."""
-        planned_case = self._planned.get((prompt.digest, key))
-        if planned_case is None:
+        place = (prompt.digest, key)
+        if place not in self._planned:
             member = self._subject.members[key]
             at = (prompt.digest, id(member.suite))
             if at not in self._suites:
                 self._suites[at] = self._suite(member.suite, prompt)
-            planned_case = PlannedCase(self._suites[at], member.case)
-            self._planned[prompt.digest, key] = planned_case
-        return planned_case
+            self._planned[place] = PlannedCase(self._suites[at], member.case)
+        return self._planned[place]
 
     def _suite(self, suite: Eval, prompt: Prompt) -> Eval:
         """An eval under another text: its prompt has it, or its target loads it."""
@@ -340,7 +344,7 @@ def _output(trial: Trial) -> str:
     return text or ""
 
 
-class DraftBenches:
+class DraftBenches(_UsesTargets):
     """Makes the benches of suggested cases."""
 
     def __init__(self, evals: EvalSession, subject: MutationSubject, trials: Trials) -> None:
@@ -349,13 +353,6 @@ class DraftBenches:
         self._trials = trials
         self._targets = CandidateTargets(trials)
         self._made: dict[str, EvalBench] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Remove the texts that were written for targets."""
-        self._targets.close()
 
     def __call__(self, draft: Draft) -> EvalBench:
         """The bench of a draft, under the key of the case that it is like.

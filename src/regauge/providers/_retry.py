@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from regauge.providers._failure import AttemptError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Generator
 
 Result = TypeVar("Result")
 
@@ -56,7 +56,7 @@ class Ledger:
         return max(self.deadline_s - self.spent_s, 0.05)
 
     @contextmanager
-    def clock(self) -> Iterator[None]:
+    def clock(self) -> Generator[None]:
         """Count the time of an attempt against the deadline."""
         began = time.perf_counter()
         try:

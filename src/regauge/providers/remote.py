@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
 
 from regauge.errors import ProviderError
 from regauge.providers._cost import cost_of, price_of
@@ -138,9 +138,10 @@ class Gap:
 def load_gaps() -> tuple[Gap, ...]:
     """The known gaps, from `gaps.toml`."""
     text = files("regauge.providers").joinpath("gaps.toml").read_text("utf-8")
+    rows: list[dict[str, Any]] = tomllib.loads(text)["gap"]
     return tuple(
-        Gap(**{**row, "apis": tuple(row["apis"]), "names": tuple(row["names"].split())})
-        for row in tomllib.loads(text)["gap"]
+        Gap(apis=tuple(row.pop("apis")), names=tuple(row.pop("names").split()), **row)
+        for row in rows
     )
 
 

@@ -110,7 +110,10 @@ def is_alert(facts: AlertFacts) -> bool:
 
 
 def _topic(name: str) -> Topic:
-    return next((topic for topic, pattern in _TOPICS.items() if pattern.search(name)), "other")
+    for topic, pattern in _TOPICS.items():
+        if pattern.search(name):
+            return topic
+    return "other"
 
 
 def _fill(template: str, facts: AlertFacts) -> str:
@@ -601,7 +604,7 @@ def _functions(request: CompletionRequest) -> Iterator[dict[str, Any]]:
 def _forced_tool(choice: object) -> str:
     """The name of the one tool that a request demands."""
     function: Any = choice.get("function") if is_object(choice) else None
-    return str((function or {}).get("name", ""))
+    return str(function.get("name", "")) if is_object(function) else ""
 
 
 def _call_for(

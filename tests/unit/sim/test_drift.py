@@ -60,6 +60,16 @@ def test_the_fingerprint_tells_of_drift_only_when_asked_to(asked, rules, told):
     assert answer(asked[0][0], rules=rules).fingerprint == told
 
 
+def test_a_version_is_a_name_and_the_seed_decides_chance(asked):
+    texts, named, seeded = (
+        [answer(one, rules=rules).text for one, _ in asked]
+        for rules in (CLERK_1, Rules(version="2"), Rules(seed="2"))
+    )
+    assert answer(asked[0][0], rules=Rules(version="2")).fingerprint == "simulated-clerk-1-2"
+    assert named == texts
+    assert seeded != texts
+
+
 @pytest.mark.parametrize("drift", [-0.1, 1.1, float("nan")])
 def test_a_drift_out_of_range_is_refused(drift):
     with pytest.raises(UsageError, match="drift is a number from 0 to 1"):
