@@ -8,7 +8,6 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import chain, repeat
-from operator import iadd
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -228,7 +227,9 @@ class _JudgeCount:
 
     def join(self, other: _JudgeCount) -> None:
         for name in _JUDGE_SUMS:
-            setattr(self, name, iadd(getattr(self, name), getattr(other, name)))
+            total = getattr(self, name)
+            total += getattr(other, name)
+            setattr(self, name, total)
         self.labels.join(other.labels)
 
     def named(self) -> JudgeName:
@@ -344,7 +345,9 @@ class _SuiteCount:
     def join(self, other: _SuiteCount) -> None:
         """Add the counts of other cases, which are settled."""
         for name in _SUITE_SUMS:
-            setattr(self, name, iadd(getattr(self, name), getattr(other, name)))
+            total = getattr(self, name)
+            total += getattr(other, name)
+            setattr(self, name, total)
         self.not_blocking |= other.not_blocking
         self.case_counts |= other.case_counts
         for name, judge in other.judges.items():
