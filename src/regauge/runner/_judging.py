@@ -1,7 +1,8 @@
-"""Judges a trial, and keeps functions of users off the network while they judge a replay.
+"""Keeps the functions of users off the network while they judge a replay.
 
-Connections are refused to the function alone, in its thread or task, by an audit hook: other
-threads and tests connect as before.
+Nothing in the interpreter changes but for the time of the call: two methods of `socket.socket` and
+`socket.getaddrinfo` are replaced while such a function runs, and what they do changes for the
+function alone, in its thread or task. Other threads and tests connect as before.
 """
 
 from __future__ import annotations
@@ -10,15 +11,13 @@ import asyncio
 import ipaddress
 import json
 import socket
-import sys
 import threading
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import (
@@ -51,23 +50,72 @@ if TYPE_CHECKING:
 
 
 _addresses: Final[ContextVar[list[str] | None]] = ContextVar("regauge_addresses", default=None)
-_EVENTS: Final = frozenset({"socket.connect", "socket.sendto", "socket.getaddrinfo"})
-_FAMILIES: Final = frozenset({socket.AF_INET, socket.AF_INET6})
+_lock: Final = threading.Lock()
+_METHODS: Final = ("connect", "connect_ex", "sendto")
+
+
+class _ClosedError(OSError):
+    """The view of the function."""
+
+
+class _Patch:
+    """The replaced names; in place while at least one function runs."""
+
+    def __init__(self) -> None:
+        self._users = 0
+        self._kept: list[tuple[Any, str, Any, Any]] = []
+
+    def begin(self) -> None:
+        with _lock:
+            self._users += 1
+            if self._users == 1:
+                for name in _METHODS:
+                    self._replace(socket.socket, name, _guard(getattr(socket.socket, name)))
+                self._replace(socket, "getaddrinfo", _guarded_lookup(socket.getaddrinfo))
+
+    def end(self) -> None:
+        with _lock:
+            self._users -= 1
+            while not self._users and self._kept:
+                owner, name, own, guard = self._kept.pop()
+                if _own(owner, name) is not guard:
+                    continue  # it was replaced again meanwhile
+                if own is None:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, own)
+
+    def _replace(self, owner: Any, name: str, guard: Any) -> None:
+        # None where the name is inherited: to delete the guard is to restore it.
+        self._kept.append((owner, name, _own(owner, name), guard))
+        setattr(owner, name, guard)
+
+
+def _own(owner: Any, name: str) -> Any:
+    """The attribute of an object itself; None where it is inherited."""
+    return cast("dict[str, Any]", owner.__dict__).get(name)
+
+
+_patch: Final = _Patch()
 
 
 @contextmanager
-def no_network(judge: str) -> Generator[None]:
+def no_network(judge: str, *, active: bool) -> Generator[None]:
     """Refuse connections of the function that runs inside, whatever it makes of the refusal.
 
     Args:
         judge: The name of the judge, for the error.
+        active: Whether connections are refused at all.
 
     Raises:
         JudgeError: It tried to connect to another machine, or to a port of this one.
     """
-    _watch_connections()
+    if not active:
+        yield
+        return
     tried: list[str] = []
     token = _addresses.set(tried)
+    _patch.begin()
     try:
         yield
     except Exception as error:
@@ -75,6 +123,7 @@ def no_network(judge: str) -> Generator[None]:
             raise _refused_error(judge, tried[0]) from error
         raise
     finally:
+        _patch.end()
         _addresses.reset(token)
     if tried:
         raise _refused_error(judge, tried[0])
@@ -88,25 +137,32 @@ def _refused_error(judge: str, address: str) -> JudgeError:
     )
 
 
-@cache
-def _watch_connections() -> None:
-    """Have Python report connections, once: the hook stays, and does nothing outside a function."""
+def _guard(original: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: socket.socket, *arguments: Any) -> Any:
+        tried = _addresses.get()
+        if tried is not None and self.family in {socket.AF_INET, socket.AF_INET6}:
+            _note(tried, arguments[-1])
+        return original(self, *arguments)
 
-    def refuse(event: str, arguments: tuple[Any, ...], events: frozenset[str] = _EVENTS) -> None:
-        if event not in events or (tried := _addresses.get()) is None:
-            return
-        first, address = arguments[0], arguments[1]
-        if event == "socket.getaddrinfo":
-            if first is None or _is_numeric(first):
-                return
-            address = (first, address)
-        elif first.family not in _FAMILIES:
-            return
-        parts = [part.decode() if isinstance(part, bytes) else str(part) for part in address[:2]]
-        tried.append(":".join(parts))
-        raise OSError("the network is closed: this run has --record=none")
+    return method
 
-    sys.addaudithook(refuse)
+
+def _guarded_lookup(original: Callable[..., Any]) -> Callable[..., Any]:
+    def getaddrinfo(host: Any, *arguments: Any, **options: Any) -> Any:
+        tried = _addresses.get()
+        if tried is not None and host is not None and not _is_numeric(host):
+            _note(tried, (host, *arguments))
+        return original(host, *arguments, **options)
+
+    return getaddrinfo
+
+
+def _note(tried: list[str], address: Any) -> None:
+    parts: tuple[Any, ...] = address if isinstance(address, tuple) else (address,)  # pyright: ignore[reportUnknownVariableType]
+    tried.append(
+        ":".join(part.decode() if isinstance(part, bytes) else str(part) for part in parts[:2])
+    )
+    raise _ClosedError("the network is closed: this run has --record=none")
 
 
 def _is_numeric(host: Any) -> bool:
@@ -186,11 +242,13 @@ async def _verdict(
 ) -> Verdict:
     """One verdict; a judge that breaks is an error, never a fail and never a pass."""
     try:
-        is_own = isinstance(judge, Rule) and judge.own
-        with no_network(judge.name) if offline and not is_own else nullcontext():
-            if isinstance(judge, Rule):
-                return checked_verdict(judge.name, judge.examine(answer))
-            return checked_verdict(judge.name, await judge.judge(completion, case))
+        if not isinstance(judge, Rule):
+            with no_network(judge.name, active=offline):
+                return checked_verdict(judge.name, await judge.judge(completion, case))
+        if judge.own or not offline:
+            return checked_verdict(judge.name, judge.examine(answer))
+        with no_network(judge.name, active=True):
+            return checked_verdict(judge.name, judge.examine(answer))
     except UnmeasuredError:
         raise
     except RegaugeError as error:
