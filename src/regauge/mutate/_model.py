@@ -1,4 +1,4 @@
-"""What models propose: golden cases that guard an instruction, and mutants."""
+"""The proposals of models: golden cases that guard an instruction, and mutants."""
 
 from __future__ import annotations
 

@@ -38,7 +38,6 @@ _KEY_OF: Final = {
     "max_tokens": "maxTokens",
     "max_completion_tokens": "maxCompletionTokens",
     "top_p": "topP",
-    "reasoning_effort": "reasoning_effort",
 }
 
 

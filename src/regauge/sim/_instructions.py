@@ -339,10 +339,10 @@ def _kinds(schema: Mapping[str, Any]) -> tuple[str, bool]:
     options: Any = schema.get("anyOf") or schema.get("oneOf")
     if is_list(options):
         kinds = [option.get("type", "") for option in options if is_object(option)]
-    if is_list(kinds):
-        names = [str(kind) for kind in kinds]
-        return next((k for k in names if k != "null"), ""), "null" in names
-    return str(kinds), False
+    if not is_list(kinds):
+        return str(kinds), False
+    names = [str(kind) for kind in kinds]
+    return next((name for name in names if name != "null"), ""), "null" in names
 
 
 def _schema_keys(schema: Mapping[str, Any], *, depth: int = 0) -> list[Key]:

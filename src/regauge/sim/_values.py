@@ -580,19 +580,6 @@ def _clarity_of_key(key: Key) -> float:
 def json_values(document: Document, instructions: Instructions, dice: Dice) -> dict[str, Any]:
     """All values of the answer; a key may be missing, as it may in a real answer."""
     keys = instructions.keys
-    values: dict[str, Any] = {}
-    chosen: tuple[str, LabelRanking] | None = None
-    for key in keys:
-        if key.name == instructions.label_key:
-            chosen = choose_label(document, instructions, dice, key=key)
-            values[key.name] = chosen[0]
-        elif kind_of(key) == "reason" and key.kind != "object":
-            label, ranking = chosen or ("", None)
-            values[key.name] = _reason(
-                document, _limits_for(key, instructions.text), ranking, label, dice
-            )
-        else:
-            values[key.name] = _value(key, document, instructions, dice)
     if not keys:
         topic = set(stems(instructions.text))
         return {
@@ -600,7 +587,18 @@ def json_values(document: Document, instructions: Instructions, dice: Dice) -> d
             for f in document.fields
             if set(stems(f.key)) & topic
         } or {"answer": summarise(document, instructions.limits)}
-    weakest = min(range(len(keys)), key=lambda i: (_clarity_of_key(keys[i]), -i))
-    if len(keys) > 1 and dice.fails("missing key", _clarity_of_key(keys[weakest])):
-        values.pop(keys[weakest].name)
+    values: dict[str, Any] = {}
+    label, ranking = "", None
+    for key in keys:
+        if key.name == instructions.label_key:
+            label, ranking = choose_label(document, instructions, dice, key=key)
+            values[key.name] = label
+        elif kind_of(key) == "reason" and key.kind != "object":
+            limits = _limits_for(key, instructions.text)
+            values[key.name] = _reason(document, limits, ranking, label, dice)
+        else:
+            values[key.name] = _value(key, document, instructions, dice)
+    weakest = min(reversed(keys), key=_clarity_of_key)
+    if len(keys) > 1 and dice.fails("missing key", _clarity_of_key(weakest)):
+        values.pop(weakest.name)
     return values
