@@ -30,7 +30,7 @@ from regauge.mutate import changed_guards
 from regauge.recordings import map_texts
 from regauge.refine.delivery import evidence_lines, headline
 from regauge.refine.refinement import Refinement, RefineOptions
-from regauge.refine.runs import begin_run, only_one, recall, remember_status
+from regauge.refine.runs import begin_run, only_one, remember_status
 from regauge.refine.subject import declared_goals
 from regauge.reports import (
     StyledLine,
@@ -544,7 +544,7 @@ class RefinementSearch:
                 evals,
                 [PlannedCase(again, case) for case in again.dataset],
                 _options(evals, name, self.cycles, left),
-                lambda key: recall(project, name, key),
+                recalls=True,
             )
             refinement.check_calls()
             facts: dict[str, Any] = {

@@ -48,6 +48,7 @@ from regauge.refine.runs import (
     edits_of_runs,
     read_trail,
     read_whole,
+    recall,
     remember,
     retell,
     seal,
@@ -464,15 +465,21 @@ BY_SIGNAL = "stopped by Ctrl-C, SIGTERM or SIGHUP"
 
 
 class Refinement:
-    """A refinement of one prompt, ready to run."""
+    """A refinement of one prompt, ready to run.
+
+    Args:
+        recalls: Whether it uses what earlier runs found.
+        earlier: A run to decide again, with the prompt as it was.
+        cut_off: A run to continue.
+    """
 
     def __init__(
         self,
         evals: EvalSession,
         planned: Sequence[PlannedCase],
         options: RefineOptions,
-        memory: Callable[[str], Memory] | Memory | None = None,
         *,
+        recalls: bool = False,
         name: str | None = None,
         earlier: Run | None = None,
         cut_off: Run | None = None,
@@ -523,7 +530,7 @@ class Refinement:
         remote = endpoint_of(evals.project.settings, self.refiner.provider) is not None
         looks = [name for name, proposer in self._proposers.items() if isinstance(proposer, Looks)]
         self._ledger = LookLedger(evals.project, self.subject.prompt.name, setting.holdout)
-        earlier_edits = () if memory is None else edits_of_runs(evals.project)
+        earlier_edits = edits_of_runs(evals.project) if recalls else ()
         self.setting: LoopConfig = replace(
             setting,
             looked_before=self._ledger.read(),
@@ -532,8 +539,9 @@ class Refinement:
             # A model in this process needs no look: nothing between it and its replies can fail.
             look=looks[0] if looks and remote and asks else "",
         )
-        lessons = memory(self.memory_key) if callable(memory) else memory
-        self.memory = lessons or Memory()
+        self.memory = Memory()
+        if recalls:
+            self.memory = recall(evals.project, self.subject.prompt.name, self.memory_key)
         self.replayed = 0
 
     @property

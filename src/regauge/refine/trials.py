@@ -155,7 +155,7 @@ def _hide(value: JSON, name: str, public: str, hidden: dict[str, str]) -> JSON:
 
 
 def _mark(value: JSON, name: str) -> str:
-    kinds = {bool: "yes or no", int: "number", float: "number"}
+    kinds: dict[type, str] = {bool: "yes or no", int: "number", float: "number"}
     kind = kinds.get(type(value), "text")
     return f"<{name}: {kind}>" if name else f"<expected {kind}>"
 
@@ -729,7 +729,9 @@ class SuiteBench:
 
     async def verify(self, state: LoopState, action: RunSuite) -> SuiteSaid | Interrupted:
         """Let the gate compare the revision with the base."""
-        tiers = {name: member.case.tier for name, member in self.subject.members.items()}
+        tiers: dict[str, CaseTier] = {
+            name: member.case.tier for name, member in self.subject.members.items()
+        }
         return await verify_by_gate(
             self.setting, state, action, self.draw, policy=self.policy, tiers=tiers
         )

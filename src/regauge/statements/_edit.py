@@ -141,7 +141,7 @@ def _find_reworded(
             (alike(before.text_of(atom), after.text_of(after.atoms[n])), -n)
             for n in come
             if n > last
-            and (after.atoms[n].kind == atom.kind or {after.atoms[n].kind, atom.kind} == _INLINE)
+            and (after.atoms[n].kind == atom.kind or {after.atoms[n].kind, atom.kind} <= _INLINE)
         ]
         best = max(near, default=(0.0, 0))
         if best[0] >= _ALIKE:

@@ -42,7 +42,6 @@ from regauge.refine.runs import (
     begin_run,
     find_refinement,
     only_one,
-    recall,
     remember_status,
 )
 from regauge.refine.subject import declared_goals, prompt_of_target
@@ -415,9 +414,13 @@ def _begun(
     words = option_words({name: settings[name] for name in _PLUGIN_OPTIONS})
 
     def act(evals: EvalSession) -> None:
-        memory = None if forget else partial(recall, project, prompt)
         refinement = Refinement(
-            evals, evals.plan.cases, asked, memory, name=prompt, feedback=feedback
+            evals,
+            evals.plan.cases,
+            asked,
+            recalls=not forget,
+            name=prompt,
+            feedback=feedback,
         )
         with suppress(ProviderError) if dry_run else nullcontext():
             refinement.check_key(os.environ)  # an estimate needs no key, yet a provider
