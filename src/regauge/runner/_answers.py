@@ -559,7 +559,7 @@ class Embeddings:
         while not self._lock.acquire(blocking=False):  # noqa: ASYNC110 - an event has one loop
             await asyncio.sleep(_LOCK_POLL_S)
         try:
-            file = self._file(model)
+            file = self._files.file(model)
             lacking = [text for text in dict.fromkeys(texts) if not self._has(file, model, text)]
             if lacking and self._mode == "none":
                 raise ProviderError(
@@ -593,14 +593,6 @@ class Embeddings:
         if self._mode != "none":
             self._open(model)  # a provider that nothing declares is found before any is asked
         return _RecordedEmbedder(model=model, prompt=prompt, embeddings=self)
-
-    def _file(self, model: str) -> VectorsFile:
-        """The committed vectors of a model.
-
-        Raises:
-            RecordingError: Lines of it cannot be read.
-        """
-        return self._files.file(model)
 
     def _open(self, model: str) -> OpenAIEmbedder:
         """Open a connection to a model; the caller closes it.

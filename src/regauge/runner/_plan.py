@@ -227,18 +227,13 @@ class CaseRequest:
     @classmethod
     def of_judge(cls, request: CompletionRequest, *, draw: Draw, judge: ModelJudge) -> Self:
         """The request of a judge about a completion."""
-        prompt = draw.planned.suite.prompt
-        return cls(
-            request=request,
+        return replace(
+            cls.of_draw(draw, request=request),
             key=draw.planned.key_of(request.digest, request.trial),
-            file=judges_file(prompt.name),
-            prompt=prompt.name,
-            version=str(prompt.version) if prompt.version else None,
+            file=judges_file(draw.planned.suite.prompt.name),
             asker_digest=judge.digest,
-            case=draw.planned.case.id,
-            case_at=draw.planned.case.at,
-            trial=draw.trial,
             judge=judge.name,
+            target=None,
         )
 
     @classmethod
