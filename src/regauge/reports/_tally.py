@@ -11,7 +11,6 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from regauge.model_id import is_simulated
-from regauge.providers import sum_if_known
 from regauge.wording import printable
 
 if TYPE_CHECKING:
@@ -184,8 +183,8 @@ Amounts: TypeAlias = "list[float | None]"
 
 def _total(amounts: Amounts) -> float | None:
     """The sum, in whatever order they come; None where an amount is unknown."""
-    known = [amount for amount in amounts if amount is not None]
-    return math.fsum(known) if len(known) == len(amounts) else None
+    numbers = [amount for amount in amounts if amount is not None]
+    return math.fsum(numbers) if len(numbers) == len(amounts) else None
 
 
 @dataclass(slots=True)
@@ -573,7 +572,7 @@ def _advisory_checks(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
     """The model calls of all judges of a suite, in the names of `SuiteSummary`."""
     counts = sum((judge.counts for judge in judges), Counter[str]())
-    latency_s = sum_if_known(_total(judge.latencies_s) for judge in judges)
+    latency_s = _total([_total(judge.latencies_s) for judge in judges])
     judgements = counts["judgements"]
     return {
         "judge_calls": counts["calls"],
@@ -581,8 +580,8 @@ def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
         "judge_retries": counts["retries"],
         "judge_input_tokens": counts["input_tokens"],
         "judge_output_tokens": counts["output_tokens"],
-        "judge_cost_usd": sum_if_known(_total(judge.costs_usd) for judge in judges),
-        "judge_spent_usd": sum_if_known(_total(judge.spent_usd) for judge in judges),
+        "judge_cost_usd": _total([_total(judge.costs_usd) for judge in judges]),
+        "judge_spent_usd": _total([_total(judge.spent_usd) for judge in judges]),
         "judge_latency_s": None if latency_s is None or not judgements else latency_s / judgements,
     }
 

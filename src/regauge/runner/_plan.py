@@ -162,7 +162,7 @@ def judges_file(prompt: str) -> str:
 
 
 class AnswerKey(NamedTuple):
-    """What an answer is found and kept by.
+    """The key that an answer is found and kept by.
 
     Attributes:
         file: The recordings it belongs to, as `Answers.file` takes it.
@@ -251,7 +251,7 @@ class CaseRequest:
 
     @property
     def answer_key(self) -> AnswerKey:
-        """What its answer is found by."""
+        """The key of its answer."""
         return AnswerKey(self.file, self.key, self.trial, self.request.provider)
 
     @property
@@ -330,7 +330,7 @@ class Draw:
 
     @property
     def answer_key(self) -> AnswerKey:
-        """What its answer is found by."""
+        """The key of its answer."""
         suite = self.planned.suite
         return AnswerKey(suite.prompt.name, self.key, self.trial, suite.model.provider)
 
