@@ -453,16 +453,6 @@ class GateOutcome:
     first_draws: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
-    def broken(self) -> tuple[CaseReport, ...]:
-        """Cases that the candidate broke."""
-        return tuple(case for case in self.cases if case.verdict == "broken")
-
-    @property
-    def fixed(self) -> tuple[CaseReport, ...]:
-        """Cases that the candidate fixed."""
-        return tuple(case for case in self.cases if case.verdict == "fixed")
-
-    @property
     def accepted_broken(self) -> tuple[CaseReport, ...]:
         """Cases that miss their bar and block nothing, by the word of the change's author."""
         return accepted_broken(self.cases)

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -714,16 +714,14 @@ def parse_baseline(data: bytes, *, place: Path) -> Baseline:
         raise BaselineError([*others, replace(last, fix=_rebuild(place))]) from error
 
 
-class Parse(Protocol):
-    """Reads the content of a baseline, as `parse_baseline` does."""
-
-    def __call__(self, data: bytes, *, place: Path) -> Baseline:
-        """Read the content of a file; `shown` is its path in errors."""
-        ...
-
-
-def load_baseline(path: Path, *, place: Path, parse: Parse = parse_baseline) -> Baseline | None:
+def load_baseline(
+    path: Path, *, place: Path, parse: Callable[..., Baseline] = parse_baseline
+) -> Baseline | None:
     """Read a baseline; None where there is no such file.
+
+    Args:
+        place: The file, as messages name it.
+        parse: Reads its content, as `parse_baseline` does.
 
     Raises:
         BaselineError: It cannot be read; every fault is listed with its line.

@@ -47,26 +47,19 @@ def decision_annotations(document: DecisionDocument, *, below: str = "") -> list
 
 def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str]]:
     prompts = {prompt.prompt: prompt for prompt in document.prompts}
-    for omission in document.unmeasured:
-        fix = f"\nfix: {omission.fix}" if omission.fix else ""
-        place = (below + omission.path, omission.line or 1)
-        yield (
-            "error",
-            mark_line("error", place, "regauge: not measured", f"{omission.message}{fix}"),
-        )
-    for prompt in document.prompts:
-        for rule in prompt.rules:
-            fix = f"\nfix: {rule.fix}" if rule.fix else ""
-            title = f"regauge: {prompt.prompt}"
-            place = (below + rule.path, rule.line or 1)
-            yield "error", mark_line("error", place, title, f"{rule.message}{fix}")
+    faults = [("not measured", omission) for omission in document.unmeasured]
+    faults += [(prompt.prompt, rule) for prompt in document.prompts for rule in prompt.rules]
+    for about, fault in faults:
+        fix = f"\nfix: {fault.fix}" if fault.fix else ""
+        place = (below + fault.path, fault.line or 1)
+        yield "error", mark_line("error", place, f"regauge: {about}", f"{fault.message}{fix}")
     for case in document.cases:
         blocking_new = case.verdict == "new" and case.blocks
         level = "error" if blocking_new else _LEVELS.get(case.verdict)
-        about = prompts.get(case.prompt)
-        if level is not None and about is not None:
+        prompt = prompts.get(case.prompt)
+        if level is not None and prompt is not None:
             title = f"regauge: {case.prompt}/{case.case} {case.verdict}"
-            place = _place(case, about, below)
+            place = _place(case, prompt, below)
             yield level, mark_line(level, place, title, case.message)
     if document.decision == "undecided" and document.prompts:
         place = (below + document.prompts[0].path, document.prompts[0].line)

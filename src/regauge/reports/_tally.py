@@ -12,7 +12,6 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from regauge.model_id import is_simulated
-from regauge.providers import sum_if_known
 from regauge.wording import printable
 
 if TYPE_CHECKING:
@@ -587,7 +586,7 @@ def _advisory_checks(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
     """The model calls of all judges of a suite, in the names of `SuiteSummary`."""
     counts = sum((judge.counts for judge in judges), Counter[str]())
-    latency_s = sum_if_known(_total(judge.latencies_s) for judge in judges)
+    latency_s = _total([_total(judge.latencies_s) for judge in judges])
     judgements = counts["judgements"]
     return {
         "judge_calls": counts["calls"],
@@ -595,8 +594,8 @@ def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
         "judge_retries": counts["retries"],
         "judge_input_tokens": counts["input_tokens"],
         "judge_output_tokens": counts["output_tokens"],
-        "judge_cost_usd": sum_if_known(_total(judge.costs_usd) for judge in judges),
-        "judge_spent_usd": sum_if_known(_total(judge.spent_usd) for judge in judges),
+        "judge_cost_usd": _total([_total(judge.costs_usd) for judge in judges]),
+        "judge_spent_usd": _total([_total(judge.spent_usd) for judge in judges]),
         "judge_latency_s": None if latency_s is None or not judgements else latency_s / judgements,
     }
 

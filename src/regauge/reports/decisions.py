@@ -577,9 +577,9 @@ def _answer(
 ) -> tuple[AnswerDocument, list[AnswerDocument]]:
     """An answer, and the same for each judge that failed it, with what the judge said."""
     answer = AnswerDocument(side=side, trial=trial, text=text or "")
-    said = ("judge", "reason", "expected", "output")
+    fields = ("judge", "reason", "expected", "output")
     return answer, [
-        answer.model_copy(update=dict(zip(said, failure, strict=True))) for failure in failures
+        answer.model_copy(update=dict(zip(fields, failure, strict=True))) for failure in failures
     ]
 
 

@@ -214,11 +214,11 @@ class Answers:
             except UnmeasuredError:
                 return True  # it has its reason: a recording changes nothing
         suite = planned.suite
-        wanted = AnswerKey(suite.prompt.name, key, key.trial, suite.model.provider)
-        file = self._committed_file(wanted)
+        answer = AnswerKey(suite.prompt.name, key, key.trial, suite.model.provider)
+        file = self._committed_file(answer)
         if file is not None and key in file:
             return True
-        return self._stored_may_serve and self._is_stored(wanted)
+        return self._stored_may_serve and self._is_stored(answer)
 
     def has_older(self, planned: PlannedCase) -> bool:
         """Return whether an answer to an older request of the case is recorded."""
@@ -261,16 +261,16 @@ class Answers:
     def _conversation(self, draw: Draw) -> SourcedCompletion | None:
         return replay(draw, self.find_call)
 
-    def find(self, wanted: AnswerKey) -> SourcedCompletion | None:
+    def find(self, answer: AnswerKey) -> SourcedCompletion | None:
         """The answer to one request and trial, or None."""
-        committed = self._committed_file(wanted)
-        recording = committed.get(wanted.key) if committed is not None else None
+        committed = self._committed_file(answer)
+        recording = committed.get(answer.key) if committed is not None else None
         if recording is not None:
             return SourcedCompletion(completion=recording.completion, source="recording")
-        recording = self._find_stored(wanted) if self._stored_may_serve else None
+        recording = self._find_stored(answer) if self._stored_may_serve else None
         if recording is None:
             return None
-        self._publish_later(wanted, stored=True)
+        self._publish_later(answer, stored=True)
         # A worker judges what another one of its run has just paid for.
         from_this_run = self._run_owner is not None and recording.recorded_at >= self._run_started
         return SourcedCompletion(
@@ -423,13 +423,13 @@ class Answers:
         """Return whether an answer of the local store is one of this run."""
         return self._mode != "all" or self.session is not None
 
-    def _committed_file(self, wanted: AnswerKey) -> RecordingsFile | None:
+    def _committed_file(self, answer: AnswerKey) -> RecordingsFile | None:
         """The committed recordings, where they may serve."""
         if self._mode == "all":
             return None
-        if self.independent(wanted.trial) and (self._mode != "none" or self._is_stored(wanted)):
+        if self.independent(answer.trial) and (self._mode != "none" or self._is_stored(answer)):
             return None
-        return self.file(wanted.file)
+        return self.file(answer.file)
 
     def _publish_later(self, answer: AnswerKey, *, stored: bool) -> None:
         with self._lock:
@@ -559,7 +559,7 @@ class Embeddings:
         while not self._lock.acquire(blocking=False):  # noqa: ASYNC110 - an event has one loop
             await asyncio.sleep(_LOCK_POLL_S)
         try:
-            file = self._file(model)
+            file = self._files.file(model)
             lacking = [text for text in dict.fromkeys(texts) if not self._has(file, model, text)]
             if lacking and self._mode == "none":
                 raise ProviderError(
@@ -593,14 +593,6 @@ class Embeddings:
         if self._mode != "none":
             self._open(model)  # a provider that nothing declares is found before any is asked
         return _RecordedEmbedder(model=model, prompt=prompt, embeddings=self)
-
-    def _file(self, model: str) -> VectorsFile:
-        """The committed vectors of a model.
-
-        Raises:
-            RecordingError: Lines of it cannot be read.
-        """
-        return self._files.file(model)
 
     def _open(self, model: str) -> OpenAIEmbedder:
         """Open a connection to a model; the caller closes it.

@@ -509,9 +509,7 @@ class Drawing:
         collected = batches.find(question)
         if collected is not None:
             return collected
-        usage = self._usage.of_question(question) if self._budget.limited else Usage()
-        tokens = usage.input_tokens + usage.output_tokens
-        expected_usd = self._expected_usd(question, usage)
+        expected_usd, tokens = self._expected(question)
         with self._budget.charge(expected_usd, tokens=tokens) as charge:
             pending = batches.request(question)
             # A batch is paid for once it has started.
@@ -555,9 +553,7 @@ class Drawing:
             provider = self._providers.of_target(question.target)
         else:
             provider = request.answered_by or self._providers.find(request.provider)
-        usage = self._usage.of_question(question) if self._budget.limited else Usage()
-        expected_usd = self._expected_usd(question, usage)
-        expected_tokens = usage.input_tokens + usage.output_tokens
+        expected_usd, expected_tokens = self._expected(question)
         await self.cases.admit(question)
         while self._budget.may_fit_later(expected_usd):  # noqa: ASYNC110 - rare, and short
             await asyncio.sleep(_ASK_AGAIN_S)
@@ -603,6 +599,12 @@ class Drawing:
                     if task is not asyncio.current_task():
                         task.cancel()
             raise
+
+    def _expected(self, question: CaseRequest) -> tuple[float, int]:
+        """The expected cost and tokens of a call; 0 without a limit."""
+        usage = self._usage.of_question(question) if self._budget.limited else Usage()
+        tokens = usage.input_tokens + usage.output_tokens
+        return self._expected_usd(question, usage), tokens
 
     def _expected_usd(self, question: CaseRequest, usage: Usage) -> float:
         """The expected cost of a call; a budget needs a price."""

@@ -162,7 +162,7 @@ def judges_file(prompt: str) -> str:
 
 
 class AnswerKey(NamedTuple):
-    """What an answer is found and kept by.
+    """The key that an answer is found and kept by.
 
     Attributes:
         file: The recordings it belongs to, as `Answers.file` takes it.
@@ -227,18 +227,13 @@ class CaseRequest:
     @classmethod
     def of_judge(cls, request: CompletionRequest, *, draw: Draw, judge: ModelJudge) -> Self:
         """The request of a judge about a completion."""
-        prompt = draw.planned.suite.prompt
-        return cls(
-            request=request,
+        return replace(
+            cls.of_draw(draw, request=request),
             key=draw.planned.key_of(request.digest, request.trial),
-            file=judges_file(prompt.name),
-            prompt=prompt.name,
-            version=str(prompt.version) if prompt.version else None,
+            file=judges_file(draw.planned.suite.prompt.name),
             asker_digest=judge.digest,
-            case=draw.planned.case.id,
-            case_at=draw.planned.case.at,
-            trial=draw.trial,
             judge=judge.name,
+            target=None,
         )
 
     @classmethod
@@ -256,7 +251,7 @@ class CaseRequest:
 
     @property
     def answer_key(self) -> AnswerKey:
-        """What its answer is found by."""
+        """The key of its answer."""
         return AnswerKey(self.file, self.key, self.trial, self.request.provider)
 
     @property
@@ -335,7 +330,7 @@ class Draw:
 
     @property
     def answer_key(self) -> AnswerKey:
-        """What its answer is found by."""
+        """The key of its answer."""
         suite = self.planned.suite
         return AnswerKey(suite.prompt.name, self.key, self.trial, suite.model.provider)
 

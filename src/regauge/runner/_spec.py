@@ -272,17 +272,14 @@ def declared_evals(source: bytes) -> Iterator[DeclaredEval]:
             continue
         for decorator in node.decorator_list:
             if isinstance(decorator, ast.Call) and _name(decorator.func) in names:
-                arguments = [*decorator.args, *(word.value for word in decorator.keywords)]
+                keywords = {word.arg: word.value for word in decorator.keywords}
+                texts = map(_text, [*decorator.args, *keywords.values()])
                 yield DeclaredEval(
                     line=node.decorator_list[0].lineno,
                     function=node.name,
-                    texts=tuple(
-                        argument.value
-                        for argument in arguments
-                        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-                    ),
-                    judges=_judges(decorator),
-                    target=_target(decorator),
+                    texts=tuple(text for text in texts if text is not None),
+                    judges=_judges(keywords.get("judges")),
+                    target=_text(keywords.get("target")),
                 )
 
 
@@ -290,14 +287,12 @@ def _name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
-def _target(decorator: ast.Call) -> str | None:
-    value = next((word.value for word in decorator.keywords if word.arg == "target"), None)
-    text = value.value if isinstance(value, ast.Constant) else None
+def _text(node: ast.expr | None) -> str | None:
+    text = node.value if isinstance(node, ast.Constant) else None
     return text if isinstance(text, str) else None
 
 
-def _judges(decorator: ast.Call) -> tuple[str, ...]:
-    judges = next((word.value for word in decorator.keywords if word.arg == "judges"), None)
+def _judges(judges: ast.expr | None) -> tuple[str, ...]:
     if judges is None:
         return ()
     listed = judges.elts if isinstance(judges, ast.List | ast.Tuple) else [judges]

@@ -161,7 +161,7 @@ def _document(case: _Case, decision: CaseDocument | None, source: ReportSource) 
 
 
 def _summed(trials: Sequence[Mapping[str, Any]]) -> dict[str, JSON]:
-    """What failed the trials of a case, the base's aside, their mean latency, and their cost."""
+    """The judges that failed trials of a case, the base's aside, with mean latency and cost."""
     own = [trial for trial in trials if trial["side"] != "base"]
     failed = {name: None for trial in own for name, _ in failures_of(trial)}
     latencies = [trial["latency_s"] for trial in own if "latency_s" in trial]

@@ -11,7 +11,7 @@ from regauge.stats import SuitePolicy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from regauge.gate import GateOutcome, Side, TrialRequest
+    from regauge.gate import CaseReport, GateOutcome, Side, TrialRequest
 
 PROMPT = "triage"
 # One first trial of each case and none of main: what follows is asked for by what a test shows.
@@ -120,3 +120,8 @@ class Tally:
     def __call__(self, wave: list[tuple[TrialRequest, int]]) -> list[tuple[TrialRequest, int]]:
         self.candidate += sum(one.side == "candidate" for one, _ in wave)
         return wave
+
+
+def cases_called(verdict: str, outcome: GateOutcome) -> list[CaseReport]:
+    """The cases with a verdict."""
+    return [case for case in outcome.cases if case.verdict == verdict]
