@@ -538,7 +538,8 @@ class _LimitedPattern:
 
 def _single_turn(fields: Mapping[str, JSON]) -> LLMTestCase:
     """A test case of one question and one answer."""
-    made: Any = LLMTestCase(**{"input": "", **_convert(fields, _SINGLE)})
+    given: dict[str, Any] = {"input": "", **_convert(fields, _SINGLE)}
+    made: Any = LLMTestCase(**given)
     made.multimodal = False  # a text may spell deepeval's mark of an image; it stays a text
     trace = fields.get("trace")
     if isinstance(trace, Mapping):
