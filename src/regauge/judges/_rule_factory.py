@@ -413,7 +413,7 @@ def resolve_in(value: object, answer: JudgedOutput, kind: str) -> object:
 
 
 class RuleOptions(TypedDict, total=False):
-    """What `rule` is told of a kind of rule, besides its function."""
+    """The properties of a kind of rule; `rule` explains them."""
 
     version: int
     opposite: str

@@ -346,7 +346,7 @@ Made_co = TypeVar("Made_co", bound="ModelJudge", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredJudge(Declared, Generic[Made_co]):
-    """A judge that calls, as an eval declares it: what it is made of is known to `make` alone.
+    """A judge that calls a model, as an eval declares it; `make` knows its parameters.
 
     Attributes:
         make: Makes the judge itself, of this declaration (its name and its criterion) and of the

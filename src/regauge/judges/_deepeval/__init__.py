@@ -87,9 +87,9 @@ def deepeval(
         from regauge.judges._deepeval._judge import DeepevalJudge, asks_model, kind_of, metric_name
         from regauge.model_id import parse_model_id
 
-        known = metric_name(metric) if isinstance(metric, str) else metric
+        full_metric = metric_name(metric) if isinstance(metric, str) else metric
         made_with = _read(options, context.project.root)
-        if not asks_model(known, made_with):
+        if not asks_model(full_metric, made_with):
             asked = None
         elif (asked := model or context.model) is None:
             raise UsageError(
@@ -97,10 +97,10 @@ def deepeval(
                 "  fix: set judge_model in [tool.regauge] of pyproject.toml, or write"
                 ' deepeval(..., model="provider:model")'
             )
-        if kind_of(known) == "JsonCorrectnessMetric" and isinstance(known, (str, type)):
+        if kind_of(full_metric) == "JsonCorrectnessMetric" and isinstance(full_metric, (str, type)):
             made_with.setdefault("include_reason", False)
         return DeepevalJudge(
-            metric=known,
+            metric=full_metric,
             options=made_with,
             name=declared.name,
             criterion=declared.criterion or "relevance",

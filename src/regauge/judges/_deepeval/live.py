@@ -538,7 +538,8 @@ class _LimitedPattern:
 
 def _single_turn(fields: Mapping[str, JSON]) -> LLMTestCase:
     """A test case of one question and one answer."""
-    made: Any = LLMTestCase(**{"input": "", **_convert(fields, _SINGLE)})
+    case_fields: dict[str, Any] = {"input": "", **_convert(fields, _SINGLE)}
+    made: Any = LLMTestCase(**case_fields)
     made.multimodal = False  # a text may spell deepeval's mark of an image; it stays a text
     trace = fields.get("trace")
     if isinstance(trace, Mapping):
@@ -597,12 +598,14 @@ def _turn(value: object) -> Turn:
 
 def _convert(fields: Mapping[str, JSON], names: Sequence[str]) -> dict[str, Any]:
     """Fields of a case as deepeval takes them."""
-    given: dict[str, Any] = {name: fields[name] for name in names if name in fields}
-    for name in {"tools_called", "expected_tools"} & given.keys():
-        given[name] = _tool_calls(given[name])
-    if "mcp_servers" in given:
-        given["mcp_servers"] = [MCPServer(**entry) for entry in _many(given["mcp_servers"])]
-    return given
+    case_fields: dict[str, Any] = {name: fields[name] for name in names if name in fields}
+    for name in {"tools_called", "expected_tools"} & case_fields.keys():
+        case_fields[name] = _tool_calls(case_fields[name])
+    if "mcp_servers" in case_fields:
+        case_fields["mcp_servers"] = [
+            MCPServer(**entry) for entry in _many(case_fields["mcp_servers"])
+        ]
+    return case_fields
 
 
 def _many(value: object) -> list[Any]:
