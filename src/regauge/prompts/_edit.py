@@ -361,18 +361,14 @@ def bump(
     """
     prompt = parse_prompt(text, path=path)
     released = lock.entries_of(prompt.name)
-    version = _next(prompt, part, released[-1].version if released else None)
+    last = released[-1] if released else None
+    version = _next(prompt, part, None if last is None else last.version)
     if part is None and lock.get(prompt.name, version) is not None:
         raise UsageError(
             f"{prompt.name}@{version} is released already\n"
             f"  fix: say which part goes up: regauge bump {prompt.name} major|minor|patch"
         )
-    last = released[-1] if released else None
-    unchanged = last is not None and (last.digest, last.contract_digest) == (
-        prompt.digest,
-        prompt.contract_digest,
-    )
-    if unchanged and last is not None and not allow_unchanged:
+    if last is not None and last.matches(prompt) and not allow_unchanged:
         raise UsageError(
             f"{prompt.name} does what {last.version} did: messages, model, parameters, response"
             " format and inputs are the same\n  fix: --allow-unchanged releases it all the same"

@@ -49,6 +49,10 @@ class LockEntry:
     def __str__(self) -> str:
         return f"{self.name}@{self.version} {self.digest} {self.contract_digest}"
 
+    def matches(self, prompt: Prompt) -> bool:
+        """Return whether a prompt has the content that was released."""
+        return (self.digest, self.contract_digest) == (prompt.digest, prompt.contract_digest)
+
 
 @dataclass(frozen=True, slots=True)
 class PromptLock:

@@ -177,8 +177,8 @@ class Repository:
     def _log(self, *arguments: str) -> list[Commit]:
         if not self.has_commits():
             return []
-        shown = ("--name-only", "-z", "--format=%x01%H%x02%aI%x02%s")
-        text = self._text("log", "--no-ext-diff", "--no-textconv", *shown, *arguments)
+        output = ("--name-only", "-z", "--format=%x01%H%x02%aI%x02%s")
+        text = self._text("log", "--no-ext-diff", "--no-textconv", *output, *arguments)
         commits: list[Commit] = []
         for record in text.split("\x01")[1:]:
             head, _, names = record.partition("\0")
@@ -320,14 +320,18 @@ def load_version(path: Path, version: Semver) -> Prompt:
     name = prompt_name(path)
     entry = lock_of(path).get(name, version)
     working = _parsed(_read_or_empty(path), path)
-    if working is not None and working.version == version and _is(working, entry):
+    if (
+        working is not None
+        and working.version == version
+        and (entry is None or entry.matches(working))
+    ):
         return working
     repository = Repository.at(path.parent)
     released = states(path, repository)
     stating = [state for state in released if state.stated == version]
     for state in stating:
         prompt = _parsed(state.text, path, state.beside)
-        if prompt is not None and _is(prompt, entry):
+        if prompt is not None and (entry is None or entry.matches(prompt)):
             return prompt
     if entry is not None and stating:
         raise GitError(
@@ -427,7 +431,7 @@ def _record(
     # newest state counts.
     ordered = reversed(stating) if entry is not None else iter(stating)
     candidates = ((state.commit, _parsed(state.text, path, state.beside)) for state in ordered)
-    matching = ((c, p) for c, p in candidates if p is not None and _is(p, entry))
+    matching = ((c, p) for c, p in candidates if p and (entry is None or entry.matches(p)))
     commit, prompt = next(matching, (None, None))
     if prompt is None and working is not None and working.version == version:
         prompt = working
@@ -448,14 +452,6 @@ def _record(
         date=date or next((note.date for note in notes if note.date), ""),
         commit=commit.hash if commit is not None else "",
         text=notes[0].text if notes else "",
-    )
-
-
-def _is(prompt: Prompt, entry: LockEntry | None) -> bool:
-    """Return whether a prompt has the content that was released, where something was."""
-    return entry is None or (prompt.digest, prompt.contract_digest) == (
-        entry.digest,
-        entry.contract_digest,
     )
 
 

@@ -232,10 +232,9 @@ def replaceable_faults(prompt: Prompt) -> list[Fault]:
             )
             if "messages have" in str(error):
                 fix = "say which is meant: `message: system`, below `section:`"
-            faults.append(Fault(path=prompt.path, line=mark.line, message=message, fix=fix))
-            continue
-        lines = prompt.messages[index].content.split("\n")[place.first : place.end]
-        message, fix = _hopeless(mark, "\n".join(lines))
+        else:
+            lines = prompt.messages[index].content.split("\n")[place.first : place.end]
+            message, fix = _hopeless(mark, "\n".join(lines))
         if message:
             faults.append(Fault(path=prompt.path, line=mark.line, message=message, fix=fix))
     return faults

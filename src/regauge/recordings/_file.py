@@ -330,13 +330,11 @@ def _key_of(raw: bytes) -> RecordingKey:
     return RecordingKey(digest, trial)
 
 
-def _hash_of(key: RecordingKey) -> int:
-    """A key in 64 bits: two of a million keys share one in 40 million files."""
-    return hash(key) % _HASHES
-
-
 class _LineIndex:
-    """The places of lines by key: 16 bytes a line, added in the order of the file."""
+    """The places of lines by key: 16 bytes a line, added in the order of the file.
+
+    Keys are known by 64 bits of their hash: two of a million share them in one of 40 million files.
+    """
 
     __slots__ = ("_is_sorted", "_lines")
 
@@ -351,14 +349,14 @@ class _LineIndex:
     def add(self, key: RecordingKey, place: int) -> None:
         """Add the line of a key."""
         hashes, places = self._lines
-        hashes.append(_hash_of(key))
+        hashes.append(hash(key) % _HASHES)
         places.append(place)
         self._is_sorted = False
 
     def find(self, key: RecordingKey) -> array[int]:
         """The places that a key may have, the first of the file first."""
         hashes, places = self._sorted()
-        hashed = _hash_of(key)
+        hashed = hash(key) % _HASHES
         start = bisect_left(hashes, hashed)
         return places[start : bisect_right(hashes, hashed, start)]
 
@@ -368,7 +366,12 @@ class _LineIndex:
 
     def drop(self, dropped: Collection[int]) -> None:
         """Leave out the lines at some places."""
-        self._keep([at for at, place in enumerate(self._lines[1]) if place not in dropped])
+        hashes, places = self._lines
+        kept = [at for at, place in enumerate(places) if place not in dropped]
+        self._lines = (
+            array("Q", [hashes[at] for at in kept]),
+            array("Q", [places[at] for at in kept]),
+        )
 
     def shared(self) -> Iterator[array[int]]:
         """The places of each hash that several lines have."""
@@ -379,19 +382,17 @@ class _LineIndex:
                 yield places[start : start + count]
 
     def _sorted(self) -> tuple[array[int], array[int]]:
+        """The hashes in their order, and the places in the same."""
         if not self._is_sorted:
-            hashes, _ = self._lines
-            self._keep(sorted(range(len(hashes)), key=hashes.__getitem__))
+            hashes, places = self._lines
+            order = sorted(range(len(hashes)), key=hashes.__getitem__)
+            # Both at once: several threads may look for lines.
+            self._lines = (
+                array("Q", map(hashes.__getitem__, order)),
+                array("Q", map(places.__getitem__, order)),
+            )
             self._is_sorted = True
         return self._lines
-
-    def _keep(self, order: list[int]) -> None:
-        # Both at once: several threads may look for lines.
-        hashes, places = self._lines
-        self._lines = (
-            array("Q", map(hashes.__getitem__, order)),
-            array("Q", map(places.__getitem__, order)),
-        )
 
 
 class _Content:
