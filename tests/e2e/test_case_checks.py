@@ -153,7 +153,9 @@ def test_lint_refuses_checks_before_any_recording(checked: EvalProject):
     checked.golden([checked.case(0, checks=[{"paragraph_starts_with": -1}])])
     done = checked.command("lint")
     assert done.returncode == 1
-    assert "fixtures/golden/triage.jsonl:1: checks of disk-000: paragraph_starts_with" in done.stdout
+    assert (
+        "fixtures/golden/triage.jsonl:1: checks of disk-000: paragraph_starts_with" in done.stdout
+    )
 
 
 def test_a_table_holds_checks_as_json(checked: EvalProject):

@@ -189,7 +189,7 @@ def _add(amounts: Amounts, amount: float | None) -> None:
         amounts.append(math.nan if amount is None else amount)
 
 
-def _total(amounts: Amounts) -> float | None:
+def _total(amounts: Iterable[float]) -> float | None:
     """The sum; None where an amount is unknown."""
     total = math.fsum(amounts)
     return None if math.isnan(total) else total
@@ -586,7 +586,7 @@ def _advisory_checks(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
     """The model calls of all judges of a suite, in the names of `SuiteSummary`."""
     counts = sum((judge.counts for judge in judges), Counter[str]())
-    latency_s = _total([_total(judge.latencies_s) for judge in judges])
+    latency_s = _total(chain.from_iterable(judge.latencies_s for judge in judges))
     judgements = counts["judgements"]
     return {
         "judge_calls": counts["calls"],
@@ -594,8 +594,8 @@ def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
         "judge_retries": counts["retries"],
         "judge_input_tokens": counts["input_tokens"],
         "judge_output_tokens": counts["output_tokens"],
-        "judge_cost_usd": _total([_total(judge.costs_usd) for judge in judges]),
-        "judge_spent_usd": _total([_total(judge.spent_usd) for judge in judges]),
+        "judge_cost_usd": _total(chain.from_iterable(judge.costs_usd for judge in judges)),
+        "judge_spent_usd": _total(chain.from_iterable(judge.spent_usd for judge in judges)),
         "judge_latency_s": None if latency_s is None or not judgements else latency_s / judgements,
     }
 
