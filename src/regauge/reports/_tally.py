@@ -15,7 +15,7 @@ from regauge.model_id import is_simulated
 from regauge.wording import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.reports._documents import (
         JudgeName,
