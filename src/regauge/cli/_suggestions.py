@@ -36,7 +36,7 @@ from regauge.stop_signals import run_stoppable
 from regauge.wording import cut, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from regauge.digests import JSON
     from regauge.mutate import (
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Operator,
     )
     from regauge.project import Project
+    from regauge.prompts import Prompt
     from regauge.providers import Completion, CompletionRequest
     from regauge.runner import EvalSession, Trials
 
@@ -265,10 +266,14 @@ def with_model_mutants(
         echo(f"note: {note}", err=True)
         changes = []
 
+    def proposed(prompt: Prompt) -> Iterable[Mutation]:
+        del prompt
+        return changes
+
     def fill(operator: Operator) -> Operator:
         if operator.name != MODEL:
             return operator
-        return replace(operator, mutate=lambda _: changes, scored=is_counted)
+        return replace(operator, mutate=proposed, scored=is_counted)
 
     return [*map(fill, operators)]
 

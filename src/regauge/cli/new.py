@@ -183,8 +183,9 @@ def _inputs_of_target(target: str, project: Project) -> list[str]:
 
 
 def _functions_in(body: Sequence[ast.stmt]) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef
-    return {node.name: node for node in body if isinstance(node, kinds)}
+    return {
+        node.name: node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
 
 
 def _inputs_of_method(class_: ast.ClassDef, method: str, target: str) -> list[str]:

@@ -379,9 +379,12 @@ class Store:
             " ORDER BY r.started_at, r.finished_at, r.id, s.number",
             (prompt,),
         )
-        named = (dict(zip((*_SUITE, "started_at"), values, strict=True)) for values in rows)
-        # SQLite has no booleans.
-        return [MeasuredSuite(**{**suite, "dirty": bool(suite["dirty"])}) for suite in named]
+        suites: list[MeasuredSuite] = []
+        for values in rows:
+            suite = dict(zip((*_SUITE, "started_at"), values, strict=True))
+            suite["dirty"] = bool(suite["dirty"])  # SQLite has no booleans
+            suites.append(MeasuredSuite(**suite))
+        return suites
 
     def _read(self, text: str) -> Any:
         try:

@@ -161,8 +161,12 @@ def _read_modules(files: Files) -> Mapping[str, Mapping[str, Any]]:
         document: object = json.loads(data or b"{}")
     except ValueError:
         return {}  # such as with the marks of a merge; the next recording writes it again
-    tables = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
-    return {name: table for name, table in tables.items() if isinstance(table, dict)}
+    tables = cast("dict[str, object]", document) if isinstance(document, dict) else {}
+    return {
+        name: cast("Mapping[str, Any]", table)
+        for name, table in tables.items()
+        if isinstance(table, dict)
+    }
 
 
 def _own_module(name: str, files: Files) -> list[str]:
