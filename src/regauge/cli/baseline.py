@@ -483,12 +483,14 @@ class _Power:
         drop, power = f"{100 * target.drop:g}-point drop", f"{100 * target.power:g}"
         cases = f"about {self.needed_cases}" if self.needed_cases else f"more than {_MOST_CASES:,}"
         sentence = f"To find a {drop} in {power} of 100 runs takes {cases} cases like these"
-        known, draws = len(self.counts), self.needed_draws
+        cases_today, draws = len(self.counts), self.needed_draws
         if draws is None:
             return f"{sentence}."
-        if draws == self.policy.first_draws_of(known):
-            return f"The {known} cases there are find a {drop} in at least {power} of 100 runs."
-        return f"{sentence}, or first_draws = {draws} with the {known} there are."
+        if draws == self.policy.first_draws_of(cases_today):
+            return (
+                f"The {cases_today} cases there are find a {drop} in at least {power} of 100 runs."
+            )
+        return f"{sentence}, or first_draws = {draws} with the {cases_today} there are."
 
 
 def _simulate(

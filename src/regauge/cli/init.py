@@ -133,7 +133,7 @@ def _offer_imports(root: Path) -> None:
 
 
 def _confirm(root: Path, planned: Sequence[Planned]) -> list[Planned]:
-    """What the user wants of the planned files.
+    """The planned files that the user wants.
 
     Raises:
         SystemExit: None of it.

@@ -395,10 +395,8 @@ def find_base(project: Project, ref: str) -> BaseCommit:
     """
     repository = Repository.at(project.root)
     if not repository.has_commits():
-        raise GitError(
-            f"nothing is committed in {repository.top}, so there is nothing to compare with\n"
-            "  fix: commit the prompts as they are on main, then compare"
-        )
+        message = f"nothing is committed in {repository.top}, so there is nothing to compare with"
+        raise GitError(message, fix="commit the prompts as they are on main, then compare")
     tip = _tip(repository, ref)
     commit = repository.merge_base(ref)
     changed, renamed = repository.changed(commit)

@@ -190,9 +190,8 @@ def policy_of(settings: GateSettings) -> GatePolicy:
             new_passes=settings.new_case_passes,
         )
     except ValueError as error:
-        raise UsageError(f"[tool.regauge.gate]: {error}\n  fix: change it in pyproject.toml") from (
-            error
-        )
+        fix = "change it in pyproject.toml"
+        raise UsageError(f"[tool.regauge.gate]: {error}", fix=fix) from error
 
 
 Side: TypeAlias = Literal["candidate", "base"]

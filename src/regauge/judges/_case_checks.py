@@ -414,10 +414,8 @@ class _MadeJudges:
         if isinstance(judge, UnboundJudge):
             judge = judge.bind(self._context)
         if not isinstance(judge, ModelJudge):
-            raise UsageError(
-                f"{judge.name!r} is no rule, and calls no model\n"
-                "  fix: give it to the eval: golden(..., judges=[...])"
-            )
+            fix = "give it to the eval: golden(..., judges=[...])"
+            raise UsageError(f"{judge.name!r} is no rule, and calls no model", fix=fix)
         return judge
 
     def _standing(self, judge: ModelJudge) -> JudgeStatus:

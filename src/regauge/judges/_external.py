@@ -151,9 +151,7 @@ def command_judge(
     kind = "command_judge"
     arguments = _texts(command, kind, "command", 'command_judge(["node", "judge.js"])')
     if not arguments or not arguments[0]:
-        raise UsageError(
-            f'{kind}: the command is empty\n  fix: command_judge(["node", "judge.js"])'
-        )
+        raise UsageError(f"{kind}: the command is empty", fix='command_judge(["node", "judge.js"])')
     names = _texts(env, kind, "env", 'env=["TOKEN"]')
     return UnboundExternal(
         kind=kind,
@@ -210,10 +208,8 @@ def http_judge(
     if not sound or not url.isascii() or not url.isprintable() or " " in url:
         raise UsageError(f"{kind}: {url!r} is no address\n  fix: begin it with https://")
     if parts.username is not None or parts.password is not None:
-        raise UsageError(
-            f"{kind}: the address holds a user name or a password\n"
-            '  fix: put it into an environment variable: headers={"Authorization": "VARIABLE"}'
-        )
+        fix = 'put it into an environment variable: headers={"Authorization": "VARIABLE"}'
+        raise UsageError(f"{kind}: the address holds a user name or a password", fix=fix)
     if method not in _METHODS:
         raise UsageError(f"{kind}: no method {method!r}\n  fix: one of {', '.join(_METHODS)}")
     pairs = cast("Mapping[object, object]", headers or {})
@@ -261,10 +257,8 @@ def _contents(declared: UnboundExternal, root: Path) -> Mapping[str, str]:
         try:
             contents[name] = digest_of((root / name).read_bytes().hex())
         except OSError as error:
-            raise UsageError(
-                f"{declared.name}: {name!r} cannot be read: {error.strerror or error}\n"
-                "  fix: name files from the root of the project"
-            ) from error
+            message = f"{declared.name}: {name!r} cannot be read: {error.strerror or error}"
+            raise UsageError(message, fix="name files from the root of the project") from error
     for name in declared.arguments if declared.kind == "command_judge" else ():
         path = root / name
         inside = path.is_file() and path.resolve().is_relative_to(root.resolve())

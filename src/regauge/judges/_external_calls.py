@@ -85,11 +85,8 @@ class _ExternalCalls:
             ProviderError: It is too long, is no text, or holds no verdict.
         """
         if len(body) > OUTPUT_MAX:
-            raise ProviderError(
-                f"the response is longer than {OUTPUT_MAX:,} bytes\n"
-                "  fix: respond with a verdict alone",
-                kind="malformed",
-            )
+            message = f"the response is longer than {OUTPUT_MAX:,} bytes"
+            raise ProviderError(message, fix="respond with a verdict alone", kind="malformed")
         try:
             text = _without(body.decode("utf-8").strip(), secrets)
         except UnicodeDecodeError as error:
@@ -191,10 +188,9 @@ async def run_program(
             pass_fds=pass_fds,
         )
     except OSError as error:
+        message = f"{arguments[0]!r} cannot be started: {error.strerror or error}"
         raise ProviderError(
-            f"{arguments[0]!r} cannot be started: {error.strerror or error}\n"
-            f"  fix: give a program that can be executed in {directory}",
-            kind="command",
+            message, fix=f"give a program that can be executed in {directory}", kind="command"
         ) from error
     reading: asyncio.Future[tuple[bytes, bytes, None]] | None = None
     try:
@@ -323,10 +319,9 @@ def headers_of(variables: Mapping[str, str], values: Mapping[str, str]) -> dict[
     """
     for name, variable in variables.items():
         if not values[variable].isascii() or not values[variable].isprintable():
+            message = f"the value of ${variable} cannot be sent as the header {name!r}"
             raise ProviderError(
-                f"the value of ${variable} cannot be sent as the header {name!r}\n"
-                "  fix: give the variable one line of ASCII text",
-                kind="bad-request",
+                message, fix="give the variable one line of ASCII text", kind="bad-request"
             )
     return {name: values[variable] for name, variable in variables.items()}
 
@@ -476,10 +471,9 @@ def values_of(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> 
     values = {name: environ.get(name, "") for name in names}
     missing = [f"${name}" for name, value in values.items() if not value]
     if missing:
+        message = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set"
         raise ProviderError(
-            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set\n"
-            "  fix: set it in the environment of the run",
-            kind="authentication",
+            message, fix="set it in the environment of the run", kind="authentication"
         )
     return values
 

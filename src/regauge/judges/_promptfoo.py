@@ -230,10 +230,8 @@ def _locate(kind: str, file: object) -> tuple[Path, str, Path]:
     root = Project.find().root
     existing = next((base / path for base in (Path.cwd(), root) if (base / path).is_file()), None)
     if existing is None:
-        raise UsageError(
-            f"{kind}: there is no file {path!r}\n"
-            f"  fix: name it from the root of the project, {root}"
-        )
+        fix = f"name it from the root of the project, {root}"
+        raise UsageError(f"{kind}: there is no file {path!r}", fix=fix)
     return existing.resolve(), function, root.resolve()
 
 

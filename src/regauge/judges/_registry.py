@@ -242,9 +242,8 @@ def _function(name: str) -> object:
         UsageError: It cannot be imported.
     """
     if ":" not in name:
-        raise UsageError(
-            f"as_judge: {name!r} does not name a function\n  fix: write package.module:function"
-        )
+        fix = "write package.module:function"
+        raise UsageError(f"as_judge: {name!r} does not name a function", fix=fix)
     try:
         return pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:

@@ -195,7 +195,7 @@ def issue_text(done: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _result_lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """What is worse in the baseline of an eval; nothing where nothing is."""
+    """The changes for the worse in the baseline of an eval."""
     drift: Mapping[str, Any] = result["drift"] or {"worse": False, "changes": []}
     worse = [change for change in result["changes"] if change["direction"] == "worse"]
     audit: Mapping[str, Any] = result["audit"] or {"result": "agree"}

@@ -107,8 +107,8 @@ def read_spans(path: Path) -> list[SpanCall]:
 def _documents(text: str, path: Path) -> Iterator[object]:
     decoder = json.JSONDecoder()
     place = 0
-    while found := _BEGINNING.search(text, place):
-        place = found.start()
+    while beginning := _BEGINNING.search(text, place):
+        place = beginning.start()
         try:
             document, place = decoder.raw_decode(text, place)
         except (ValueError, RecursionError) as error:

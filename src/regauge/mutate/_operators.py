@@ -146,10 +146,8 @@ def load_operators() -> dict[str, Operator]:
         try:
             made: Mutate = point.load()
         except (ImportError, AttributeError) as error:
-            raise UsageError(
-                f"operator {point.name!r} ({point.value}) cannot be loaded: {error}\n"
-                "  fix: install its package again, or remove it"
-            ) from error
+            message = f"operator {point.name!r} ({point.value}) cannot be loaded: {error}"
+            raise UsageError(message, fix="install its package again, or remove it") from error
         operators.setdefault(point.name, Operator.from_function(point.name, made))
     return operators
 

@@ -397,16 +397,13 @@ def mark_equivalent(project: Project, prompt: str, ids: Sequence[str], reason: s
     """
     document = load_mutants(project, prompt)
     if document is None:
-        raise UsageError(
-            f"{prompt} has no mutants yet, so none can be marked\n  fix: regauge mutate {prompt}"
-        )
+        fix = f"regauge mutate {prompt}"
+        raise UsageError(f"{prompt} has no mutants yet, so none can be marked", fix=fix)
     known_ids = {row.id for row in document.mutants}
     unknown = [id_ for id_ in ids if id_ not in known_ids]
     if unknown:
-        raise UsageError(
-            f"{prompt} has no mutant {unknown[0]!r}\n"
-            f"  fix: name one of {project.relative(mutants_path(project, prompt))}"
-        )
+        fix = f"name one of {project.relative(mutants_path(project, prompt))}"
+        raise UsageError(f"{prompt} has no mutant {unknown[0]!r}", fix=fix)
     rows = [
         row.model_copy(update={"kind": "equivalent", "reason": reason}) if row.id in ids else row
         for row in document.mutants

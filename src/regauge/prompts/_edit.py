@@ -364,10 +364,8 @@ def bump(
     last = released[-1] if released else None
     version = _next(prompt, part, None if last is None else last.version)
     if part is None and lock.get(prompt.name, version) is not None:
-        raise UsageError(
-            f"{prompt.name}@{version} is released already\n"
-            f"  fix: say which part goes up: regauge bump {prompt.name} major|minor|patch"
-        )
+        fix = f"say which part goes up: regauge bump {prompt.name} major|minor|patch"
+        raise UsageError(f"{prompt.name}@{version} is released already", fix=fix)
     if last is not None and last.matches(prompt) and not allow_unchanged:
         raise UsageError(
             f"{prompt.name} does what {last.version} did: messages, model, parameters, response"
@@ -391,10 +389,8 @@ def _next(prompt: Prompt, part: Part | None, released: Semver | None) -> Semver:
         stated = prompt.version or Semver(0, 0, 0)
         return max(stated, released or stated).bump(part)
     if prompt.version is None:
-        raise UsageError(
-            f"{prompt.path} states no version\n"
-            f"  fix: regauge bump {prompt.name} major starts it at 1.0.0"
-        )
+        fix = f"regauge bump {prompt.name} major starts it at 1.0.0"
+        raise UsageError(f"{prompt.path} states no version", fix=fix)
     if released is not None and prompt.version < released:
         raise UsageError(
             f"{prompt.path} states version {prompt.version}, older than {released}, which is"

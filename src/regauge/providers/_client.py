@@ -260,8 +260,7 @@ def _anthropic(provider: str) -> Any:
     try:
         return import_module("anthropic")
     except ModuleNotFoundError as error:
+        message = f"provider {provider!r} needs the package {error.name!r}, which is not installed"
         raise ProviderError(
-            f"provider {provider!r} needs the package {error.name!r}, which is not installed\n"
-            f"  fix: {install_command('anthropic')}",
-            kind="bad-request",
+            message, fix=f"{install_command('anthropic')}", kind="bad-request"
         ) from error

@@ -180,9 +180,8 @@ def _tool_choice(choice: JSON, *, parallel: JSON) -> dict[str, JSON] | None:
 
 
 def _refused_error(request: CompletionRequest, what: str, fix: str) -> ProviderError:
-    return ProviderError(
-        f"{request.origin or 'the prompt'} has {what}\n  fix: {fix}", kind="bad-request"
-    )
+    message = f"{request.origin or 'the prompt'} has {what}"
+    return ProviderError(message, fix=f"{fix}", kind="bad-request")
 
 
 def read_answer(content: bytes, *, where: str) -> Completion:

@@ -76,11 +76,10 @@ def sampling_parameters(request: CompletionRequest, *, vary_seed: bool = False) 
     parameters = dict(request.parameters)
     for name, fix in _NOT_PARAMETERS.items():
         if parameters.pop(name, None) not in (None, name == "n"):
-            raise ProviderError(
-                f"{request.origin or 'the prompt'}: `{name}` is not a parameter regauge can send\n"
-                f"  fix: {fix}",
-                kind="bad-request",
+            message = (
+                f"{request.origin or 'the prompt'}: `{name}` is not a parameter regauge can send"
             )
+            raise ProviderError(message, fix=f"{fix}", kind="bad-request")
     if vary_seed:
         seed = parameters.get("seed")
         parameters["seed"] = (seed if isinstance(seed, int) else 0) + request.trial
@@ -126,11 +125,8 @@ def _attached_file(attached: Attachment, request: CompletionRequest) -> Attached
     else:
         reason = "has changed since the case was read"
     if hashlib.sha256(data).hexdigest() != attached.sha256:
-        raise ProviderError(
-            f"{request.origin or 'the prompt'}: the {attached.kind} {attached.path} {reason}"
-            "\n  fix: restore it, or run again",
-            kind="bad-request",
-        )
+        message = f"{request.origin or 'the prompt'}: the {attached.kind} {attached.path} {reason}"
+        raise ProviderError(message, fix="restore it, or run again", kind="bad-request")
     return AttachedFile(
         kind=attached.kind,
         name=path.name,

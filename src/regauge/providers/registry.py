@@ -118,7 +118,5 @@ def endpoint_of(settings: Settings, name: str) -> EndpointSettings | None:
     names = sorted({SIMULATED, *_USUAL, *registered_providers(), *settings.providers})
     meant = did_you_mean(name, names)
     hint = f"{meant} " if meant else ""
-    raise UsageError(
-        f"there is no provider {name!r}; there are {', '.join(names)}\n"
-        f"  fix: {hint}declare [tool.regauge.providers.{name}] with its base_url in pyproject.toml"
-    )
+    fix = f"{hint}declare [tool.regauge.providers.{name}] with its base_url in pyproject.toml"
+    raise UsageError(f"there is no provider {name!r}; there are {', '.join(names)}", fix=fix)

@@ -277,10 +277,9 @@ class _Registered:
         except TimeoutError as error:
             raise timed_out(self._where, timeout_s) from error
         except Exception as error:
+            fix = "correct the provider; a failed attempt raises AttemptError"
             raise ProviderError(
-                f"{self._where} raised {type(error).__name__}: {error}\n"
-                "  fix: correct the provider; a failed attempt raises AttemptError",
-                kind="malformed",
+                f"{self._where} raised {type(error).__name__}: {error}", fix=fix, kind="malformed"
             ) from error
         # Anything can come back from code of another package.
         if not isinstance(cast("object", completion), Completion):

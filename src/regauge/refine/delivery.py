@@ -153,18 +153,15 @@ def roll_back(run: Run, path: Path) -> list[Path]:
         raise UsageError(f"run {run.id} was not applied, so there is nothing to roll back")
     now = path.read_bytes()
     if _sha(now) != applied.read_text().strip():
-        raise UsageError(
-            f"{path} changed since run {run.id} was applied\n  fix: see what it was: {run.before}"
-        )
+        fix = f"see what it was: {run.before}"
+        raise UsageError(f"{path} changed since run {run.id} was applied", fix=fix)
     lock = lock_of(path)
     prompt = parse_prompt(now.decode(), path=path)
     entry = str((prompt.version and lock.get(prompt.name, prompt.version)) or "")
     is_own = (run.directory / "prompts.lock").is_file() and bool(entry)
     if is_own and _is_committed(lock.path, entry):
-        raise UsageError(
-            f"{prompt.name} {prompt.version} is released and committed\n"
-            "  fix: git revert the commit; or release its old text: regauge bump"
-        )
+        fix = "git revert the commit; or release its old text: regauge bump"
+        raise UsageError(f"{prompt.name} {prompt.version} is released and committed", fix=fix)
     write_whole(path, run.before.read_bytes())
     if is_own:
         lines = [line for line in str(lock).splitlines(keepends=True) if line.strip() != entry]
@@ -238,10 +235,8 @@ def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
     message = f"HEAD says already what run {run.id} proposes"
     if path.read_bytes() == text:
         raise UsageError(f"{message}, and so does {path}: there is nothing to commit")
-    raise UsageError(
-        f"{message}: the fault is only in the working tree, so there is nothing to commit\n"
-        f"  fix: regauge refine apply {run.id}; or git checkout HEAD -- {path}"
-    )
+    message = f"{message}: the fault is only in the working tree, so there is nothing to commit"
+    raise UsageError(message, fix=f"regauge refine apply {run.id}; or git checkout HEAD -- {path}")
 
 
 def uncommitted(path: Path) -> list[Path]:

@@ -455,10 +455,8 @@ def only_one(project: Project, prompt: str, run: str) -> Generator[None]:
         file = path.open("a+", encoding="utf-8")
     except OSError as error:
         what, fix = explain_os_error(error)
-        raise UsageError(
-            f"{path} cannot be written: {what}\n"
-            f"  fix: {fix or f'move it away: mv {path} {path}.moved'}"
-        ) from error
+        fix = f"{fix or f'move it away: mv {path} {path}.moved'}"
+        raise UsageError(f"{path} cannot be written: {what}", fix=fix) from error
     with file:
         if not _is_locked(file):
             file.seek(0)

@@ -73,14 +73,12 @@ def find_run(project: Project, name: str) -> Path:
     if len(matches) == 1:
         return matches[0]
     if not runs:
-        raise UsageError(
-            f"there are no runs in {project.state_dir / 'runs'}\n  fix: pytest evals makes one"
-        )
+        fix = "pytest evals makes one"
+        raise UsageError(f"there are no runs in {project.state_dir / 'runs'}", fix=fix)
     if matches:
         several = ", ".join(run.name for run in matches[:5])
-        raise UsageError(
-            f"{len(matches)} runs begin with {name!r}: {several}\n  fix: give more of its id"
-        )
+        fix = "give more of its id"
+        raise UsageError(f"{len(matches)} runs begin with {name!r}: {several}", fix=fix)
     raise UsageError(f"there is no run {name!r}\n  fix: `regauge runs list` lists them")
 
 

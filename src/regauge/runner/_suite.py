@@ -176,10 +176,8 @@ def bind(
         (*spec.judges, checks) if checks else spec.judges, where, context, options=options
     )
     if not judges:
-        raise UsageError(
-            f"{where}: the eval has no judges, so nothing would be measured\n"
-            "  fix: give golden(..., judges=[...]) at least one, or give the golden cases `checks`"
-        )
+        fix = "give golden(..., judges=[...]) at least one, or give the golden cases `checks`"
+        raise UsageError(f"{where}: the eval has no judges, so nothing would be measured", fix=fix)
     suite = Eval(
         prompt=prompt,
         dataset=dataset,
@@ -336,10 +334,8 @@ def _judge(like: JudgeLike, where: str, context: JudgeContext) -> Judge:
         except UsageError as error:
             raise UsageError(f"{where}: {error}") from error
     if isinstance(like, RuleFactory):
-        raise UsageError(
-            f"{where}: {like.kind} makes a judge, it is none itself\n"
-            f"  fix: call it: {like.kind}{like.form}"
-        )
+        fix = f"call it: {like.kind}{like.form}"
+        raise UsageError(f"{where}: {like.kind} makes a judge, it is none itself", fix=fix)
     if not callable(like):
         raise UsageError(
             f"{where}: {like!r} is no judge\n"

@@ -162,8 +162,8 @@ def suites_to_import(root: Path) -> list[str]:
     values: list[str] = []
     for directory, names, files in os.walk(root):
         here = Path(directory)
-        shown = (name for name in names if not name.startswith(".") or name == ".github")
-        names[:] = sorted({*shown} - {"node_modules", "venv", "__pycache__"})
+        visible = (name for name in names if not name.startswith(".") or name == ".github")
+        names[:] = sorted({*visible} - {"node_modules", "venv", "__pycache__"})
         if here == root and "prompts" in names:
             names.remove("prompts")
         if len(here.relative_to(root).parts) >= _DEPTH_MAX:

@@ -229,11 +229,9 @@ class SimulatedProvider:
         """
         if request.model != self._rules.model:
             place = f" ({request.origin})" if request.origin else ""
+            message = f"there is no simulated model {request.model!r}{place}"
             raise ProviderError(
-                f"there is no simulated model {request.model!r}{place}\n  fix: write "
-                f"sim:{self._rules.model}",
-                kind="bad-request",
-                status=404,
+                message, fix=f"write sim:{self._rules.model}", kind="bad-request", status=404
             )
         if any(message.attachments for message in request.messages):
             raise ProviderError(

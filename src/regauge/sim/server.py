@@ -113,15 +113,11 @@ def parse_faults(text: str, *, seed: int = 0) -> FaultPlan:
         except ValueError:
             share = math.nan
         if not equals or not 0 <= share <= 1:
-            raise UsageError(
-                f"{piece!r} is not a fault with a share\n  fix: write NAME=SHARE with a share "
-                f"from 0 to 1, such as 429=0.2"
-            )
+            fix = "write NAME=SHARE with a share from 0 to 1, such as 429=0.2"
+            raise UsageError(f"{piece!r} is not a fault with a share", fix=fix)
         if name.strip() not in _STATUSES | {"drop", "truncate", "timeout"}:
-            raise UsageError(
-                f"{name.strip()!r} is no fault\n  fix: use an HTTP status from 400 to 599, drop, "
-                f"truncate or timeout"
-            )
+            fix = "use an HTTP status from 400 to 599, drop, truncate or timeout"
+            raise UsageError(f"{name.strip()!r} is no fault", fix=fix)
         shares.append((name.strip(), share))
     if sum(share for _, share in shares) > 1 + 1e-9:
         raise UsageError(f"the shares of {text!r} add up to more than 1")
@@ -265,10 +261,8 @@ class Service:
         try:
             await web.TCPSite(runner, host, port, backlog=1024).start()
         except OSError as error:
-            raise UsageError(
-                f"cannot listen on {host}:{port}: {error.strerror or error}\n  fix: choose another "
-                f"--port, or 0 for a free one"
-            ) from error
+            message = f"cannot listen on {host}:{port}: {error.strerror or error}"
+            raise UsageError(message, fix="choose another --port, or 0 for a free one") from error
         else:
             host_text = f"[{host}]" if ":" in host else host
             ready(f"http://{host_text}:{runner.addresses[0][1]}/v1")

@@ -126,10 +126,8 @@ def _check(metric: object, options: Mapping[str, Any], label: str) -> None:
         if option in options:
             raise UsageError(f"deepeval: {option!r} is decided by the run; leave it out")
     if not (isinstance(metric, str) or callable(metric) or hasattr(metric, "measure")):
-        raise UsageError(
-            f"deepeval: {metric!r} is no metric\n"
-            "  fix: give its name, its class, a function that makes one, or a metric"
-        )
+        fix = "give its name, its class, a function that makes one, or a metric"
+        raise UsageError(f"deepeval: {metric!r} is no metric", fix=fix)
     for kind in (kind_of(metric), f"{metric}Metric"):
         if why := METRICS.entry("unsupported").get(kind):
             raise UsageError(f"deepeval: {kind} is not supported: {why}\n  fix: remove it")
@@ -270,10 +268,8 @@ class Fields:
 def _steps(path: str, *, judge: str) -> Steps:
     steps = parse_path(path)
     if not steps or steps[0] not in _ROOTS:
-        raise UsageError(
-            f"{judge}: {path!r} does not say where a field comes from\n"
-            "  fix: write inputs.NAME, expected, expected.NAME, answer or answer.NAME"
-        )
+        fix = "write inputs.NAME, expected, expected.NAME, answer or answer.NAME"
+        raise UsageError(f"{judge}: {path!r} does not say where a field comes from", fix=fix)
     return steps
 
 

@@ -94,10 +94,8 @@ def _find_exported() -> tuple[str, ...]:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
             names: list[str] = ast.literal_eval(statement.value)
             return tuple(name for name in names if name not in METRICS.words("no_metrics"))
-    raise UsageError(
-        f"deepeval {installed_version()} no longer lists its metrics in {path}\n"
-        "  fix: pip install 'deepeval==4.3.1', or install a newer regauge"
-    )
+    message = f"deepeval {installed_version()} no longer lists its metrics in {path}"
+    raise UsageError(message, fix="pip install 'deepeval==4.3.1', or install a newer regauge")
 
 
 def metric_name(name: str) -> str:

@@ -408,10 +408,8 @@ def _declare_turns(
     def bind(declared: Declared, context: JudgeContext) -> TurnsJudge:
         judge = inner.bind(context) if isinstance(inner, UnboundJudge) else inner
         if not isinstance(judge, ModelJudge):
-            raise UsageError(
-                f"{declared.name}: {judge.name!r} cannot judge single turns\n"
-                "  fix: give a rule, a function or a rubric"
-            )
+            fix = "give a rule, a function or a rubric"
+            raise UsageError(f"{declared.name}: {judge.name!r} cannot judge single turns", fix=fix)
         criterion = declared.criterion or criterion_of(judge)
         return TurnsJudge(name=declared.name, criterion=criterion, inner=judge, turn=turn)
 

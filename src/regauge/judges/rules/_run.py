@@ -452,9 +452,8 @@ def calls(
     """
     expected = _wanted_call("calls", {"name": name, "args": args, "exact": exact})
     if at_most == 0:
-        raise UsageError(
-            f"calls: at most 0 calls\n  fix: use never_calls({name!r}), or ~calls(...) with args"
-        )
+        fix = f"use never_calls({name!r}), or ~calls(...) with args"
+        raise UsageError("calls: at most 0 calls", fix=fix)
     low, high, wish = bounds("calls", at_least=at_least, at_most=at_most)
 
     def check(answer: JudgedOutput) -> Verdict:
