@@ -50,6 +50,9 @@ _LOOK_S: Final = 0.5
 _SILENT_S: Final = 30.0
 # A result comes so much later than the time of its attempt at most.
 _GRACE_S: Final = 30.0
+# Refusals come back through worker, driver and scheduler; until those of a full window are known,
+# others are not sent in their place. Longer: refusals by chance leave the window empty.
+_REFUSED_S: Final = 0.1
 _WORKER_FIX: Final = (
     "see the logs of the workers, and start them again; where memory ran out, raise --memory-limit"
 )
@@ -185,7 +188,7 @@ class Cluster:
                 server, model, ask=self._ask_scheduler, ready=limit.admit, begin=self._begin
             )
 
-        limit = AdaptiveLimit(Window(size=first, ceiling=first), turns=turns)
+        limit = AdaptiveLimit(Window(size=first, ceiling=first), turns=turns, refused_s=_REFUSED_S)
         self._limits.append(_Limit(limit, ceiling))
         return limit
 

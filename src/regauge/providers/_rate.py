@@ -137,6 +137,9 @@ _CLOSE: Final = 16
 _SURE: Final = 6
 # The pace after a refusal, as a share of the measured rate: what is saved up is spent as it rises.
 _BELOW: Final = 0.9
+# ... and at least so far below it, however often the rate was measured. Less: a limit is met more
+# often by requests that arrive late, together.
+_BELOW_MIN: Final = 0.01
 # The n-th request since the last change raises a known rate by n times this share...
 _STEP: Final = 1e-4
 # ... which each time that the same rate is measured, within this share of it, ...
@@ -147,8 +150,10 @@ _CONFIRMED_MAX: Final = 5
 # A rate that was measured alike so often has met its limit at one refusal. With 2 refusals each
 # time, a steady bucket refuses 0.86 % of the requests of a minute instead of 0.64 %.
 _STEADY_FROM: Final = 2
+# Where not even the granted requests before the limit came so fast, the search rises by this share.
+_BEYOND: Final = 0.1
 # The rate rises at most by a factor of e within the time that refusals take, and within this.
-_RISE_S: Final = 0.05
+_RISE_S: Final = 0.1
 # From 3 to 11 seconds after it, time raises it: by this share per second and second.
 _STEP_PER_S: Final = 0.1
 _STEADY_S: Final = 3.0
@@ -193,7 +198,8 @@ class Pace:
     Attributes:
         rate: Requests per second; infinite without a limit in sight.
         sure: Whether the rate was measured, and not only bounded.
-        measured: The rate that was measured last.
+        measured: The rate that was measured last, or 0; when a limit shows, all that was granted
+            before.
         best: The highest rate measured since the limit was noticed, in requests per second.
         patience: Refusals in a dense series that show a limit.
         confirmed: How often the same rate was measured in a row; another rate halves it.
@@ -203,7 +209,8 @@ class Pace:
         changed: The number of the last request before the rate was lowered.
         changed_at: When it was lowered.
         recent: The last refusals since.
-        empty: The last refused request at which nothing was left.
+        empty: The last refused request at which nothing was left; before one, where the pace
+            began: the first request, or the last one before it was lifted.
         refused: Refusals since `empty`.
         trial_sent: Requests since `best` was measured, up to `empty`.
         trial_refused: Refusals among them.
@@ -232,7 +239,8 @@ class Pace:
         """After a request was sent."""
         sent = self.sent + 1
         if self.rate == math.inf:
-            return replace(self, sent=sent)
+            empty = self.empty if self.sent else replace(self.empty, at=now)
+            return replace(self, sent=sent, empty=empty)
         gap = 1 / self.rate
         pace = replace(self, sent=sent, next_at=max(self.next_at, now - _CATCH_UP_S) + gap)
         idle_s = now - self.next_at
@@ -248,9 +256,10 @@ class Pace:
         else:
             step = float(count > 1)
         # Refusals of the requests before may be on their way.
-        return replace(
-            pace, rate=self.rate * (1 + min(step, gap / max(self.notice_s, gap, _RISE_S)))
-        )
+        step = min(step, gap / max(self.notice_s, gap, _RISE_S))
+        if not self.sure and self.rate >= self.measured > 0:
+            step *= _BEYOND
+        return replace(pace, rate=self.rate * (1 + step))
 
     def after_refusal(self, number: int, *, sent_at: float, now: float) -> Pace:
         """After a request was refused.
@@ -290,13 +299,14 @@ class Pace:
     def slow_down(self, last: _Sent, now: float) -> Pace:
         """Lower the rate to what was granted up to a request at which nothing was left."""
         pace = replace(self, recent=(), changed=self.sent, changed_at=now)
-        if self.rate == math.inf:
-            return replace(pace, empty=last, refused=0).at_rate(1 / _GAP_FIRST_S, now)
         count = max(1, last.number - self.empty.number)
         granted = max(0, count - self.refused)
         span_s = max(last.at - self.empty.at, _SPAN_MIN_S)
         known_s = max(0.0, _KNOWN_S - span_s) if self.sure and granted >= _SURE else 0.0
         measured = (granted + 1 + known_s * self.measured) / (span_s + known_s)
+        if self.rate == math.inf:
+            pace = replace(pace, empty=last, refused=0, measured=measured)
+            return pace.at_rate(1 / _GAP_FIRST_S, now)
         rate = min(self.rate, measured / (1 - self.noise))
         below = _BELOW
         if granted >= _SURE:
@@ -306,7 +316,7 @@ class Pace:
             if calm and not same:
                 # The pace was lower at first; more might have been granted.
                 rate = math.sqrt(rate * self.rate)
-            below = 1 - (1 - _BELOW) / 2**confirmed
+            below = 1 - max(_BELOW_MIN, (1 - _BELOW) / 2**confirmed)
             pace = replace(
                 pace,
                 sure=True,
@@ -344,6 +354,7 @@ class Pace:
         return Pace(
             sent=self.sent,
             changed=self.sent,
+            empty=_Sent(number=self.sent, at=now),
             patience=min(2 * self.patience, _PATIENCE_MAX),
             noise=min(refused / sent, _NOISE_MAX),
             notice_s=self.notice_s,
@@ -496,9 +507,13 @@ class _Lane:
 
 
 class Permit:
-    """Leave to have one request in flight; reports the outcome to the limit."""
+    """Leave to have one request in flight; reports the outcome to the limit.
 
-    __slots__ = ("_limit", "_number", "_sent_at", "_turns")
+    Attributes:
+        kept_s: How long the place of the request is kept after it.
+    """
+
+    __slots__ = ("_limit", "_number", "_sent_at", "_turns", "kept_s")
 
     def __init__(
         self, limit: AdaptiveLimit, turns: RequestTurns, number: int, *, sent_at: float
@@ -507,6 +522,7 @@ class Permit:
         self._turns = turns
         self._number = number
         self._sent_at = sent_at
+        self.kept_s = 0.0
 
     def answered(self, quotas: tuple[Quota, ...] = ()) -> None:
         """The provider answered."""
@@ -514,6 +530,7 @@ class Permit:
 
     def refused(self, quotas: tuple[Quota, ...] = ()) -> None:
         """The provider answered 429."""
+        self.kept_s = self._limit.refused_s
         self._turns.refuse(
             self._number,
             sent_at=self._sent_at,
@@ -532,13 +549,19 @@ class AdaptiveLimit:
     Args:
         window: The limit of requests in flight.
         turns: Makes the turns of a model; by default they have a pace of their own.
+        refused_s: How long a refused request keeps its place, in seconds.
     """
 
     def __init__(
-        self, window: Window, *, turns: Callable[[str], RequestTurns] = lambda _: PacedTurns()
+        self,
+        window: Window,
+        *,
+        turns: Callable[[str], RequestTurns] = lambda _: PacedTurns(),
+        refused_s: float = 0.0,
     ) -> None:
         self._window = window
         self._turns = turns
+        self.refused_s = refused_s
         self._in_flight = 0
         self._lanes: dict[str, _Lane] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -649,7 +672,7 @@ class AdaptiveLimit:
 
 
 class _PermitContext:
-    __slots__ = ("_again", "_limit", "_model")
+    __slots__ = ("_again", "_limit", "_model", "_permit")
 
     def __init__(self, limit: AdaptiveLimit, model: str, *, again: bool) -> None:
         self._limit = limit
@@ -657,7 +680,8 @@ class _PermitContext:
         self._again = again
 
     async def __aenter__(self) -> Permit:
-        return await self._limit.acquire(self._model, again=self._again)
+        self._permit = await self._limit.acquire(self._model, again=self._again)
+        return self._permit
 
     async def __aexit__(
         self,
@@ -665,4 +689,7 @@ class _PermitContext:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._limit.release()
+        if self._permit.kept_s:
+            asyncio.get_running_loop().call_later(self._permit.kept_s, self._limit.release)
+        else:
+            self._limit.release()
