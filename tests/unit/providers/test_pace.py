@@ -103,6 +103,20 @@ class Outage:
         return not self.start_s <= now < self.end_s and self.server.grants(now, chance)
 
 
+class Stalls:
+    """A process that stands still about every half second, up to so long."""
+
+    def __init__(self, most_s, chance):
+        self.most_s, self.chance, self.start, self.end = most_s, chance, 0.0, 0.0
+
+    def passed(self, at):
+        """The time at which a request leaves the process."""
+        while self.most_s and at > self.end:
+            self.start = self.end + self.chance.expovariate(2)
+            self.end = self.start + self.chance.random() * self.most_s
+        return max(at, self.end) if self.most_s and at >= self.start else at
+
+
 @dataclass
 class Run:
     """The result of a simulated run.
@@ -132,8 +146,13 @@ def run(  # noqa: C901, PLR0915 - one loop over the kinds of events
     retry_after_s=None,
     workers=1,
     seed=0,
+    stalls_s=0.0,
 ):
-    """So many requests against a server, from workers that each learn their own pace."""
+    """So many requests against a server, from workers that each learn their own pace.
+
+    With stalls, the requests of a worker go through four processes, each of which stands still now
+    and then, up to so long; then what waited arrives at once.
+    """
     chance = random.Random(seed)
     order = itertools.count()
     events = []
@@ -151,6 +170,8 @@ def run(  # noqa: C901, PLR0915 - one loop over the kinds of events
 
     def push(at, *event):
         heapq.heappush(events, (at, next(order), *event))
+
+    processes = itertools.cycle([Stalls(stalls_s, chance) for _ in range(4)])
 
     def after(seconds):
         return seconds * chance.uniform(1 - spread, 1 + spread)
@@ -170,7 +191,8 @@ def run(  # noqa: C901, PLR0915 - one loop over the kinds of events
             in_flight[worker] += 1
             result.requests += 1
             paces[worker] = paces[worker].after_send(now)
-            push(now + chance.random() * 0.001, "arrive", worker, ledger, paces[worker].sent, now)
+            arrives = next(processes).passed(now + chance.random() * 0.001)
+            push(arrives, "arrive", worker, ledger, paces[worker].sent, now)
 
     for worker in range(workers):
         push(worker * 0.03, "timer", worker)
@@ -311,6 +333,15 @@ def test_workers_share_a_bucket(workers, median, most, retry_after_s):
     assert sum(done.lost for done in runs) == 0
     assert statistics.median(done.end_s for done in runs) <= median * ideal_s
     assert max(done.end_s for done in runs) <= most * ideal_s
+
+
+@pytest.mark.parametrize(("stalls_s", "most"), [(0.4, 1.04), (1.0, 1.3)])
+def test_bursts_after_stalls_do_not_lift_the_pace(stalls_s, most):
+    """A rate that is measured within one burst is far above the limit."""
+    for seed in range(5):
+        done = run(Bucket(100, 20), 3000, seed=seed, stalls_s=stalls_s)
+        assert done.lost == 0
+        assert done.requests <= most * 3000
 
 
 def test_a_limit_that_rises_is_found():

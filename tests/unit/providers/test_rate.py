@@ -47,6 +47,19 @@ def test_the_limit_holds_and_everybody_gets_a_turn(tasks, size):
     assert asyncio.run(main()) == min(tasks, size)
 
 
+def test_a_refused_request_keeps_its_place_for_a_while():
+    async def main():
+        limit = AdaptiveLimit(window_for(1), refused_s=0.05)
+        async with limit.permit("a") as permit:
+            permit.refused()
+        kept = limit.in_flight
+        async with limit.permit("b") as permit:
+            permit.answered()
+        return kept, limit.in_flight
+
+    assert asyncio.run(main()) == (1, 0)
+
+
 @given(st.lists(st.booleans(), min_size=3, max_size=20), st.integers(1, 3))
 def test_cancelled_waiters_leave_no_hole(cancelled, size):
     async def main():
