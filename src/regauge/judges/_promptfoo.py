@@ -12,8 +12,9 @@ import posixpath
 import re
 import sys
 import textwrap
+import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -669,10 +670,19 @@ def promptfoo_python(
 
 def _await_result(coroutine: Coroutine[Any, Any, object]) -> object:
     """The result of a coroutine, in an event loop of its own."""
-    # The thread sees the context of the run, which closes the network in a replay.
+    result = Future[object]()
+
+    def run() -> None:
+        try:
+            result.set_result(asyncio.run(coroutine))
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+            result.set_exception(error)
+
+    # The thread sees the context of the run, which closes the network in a replay. No end of the
+    # process waits for it.
     context = contextvars.copy_context()
-    with ThreadPoolExecutor(1) as own_thread:
-        return own_thread.submit(context.run, asyncio.run, coroutine).result()
+    threading.Thread(target=context.run, args=(run,), daemon=True).start()
+    return result.result()
 
 
 def _python_result(result: object) -> object:

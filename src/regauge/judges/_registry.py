@@ -44,6 +44,14 @@ def _own_rules() -> Mapping[str, RuleFactory[...]]:
     return {factory.kind: factory for factory in made if isinstance(factory, RuleFactory)}
 
 
+@functools.cache
+def _own_kinds() -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
+    import regauge.judges
+
+    calling = {name: getattr(regauge.judges, name) for name in _CALLING.split()}
+    return {**_own_rules(), "not": not_, **calling}
+
+
 def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
     """Every kind of judge by name: those of regauge, and those other packages register.
 
@@ -53,15 +61,9 @@ def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge |
     Raises:
         UsageError: A registered judge cannot be loaded.
     """
-    import regauge.judges
-
-    kinds: dict[str, Callable[..., Judge | UnboundJudge]] = {
-        **_own_rules(),
-        "not": not_,
-        **{name: getattr(regauge.judges, name) for name in _CALLING.split()},
-    }
     if not installed:
-        return kinds
+        return _own_kinds()
+    kinds = {**_own_kinds()}
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINTS):

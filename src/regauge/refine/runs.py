@@ -455,7 +455,7 @@ def only_one(project: Project, prompt: str, run: str) -> Generator[None]:
         file = path.open("a+", encoding="utf-8")
     except OSError as error:
         what, fix = explain_os_error(error)
-        fix = f"{fix or f'move it away: mv {path} {path}.moved'}"
+        fix = fix or f"move it away: mv {path} {path}.moved"
         raise UsageError(f"{path} cannot be written: {what}", fix=fix) from error
     with file:
         if not _is_locked(file):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -81,7 +81,7 @@ def deepeval(
         threshold = 1.0
     if threshold is not None and not (math.isfinite(threshold) and 0 <= threshold <= 1):
         raise UsageError(f"{label}: a threshold is from 0 to 1, not {threshold!r}")
-    Fields.read(fields, judge=label)
+    sources = Fields.read(fields, judge=label)
 
     def bind(declared: Declared, context: JudgeContext) -> DeepevalJudge:
         from regauge.judges._deepeval._judge import DeepevalJudge, asks_model, kind_of, metric_name
@@ -104,7 +104,7 @@ def deepeval(
             options=made_with,
             name=declared.name,
             criterion=declared.criterion or "relevance",
-            fields=Fields.read(fields, judge=declared.name),
+            fields=replace(sources, judge=declared.name),
             model=parse_model_id(asked, at=declared.name) if asked else None,
             parameters=dict(parameters),
             threshold=threshold,
