@@ -9,7 +9,8 @@ import pytest
 
 from tests.docs.test_links import DOCS, FENCE, PAGES, ROOT
 
-# Each pattern, with the words to use. A line that needs one ends with `<!-- words: ok REASON -->`.
+# Each pattern, with the words to use. A line of a page that needs one ends with
+# `<!-- words: ok REASON -->`; `EXCEPTIONS` names the files of the package that do.
 BANNED = {
     r"anew|once more": "again",
     r"beside": "next to",
@@ -17,13 +18,24 @@ BANNED = {
     r"nobody|somebody|whoever": "the role",
     r"tells?(?! (us )?apart)|told": "report, show",
     r"hears?|heard|heeds?|mends?|amiss|fares?": "use, fix, perform",
-    r"likewise|surely": "too, certainly",
+    r"says?|said": "print, state, set",
+    r"asks?|asked": "call, request",
+    r"answers?|answered": "completion, output, reply",
+    r"stands?(?! for)|stood|standing": "is, appears",
+    r"lacks?|so many|likewise|surely": "is missing, N, too, certainly",
+    r"main('s)?": "base",
     r"goes on|take back|took back|came of|became of|held against": "continues, roll back, compare",
     r"(the|this|each|a|LLM) judges? (that )?(gates?|informs?)": "is blocking, is advisory",
     r"repairs?|repaired": "fix",
-    r"findings?": "error, warning",
+    r"findings?|faults?": "error, warning",
+    r"people|persons?": "user, reviewer, author",
     r"draws?|drawn|drew": "trial, run",
 }
+# Pattern, start of a path below `src/regauge`, and the reason.
+EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
+    (r"draws?|drawn|drew", "stats/", "random numbers are drawn"),
+    (r"answers?|answered", "sim/server.py", "a server answers a request"),
+)
 ALLOWED = re.compile(r"<!-- words: ok \S.*? -->")
 CODE = re.compile(r"`[^`\n]+`|<!--.*?-->|\]\([^)]*\)", re.DOTALL)
 FRONTED = re.compile(r"(?:^|(?<=[.!?] ))(?:No|Nothing|None|Nobody|Never) [a-z]", re.MULTILINE)
@@ -94,19 +106,78 @@ def messages(path):
             yield node.lineno, node.value
 
 
+def docs_of(path):
+    """The docstrings of a file without code in them, with the lines where they begin."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        body = getattr(node, "body", None)
+        for part in body if isinstance(body, list) else []:
+            text = part.value if isinstance(part, ast.Expr) else None
+            if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                yield text.lineno, CODE.sub("`code`", text.value)
+
+
+def sources():
+    """The files of the package, each with its path below `src/regauge`."""
+    source = ROOT / "src/regauge"
+    return [(path, str(path.relative_to(source))) for path in sorted(source.rglob("*.py"))]
+
+
+def banned_words(texts, name):
+    """What is wrong with the texts of a file, as lines of a report."""
+    for number, text in texts:
+        for pattern, instead in BANNED.items():
+            if any(pattern == word and name.startswith(start) for word, start, _ in EXCEPTIONS):
+                continue
+            for hit in re.finditer(rf"\b(?:{pattern})\b", text, re.IGNORECASE):
+                line = number + text.count("\n", 0, hit.start())
+                yield f"src/regauge/{name}:{line}: {hit[0]!r}: {instead}"
+
+
 def test_messages_of_the_code_use_no_banned_word():
     """Help texts, errors and reports; a single word may be a name."""
-    source = ROOT / "src/regauge"
     wrong = [
-        f"{path.relative_to(ROOT)}:{number}: {hit[0]!r}: {instead}"
-        for path in sorted(source.rglob("*.py"))
-        if not str(path.relative_to(source)).startswith(TEXTS_APART)
-        for number, text in messages(path)
-        if " " in text
-        for pattern, instead in BANNED.items()
-        for hit in re.finditer(rf"\b(?:{pattern})\b", text, re.IGNORECASE)
+        hit
+        for path, name in sources()
+        if not name.startswith(TEXTS_APART)
+        for hit in banned_words(((n, text) for n, text in messages(path) if " " in text), name)
+        if "'main'" not in hit
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_docstrings_use_no_banned_word():
+    wrong = [hit for path, name in sources() for hit in banned_words(docs_of(path), name)]
+    assert not wrong, "\n".join(wrong)
+
+
+def sentences(text):
+    """The sentences of a text, without tables and headings."""
+    for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*|#>]|\d+\.) )", text):
+        if not paragraph.lstrip().startswith(("|", "#", ">>>")):
+            yield from re.split(r"(?<=[.!?:;]) ", " ".join(paragraph.split()))
+
+
+def is_heavy(sentence):
+    """Return whether a sentence has more than 25 words or three `of`."""
+    words = [word for word in sentence.split() if any(sign.isalnum() for sign in word)]
+    return len(words) > 25 or len(re.findall(r"\bof\b", sentence)) > 2
+
+
+def test_sentences_of_docstrings_are_light():
+    wrong = [
+        f"src/regauge/{name}:{number}: {sentence}"
+        for path, name in sources()
+        for number, text in docs_of(path)
+        for sentence in sentences(text)
+        if is_heavy(sentence)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("page", CHECKED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_sentences_of_pages_are_light(page):
+    text = "\n".join(line for _, line in lines_of(page))
+    assert not [sentence for sentence in sentences(text) if is_heavy(sentence)]
 
 
 def docstrings(path):
@@ -130,18 +201,29 @@ def test_docstrings_begin_with_their_subject():
     assert not wrong, "\n".join(wrong)
 
 
+# Names that no value, function or parameter has.
 NO_NAMES = {
-    "one",
-    "found",
-    "said",
-    "told",
-    "shown",
-    "known",
-    "wanted",
-    "given",
-    "there",
-    "mine",
-    "ours",
+    *re.findall(
+        r"\w+",
+        """
+        one found said told shown known wanted given there mine ours
+
+        at own why each what whole where more all again most same by to both here every none
+        nothing when who how anything something still things two this so less whose many others
+        these those yet
+
+        ask asks asking say says saying look looks hears needs holds fits speaks reads takes taking
+        making keeps wants
+
+        made drawn drew kept sent gone taken chosen held met spent begun come got lost meant
+        written paid spoken asked named stated judged planned listed counted compared added
+        declared landed filled observed called noted fenced served owed answered looked opened
+        folded settled stored tried joined described moved audited revised ended ordered reached
+        collected attached weighed confirmed received inserted replayed derived narrowed extended
+        ranked repeated needed copied reported used mixed played gained granted claimed posted
+        spared screened loosened watched
+        """,
+    )
 }
 
 
