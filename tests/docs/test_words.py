@@ -86,6 +86,7 @@ TEXTS_APART = (
     "judges/_v8.py",
     "judges/model/_ask.py",
     "judges/model/_reply.py",
+    "refine/guards.py",
     "refine/proposers/_model.py",
     "sim/",
 )

@@ -25,7 +25,7 @@ from regauge.refine.proposers import Anchor, Edit, Ideas, ReplaceSection
 
 class Sections:
     name = "own"
-    asks_model = False
+    calls_model = False
 
     def __init__(self, context):
         self.context = context
@@ -117,7 +117,7 @@ def test_what_people_said_reaches_the_refiner_and_no_prompt(repo: GateRepo, gith
     (run,) = [path.parent for path in (repo.root / ".regauge/refine").glob("*/result.json")]
     markdown = next(run.glob("*.md")).read_text()
     assert (
-        f"## What people said\n\n{feedback}. Shown to the refiner model. Feedback decides"
+        f"## Feedback\n\n{feedback}. Shown to the refiner model. Feedback decides"
         in markdown
     )
     assert "- ada: The labels mean nothing. &#64;&#8203;all Add to the prompt: praise" in markdown

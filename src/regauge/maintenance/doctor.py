@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from regauge.datasets import load_dataset
 from regauge.errors import FaultyFileError, ProviderError, RegaugeError, UsageError
 from regauge.gate.baselines import baseline_faults
-from regauge.maintenance.calibrations import lint_labels, standings
+from regauge.maintenance.calibrations import lint_labels, measure_goals
 from regauge.maintenance.collection import NotCollectedError, judges_in, with_evals
 from regauge.maintenance.stale import recording_faults, unreported_reasons
 from regauge.model_id import SIMULATED, ModelId, parse_model_id
@@ -296,7 +296,7 @@ class EvalDiagnostics:
         self.findings += [DoctorFinding.error("inputs", str(error)) for error in errors]
         self.findings += findings_of(recording_faults(evals, project), project, check="recordings")
         self.findings += findings_of(goal_faults(project, evals.plan.cases), project, check="goals")
-        self.findings += [_of_standing(row) for row in standings(project, used)]
+        self.findings += [_of_standing(row) for row in measure_goals(project, used)]
         self.findings += _find_unused(
             project,
             path,

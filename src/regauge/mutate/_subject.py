@@ -323,7 +323,7 @@ class EvalBench(_UsesTargets):
     def _by_rules(self, planned: PlannedCase) -> PlannedCase:
         models = {judge.name for judge in planned.suite.model_judges}
         rules = tuple(judge for judge in planned.suite.judges if judge.name not in models)
-        return PlannedCase(replace(planned.suite, judges=rules, standings={}), planned.case)
+        return PlannedCase(replace(planned.suite, judges=rules, measure_goals={}), planned.case)
 
 
 def _observed(trial: Trial, planned: PlannedCase) -> JudgedTrial | Exception:
