@@ -158,9 +158,10 @@ def sentences(text):
 
 
 def is_heavy(sentence):
-    """Return whether a sentence has more than 25 words or three `of`."""
-    words = [word for word in sentence.split() if any(sign.isalnum() for sign in word)]
-    return len(words) > 25 or len(re.findall(r"\bof\b", sentence)) > 2
+    """Return whether a sentence has more than 25 words, or three `of` without a comma between."""
+    words = [word for word in sentence.split() if any(sign.isalpha() for sign in word)]
+    clauses = re.split(r"[,;:(]", sentence)
+    return len(words) > 25 or any(len(re.findall(r"\bof\b", clause)) > 2 for clause in clauses)
 
 
 def test_sentences_of_docstrings_are_light():
