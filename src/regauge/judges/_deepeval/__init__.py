@@ -257,7 +257,8 @@ class Fields:
             if isinstance(value, MissingValue):
                 raise JudgeError(
                     f"{self.judge}: case {case.id!r} has no {path!r} for the field {name!r}"
-                    f" ({case.location})\n  fix: add it to the case, or name another path in `fields`",
+                    f" ({case.location})\n"
+                    "  fix: add it to the case, or name another path in `fields`",
                     judge=self.judge,
                 )
             values.append(value)
