@@ -185,7 +185,7 @@ class PytestEnd:
         return ShardPart(
             number=shard.number,
             count=shard.count,
-            by=shard.by,
+            by=shard.assigned_by,
             base=self.gate.base_commit if self.gate is not None else "",
             record=self.evals.options.record,
             exit_status=int(session.exitstatus),

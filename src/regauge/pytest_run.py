@@ -99,7 +99,9 @@ class PytestRun:
             budget_tokens=config.getoption("--budget-tokens"),
             budget_calls=config.getoption("--budget-calls"),
             fail_fast=bool(config.getoption("maxfail")),
-            shard=Shard.parse(shard, by=config.getoption("--shard-by") or "id") if shard else None,
+            shard=Shard.parse(shard, assigned_by=config.getoption("--shard-by") or "id")
+            if shard
+            else None,
             cluster=config.getoption("--cluster"),
         )
         if options.record == "all" and gates:
@@ -332,7 +334,7 @@ class PytestRun:
         # What the gate says of a case is said with its decision.
         if planned is not None and self._gate is None:
             words = error.short if isinstance(error, CaseFailed) else str(error)
-            vars(report).update(regauge_at=planned.case.at, regauge_short=words)
+            vars(report).update(regauge_at=planned.case.location, regauge_short=words)
             if isinstance(error, CaseFailed):
                 vars(report)["regauge_failed"] = asdict(failed_case(planned, error))
         if isinstance(error, CaseFailed) and (reason := error.result.not_blocking):

@@ -260,7 +260,7 @@ def _case(name: str | None) -> GoldenCase:
         inputs=inputs,
         expected=document.get("expected"),
         split="train",
-        at=name or "no case given",
+        location=name or "no case given",
     )
 
 

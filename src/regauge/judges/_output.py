@@ -348,7 +348,7 @@ class JudgedOutput:
         if self.case is None:
             return JudgeError(f"{judge}: nothing was given as {what}", judge=judge)
         return JudgeError(
-            f"{judge}: case {self.case.id!r} has no {what} ({self.case.at})\n"
+            f"{judge}: case {self.case.id!r} has no {what} ({self.case.location})\n"
             "  add it to the case, or name another path in the judge",
             judge=judge,
         )

@@ -320,7 +320,7 @@ def append_case(
     line = json.dumps(document, ensure_ascii=False)
     after = before + gap + line.encode("utf-8", "backslashreplace") + b"\n"
     cases = _load(project, path, after).cases
-    number = int(cases[-1].at.rpartition(":")[2])
+    number = int(cases[-1].location.rpartition(":")[2])
     if not dataset and not _is_of_target(project, name):
         prompt = load_prompt(find_prompt(name, root=project.root), root=project.root)
         prompt.render(cases[-1].inputs, case_at=f"{project.relative(path).as_posix()}:{number}")
@@ -378,7 +378,7 @@ def _refuse_duplicate(
     project: Project, path: Path, dataset: Dataset | None, document: dict[str, JSON]
 ) -> None:
     for case in dataset or ():
-        place = f"{project.relative(path)}:{case.at.rpartition(':')[2]}"
+        place = f"{project.relative(path)}:{case.location.rpartition(':')[2]}"
         if case.id == document["id"]:
             fix = "give the new one another id, or edit that line"
             raise UsageError(f"there is a case {case.id!r} already: {place}", fix=fix)
