@@ -456,7 +456,7 @@ class BatchClient:
             cast_to=httpx2.Response,
             options={"headers": {"X-Stainless-Raw-Response": "stream"}},
         )
-        response.most = max(bytes_max, _RESULTS_MAX)
+        response.bytes_max = max(bytes_max, _RESULTS_MAX)
         try:
             async for chunk in response.aiter_bytes():
                 write(chunk)
