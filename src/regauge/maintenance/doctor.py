@@ -105,7 +105,7 @@ def find_duplicates(datasets: Iterable[Dataset]) -> Iterator[DoctorResult]:
             other = first.setdefault(_key(case), case)
             if other is case:
                 continue
-            pair = f"{case.id} ({case.at}) is {other.id}"
+            pair = f"{case.id} ({case.location}) is {other.id}"
             (twins if other.expected == case.expected else contrary).append(pair)
         for report, pairs, problem in (
             (DoctorResult.error, contrary, "the same inputs, and expect something else"),
@@ -124,7 +124,7 @@ def find_leaks(prompt: Prompt, dataset: Dataset) -> Iterator[DoctorResult]:
     sources: dict[str, list[str]] = {"holdout": [], "train": []}
     for case in dataset:
         if any(_is_distinctive(text) and text in prompt_text for text in map(_plain, _texts(case))):
-            sources[case.split].append(f"{case.id} ({case.at})")
+            sources[case.split].append(f"{case.id} ({case.location})")
     if held_out := sources["holdout"]:
         cases = f"{_count(held_out)} held out: {first_of(held_out, _SHOWN_MAX)}"
         fix = "take them out of the prompt, or out of the dataset"

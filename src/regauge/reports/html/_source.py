@@ -61,7 +61,7 @@ def golden_of(file: GoldenFile, case_id: str, digest: str) -> dict[str, JSON]:
     if case is None:
         gone = f"The case {case_id!r} is in the golden cases no more."
         return {"problem": file.problem or gone}
-    fields: dict[str, JSON] = {"inputs": dict(case.inputs), "location": case.at}
+    fields: dict[str, JSON] = {"inputs": dict(case.inputs), "location": case.location}
     if case.expected is not None:
         fields["expected"] = case.expected
     if case.checks:
@@ -258,7 +258,7 @@ def _point(
     interval = wilson(passed, cases)
     return PassRate(
         run=run,
-        at=started_at,
+        started_at=started_at,
         version=suite.version or suite.prompt_digest[:8],
         digest=suite.prompt_digest,
         model=suite.model,
