@@ -181,7 +181,7 @@ def test_shards_run_with_xdist_and_several_models(many: EvalProject, endpoint: E
     many.run("--record=none", *models)
     merged, whole = many.records()
     for suite in (*merged["suites"], *whole["suites"]):
-        for name in ("latency_p50_s", "latency_p95_s", "replayed", "live", "spent_usd"):
+        for name in ("latency_p50_s", "latency_p95_s", "replays", "live", "spent_usd"):
             suite.pop(name)
     assert merged["suites"] == whole["suites"]
     assert merged["suites"][1]["comparison"]["cases"] == 20
