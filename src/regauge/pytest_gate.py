@@ -419,10 +419,10 @@ class PytestGate:
         document = decision_document(
             decided,
             nodes=nodes,
-            again=shlex.join(again),
+            rerun_command=shlex.join(again),
             missing=shlex.join(missing),
             operating_line=str(line) if line is not None else "",
-            loosened=loosened,
+            looser_options=loosened,
             guards=guards,
         )
         # It quotes prompts, answers and errors of providers, and goes to log, comment and record.
