@@ -45,9 +45,9 @@ from regauge.mutate import (
     MutationProgress,
     VariantProposer,
     choose_operators,
+    find_unguarded,
     measure,
     mutants_of,
-    problems_of,
     suggest,
 )
 from regauge.mutate._report import Span
@@ -58,7 +58,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.mutate import GuardSuggestion, Look, MeasuredClasses, Mutant, UnguardedInstruction
+    from regauge.mutate import (
+        DraftRunner,
+        GuardSuggestion,
+        MeasuredClasses,
+        Mutant,
+        UnguardedInstruction,
+    )
 
 _INSTRUCTIONS = 24
 _BASELINE = 12
@@ -142,7 +148,7 @@ class Family:
         right = _LABELS[case % len(_LABELS)]
         label = right if passed else "delta"
         output = json.dumps({"label": label, "note": " ".join(words)})
-        facts = TrialFacts(checks={"label": passed, "note": True}, answer=digest_of(output))
+        facts = TrialFacts(checks={"label": passed, "note": True}, output_digest=digest_of(output))
         return JudgedTrial(facts=facts, output=output)
 
     def cases(self) -> list[Case]:
@@ -155,8 +161,8 @@ class Family:
             distinct = len({one.output for one in drawn})
             history = BaseTrials(
                 checks={"label": count, "note": Count(passed=_BASELINE, trials=_BASELINE)},
-                whole=count,
-                distinct_answers=distinct,
+                total=count,
+                distinct_outputs=distinct,
             )
             found.append(
                 Case(
@@ -165,12 +171,12 @@ class Family:
                     checks=("label", "note"),
                     history=history,
                     repeats=_BASELINE if distinct == 1 else 0,
-                    answer=drawn[0].facts.answer if distinct == 1 else "",
+                    output_digest=drawn[0].facts.output_digest if distinct == 1 else "",
                 )
             )
         return found
 
-    async def draw(
+    async def run_trials(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
     ) -> list[JudgedTrial | Exception]:
         """Trials of cases, as `regauge.mutate.Bench` has it."""
@@ -377,7 +383,9 @@ class World:
             judge = judge_from_spec(check)
             assert isinstance(judge, Rule)
             checks[f"check {number_of_check}"] = judge.check_text(output).outcome == "pass"
-        return JudgedTrial(facts=TrialFacts(checks=checks, answer=digest_of(output)), output=output)
+        return JudgedTrial(
+            facts=TrialFacts(checks=checks, output_digest=digest_of(output)), output=output
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +395,7 @@ class DraftTrials:
     world: World
     draft: Draft
 
-    async def draw(
+    async def run_trials(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
     ) -> list[JudgedTrial | Exception]:
         """Trials of the draft, as `regauge.mutate.Bench` has it."""
@@ -407,7 +415,7 @@ class SimulatedWriter:
     calls: list[int]
 
     async def drafts(
-        self, problem: UnguardedInstruction, look: Look
+        self, problem: UnguardedInstruction, look: DraftRunner
     ) -> AsyncGenerator[Draft, None]:
         """Two replies of three cases."""
         del look
@@ -462,7 +470,7 @@ def suggest_for(family: Family) -> Counter[str]:
         )
         for one in measured.results
     ]
-    problems = problems_of(family.prompt, mutants, rows, cases, golden)
+    problems = find_unguarded(family.prompt, mutants, rows, cases, golden)
     found: Counter[str] = Counter()
     for name in ("model", "rules"):
         replies: list[int] = []

@@ -639,8 +639,8 @@ def _history(tally: Tally, base: PromptText, case: str, checks: Sequence[str]) -
     outcomes = tally.outcomes(base.digest, case)
     return BaseTrials(
         checks={check: tally.count(base.digest, case, check) for check in checks},
-        whole=tally.case_count(base.digest, case),
-        distinct_answers=len({outcome.output for outcome in outcomes}),
+        total=tally.case_count(base.digest, case),
+        distinct_outputs=len({outcome.output for outcome in outcomes}),
     )
 
 
@@ -649,7 +649,7 @@ def _facts(outcome: Outcome | None) -> TrialFacts | None:
         return None
     return TrialFacts(
         checks={check.check: check.passed for check in outcome.checks},
-        answer=digest_of(outcome.output),
+        output_digest=digest_of(outcome.output),
     )
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from regauge.gate import NONE_DRAWN
+from regauge.gate import NO_TRIALS
 from regauge.refine.attempts import NO_PRIOR, Attempt, edit_facts
 from regauge.refine.edits import (
     Edit,
@@ -273,7 +273,7 @@ def narrow_suspects(config: LoopConfig, state: LoopState) -> tuple[LoopState, tu
     check, cases = state.cluster.check, screen_cases(config, state.cluster)
     tally = state.tally
     counts = (tally.count_over(text, cases, check) for text in texts_for(config, state, check))
-    now = sum(counts, NONE_DRAWN)
+    now = sum(counts, NO_TRIALS)
     ablated = [candidate for candidate in state.candidates if candidate.suspects]
     best = max(
         ablated, key=lambda candidate: tally.count_over(candidate.text.digest, cases, check).rate

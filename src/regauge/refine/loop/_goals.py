@@ -8,7 +8,7 @@ from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, Literal
 
 from regauge.digests import digest_of
-from regauge.gate import NONE_DRAWN, Count
+from regauge.gate import NO_TRIALS, Count
 from regauge.refine.analysis import p_within_cases, passed_all
 from regauge.refine.loop._plan import calls_left, number_trials, repair_calls, trials_for
 from regauge.refine.loop._state import Note, Trials
@@ -95,7 +95,7 @@ def measure_goal(
     counts = [
         count for trials in outcomes_by_case if (count := passed_all(goal.checks, trials)).trials
     ]
-    total = sum(counts, NONE_DRAWN)
+    total = sum(counts, NO_TRIALS)
     low, high = 0.0, 1.0
     status: GoalStatus = "undecided"
     if counts:

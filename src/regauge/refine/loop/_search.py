@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.criteria import CRITERIA
-from regauge.gate import NONE_DRAWN
+from regauge.gate import NO_TRIALS
 from regauge.refine.analysis import (
     Tally,
     diagnose,
@@ -396,7 +396,7 @@ def _rank(config: LoopConfig, state: LoopState) -> LoopState:
     check, cases = state.cluster.check, screen_cases(config, state.cluster)
     # What the text as it is passes, and what it passed before edits for other checks.
     texts = texts_for(config, state, check)
-    now = sum((state.tally.count_over(text, cases, check) for text in texts), NONE_DRAWN)
+    now = sum((state.tally.count_over(text, cases, check) for text in texts), NO_TRIALS)
     scored: list[tuple[float, Candidate]] = []
     for candidate in state.candidates:
         score = state.tally.count_over(candidate.text.digest, cases, check)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.gate import NONE_DRAWN
+from regauge.gate import NO_TRIALS
 from regauge.refine.analysis import Steadiness, Tally, p_better, p_worse, steadiness_of
 from regauge.refine.attempts import edit_facts
 from regauge.refine.edits import EditError, merge_changes
@@ -378,7 +378,7 @@ def _accept(config: LoopConfig, state: LoopState) -> LoopState:
     text = f"the gate accepts all {len(config.train) + len(config.holdout)} cases"
     if config.holdout:
         before, after = (
-            sum((tally.case_count(text.digest, case) for case in config.holdout), NONE_DRAWN)
+            sum((tally.case_count(text.digest, case) for case in config.holdout), NO_TRIALS)
             for tally, text in ((state.tally, config.base), (state.fresh, state.text))
         )
         text += f"; held-out failures {before.failed} of {before.trials}"
