@@ -158,7 +158,7 @@ def test_the_command_that_a_replay_names_records_what_is_missing(
 
 
 def test_all_asks_anew_once_for_each_text(meant: EvalProject, vectors: Embeddings):
-    meant.judged_by(f'{JUDGE}, {JUDGE}.named("once more")')
+    meant.judged_by(f'{JUDGE}, {JUDGE}.with_name("once more")')
     meant.run()
     lines = recorded(meant)
     del vectors.texts[:]

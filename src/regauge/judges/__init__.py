@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         expected as expected,
     )
     from regauge.judges._types import (
-        EXTERNAL as EXTERNAL,
+        EXTERNAL_JUDGES as EXTERNAL_JUDGES,
         JudgeCalls as JudgeCalls,
         JudgeContext as JudgeContext,
         Measurement as Measurement,
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
         calibrated_judges as calibrated_judges,
         criterion_of as criterion_of,
         is_semantic as is_semantic,
-        standing_of as standing_of,
+        judge_status as judge_status,
         usual_calls as usual_calls,
     )
     from regauge.judges._case_checks import (
         CaseChecks as CaseChecks,
         is_case_checks as is_case_checks,
-        judge_of_checks as judge_of_checks,
-        versions_of_checks as versions_of_checks,
+        build_checks_judge as build_checks_judge,
+        check_versions as check_versions,
     )
     from regauge.judges._deepeval import deepeval as deepeval
     from regauge.judges._deepeval._judge import DeepevalJudge as DeepevalJudge
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from regauge.judges._external import command_judge as command_judge, http_judge as http_judge
     from regauge.judges._function import (
         AsyncFunctionJudge as AsyncFunctionJudge,
-        Judged as Judged,
+        JudgeResult as JudgeResult,
         JudgeFunction as JudgeFunction,
         as_judge as as_judge,
     )
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from regauge.judges._rule import (
         Check as Check,
         Rule as Rule,
-        on_answer as on_answer,
+        on_output as on_output,
         on_text as on_text,
     )
     from regauge.judges._rule_factory import RuleFactory as RuleFactory, rule as rule

@@ -44,7 +44,7 @@ _ATTEMPTS: Final = 4
 # The size of a pipe on Linux: what one read can return.
 _STEP: Final = 65_536
 # The interval at which an ended process is noticed; a longer one delays each call by half of it.
-_LOOK_S: Final = 0.005
+_POLL_S: Final = 0.005
 # Shells and the guard of commands end with this and the number of the signal.
 _SIGNALS: Final = 128
 _USUAL_FIX: Final = "make the service accept this JSON document"
@@ -88,13 +88,13 @@ class _ExternalCalls:
             message = f"the response is longer than {OUTPUT_MAX:,} bytes"
             raise ProviderError(message, fix="respond with a verdict alone", kind="malformed")
         try:
-            text = _without(body.decode("utf-8").strip(), secrets)
+            text = _remove_secrets(body.decode("utf-8").strip(), secrets)
         except UnicodeDecodeError as error:
             raise ProviderError(f"the response is not UTF-8: {error}", kind="malformed") from error
         try:
             self.check(text)
         except Exception as error:
-            raise ProviderError(_without(str(error), secrets), kind="malformed") from error
+            raise ProviderError(_remove_secrets(str(error), secrets), kind="malformed") from error
         return Completion(
             text=text,
             finish_reason="stop",
@@ -119,7 +119,7 @@ class CommandCalls(_ExternalCalls):
     arguments: tuple[str, ...]
     env: tuple[str, ...]
     directory: Path
-    _rooms: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = field(
+    _semaphores: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = field(
         default_factory=WeakKeyDictionary["asyncio.AbstractEventLoop", asyncio.Semaphore],
         repr=False,
     )
@@ -130,13 +130,13 @@ class CommandCalls(_ExternalCalls):
         Raises:
             ProviderError: It cannot be started, fails, takes too long, or writes no verdict.
         """
-        values = values_of(self.env)
+        values = environment_values(self.env)
         environ = {name: os.environ[name] for name in _ALWAYS if name in os.environ} | values
         # A program takes a processor, so no more of them than there are run at a time.
-        room = self._rooms.setdefault(
+        semaphore = self._semaphores.setdefault(
             asyncio.get_running_loop(), asyncio.Semaphore(max(2, os.cpu_count() or 2))
         )
-        async with room:
+        async with semaphore:
             began = time.monotonic()
             body = await run_program(
                 self.arguments,
@@ -199,48 +199,50 @@ async def run_program(
             assert process.stdout is not None
             assert process.stderr is not None
             reading = asyncio.gather(
-                _head(process.stdout, process.pid, output_max),
-                _tail(process.stderr),
+                _read_start(process.stdout, process.pid, output_max),
+                _read_end(process.stderr),
                 _write(process.stdin, stdin),
             )
-            status = await _ended(process)
+            status = await _wait_for_exit(process)
             end_group(process.pid)  # what it left behind could hold its output open
             body, errors, _ = await reading
     except TimeoutError:
         if process.returncode is None:
-            why = f"the command did not end within {timeout_s:g} s and was stopped"
+            problem = f"the command did not end within {timeout_s:g} s and was stopped"
             fix = "raise `timeout_s`"
         else:
-            why = f"the command ended, and a process it left holds its output after {timeout_s:g} s"
+            problem = (
+                f"the command ended, and a process it left holds its output after {timeout_s:g} s"
+            )
             fix = "end that process in the command, or give it other streams"
-        raise ProviderError(f"{why}\n  fix: {fix}", kind="timeout") from None
+        raise ProviderError(f"{problem}\n  fix: {fix}", kind="timeout") from None
     finally:
         (end_tree if process.returncode is None else end_group)(process.pid)
         if reading is not None and not reading.done():
             reading.cancel()
             with suppress(asyncio.CancelledError):
                 await reading
-        await _ended(process)
+        await _wait_for_exit(process)
     if len(body) <= output_max and status != 0:
-        ended = f"failed with exit status {status}"
+        ending = f"failed with exit status {status}"
         number = -status if status < 0 else status - _SIGNALS
         if number in set(signal.Signals):
-            ended = f"was ended by {signal.Signals(number).name}"
-        text = _without(errors.decode("utf-8", "replace").strip(), secrets)[-_STDERR_SHOWN:]
+            ending = f"was ended by {signal.Signals(number).name}"
+        text = _remove_secrets(errors.decode("utf-8", "replace").strip(), secrets)[-_STDERR_SHOWN:]
         raise ProviderError(
-            f"the command {ended}: {text or 'it wrote nothing to standard error'}", kind="command"
+            f"the command {ending}: {text or 'it wrote nothing to standard error'}", kind="command"
         )
     return body
 
 
-async def _ended(process: asyncio.subprocess.Process) -> int:
+async def _wait_for_exit(process: asyncio.subprocess.Process) -> int:
     """The exit status; `wait` of asyncio waits for those who hold the output, too."""
     while process.returncode is None:  # noqa: ASYNC110 - nothing announces it
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_POLL_S)
     return process.returncode
 
 
-async def _head(stream: asyncio.StreamReader, group: int, output_max: int) -> bytes:
+async def _read_start(stream: asyncio.StreamReader, group: int, output_max: int) -> bytes:
     """The beginning of a stream; a program that writes more is stopped."""
     parts: list[bytes] = []
     size = 0
@@ -252,7 +254,7 @@ async def _head(stream: asyncio.StreamReader, group: int, output_max: int) -> by
     return b"".join(parts)
 
 
-async def _tail(stream: asyncio.StreamReader) -> bytes:
+async def _read_end(stream: asyncio.StreamReader) -> bytes:
     tail = b""
     while part := await stream.read(_STEP):
         tail = (tail + part)[-4 * _STDERR_SHOWN :]
@@ -286,8 +288,8 @@ class HttpCalls(_ExternalCalls):
         Raises:
             ProviderError: There is none, or it holds no verdict.
         """
-        values = values_of(self.headers.values())
-        headers = headers_of(self.headers, values)
+        values = environment_values(self.headers.values())
+        headers = build_headers(self.headers, values)
         stdin = request.messages[-1].content.encode()
         began = time.monotonic()
 
@@ -303,7 +305,7 @@ class HttpCalls(_ExternalCalls):
                         output_max=OUTPUT_MAX,
                     )
             except AttemptError as error:
-                error.args = (_without(str(error), values.values()),)
+                error.args = (_remove_secrets(str(error), values.values()),)
                 raise
 
         ledger = Ledger(max_attempts=_ATTEMPTS, deadline_s=2 * self.timeout_s)
@@ -311,7 +313,7 @@ class HttpCalls(_ExternalCalls):
         return self._completion(request, body, values.values(), began=began)
 
 
-def headers_of(variables: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+def build_headers(variables: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
     """Headers with the values of their environment variables.
 
     Raises:
@@ -350,49 +352,51 @@ async def send(
     Raises:
         AttemptError: There is no response, or it has another status.
     """
-    what = f"{method} {url}"
-    sent = {"Accept": "application/json, text/plain", "User-Agent": "regauge", **headers}
+    call = f"{method} {url}"
+    all_headers = {"Accept": "application/json, text/plain", "User-Agent": "regauge", **headers}
     if body is not None:
-        sent = {"Content-Type": "application/json", **sent}
+        all_headers = {"Content-Type": "application/json", **all_headers}
     # http and https only, as settings and `http_judge` see to
-    request = urllib.request.Request(url, data=body, method=method, headers=sent)  # noqa: S310
+    request = urllib.request.Request(url, data=body, method=method, headers=all_headers)  # noqa: S310
 
     def transfer() -> bytes:
-        ends = time.monotonic() + timeout_s
+        deadline = time.monotonic() + timeout_s
         try:
             with urllib.request.build_opener(_NoRedirects).open(
                 request, timeout=timeout_s
             ) as response:
                 if response.status in accepted:
-                    return _read(response, ends, output_max)
-            why = f"{what}: status {response.status}, which `status` does not name"
-            raise AttemptError(why, kind="server", status=response.status, transient=False)
+                    return _read(response, deadline, output_max)
+            problem = f"{call}: status {response.status}, which `status` does not name"
+            raise AttemptError(problem, kind="server", status=response.status, transient=False)
         except urllib.error.HTTPError as error:
             with error:
                 if error.code in accepted:
-                    return _read(error, ends, output_max)
-                raise _refused_error(what, error) from None
+                    return _read(error, deadline, output_max)
+                raise _refused_error(call, error) from None
         except IncompleteRead as error:
-            why = f"{what}: the response ended early"
-            raise AttemptError(why, kind="connection", transient=True) from error
+            problem = f"{call}: the response ended early"
+            raise AttemptError(problem, kind="connection", transient=True) from error
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
-            why, kind = f"no connection: {reason}", "connection"
+            problem, kind = f"no connection: {reason}", "connection"
             fix = "start the service, or correct its address"
             if isinstance(reason, TimeoutError):
-                why, kind = f"no response within {timeout_s:.2g} s", "timeout"
+                problem, kind = f"no response within {timeout_s:.2g} s", "timeout"
                 fix = "raise `timeout_s`, or make the service faster"
-            raise AttemptError(f"{what}: {why}\n  fix: {fix}", kind=kind, transient=True) from error
+            raise AttemptError(
+                f"{call}: {problem}\n  fix: {fix}", kind=kind, transient=True
+            ) from error
 
     return await _in_thread(transfer)
 
 
-def _refused_error(what: str, error: urllib.error.HTTPError) -> AttemptError:
+def _refused_error(call: str, error: urllib.error.HTTPError) -> AttemptError:
     status = error.code
     text = ""
     with suppress(OSError, HTTPException):
         text = error.read(_STDERR_SHOWN).decode("utf-8", "replace").strip()
-    words = f"{what}: status {status}"
+    words = f"{call}: status {status}"
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         place = error.headers.get("Location", "elsewhere")
         return AttemptError(
@@ -441,7 +445,7 @@ async def _in_thread(call: Callable[[], Result]) -> Result:
     return await asyncio.wrap_future(done)
 
 
-def _read(response: IO[bytes], ends: float, output_max: int) -> bytes:
+def _read(response: IO[bytes], deadline: float, output_max: int) -> bytes:
     """The body, up to a byte more than is allowed.
 
     Raises:
@@ -454,7 +458,7 @@ def _read(response: IO[bytes], ends: float, output_max: int) -> bytes:
     while size <= output_max and (part := read(_STEP)):
         parts.append(part)
         size += len(part)
-        if time.monotonic() > ends:
+        if time.monotonic() > deadline:
             raise TimeoutError
     left: int | None = getattr(response, "length", None)
     if size <= output_max and left:
@@ -462,7 +466,9 @@ def _read(response: IO[bytes], ends: float, output_max: int) -> bytes:
     return b"".join(parts)
 
 
-def values_of(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def environment_values(
+    names: Iterable[str], environ: Mapping[str, str] = os.environ
+) -> dict[str, str]:
     """The values of environment variables.
 
     Raises:
@@ -478,7 +484,7 @@ def values_of(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> 
     return values
 
 
-def _without(text: str, secrets: Iterable[str]) -> str:
+def _remove_secrets(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         if len(secret) >= _SECRET_CHARS:
             text = text.replace(secret, "[removed]")

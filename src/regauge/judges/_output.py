@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._types import Verdict, failed, listed, quote
+from regauge.judges._types import Verdict, failed, quote, quote_list
 from regauge.strict_json import no_constant, unique
 
 if TYPE_CHECKING:
@@ -82,20 +82,22 @@ def find_json(text: str) -> Iterator[JSON]:
     >>> list(find_json('Sure! {"a": [1]} and [2]'))
     [{'a': [1]}, [2]]
     """
-    at, failed_chars = 0, 0
+    position, failed_chars = 0, 0
     while failed_chars < FAILED_CHARS_MAX:
-        begins = [place for place in (text.find("{", at), text.find("[", at)) if place >= 0]
+        begins = [
+            place for place in (text.find("{", position), text.find("[", position)) if place >= 0
+        ]
         if not begins:
             return
         start = min(begins)
         try:
-            value, at = _decoder.raw_decode(text, start)
+            value, position = _decoder.raw_decode(text, start)
         except json.JSONDecodeError as fault:
             failed_chars += fault.pos - start + ATTEMPT_CHARS
-            at = start + 1
+            position = start + 1
         except (ValueError, RecursionError):
             failed_chars += _TOO_DEEP_CHARS
-            at = start + 1
+            position = start + 1
         else:
             yield value
 
@@ -121,16 +123,18 @@ def kind_of(value: JSON) -> str:
             return "array"
 
 
-def same(left: JSON, right: JSON) -> bool:
+def json_equal(left: JSON, right: JSON) -> bool:
     """Return whether two JSON values are equal: 1 is 1.0, but true is not 1.
 
-    >>> same({"a": 1}, {"a": 1.0}), same(True, 1)
+    >>> json_equal({"a": 1}, {"a": 1.0}), json_equal(True, 1)
     (True, False)
     """
     if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+        return left.keys() == right.keys() and all(
+            json_equal(left[key], right[key]) for key in left
+        )
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(same, left, right))
+        return len(left) == len(right) and all(map(json_equal, left, right))
     return isinstance(left, bool) == isinstance(right, bool) and left == right
 
 
@@ -161,17 +165,17 @@ def parse_path(path: str) -> Steps:
     ('steps', 0, 'command')
     """
     steps: list[str | int] = []
-    at = 0
-    while at < len(path):
-        step = _STEP.match(path, at)
+    position = 0
+    while position < len(path):
+        step = _STEP.match(path, position)
         if step is None:
             raise UsageError(
-                f"not a path into JSON: {path!r}, at {path[at:]!r}\n"
+                f"not a path into JSON: {path!r}, at {path[position:]!r}\n"
                 '  write it like severity, steps[0].command or labels["app.name"]'
             )
         name, index, quoted = step.groups()
         steps.append(name if name is not None else int(index) if index else quoted[1:-1])
-        at = step.end()
+        position = step.end()
     return tuple(steps)
 
 
@@ -195,7 +199,7 @@ def value_at(value: JSON, steps: Steps) -> JSON | MissingValue:
     return value
 
 
-READING = 3
+READING_VERSION = 3
 """Version of how outputs are read (`normalise`, JSON), in the digest of every rule."""
 
 
@@ -307,15 +311,15 @@ class JudgedOutput:
     @property
     def inputs(self) -> Mapping[str, JSON]:
         """The inputs of the prompt, normalised."""
-        known_inputs = self.case.inputs if self.case is not None else self._inputs or {}
-        return cast("Mapping[str, JSON]", normalise_value(dict(known_inputs)))
+        raw_inputs = self.case.inputs if self.case is not None else self._inputs or {}
+        return cast("Mapping[str, JSON]", normalise_value(dict(raw_inputs)))
 
     def expected_at(self, steps: Steps) -> JSON | MissingValue:
         """The case's expected value at a path."""
-        whole = self.case.expected if self.case is not None else self._expected
-        if isinstance(whole, MissingValue):
+        case_expected = self.case.expected if self.case is not None else self._expected
+        if isinstance(case_expected, MissingValue):
             return MISSING
-        return cast("JSON | MissingValue", normalise_value(value_at(whole, steps)))
+        return cast("JSON | MissingValue", normalise_value(value_at(case_expected, steps)))
 
     def resolve(self, value: JSON | Expected, *, judge: str) -> JSON:
         """A parameter of a rule, looked up in the case where it says so.
@@ -325,10 +329,10 @@ class JudgedOutput:
         """
         if not isinstance(value, Expected):
             return value
-        value_there = self.expected_at(parse_path(value.path))
-        if isinstance(value_there, MissingValue):
-            raise self.lacks(str(value), judge=judge)
-        return value_there
+        expected_value = self.expected_at(parse_path(value.path))
+        if isinstance(expected_value, MissingValue):
+            raise self.missing_error(str(value), judge=judge)
+        return expected_value
 
     def resolve_text(self, value: JSON | Expected, *, judge: str) -> str:
         """A parameter of a rule that is a text, looked up in the case where it says so.
@@ -338,47 +342,51 @@ class JudgedOutput:
         """
         text = self.resolve(value, judge=judge)
         if text is None:
-            raise self.lacks(str(value), judge=judge)
+            raise self.missing_error(str(value), judge=judge)
         if not isinstance(text, str):
             raise JudgeError(f"{judge}: {value} is not a text: {quote(str(text))}", judge=judge)
         return text
 
-    def lacks(self, what: str, *, judge: str) -> JudgeError:
+    def missing_error(self, value_name: str, *, judge: str) -> JudgeError:
         """The error of a case that does not say what a judge needs to know."""
         if self.case is None:
-            return JudgeError(f"{judge}: nothing was given as {what}", judge=judge)
+            return JudgeError(f"{judge}: nothing was given as {value_name}", judge=judge)
         return JudgeError(
-            f"{judge}: case {self.case.id!r} has no {what} ({self.case.at})\n"
+            f"{judge}: case {self.case.id!r} has no {value_name} ({self.case.at})\n"
             "  add it to the case, or name another path in the judge",
             judge=judge,
         )
 
-    def nothing(self) -> Verdict:
+    def no_text_verdict(self) -> Verdict:
         """The verdict on an answer without text."""
         completion = self.completion
         if completion is not None and completion.refusal:
             return failed(f"the model refused: {quote(completion.refusal)}", code="refused")
-        why = "" if completion is None else f" (finish_reason {completion.finish_reason})"
-        return failed(f"the answer has no text{why}", code="no_text")
+        ending = "" if completion is None else f" (finish_reason {completion.finish_reason})"
+        return failed(f"the answer has no text{ending}", code="no_text")
 
     def value_at(self, path: str, steps: Steps) -> JSON | Verdict:
         """The value at a path of the answer, or why there is none."""
         if self.text is None:
-            return self.nothing()
-        whole = self.json
-        if isinstance(whole, JsonFault):
+            return self.no_text_verdict()
+        document = self.json
+        if isinstance(document, JsonFault):
             return failed(
-                f"no field {path!r}, for the answer is not JSON: {whole.message}",
+                f"no field {path!r}, for the answer is not JSON: {document.message}",
                 code="json_invalid",
                 actual=self.text[:200],
             )
-        value = value_at(whole, steps)
+        value = value_at(document, steps)
         if isinstance(value, MissingValue):
-            keys = f"; the answer has {listed(sorted(whole))}" if isinstance(whole, dict) else ""
+            keys = (
+                f"; the answer has {quote_list(sorted(document))}"
+                if isinstance(document, dict)
+                else ""
+            )
             return failed(f"no field {path!r}{keys}", code="missing_field", details={"field": path})
         return value
 
-    def at(self, path: str, steps: Steps) -> JudgedOutput | Verdict:
+    def part_at(self, path: str, steps: Steps) -> JudgedOutput | Verdict:
         """The part of the answer at a path, as an answer of its own, or why there is none."""
         value = self.value_at(path, steps)
         if isinstance(value, Verdict):

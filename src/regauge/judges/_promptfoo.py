@@ -68,9 +68,9 @@ def _verdict(
                 return passed("it returned true")
             return failed("it returned false", code="false")
         case int() | float():
-            return _of_number(float(result), pass_at)
+            return _verdict_on_number(float(result), pass_at)
         case Mapping():
-            return _of_mapping(
+            return _verdict_on_mapping(
                 cast("Mapping[str, Any]", result), label, pass_at if graded_too else None
             )
         case None:
@@ -85,15 +85,15 @@ def _threw(message: str) -> Verdict:
     return failed(" ".join(message.split())[:_REASON_MAX], code="threw")
 
 
-def _of_number(value: float, pass_at: float | None) -> Verdict:
+def _verdict_on_number(value: float, pass_at: float | None) -> Verdict:
     score = 0.0 if math.isnan(value) else min(1.0, max(0.0, value))
-    needed = "above 0" if pass_at is None else f"at least {pass_at:g}"
+    condition = "above 0" if pass_at is None else f"at least {pass_at:g}"
     if value > 0 if pass_at is None else value >= pass_at:
-        return passed(f"it returned {value:g}, {needed} wanted", score=score)
-    return failed(f"it returned {value:g}, {needed} wanted", code="low_score", score=score)
+        return passed(f"it returned {value:g}, {condition} wanted", score=score)
+    return failed(f"it returned {value:g}, {condition} wanted", code="low_score", score=score)
 
 
-def _of_mapping(result: Mapping[str, Any], label: str, pass_at: float | None) -> Verdict:
+def _verdict_on_mapping(result: Mapping[str, Any], label: str, pass_at: float | None) -> Verdict:
     flag = result.get("pass", result.get("pass_"))
     score, reason = result.get("score"), result.get("reason")
     if ("pass" in result or "pass_" in result) and not flag and flag is not False:
@@ -101,11 +101,11 @@ def _of_mapping(result: Mapping[str, Any], label: str, pass_at: float | None) ->
     if not isinstance(flag, bool) or not is_number(score) or not isinstance(reason, str):
         raise _no_verdict(label, dict(result))
     value = float(score)
-    held = 0.0 if math.isnan(value) else min(1.0, max(0.0, value))
+    clamped = 0.0 if math.isnan(value) else min(1.0, max(0.0, value))
     text = " ".join(reason.split())[:_REASON_MAX] or f"it returned {str(flag).lower()}"
     if flag and pass_at is not None and value < pass_at:
         text, flag = f"the score is {value:g}, at least {pass_at:g} wanted: {text}", False
-    verdict = passed(text, score=held) if flag else failed(text, code="false", score=held)
+    verdict = passed(text, score=clamped) if flag else failed(text, code="false", score=clamped)
     parts = result.get("componentResults", result.get("component_results"))
     if not isinstance(parts, list) or not parts:
         return verdict
@@ -115,8 +115,8 @@ def _of_mapping(result: Mapping[str, Any], label: str, pass_at: float | None) ->
 
 def _component(part: object) -> JSON:
     """The entry of a report for one part of a result."""
-    none: Mapping[str, Any] = {}
-    fields = cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else none
+    empty: Mapping[str, Any] = {}
+    fields = cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else empty
     reason = fields.get("reason")
     return {
         "pass": fields.get("pass", fields.get("pass_")) is True,
@@ -155,7 +155,7 @@ def _output(answer: JudgedOutput, *, parse_json: bool) -> JSON:
 
 
 # What promptfoo may give and a judge does not have; to read it leaves the case unmeasured.
-_ABSENT: Final[Mapping[str, tuple[str, ...]]] = {
+_UNAVAILABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "": ("prompt", "trace", "metadata", "logProbs", "provider", "providerResponse"),
     "test": ("assert", "metadata", "options", "provider", "threshold"),
     "provider": ("config", "label"),
@@ -201,7 +201,7 @@ def _context(
     return context
 
 
-def _one_of(kind: str, code: str | None, file: str | None, pass_at: object) -> None:
+def _check_parameters(kind: str, code: str | None, file: str | None, pass_at: object) -> None:
     """Refuse parameters that make no sense together.
 
     Raises:
@@ -263,7 +263,7 @@ _EXPORT: Final = re.compile(
 )
 
 
-def _names_of_module(path: Path, root: Path) -> str:
+def _module_name(path: Path, root: Path) -> str:
     """A file as digests and messages name it: from the root of the project."""
     try:
         return path.relative_to(root).as_posix()
@@ -281,7 +281,7 @@ def _modules(kind: str, path: Path, root: Path) -> dict[str, str]:
     waiting = [path]
     while waiting:
         file = waiting.pop()
-        name = _names_of_module(file, root)
+        name = _module_name(file, root)
         if name in parts:
             continue
         text = _read(kind, file)
@@ -289,12 +289,12 @@ def _modules(kind: str, path: Path, root: Path) -> dict[str, str]:
         for match in _REQUIRED.finditer(text):
             near = file.parent / match[2]
             ends = (near.with_name(near.name + end) if end else near for end in _MODULE_ENDS)
-            if module := next((each for each in ends if each.is_file()), None):
+            if module := next((path for path in ends if path.is_file()), None):
                 waiting.append(module.resolve())
     return parts
 
 
-def _as_function(text: str) -> str:
+def _module_to_function(text: str) -> str:
     """A module of ECMAScript as the body of a function; one of CommonJS stays as it is."""
     if not _IMPORT.search(text) and not _EXPORT.search(text):
         return text
@@ -305,34 +305,34 @@ def _as_function(text: str) -> str:
             return "module.exports.default = "
         if match["list"]:
             for part in match["list"].strip("{}").split(","):
-                own, _, other = (word.strip() for word in part.partition(" as "))
-                if own:
-                    names.append(f"module.exports.{other or own} = {own};")
+                local, _, other = (word.strip() for word in part.partition(" as "))
+                if local:
+                    names.append(f"module.exports.{other or local} = {local};")
             return ""
         names.append(f"module.exports.{match['name']} = {match['name']};")
         return ""
 
-    body = _EXPORT.sub(exported, _IMPORT.sub(_required, text))
+    body = _EXPORT.sub(exported, _IMPORT.sub(_import_to_require, text))
     return f"{body}\n{' '.join(names)}"
 
 
-def _required(match: re.Match[str]) -> str:
+def _import_to_require(match: re.Match[str]) -> str:
     """An `import` as calls of `require`, on one line, so that lines keep their numbers."""
     call = f"require({match['path']})"
     lines = "\n" * match[0].count("\n")
     if match["names"] is None:
         return f"{call};{lines}"
     single, _, braces = match["names"].partition("{")
-    made: list[str] = []
+    statements: list[str] = []
     for name in filter(None, (part.strip() for part in single.split(","))):
         if name.startswith("*"):
-            made.append(f"const {name.rpartition(' ')[2]} = {call};")
+            statements.append(f"const {name.rpartition(' ')[2]} = {call};")
         else:
-            made.append(f"const {name} = ((m) => m.default ?? m)({call});")
+            statements.append(f"const {name} = ((m) => m.default ?? m)({call});")
     if braces:
         inside = re.sub(r"\s+as\s+", ": ", " ".join(braces.strip(" \t\n}").split()))
-        made.append(f"const {{{inside}}} = {call};")
-    return " ".join(made) + lines
+        statements.append(f"const {{{inside}}} = {call};")
+    return " ".join(statements) + lines
 
 
 @functools.cache
@@ -350,7 +350,7 @@ def _javascript_contents(document: Mapping[str, object]) -> JSON:
     return dict(_modules("javascript", path, root))
 
 
-@rule(about="correctness", needs="py_mini_racer", contents=_javascript_contents)
+@rule(about="correctness", required_module="py_mini_racer", contents=_javascript_contents)
 def javascript(
     code: str | None = None,
     *,
@@ -386,18 +386,18 @@ def javascript(
     pass: it returned true
     """
     kind = "javascript"
-    _one_of(kind, code, file, pass_at)
-    _limits(kind, timeout_s, memory_mb)
+    _check_parameters(kind, code, file, pass_at)
+    _check_limits(kind, timeout_s, memory_mb)
     request: dict[str, Any] = {"code": code, "file": None, "name": "", "modules": {}}
     label = f"javascript({quote(code, 40)})" if code is not None else f"javascript({file})"
     if file is not None:
-        path, named, root = _locate(kind, file)
+        path, file_function, root = _locate(kind, file)
         sources = _modules(kind, path, root)
         request |= {
-            "file": _names_of_module(path, root),
-            "name": named or function,
+            "file": _module_name(path, root),
+            "name": file_function or function,
             "modules": {
-                name: text if name.endswith(".json") else _as_function(text)
+                name: text if name.endswith(".json") else _module_to_function(text)
                 for name, text in sources.items()
             },
         }
@@ -407,7 +407,7 @@ def javascript(
 
         output = _output(answer, parse_json=parse_json)
         if output is None:
-            return answer.nothing()
+            return answer.no_text_verdict()
         if any(name.endswith(_TYPESCRIPT) for name in request["modules"]):
             raise JudgeError(
                 f"{label} gives no verdict: it is not JavaScript\n"
@@ -416,7 +416,7 @@ def javascript(
             )
         context = {
             **request,
-            "absent": _ABSENT,
+            "absent": _UNAVAILABLE,
             "output": output,
             "context": _context(answer, output, config),
         }
@@ -426,18 +426,20 @@ def javascript(
             )
         except ScriptLimitError as error:
             raise JudgeError(f"{label} gives no verdict: {error}", judge=label) from error
-        return _of_response(response, label, pass_at)
+        return _verdict_on_response(response, label, pass_at)
 
     return check
 
 
-def _limits(kind: str, timeout_s: object, memory_mb: object) -> None:
-    for name, value, least, most in (
+def _check_limits(kind: str, timeout_s: object, memory_mb: object) -> None:
+    for name, value, minimum, maximum in (
         ("timeout_s", timeout_s, 0.01, _TIMEOUT_MAX_S),
         ("memory_mb", memory_mb, _MEMORY_MIN_MB, _MEMORY_MAX_MB),
     ):
-        if not is_number(value) or not least <= value <= most:
-            raise UsageError(f"{kind}: {name} is a number from {least:g} to {most}, not {value!r}")
+        if not is_number(value) or not minimum <= value <= maximum:
+            raise UsageError(
+                f"{kind}: {name} is a number from {minimum:g} to {maximum}, not {value!r}"
+            )
     if not isinstance(memory_mb, int):
         raise UsageError(f"{kind}: memory_mb is a whole number, not {memory_mb!r}")
 
@@ -458,13 +460,13 @@ _NO_VERDICT: Final = {
 }
 
 
-def _of_response(response: Mapping[str, Any], label: str, pass_at: float | None) -> Verdict:
+def _verdict_on_response(response: Mapping[str, Any], label: str, pass_at: float | None) -> Verdict:
     """The verdict in a response of the engine.
 
     Raises:
         JudgeError: There is none.
     """
-    at = f" at {response['at']}" if response.get("at") else ""
+    location = f" at {response['at']}" if response.get("at") else ""
     match response["kind"]:
         case "value":
             return _verdict(response["value"], label=label, pass_at=pass_at)
@@ -476,13 +478,13 @@ def _of_response(response: Mapping[str, Any], label: str, pass_at: float | None)
         case "unsound":
             return failed(f"it returned {response['value']}, not false", code="no_result")
         case "threw":
-            return _threw(f"it threw {response['name']}: {response['message']}{at}")
+            return _threw(f"it threw {response['name']}: {response['message']}{location}")
         case "other":
             raise _no_verdict(label, response["value"])
         case kind:
-            why, fix = _NO_VERDICT[kind]
-            why = why.format_map({"name": "error", **response, "at": at})
-            raise JudgeError(f"{label} gives no verdict: {why}\n  fix: {fix}", judge=label)
+            reason, fix = _NO_VERDICT[kind]
+            reason = reason.format_map({"name": "error", **response, "at": location})
+            raise JudgeError(f"{label} gives no verdict: {reason}\n  fix: {fix}", judge=label)
 
 
 # -- Python ----------------------------------------------------------------------------------------
@@ -493,8 +495,8 @@ class _Context(dict[str, Any]):
 
     def __init__(self, values: Mapping[str, Any], part: str = "") -> None:
         super().__init__(values)
-        self._absent = _ABSENT.get(part, ())
-        for name in _ABSENT if not part else ():
+        self._absent = _UNAVAILABLE.get(part, ())
+        for name in _UNAVAILABLE if not part else ():
             if name in self:
                 self[name] = _Context(self[name], name)
 
@@ -511,7 +513,7 @@ class _Context(dict[str, Any]):
 
 
 # Exceptions that depend on the output; all others leave the case unmeasured.
-_OF_OUTPUT: Final = (
+_OUTPUT_ERRORS: Final = (
     ArithmeticError,
     AssertionError,
     AttributeError,
@@ -565,11 +567,11 @@ def _module(path: Path, content: str) -> Any:
 class _Unimportable:
     """The function of a file whose import failed; to call it leaves the case unmeasured."""
 
-    def __init__(self, why: str) -> None:
-        self._why = why
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
 
     def __call__(self, *_: object) -> object:
-        raise JudgeError(self._why, judge="promptfoo_python")
+        raise JudgeError(self._reason, judge="promptfoo_python")
 
 
 def _load(kind: str, file: object, function: str) -> Callable[..., object]:
@@ -578,8 +580,8 @@ def _load(kind: str, file: object, function: str) -> Callable[..., object]:
     Raises:
         UsageError: There is no such file, or no such function in it.
     """
-    path, named, _ = _locate(kind, file)
-    name = named or function
+    path, file_function, _ = _locate(kind, file)
+    name = file_function or function
     try:
         module: Any = _module(path, _read(kind, path))
         for part in name.split("."):
@@ -642,14 +644,14 @@ def promptfoo_python(
     pass: it returned true
     """
     kind = "promptfoo_python"
-    _one_of(kind, code, file, pass_at)
+    _check_parameters(kind, code, file, pass_at)
     label = f"{kind}({quote(code, 40)})" if code is not None else f"{kind}({file})"
     call = _compile(kind, code) if code is not None else _load(kind, file, function)
 
     def check(answer: JudgedOutput) -> Verdict:
         output = _output(answer, parse_json=parse_json)
         if output is None:
-            return answer.nothing()
+            return answer.no_text_verdict()
         context = _Context(_context(answer, output, config))
         try:
             result = call(output, context)
@@ -657,7 +659,7 @@ def promptfoo_python(
                 result = _await_result(cast("Coroutine[Any, Any, object]", result))
         except JudgeError:
             raise
-        except _OF_OUTPUT as error:
+        except _OUTPUT_ERRORS as error:
             return _threw(f"it raised {type(error).__name__}: {error}")
         except Exception as error:
             raise JudgeError(

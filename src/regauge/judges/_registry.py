@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import UsageError
-from regauge.judges._output import READING, Expected
-from regauge.judges._rule import Rule, negated, negated_digest
+from regauge.judges._output import READING_VERSION, Expected
+from regauge.judges._rule import Rule, negate, negated_digest
 from regauge.judges._rule_factory import RuleFactory, form_of, rule_digest, split_sections
 from regauge.judges.rules._combine import not_
 from regauge.on_demand import install_command
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 # Kinds of judges that are no rules, so not among `__all__` of the rules; add a new one here.
-_CALLING = """
+_OTHER_KINDS = """
 as_judge command_judge deepeval each_turn http_judge in_turn means_like pairwise panel rubric
 verified_claims
 """
@@ -36,20 +36,22 @@ ENTRY_POINTS = "regauge.judges"
 
 
 @functools.cache
-def _own_rules() -> Mapping[str, RuleFactory[...]]:
+def _builtin_rules() -> Mapping[str, RuleFactory[...]]:
     import regauge.judges
     from regauge.judges import ifeval
 
-    made = [getattr(module, name) for module in (regauge.judges, ifeval) for name in module.__all__]
-    return {factory.kind: factory for factory in made if isinstance(factory, RuleFactory)}
+    members = [
+        getattr(module, name) for module in (regauge.judges, ifeval) for name in module.__all__
+    ]
+    return {factory.kind: factory for factory in members if isinstance(factory, RuleFactory)}
 
 
 @functools.cache
-def _own_kinds() -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
+def _builtin_kinds() -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
     import regauge.judges
 
-    calling = {name: getattr(regauge.judges, name) for name in _CALLING.split()}
-    return {**_own_rules(), "not": not_, **calling}
+    others_by_name = {name: getattr(regauge.judges, name) for name in _OTHER_KINDS.split()}
+    return {**_builtin_rules(), "not": not_, **others_by_name}
 
 
 def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
@@ -62,8 +64,8 @@ def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge |
         UsageError: A registered judge cannot be loaded.
     """
     if not installed:
-        return _own_kinds()
-    kinds = {**_own_kinds()}
+        return _builtin_kinds()
+    kinds = {**_builtin_kinds()}
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINTS):
@@ -79,7 +81,9 @@ def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge |
 
 def rule_versions() -> Mapping[str, int]:
     """The versions of those of regauge's rules that are no longer at their first, by name."""
-    return {kind: made.version for kind, made in _own_rules().items() if made.version > 1}
+    return {
+        kind: factory.version for kind, factory in _builtin_rules().items() if factory.version > 1
+    }
 
 
 def changed_rule(judge: object, digest: str, versions: Mapping[str, int]) -> str:
@@ -96,12 +100,13 @@ def changed_rule(judge: object, digest: str, versions: Mapping[str, int]) -> str
         return ""
     negation = judge.kind.startswith("not_") and len(judge.parts) == 1
     judge = judge.parts[0] if negation else judge
-    made = _own_rules().get(judge.kind)
-    for version in range(1, made.version + 1 if made else 0):
-        for reading in range(1, READING + 1):
+    factory = _builtin_rules().get(judge.kind)
+    for version in range(1, factory.version + 1 if factory else 0):
+        for reading in range(1, READING_VERSION + 1):
             before = rule_digest(judge.kind, judge.params, version=version, reading=reading)
-            if made and digest == (negated_digest(before) if negation else before):
-                return f"{judge.kind} (version {version}.{reading}, now {made.version}.{READING})"
+            if factory and digest == (negated_digest(before) if negation else before):
+                now = f"{factory.version}.{READING_VERSION}"
+                return f"{judge.kind} (version {version}.{reading}, now {now})"
     return ""
 
 
@@ -127,7 +132,7 @@ def judge_from_spec(spec: JSON) -> Judge | UnboundJudge:
             raise UsageError(
                 f"not: only rules can be negated, and {_split_spec(value)[0]!r} is none"
             )
-        return negated(inner)
+        return negate(inner)
     kind = _kind(name)
     positional, keywords = _arguments(kind, value)
     try:
@@ -139,8 +144,8 @@ def judge_from_spec(spec: JSON) -> Judge | UnboundJudge:
         signature = _signature(kind) or inspect.Signature()
         unknown = next((key for key in keywords if key not in signature.parameters), "")
         hint = did_you_mean(unknown, signature.parameters) if unknown else ""
-        takes = f"\n  it takes {name}{form_of(signature)}" if signature.parameters else ""
-        raise UsageError(f"{name}: {reason}{'; ' + hint if hint else ''}{takes}") from error
+        usage = f"\n  it takes {name}{form_of(signature)}" if signature.parameters else ""
+        raise UsageError(f"{name}: {reason}{'; ' + hint if hint else ''}{usage}") from error
 
 
 def _split_spec(spec: JSON) -> tuple[str, JSON]:
@@ -173,7 +178,7 @@ def _arguments(
     signature = _signature(kind)
     parameters = list(signature.parameters.values()) if signature else []
     if isinstance(document, Mapping) and not _is_expected(document):
-        return _by_name(parameters, document)
+        return _keyword_arguments(parameters, document)
     first = [part for part in parameters if part.kind is not part.KEYWORD_ONLY]
     if isinstance(document, str) or not isinstance(document, Sequence):
         return [_parameter(first[0].name if first else "", document)], {}
@@ -197,26 +202,26 @@ def _signature(kind: object) -> inspect.Signature | None:
         return None
 
 
-def _by_name(
+def _keyword_arguments(
     parameters: Sequence[inspect.Parameter], pairs: Mapping[str, JSON]
 ) -> tuple[list[Any], dict[str, Any]]:
     # The function of a file is a name; that of `as_judge` is called.
     of_file = any(part.name == "file" for part in parameters)
-    named: dict[str, Any] = {
+    keywords: dict[str, Any] = {
         key: _parameter("" if of_file and key == "function" else key, value)
         for key, value in pairs.items()
     }
     several = next((part for part in parameters if part.kind is part.VAR_POSITIONAL), None)
-    if several is None or several.name not in named:
-        return [], named
-    values = named.pop(several.name)
+    if several is None or several.name not in keywords:
+        return [], keywords
+    values = keywords.pop(several.name)
     before = [
-        named.pop(part.name)
+        keywords.pop(part.name)
         for part in parameters
-        if part.kind is part.POSITIONAL_OR_KEYWORD and part.name in named
+        if part.kind is part.POSITIONAL_OR_KEYWORD and part.name in keywords
     ]
-    many = isinstance(values, Sequence) and not isinstance(values, str)
-    return [*before, *(values if many else [values])], named
+    is_list = isinstance(values, Sequence) and not isinstance(values, str)
+    return [*before, *(values if is_list else [values])], keywords
 
 
 def _parameter(name: str, value: JSON) -> Any:
@@ -345,7 +350,9 @@ def describe(name: str, kind: object) -> JudgeDescription:
         parameters=tuple(_parameters(signature, texts)) if signature else (),
         criterion=(factory.about if factory else None) or "",
         codes=factory.codes if factory else (),
-        install=install_command(factory.needs) if factory and factory.needs else "",
+        install=install_command(factory.required_module)
+        if factory and factory.required_module
+        else "",
         example=f">>> {example}".strip() if example else "",
     )
 
@@ -384,9 +391,11 @@ def with_prompt_schema(judge: Rule, prompt: Prompt | None) -> Rule:
         return judge
     schema = prompt.output_schema if prompt is not None else None
     if not isinstance(schema, Mapping):
-        of = f"{prompt.name} has no `jsonSchema`" if prompt is not None else "no prompt is judged"
+        problem = (
+            f"{prompt.name} has no `jsonSchema`" if prompt is not None else "no prompt is judged"
+        )
         raise UsageError(
-            f"json_matches_schema() has no schema: {of}\n"
+            f"json_matches_schema() has no schema: {problem}\n"
             "  fix: add `responseFormat: json_schema` and `jsonSchema` to the prompt file, or name"
             " the schema: json_matches_schema('schema.json')"
         )

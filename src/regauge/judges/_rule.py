@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from regauge.digests import digest_of
 from regauge.errors import UsageError
 from regauge.judges._output import MISSING, JudgedOutput, MissingValue, parse_path
-from regauge.judges._types import NO_ANSWER, Verdict, criterion_named, failed, passed
+from regauge.judges._types import NO_OUTPUT_CODES, Verdict, failed, parse_criterion, passed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,12 +36,12 @@ class AdviceTemplate(NamedTuple):
     Attributes:
         criterion: None where the rule states none.
         advice: The instruction so that the rule passes.
-        denied: So that its negation passes.
+        negated_advice: So that its negation passes.
     """
 
     criterion: Criterion | None
     advice: str = ""
-    denied: str = ""
+    negated_advice: str = ""
 
 
 class Compose(Protocol):
@@ -63,8 +63,7 @@ class Rule:
         description: What it looks at, in a sentence; no part of the digest.
         parts: The rules it is made of.
         instruction: What a prompt should say for it, in its author's words; no part of the digest.
-        own: Whether all of it comes with regauge, so that it is known to do nothing but judge;
-            what others wrote may print, wait or count.
+        is_builtin: All of it comes with regauge, so it has no side effects.
         opposite: Set where the rule has no negation: the fix, for the error.
         about: The criterion its author counts it under; None for that of its kind. No part of the
             digest.
@@ -80,7 +79,7 @@ class Rule:
     description: str = ""
     parts: tuple[Rule, ...] = ()
     instruction: str = ""
-    own: bool = False
+    is_builtin: bool = False
     opposite: str = ""
     about: Criterion | None = None
     template: AdviceTemplate | None = None
@@ -108,19 +107,19 @@ class Rule:
         """Judge a text that no model wrote, to try a rule out."""
         return self.examine(JudgedOutput(text, expected=expected, inputs=inputs))
 
-    def named(self, name: str) -> Rule:
+    def with_name(self, name: str) -> Rule:
         """The same rule under a name of your choice."""
         return replace(self, name=name)
 
-    def advising(self, instruction: str) -> Rule:
+    def with_instruction(self, instruction: str) -> Rule:
         """The same rule with your own words for what a prompt should say for it."""
         return replace(self, instruction=instruction)
 
-    def judging(self, criterion: str) -> Rule:
+    def with_criterion(self, criterion: str) -> Rule:
         """The same rule, counted under another criterion.
 
         >>> from regauge.judges import max_words
-        >>> max_words(40).criterion, max_words(40).judging("relevance").criterion
+        >>> max_words(40).criterion, max_words(40).with_criterion("relevance").criterion
         ('format', 'relevance')
 
         Args:
@@ -129,7 +128,7 @@ class Rule:
         Raises:
             UsageError: It is none of them.
         """
-        return replace(self, about=criterion_named(criterion, judge=self.name))
+        return replace(self, about=parse_criterion(criterion, judge=self.name))
 
     def advice(self, *, field: str | None = None, negated: bool = False) -> str:
         """The instruction a prompt should hold for this rule; empty where there is none to give.
@@ -175,41 +174,41 @@ class Rule:
 
     def __invert__(self) -> Rule:
         """`~rule` is its negation."""
-        return negated(self)
+        return negate(self)
 
     def __repr__(self) -> str:
         return f"<Rule {self.name}>"
 
 
-def on_answer(field: str | None, check: Check) -> Check:
+def on_output(field: str | None, check: Check) -> Check:
     """Apply a check to the answer, or to the part of it at `field`, once there is any text."""
     if field is None:
 
-        def whole(answer: JudgedOutput) -> Verdict:
-            return check(answer) if answer.text is not None else answer.nothing()
+        def check_output(answer: JudgedOutput) -> Verdict:
+            return check(answer) if answer.text is not None else answer.no_text_verdict()
 
-        return whole
+        return check_output
     steps = parse_path(field)
 
-    def part(answer: JudgedOutput) -> Verdict:
-        part_there = answer.at(field, steps)
-        if isinstance(part_there, Verdict):
-            return part_there
-        if part_there.text is None:
+    def check_field(answer: JudgedOutput) -> Verdict:
+        part = answer.part_at(field, steps)
+        if isinstance(part, Verdict):
+            return part
+        if part.text is None:
             return failed(f"field {field!r} is null", code="null_field", details={"field": field})
-        return check(part_there)
+        return check(part)
 
-    return part
+    return check_field
 
 
 def on_text(field: str | None, check: Callable[[str], Verdict]) -> Check:
-    """`on_answer`, for a check that needs the text alone."""
+    """`on_output`, for a check that needs the text alone."""
 
     def text_only(answer: JudgedOutput) -> Verdict:
         text = answer.text
-        return check(text) if text is not None else answer.nothing()
+        return check(text) if text is not None else answer.no_text_verdict()
 
-    return text_only if field is None else on_answer(field, text_only)
+    return text_only if field is None else on_output(field, text_only)
 
 
 def all_parts(judge: Rule) -> Iterator[Rule]:
@@ -224,7 +223,7 @@ def negated_digest(digest: str) -> str:
     return digest_of({"kind": "not", "version": 1, "params": {"judge": digest}})
 
 
-def negated(judge: Rule) -> Rule:
+def negate(judge: Rule) -> Rule:
     """The rule that passes when another fails, and fails when it passes.
 
     An output without any text fails both: there is nothing to judge. An abstention stays one.
@@ -233,10 +232,10 @@ def negated(judge: Rule) -> Rule:
         UsageError: The rule is not a question of yes or no.
     """
     code = f"not_{judge.kind}"
-    if without := next((rule for rule in all_parts(judge) if rule.opposite), None):
+    if ambiguous := next((rule for rule in all_parts(judge) if rule.opposite), None):
         raise UsageError(
-            f"not {judge.name}: the negation of {without.kind} is ambiguous\n"
-            f"  fix: {without.opposite}"
+            f"not {judge.name}: the negation of {ambiguous.kind} is ambiguous\n"
+            f"  fix: {ambiguous.opposite}"
         )
 
     def check(answer: JudgedOutput) -> Verdict:
@@ -251,7 +250,7 @@ def negated(judge: Rule) -> Rule:
                     score=1 - verdict.score if verdict.score > 0 else 0.0,
                     actual=verdict.actual,
                 )
-            case "fail" if verdict.code in NO_ANSWER:
+            case "fail" if verdict.code in NO_OUTPUT_CODES:
                 return verdict
             case "fail":
                 return passed(
@@ -260,16 +259,16 @@ def negated(judge: Rule) -> Rule:
                     actual=verdict.actual,
                 )
 
-    described = f"Must not hold: {judge.description}" if judge.description else ""
+    description = f"Must not hold: {judge.description}" if judge.description else ""
     return Rule(
         kind=code,
         params={"judge": judge.reference},
         name=f"not {judge.name}",
         digest=negated_digest(judge.digest),
         examine=check,
-        description=described,
+        description=description,
         parts=(judge,),
-        own=judge.own,
+        is_builtin=judge.is_builtin,
         compose=_advice_of_negation,
     )
 
@@ -284,8 +283,8 @@ def first_sentence(doc: str | None) -> str:
 
 
 _SLOT = re.compile(r"\{(\w+)(?::(\w+))?\}")
-_MARKED = re.compile(r"\{\{\s*[\w.-]+\s*\}\}")
-_ONE = re.compile(r"(?<= )(1 (?:tool )?[a-z]+)s\b")
+_PLACEHOLDER = re.compile(r"\{\{\s*[\w.-]+\s*\}\}")
+_SINGULAR = re.compile(r"(?<= )(1 (?:tool )?[a-z]+)s\b")
 _WHETHER = re.compile(r"(?:whether|if)\s+", re.IGNORECASE)
 
 
@@ -308,7 +307,7 @@ def advice_of_docstring(judge: Rule, *, field: str | None, negated: bool) -> str
 
 def fill_template(template: AdviceTemplate, params: Mapping[str, JSON], *, negated: bool) -> str:
     """The instruction of a rule with these parameters; empty where there is none to give."""
-    text = template.denied if negated else template.advice
+    text = template.negated_advice if negated else template.advice
     sentences: list[str] = []
     for place, sentence in enumerate(text.split(" | ")):
         try:
@@ -322,9 +321,9 @@ def fill_template(template: AdviceTemplate, params: Mapping[str, JSON], *, negat
 
 
 def _fill(sentence: str, params: Mapping[str, JSON]) -> str:
-    filled = _SLOT.sub(lambda slot: _fill_slot(slot[1], slot[2] or "", params), sentence)
-    filled = _ONE.sub(r"\1", filled)
-    return filled[:1].upper() + filled[1:]
+    text = _SLOT.sub(lambda slot: _fill_slot(slot[1], slot[2] or "", params), sentence)
+    text = _SINGULAR.sub(r"\1", text)
+    return text[:1].upper() + text[1:]
 
 
 def _fill_slot(name: str, form: str, params: Mapping[str, JSON]) -> str:
@@ -342,20 +341,22 @@ def _fill_slot(name: str, form: str, params: Mapping[str, JSON]) -> str:
             value = params.get(name)
     if isinstance(value, Mapping) and (set(value) & {"expected", "default"}):
         raise _CaseOnlyError
-    if form in _EVEN_EMPTY:
-        return _EVEN_EMPTY[form](value)
+    if form in _OPTIONAL_FORMS:
+        return _OPTIONAL_FORMS[form](value)
     if value is None or value in ("", []):
         raise _EmptyError
     return _FORMS[form](value)
 
 
 def _bounds(params: Mapping[str, JSON], *, outside: bool) -> str:
-    least, most = params.get("at_least"), params.get("at_most")
+    minimum, maximum = params.get("at_least"), params.get("at_most")
     exactly = params.get("exactly")
     if exactly is not None:
         return f"more or fewer than {exactly}" if outside else f"exactly {exactly}"
     words = ("fewer than", "more than") if outside else ("at least", "at most")
-    limits = [f"{word} {n}" for word, n in zip(words, (least, most), strict=True) if n is not None]
+    limits = [
+        f"{word} {n}" for word, n in zip(words, (minimum, maximum), strict=True) if n is not None
+    ]
     if not limits:
         raise _EmptyError
     return (" or " if outside else " and ").join(limits)
@@ -364,22 +365,23 @@ def _bounds(params: Mapping[str, JSON], *, outside: bool) -> str:
 def listing(last: str, mark: str) -> Callable[[JSON], str]:
     """A list in words, each part between marks."""
 
-    def written(value: JSON) -> str:
-        many = isinstance(value, Sequence) and not isinstance(value, str)
+    def join(value: JSON) -> str:
+        is_list = isinstance(value, Sequence) and not isinstance(value, str)
         parts = [
-            _shown_part(part, mark) for part in (cast("Sequence[JSON]", value) if many else [value])
+            _quote_part(part, mark)
+            for part in (cast("Sequence[JSON]", value) if is_list else [value])
         ]
         return f" {last} ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
-    return written
+    return join
 
 
-def _shown_part(value: JSON, mark: str) -> str:
+def _quote_part(value: JSON, mark: str) -> str:
     if isinstance(value, Mapping) and set(value) & {"expected", "default"}:
         raise _CaseOnlyError
     if not isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
-    if _MARKED.search(value):  # it would be an input of the prompt
+    if _PLACEHOLDER.search(value):  # it would be an input of the prompt
         raise _CaseOnlyError
     return f"{mark}{' '.join(value.split())}{mark}"
 
@@ -413,17 +415,17 @@ def _argument_list(value: JSON) -> str:
     if not isinstance(value, Mapping):
         raise _EmptyError
     return listing("and", "")(
-        [f"{key} is {_shown_part(part, chr(34))}" for key, part in value.items()]
+        [f"{key} is {_quote_part(part, chr(34))}" for key, part in value.items()]
     )
 
 
 def _calls(value: JSON) -> str:
     """Calls of tools with their arguments."""
-    described: list[JSON] = []
+    descriptions: list[JSON] = []
     for part in cast("Sequence[JSON]", value):
         name, args = (part["name"], part.get("args")) if isinstance(part, Mapping) else (part, None)
-        described.append(f"`{name}`" + (f" ({_argument_list(args)})" if args else ""))
-    return listing("and", "")(described)
+        descriptions.append(f"`{name}`" + (f" ({_argument_list(args)})" if args else ""))
+    return listing("and", "")(descriptions)
 
 
 _FORMS: Mapping[str, Callable[[JSON], str]] = {
@@ -452,7 +454,7 @@ def _hosts(before: str) -> Callable[[JSON], str]:
     return lambda hosts: f"{before}{listing('or', '')(hosts)}" if hosts else ""
 
 
-_EVEN_EMPTY: Mapping[str, Callable[[JSON], str]] = {
+_OPTIONAL_FORMS: Mapping[str, Callable[[JSON], str]] = {
     "flag": _flag,
     "json": lambda kind: str(kind or "value"),
     "level": lambda level: f" of level {level}" if level else "",

@@ -35,7 +35,7 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._function import as_rule
 from regauge.judges._output import (
-    READING,
+    READING_VERSION,
     Expected,
     JudgedOutput,
     MissingValue,
@@ -65,7 +65,7 @@ def form_of(signature: inspect.Signature) -> str:
     return str(inspect.Signature(bare))
 
 
-def plain(value: object, *, of: str) -> JSON:  # noqa: PLR0911 - one per type
+def parameter_json(value: object, *, of: str) -> JSON:  # noqa: PLR0911 - one per type
     """A parameter as JSON, for digests and reports.
 
     Raises:
@@ -85,18 +85,21 @@ def plain(value: object, *, of: str) -> JSON:  # noqa: PLR0911 - one per type
         case Mapping():
             pairs = cast("Mapping[object, object]", value).items()
             if any(isinstance(key, Rule) for key, _ in pairs):
-                return [{"of": plain(key, of=of), "is": plain(part, of=of)} for key, part in pairs]
-            return {str(key): plain(part, of=of) for key, part in pairs}
+                return [
+                    {"of": parameter_json(key, of=of), "is": parameter_json(part, of=of)}
+                    for key, part in pairs
+                ]
+            return {str(key): parameter_json(part, of=of) for key, part in pairs}
         case list() | tuple():
-            return [plain(part, of=of) for part in cast("Sequence[object]", value)]
+            return [parameter_json(part, of=of) for part in cast("Sequence[object]", value)]
         case set() | frozenset():
             parts = cast("AbstractSet[object]", value)
-            return sorted((plain(part, of=of) for part in parts), key=str)
+            return sorted((parameter_json(part, of=of) for part in parts), key=str)
         case _:
             raise UsageError(f"{of}: a parameter cannot be a {type(value).__name__}: {value!r}")
 
 
-def name_of(kind: str, bound: inspect.BoundArguments) -> str:
+def rule_name(kind: str, bound: inspect.BoundArguments) -> str:
     words: list[str] = []
     for key, value in bound.arguments.items():
         parameter = bound.signature.parameters[key]
@@ -159,15 +162,15 @@ class Range(NamedTuple):
     """
 
     kind: type[float]
-    least: int
-    most: float
+    minimum: int
+    maximum: float
     words: str
 
-    def holds(self, value: object) -> bool:
+    def contains(self, value: object) -> bool:
         """Return whether a value is one of them; NaN and infinity are none."""
         if not is_number(value) or not isinstance(value, int | self.kind):
             return False
-        return self.least <= value <= self.most
+        return self.minimum <= value <= self.maximum
 
 
 RANGES: Final[Mapping[str, Range]] = {
@@ -206,7 +209,7 @@ class RuleFactory(Generic[P]):
         opposite: Set for a rule without a negation: the fix, for the error.
         about: The criterion that the rule counts under.
         compose: Makes the advice of a rule that is made of rules.
-        needs: The module of an extra that the rule needs; empty for none.
+        required_module: The module of an extra that the rule needs; empty for none.
         contents: Reads the files that parameters name, for the digest; None where they name none.
     """
 
@@ -216,7 +219,7 @@ class RuleFactory(Generic[P]):
     opposite: str = ""
     about: Criterion | None = None
     compose: Compose | None = None
-    needs: str = ""
+    required_module: str = ""
     contents: Contents | None = None
 
     def __post_init__(self) -> None:
@@ -243,19 +246,19 @@ class RuleFactory(Generic[P]):
     @functools.cached_property
     def signature(self) -> inspect.Signature:
         """The parameters, with their defaults; those of a TypedDict come first of the keywords."""
-        stated = inspect.signature(self.build)
+        build_signature = inspect.signature(self.build)
         parameters: list[inspect.Parameter] = []
-        for part in stated.parameters.values():
+        for part in build_signature.parameters.values():
             unpacked = str(part.annotation).removeprefix("Unpack[").removesuffix("]")
             if part.kind is not part.VAR_KEYWORD or unpacked == part.annotation:
                 parameters.append(part)
                 continue
             names = get_annotations(self.build.__globals__[unpacked])
-            at = sum(parameter.kind is not part.KEYWORD_ONLY for parameter in parameters)
-            parameters[at:at] = [
+            position = sum(parameter.kind is not part.KEYWORD_ONLY for parameter in parameters)
+            parameters[position:position] = [
                 inspect.Parameter(name, part.KEYWORD_ONLY, default=None) for name in names
             ]
-        return stated.replace(parameters=parameters)
+        return build_signature.replace(parameters=parameters)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Rule:
         """Make a rule.
@@ -263,8 +266,8 @@ class RuleFactory(Generic[P]):
         Raises:
             UsageError: A parameter makes no sense, or the extra of the rule is not installed.
         """
-        if self.needs:
-            require(self.needs, use=self.kind)
+        if self.required_module:
+            require(self.required_module, use=self.kind)
         try:
             bound = self.signature.bind(
                 *(normalise_value(value) for value in args),
@@ -276,19 +279,19 @@ class RuleFactory(Generic[P]):
             for key, value in bound.arguments.items():
                 bound.arguments[key] = map_leaves(value, _with_rule)
             self._check(bound)
-            examine = self._built(bound)
+            examine = self._build_check(bound)
         except RecursionError:
             raise UsageError(f"{self.kind}: a parameter is nested too deeply") from None
-        name = name_of(self.kind, bound)
+        name = rule_name(self.kind, bound)
         bound.apply_defaults()
         params: dict[str, JSON] = {
-            key: plain(value, of=self.kind) for key, value in bound.arguments.items()
+            key: parameter_json(value, of=self.kind) for key, value in bound.arguments.items()
         }
         contents = self.contents(bound.arguments) if self.contents else None
         if contents is not None:
             params["contents"] = contents
         try:
-            digest = rule_digest(self.kind, params, version=self.version, reading=READING)
+            digest = rule_digest(self.kind, params, version=self.version, reading=READING_VERSION)
         except ValueError as error:
             raise UsageError(f"{self.kind}: a parameter is no JSON value: {error}") from None
         parts = tuple(part for part in walk(bound.arguments) if isinstance(part, Rule))
@@ -303,9 +306,9 @@ class RuleFactory(Generic[P]):
             opposite=self.opposite,
             template=self.template,
             compose=self.compose,
-            own=self.build.__module__.startswith("regauge.")
+            is_builtin=self.build.__module__.startswith("regauge.")
             and contents is None
-            and all(part.own for part in parts),
+            and all(part.is_builtin for part in parts),
         )
 
     @functools.cached_property
@@ -314,8 +317,8 @@ class RuleFactory(Generic[P]):
         names = inspect.unwrap(self.build).__globals__
         choices: dict[str, tuple[object, ...]] = {}
         for key, parameter in self.signature.parameters.items():
-            stated = str(parameter.annotation).removesuffix(" | None")
-            values = _stated_choices(stated, names)
+            annotation = str(parameter.annotation).removesuffix(" | None")
+            values = _literal_values(annotation, names)
             if values:
                 choices[key] = values
         return choices
@@ -334,12 +337,12 @@ class RuleFactory(Generic[P]):
                 if part is None or isinstance(part, Expected):
                     continue
                 if allowed and part not in allowed:
-                    listed = ", ".join(map(repr, allowed))
-                    raise UsageError(f"{self.kind}: {key} is one of {listed}, not {part!r}")
-                if range_of and not range_of.holds(part):
+                    allowed_text = ", ".join(map(repr, allowed))
+                    raise UsageError(f"{self.kind}: {key} is one of {allowed_text}, not {part!r}")
+                if range_of and not range_of.contains(part):
                     raise UsageError(f"{self.kind}: {key} is {range_of.words}, not {part!r}")
 
-    def _built(self, bound: inspect.BoundArguments) -> Check:
+    def _build_check(self, bound: inspect.BoundArguments) -> Check:
         """The check; one for each value of a parameter that the case brings."""
         build: Callable[..., Check] = self.build
         of_case = [
@@ -353,19 +356,19 @@ class RuleFactory(Generic[P]):
         checks: dict[str, Check] = {}
 
         def examine(answer: JudgedOutput) -> Verdict:
-            filled = inspect.BoundArguments(
+            arguments = inspect.BoundArguments(
                 bound.signature,
                 {**bound.arguments, **{key: self._value(bound, key, answer) for key in of_case}},
             )
-            filled_text = repr([filled.arguments[key] for key in of_case])
-            if filled_text not in checks:
+            key = repr([arguments.arguments[key] for key in of_case])
+            if key not in checks:
                 try:
-                    self._check(filled)
-                    checks[filled_text] = build(*filled.args, **filled.kwargs)
+                    self._check(arguments)
+                    checks[key] = build(*arguments.args, **arguments.kwargs)
                 except UsageError as error:
-                    at = f" of case {answer.case.id!r}" if answer.case else ""
-                    raise JudgeError(f"expected{at}: {error}", judge=self.kind) from error
-            return checks[filled_text](answer)
+                    location = f" of case {answer.case.id!r}" if answer.case else ""
+                    raise JudgeError(f"expected{location}: {error}", judge=self.kind) from error
+            return checks[key](answer)
 
         return examine
 
@@ -384,10 +387,10 @@ class RuleFactory(Generic[P]):
         return form_of(self.signature)
 
 
-def _stated_choices(annotation: str, names: Mapping[str, object]) -> tuple[object, ...]:
+def _literal_values(annotation: str, names: Mapping[str, object]) -> tuple[object, ...]:
     """The values of a `Literal`, by its annotation or by its name in the module of a rule.
 
-    >>> _stated_choices("Literal['a', 'b']", {}), _stated_choices("str", {})
+    >>> _literal_values("Literal['a', 'b']", {}), _literal_values("str", {})
     (('a', 'b'), ())
     """
     if annotation.startswith("Literal["):
@@ -419,7 +422,7 @@ class RuleOptions(TypedDict, total=False):
     opposite: str
     about: Criterion | None
     compose: Compose | None
-    needs: str
+    required_module: str
     contents: Contents | None
 
 

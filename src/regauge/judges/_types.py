@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 # A quoted part fits on a line of a terminal; a value in a record fits on a screen.
 _QUOTE_CHARS = 80
-_SHOWN_CHARS = 2_000
+_VALUE_CHARS = 2_000
 
 
 def quote(text: str, limit: int = _QUOTE_CHARS) -> str:
@@ -59,7 +59,7 @@ def quote(text: str, limit: int = _QUOTE_CHARS) -> str:
     return repr(text)
 
 
-def around(text: str, start: int, end: int, margin: int = 20) -> str:
+def quote_around(text: str, start: int, end: int, margin: int = 20) -> str:
     """The part of a text that decided, quoted with what stands around it."""
     begin, stop = max(0, start - margin), min(len(text), max(end, start) + margin)
     before, after = ("…" if begin else ""), ("…" if stop < len(text) else "")
@@ -71,7 +71,7 @@ def truncate_value(value: JSON) -> JSON:
     if value is None:  # most values
         return value
     if isinstance(value, str):
-        return value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "…"
+        return value if len(value) <= _VALUE_CHARS else value[:_VALUE_CHARS] + "…"
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, (Mapping, Sequence)):
@@ -79,14 +79,14 @@ def truncate_value(value: JSON) -> JSON:
             text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         except (ValueError, TypeError, RecursionError):
             return "a value that JSON cannot hold"
-        return value if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"
+        return value if len(text) <= _VALUE_CHARS else text[:_VALUE_CHARS] + "…"
     return value
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """A number without a tail of zeros.
 
-    >>> number(0.5), number(3.0)
+    >>> format_number(0.5), format_number(3.0)
     ('0.5', '3')
     """
     return f"{value:.4f}".rstrip("0").rstrip(".")
@@ -101,7 +101,7 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def listed(values: Sequence[JSON], limit: int = 6) -> str:
+def quote_list(values: Sequence[JSON], limit: int = 6) -> str:
     """Values in quotes with commas, the rest counted."""
     head = ", ".join(
         quote(value) if isinstance(value, str) else quote(json.dumps(value, default=str))[1:-1]
@@ -110,10 +110,10 @@ def listed(values: Sequence[JSON], limit: int = 6) -> str:
     return head + (f" and {len(values) - limit} more" if len(values) > limit else "")
 
 
-def value_text(value: JSON) -> str:
+def quote_value(value: JSON) -> str:
     """A value as a reason quotes it: a text as it is, anything else as JSON.
 
-    >>> value_text("info"), value_text([1, None])
+    >>> quote_value("info"), quote_value([1, None])
     ("'info'", "'[1, null]'")
     """
     return quote(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
@@ -121,11 +121,11 @@ def value_text(value: JSON) -> str:
 
 Outcome = Literal["pass", "fail", "abstain"]
 
-NO_ANSWER = frozenset({"no_text", "refused", "threw", "no_result"})
+NO_OUTPUT_CODES = frozenset({"no_text", "refused", "threw", "no_result"})
 """Codes of failures without an opinion on the output; a negation leaves such a verdict as it is."""
 
 _OUTCOMES = frozenset({"pass", "fail", "abstain"})
-_NOTHING: Mapping[str, JSON] = MappingProxyType({})
+_NO_DETAILS: Mapping[str, JSON] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +228,7 @@ def failed(
     score: float = 0.0,
     expected: JSON = None,
     actual: JSON = None,
-    details: Mapping[str, JSON] = _NOTHING,
+    details: Mapping[str, JSON] = _NO_DETAILS,
 ) -> Verdict:
     """A verdict that fails, for the stable reason `code`."""
     return Verdict(
@@ -251,10 +251,10 @@ def graded(
     actual: JSON = None,
 ) -> Verdict:
     """A verdict that passes when a score, held within [0, 1], reaches a threshold."""
-    held = min(1.0, max(0.0, score))
-    if held >= at_least:
-        return passed(reason, score=held, expected=expected, actual=actual)
-    return failed(reason, code=code, score=held, expected=expected, actual=actual)
+    clamped = min(1.0, max(0.0, score))
+    if clamped >= at_least:
+        return passed(reason, score=clamped, expected=expected, actual=actual)
+    return failed(reason, code=code, score=clamped, expected=expected, actual=actual)
 
 
 def abstained(reason: str, *, code: str) -> Verdict:
@@ -263,12 +263,12 @@ def abstained(reason: str, *, code: str) -> Verdict:
 
 
 # They raise for the code of a user: `pytest.skip`, a bad `Verdict`, the `__init__` of a dataclass.
-_ELSEWHERE = (
+_RAISING_FILES = (
     str(Path("_pytest", "outcomes.py")),
     str(Path("regauge", "judges", "_types.py")),
     "<string>",
 )
-_OURS = str(Path(__file__).parents[1])
+_PACKAGE_DIR = str(Path(__file__).parents[1])
 
 
 def broken_judge(text: str, error: BaseException, *, judge: str) -> JudgeError:
@@ -281,26 +281,33 @@ def broken_judge(text: str, error: BaseException, *, judge: str) -> JudgeError:
     """
     raised = traceback.extract_tb(error.__traceback__)
     # The frames of regauge are above those of the judge.
-    first = next((n for n, frame in enumerate(raised) if not frame.filename.startswith(_OURS)), 0)
+    first = next(
+        (n for n, frame in enumerate(raised) if not frame.filename.startswith(_PACKAGE_DIR)), 0
+    )
     frames = raised[first:]
-    own = [frame for frame in frames if not frame.filename.endswith(_ELSEWHERE)] or frames
+    judge_frames = [
+        frame for frame in frames if not frame.filename.endswith(_RAISING_FILES)
+    ] or frames
     libraries = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
-    place = ([frame for frame in own if not frame.filename.startswith(libraries)] or own)[-1:]
-    at = "".join(
+    place = (
+        [frame for frame in judge_frames if not frame.filename.startswith(libraries)]
+        or judge_frames
+    )[-1:]
+    location = "".join(
         f"\n  at {frame.filename}:{frame.lineno}: {frame.line}".rstrip(" :") for frame in place
     )
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
     lines += traceback.format_exception_only(error)
-    return JudgeError(f"{text}{at}", judge=judge, traceback="".join(lines).rstrip())
+    return JudgeError(f"{text}{location}", judge=judge, traceback="".join(lines).rstrip())
 
 
 def criterion_of(judge: object) -> Criterion:
     """The criterion of a judge; correctness if it states none."""
-    stated: object = getattr(judge, "criterion", None)
-    return stated if stated in CRITERIA else "correctness"
+    criterion: object = getattr(judge, "criterion", None)
+    return criterion if criterion in CRITERIA else "correctness"
 
 
-def criterion_named(word: str, *, judge: str) -> Criterion:
+def parse_criterion(word: str, *, judge: str) -> Criterion:
     """The criterion of a name.
 
     Args:
@@ -317,7 +324,7 @@ def criterion_named(word: str, *, judge: str) -> Criterion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class JudgeDeclaration:
     """A judge as an eval declares it.
 
     Attributes:
@@ -328,24 +335,24 @@ class Declared:
     name: str
     criterion: Criterion | None
 
-    def named(self, name: str) -> Self:
+    def with_name(self, name: str) -> Self:
         """The same judge under a name of your choice."""
         return replace(self, name=name)
 
-    def judging(self, criterion: str) -> Self:
+    def with_criterion(self, criterion: str) -> Self:
         """The same judge, counted under another criterion.
 
         Raises:
             UsageError: There is no such criterion.
         """
-        return replace(self, criterion=criterion_named(criterion, judge=self.name))
+        return replace(self, criterion=parse_criterion(criterion, judge=self.name))
 
 
-Made_co = TypeVar("Made_co", bound="ModelJudge", covariant=True)
+Judge_co = TypeVar("Judge_co", bound="ModelJudge", covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeclaredJudge(Declared, Generic[Made_co]):
+class DeclaredJudge(JudgeDeclaration, Generic[Judge_co]):
     """A judge that calls a model, as an eval declares it; `make` knows its parameters.
 
     Attributes:
@@ -353,9 +360,9 @@ class DeclaredJudge(Declared, Generic[Made_co]):
             context.
     """
 
-    make: Callable[[Declared, JudgeContext], Made_co] = field(repr=False)
+    make: Callable[[JudgeDeclaration, JudgeContext], Judge_co] = field(repr=False)
 
-    def bind(self, context: JudgeContext) -> Made_co:
+    def bind(self, context: JudgeContext) -> Judge_co:
         """The judge itself.
 
         Raises:
@@ -378,7 +385,7 @@ class RunOnlyJudge(ABC):
     criterion: Criterion
 
     @abstractmethod
-    def _made_of(self) -> Mapping[str, JSON]:
+    def _identity(self) -> Mapping[str, JSON]:
         """Everything that may change a verdict."""
 
     @property
@@ -389,7 +396,7 @@ class RunOnlyJudge(ABC):
     # A property of its own: to pyright a cached one is not what the protocol asks for.
     @cached_property
     def _digest(self) -> str:
-        return digest_of(dict(self._made_of()))
+        return digest_of(dict(self._identity()))
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
         """Raise: outside a run nothing is recorded.
@@ -405,7 +412,7 @@ class RunOnlyJudge(ABC):
         )
 
 
-EXTERNAL: Final = frozenset({"command_judge", "http_judge"})
+EXTERNAL_JUDGES: Final = frozenset({"command_judge", "http_judge"})
 """Under which provider names the calls of programs and web services are recorded."""
 
 
@@ -481,8 +488,8 @@ class ModelJudge(Judge, Protocol):
 
 def calibrated_judges(judge: ModelJudge) -> tuple[ModelJudge, ...]:
     """The judges whose calibration a judge rests on: itself, unless it names others."""
-    named: object = getattr(judge, "calibrated", None)
-    return cast("tuple[ModelJudge, ...]", named) if isinstance(named, tuple) else (judge,)
+    judges: object = getattr(judge, "calibrated", None)
+    return cast("tuple[ModelJudge, ...]", judges) if isinstance(judges, tuple) else (judge,)
 
 
 def is_semantic(judge: object) -> TypeGuard[SemanticJudge]:
@@ -581,11 +588,11 @@ class JudgeStatus:
     """The status of a judge's verdicts: blocking or advisory.
 
     Attributes:
-        gates: Whether they decide; otherwise they inform, and change no outcome.
+        blocking: Whether they decide; otherwise they inform, and change no outcome.
         reason: Why, such as `no calibration record`, for a person.
     """
 
-    gates: bool
+    blocking: bool
     reason: str
 
 
@@ -603,21 +610,21 @@ class UnboundJudge(Protocol):
         ...
 
 
-def standing_of(judge: ModelJudge, project: Project) -> JudgeStatus:
+def judge_status(judge: ModelJudge, project: Project) -> JudgeStatus:
     """The status of a judge's verdicts in a project.
 
     A judge decides when its calibration record is about this very judge (rubric, parameters,
     models) and the labels as they are, and meets `[tool.regauge.calibration]`. A judge that has
-    `standing_in(project)` answers for itself.
+    `status_in(project)` answers for itself.
     """
-    own: Callable[[Project], JudgeStatus] | None = getattr(judge, "standing_in", None)
-    if own is not None:
-        return own(project)
+    status_in: Callable[[Project], JudgeStatus] | None = getattr(judge, "status_in", None)
+    if status_in is not None:
+        return status_in(project)
     (calibrated,) = calibrated_judges(judge)
-    return calibrated_standing(calibrated, project)
+    return calibration_status(calibrated, project)
 
 
-def calibrated_standing(judge: ModelJudge, project: Project) -> JudgeStatus:
+def calibration_status(judge: ModelJudge, project: Project) -> JudgeStatus:
     """The status of a judge's verdicts by its own calibration record."""
     # Rules alone read no records, and need nothing to read them with.
     from regauge.judges.calibration._record import UncalibratedError, current_calibration, shortfall
@@ -625,8 +632,8 @@ def calibrated_standing(judge: ModelJudge, project: Project) -> JudgeStatus:
     try:
         calibration = current_calibration(judge, project)
     except UncalibratedError as error:
-        return JudgeStatus(gates=False, reason=str(error))
+        return JudgeStatus(blocking=False, reason=str(error))
     missing = shortfall(calibration, project.settings.calibration)
     if missing:
-        return JudgeStatus(gates=False, reason=missing)
-    return JudgeStatus(gates=True, reason=f"calibrated on {calibration.date}")
+        return JudgeStatus(blocking=False, reason=missing)
+    return JudgeStatus(blocking=True, reason=f"calibrated on {calibration.date}")

@@ -75,12 +75,12 @@ class _Engine:
         request = json.dumps([code, document, timeout_s, memory_mb])
         with self._lock:
             process = self._process or self._start()
-            begun = time.monotonic()
+            began = time.monotonic()
             line = _exchange(process, request)
             if line.startswith("{"):
                 response: dict[str, Any] = json.loads(line)
                 return response
-            took = time.monotonic() - begun
+            took = time.monotonic() - began
             self._end()
         if took >= timeout_s:
             raise ScriptLimitError(f"it took longer than {timeout_s:g} s")
@@ -169,7 +169,7 @@ def _serve() -> None:
         engine.close()
 
 
-def _limit_memory(more: int | None) -> None:
+def _limit_memory(extra_bytes: int | None) -> None:
     """Limit what this process may add to its memory, where the system can.
 
     V8's own limit is for its heap; buffers are outside.
@@ -179,10 +179,10 @@ def _limit_memory(more: int | None) -> None:
     import resource
 
     limit = resource.RLIM_INFINITY
-    if more is not None:
+    if extra_bytes is not None:
         with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123
-            used = next(line for line in status if line.startswith("VmData:"))
-        limit = int(used.split()[1]) * 1024 + more
+            data_line = next(line for line in status if line.startswith("VmData:"))
+        limit = int(data_line.split()[1]) * 1024 + extra_bytes
     resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
 
 

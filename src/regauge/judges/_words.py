@@ -61,8 +61,8 @@ _NEXT_WORD = re.compile(r"\s*[\"'”\u2019)\]}*_]*\s*(\S+)")
 _NUMBER = re.compile(r"-?[.,]?\d[\d,.-]*\Z")
 
 
-def next_word(text: str, at: int) -> str:
-    match = _NEXT_WORD.match(text, at)
+def next_word(text: str, position: int) -> str:
+    match = _NEXT_WORD.match(text, position)
     return match[1] if match else ""
 
 
@@ -145,14 +145,14 @@ def _blocks(text: str) -> Iterator[str]:
 def _split_block(text: str) -> Iterator[str]:
     start = 0
     for mark in _LISTS.end.finditer(text):
-        if _goes_on(text, mark):
+        if _sentence_continues(text, mark):
             continue
         yield text[start : mark.end()].strip()
         start = mark.end()
     yield text[start:].strip()
 
 
-def _goes_on(text: str, mark: re.Match[str]) -> bool:
+def _sentence_continues(text: str, mark: re.Match[str]) -> bool:
     """Return whether a sentence continues behind a mark that ends others."""
     # A particle or a verb behind a quotation: "...。」と言った".
     if mark[0][-1] in "\u300d\u300f\u201d" and _LISTS.quotation.match(text, mark.end()):
@@ -169,15 +169,15 @@ def _goes_on(text: str, mark: re.Match[str]) -> bool:
     return _continues(text, mark.start(), following)
 
 
-def _continues(text: str, at: int, following: str) -> bool:
+def _continues(text: str, position: int, following: str) -> bool:
     """Return whether a period behind a word is none that ends the sentence.
 
     Args:
         text: The text.
-        at: Where the period is.
+        position: Where the period is.
         following: The next word, without marks around it.
     """
-    before, last = ["", "", *text[max(0, at - _WORD_CHARS) : at].split()][-2:]
+    before, last = ["", "", *text[max(0, position - _WORD_CHARS) : position].split()][-2:]
     word = last.lstrip(_AROUND).casefold()
     first = following.replace("\u2019", "'").casefold().split("'")[0]
     if word in _LISTS.words("titles") or (

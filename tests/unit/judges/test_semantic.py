@@ -116,7 +116,7 @@ def test_a_model_is_named_without_anything_being_opened():
     judge = means_like(model="openai/text-embedding-3-small", at_least=0.8)
     assert judge.embedder.model == "openai:text-embedding-3-small"
     assert judge.digest == means_like(model="openai:text-embedding-3-small", at_least=0.8).digest
-    assert judge.named("near").name == "near"
+    assert judge.with_name("near").name == "near"
     with pytest.raises(JudgeError, match="asked by runs of `pytest evals` alone"):
         judged(judge, "north")
 

@@ -110,7 +110,7 @@ def test_marks_are_read_with_their_message_words_and_line():
     prompt = read("{section: '## Labels', message: system, words: 40}")
     assert prompt.replaceable == (Replaceable(section="## Labels", message="system", words=40),)
     assert prompt.replaceable[0].line == 3
-    index, place = prompt.replaceable[0].found_in(prompt.messages)
+    index, place = prompt.replaceable[0].locate(prompt.messages)
     assert (index, place.first, place.end) == (0, 1, 2)
     assert replaceable_faults(prompt) == []
     assert prompt.digest == read("'## Other'").digest, "a mark changes nothing of what is asked"

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, cast, overload
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._function import as_rule
 from regauge.judges._output import JudgedOutput
-from regauge.judges._rule import Check, Rule, negated
+from regauge.judges._rule import Check, Rule, negate
 from regauge.judges._rule_factory import RANGES, Place, Share, rule
 from regauge.judges._types import (
-    NO_ANSWER,
-    Declared,
+    NO_OUTPUT_CODES,
     DeclaredJudge,
+    JudgeDeclaration,
     ModelJudge,
     RunOnlyJudge,
     UnboundJudge,
@@ -23,8 +23,8 @@ from regauge.judges._types import (
     calibrated_judges,
     criterion_of,
     failed,
+    format_number,
     graded,
-    number,
     passed,
     usual_calls,
 )
@@ -55,7 +55,7 @@ def not_(judge: Rule) -> Rule:
     >>> print(not_(contains("TODO")).check_text("Done."))
     pass: rightly does not hold: does not contain 'TODO'
     """
-    return negated(cast("Rule", as_rule(judge)))
+    return negate(cast("Rule", as_rule(judge)))
 
 
 def _combine(
@@ -95,7 +95,7 @@ def _reasons(verdicts: Sequence[tuple[Rule, Verdict]]) -> str:
 
 def _code(verdicts: Sequence[tuple[Rule, Verdict]], otherwise: str) -> str:
     codes = {verdict.code for _, verdict in verdicts}
-    return codes.pop() if len(codes) == 1 and codes <= NO_ANSWER else otherwise
+    return codes.pop() if len(codes) == 1 and codes <= NO_OUTPUT_CODES else otherwise
 
 
 def _advise_all(judge: Rule, *, field: str | None, negated: bool) -> str:
@@ -232,15 +232,15 @@ def weighted(weights: Mapping[Rule, float], *, at_least: Share = 0.5) -> Check:
         total = sum(weights[judge] for judge, _ in opinions)
         mean = sum(verdict.score * weights[judge] for judge, verdict in opinions) / total
         parts = ", ".join(
-            f"{judge.name} {number(verdict.score)} x {number(weights[judge])}"
+            f"{judge.name} {format_number(verdict.score)} x {format_number(weights[judge])}"
             for judge, verdict in opinions
         )
-        nothing = all(verdict.code in NO_ANSWER for _, verdict in opinions)
+        all_without_output = all(verdict.code in NO_OUTPUT_CODES for _, verdict in opinions)
         return graded(
             mean,
             at_least=at_least,
-            reason=f"{parts}: {number(mean)}, {number(at_least)} wanted",
-            code=_code(opinions, "too_low") if nothing else "too_low",
+            reason=f"{parts}: {format_number(mean)}, {format_number(at_least)} wanted",
+            code=_code(opinions, "too_low") if all_without_output else "too_low",
         )
 
     return _combine("weighted", tuple(weights), decide)
@@ -297,10 +297,12 @@ def _turns(answer: JudgedOutput, kind: str) -> list[JudgedOutput]:
     completion = completion_of(answer, kind)
     case = answer.case
     return [
-        JudgedOutput(each.text, completion=each)
+        JudgedOutput(turn_completion.text, completion=turn_completion)
         if case is None
-        else JudgedOutput.from_completion(each, case_of_turn(case, turn, each))
-        for turn, each in enumerate(Conversation(completion).turns, start=1)
+        else JudgedOutput.from_completion(
+            turn_completion, case_of_turn(case, turn, turn_completion)
+        )
+        for turn, turn_completion in enumerate(Conversation(completion).turns, start=1)
     ]
 
 
@@ -354,12 +356,12 @@ def in_turn(
     >>> in_turn(2, contains("refund")).name
     'in_turn(2, contains(refund))'
     """
-    if not (place := RANGES["Place"]).holds(turn):
+    if not (place := RANGES["Place"]).contains(turn):
         raise UsageError(f"in_turn: turn is {place.words}, not {turn!r}")
-    made = _rule_or_judge("in_turn", judge)
-    if isinstance(made, Rule):
-        return in_turn_(turn, made)
-    return _declare_turns(f"in_turn({turn}, {_name(made)})", made, turn)
+    inner = _rule_or_judge("in_turn", judge)
+    if isinstance(inner, Rule):
+        return in_turn_(turn, inner)
+    return _declare_turns(f"in_turn({turn}, {_name(inner)})", inner, turn)
 
 
 @overload
@@ -383,16 +385,16 @@ def each_turn(
     >>> each_turn(max_words(60)).name
     'each_turn(max_words(60))'
     """
-    made = _rule_or_judge("each_turn", judge)
-    if isinstance(made, Rule):
-        return each_turn_(made)
-    return _declare_turns(f"each_turn({_name(made)})", made)
+    inner = _rule_or_judge("each_turn", judge)
+    if isinstance(inner, Rule):
+        return each_turn_(inner)
+    return _declare_turns(f"each_turn({_name(inner)})", inner)
 
 
 def _rule_or_judge(kind: str, judge: object) -> Rule | UnboundJudge | ModelJudge:
-    made = as_rule(judge)
-    if isinstance(made, Rule | UnboundJudge | ModelJudge):
-        return made
+    inner = as_rule(judge)
+    if isinstance(inner, Rule | UnboundJudge | ModelJudge):
+        return inner
     raise UsageError(f"{kind}: {judge!r} is no judge\n  fix: give a rule, a function or a rubric")
 
 
@@ -405,13 +407,15 @@ def _declare_turns(
 ) -> DeclaredJudge[TurnsJudge]:
     """An LLM judge of one turn, or of all turns, as an eval declares it."""
 
-    def bind(declared: Declared, context: JudgeContext) -> TurnsJudge:
+    def bind(declaration: JudgeDeclaration, context: JudgeContext) -> TurnsJudge:
         judge = inner.bind(context) if isinstance(inner, UnboundJudge) else inner
         if not isinstance(judge, ModelJudge):
             fix = "give a rule, a function or a rubric"
-            raise UsageError(f"{declared.name}: {judge.name!r} cannot judge single turns", fix=fix)
-        criterion = declared.criterion or criterion_of(judge)
-        return TurnsJudge(name=declared.name, criterion=criterion, inner=judge, turn=turn)
+            raise UsageError(
+                f"{declaration.name}: {judge.name!r} cannot judge single turns", fix=fix
+            )
+        criterion = declaration.criterion or criterion_of(judge)
+        return TurnsJudge(name=declaration.name, criterion=criterion, inner=judge, turn=turn)
 
     return DeclaredJudge(name=name, criterion=None, make=bind)
 
@@ -443,7 +447,7 @@ class TurnsJudge(RunOnlyJudge):
         """Those of the inner judge; of two turns where it judges all."""
         return usual_calls(self.inner) * (1 if self.turn else 2)
 
-    def _made_of(self) -> dict[str, JSON]:
+    def _identity(self) -> dict[str, JSON]:
         return {"kind": "turns", "version": 1, "judge": self.inner.digest, "turn": self.turn}
 
     async def judge_with(
@@ -462,8 +466,10 @@ class TurnsJudge(RunOnlyJudge):
         if self.turn is not None and len(turns) < self.turn:
             return _no_turn(self.turn, len(turns))
         verdicts = await together(
-            self.inner.judge_with(each, case_of_turn(case, number, each), calls)
-            for number, each in enumerate(turns, start=1)
+            self.inner.judge_with(
+                turn_completion, case_of_turn(case, number, turn_completion), calls
+            )
+            for number, turn_completion in enumerate(turns, start=1)
             if self.turn in {None, number}
         )
         if self.turn is None:
@@ -472,11 +478,11 @@ class TurnsJudge(RunOnlyJudge):
 
 
 @rule(opposite="remove it: it has no verdict")
-def unmeasured(why: str) -> Check:
+def unmeasured(reason: str) -> Check:
     """A check that is still to be written: it never passes, and leaves its case unmeasured.
 
     Args:
-        why: What is to be done.
+        reason: What is to be done.
 
     >>> unmeasured("ask Ada for the expected total").name
     "unmeasured('ask Ada for the expected total')"
@@ -484,6 +490,6 @@ def unmeasured(why: str) -> Check:
 
     def check(answer: JudgedOutput) -> Verdict:
         del answer
-        raise JudgeError(f"unmeasured: {why}", judge="unmeasured")
+        raise JudgeError(f"unmeasured: {reason}", judge="unmeasured")
 
     return check

@@ -16,9 +16,17 @@ from xml.parsers import expat
 
 from regauge.errors import UsageError
 from regauge.judges._output import MissingValue, parse_integer, parse_path, value_at
-from regauge.judges._rule import Check, Rule, listing, on_answer, on_text
+from regauge.judges._rule import Check, Rule, listing, on_output, on_text
 from regauge.judges._rule_factory import Place, rule
-from regauge.judges._types import Verdict, abstained, around, failed, listed, passed, quote
+from regauge.judges._types import (
+    Verdict,
+    abstained,
+    failed,
+    passed,
+    quote,
+    quote_around,
+    quote_list,
+)
 from regauge.judges.rules._counts import Count, count_rule
 from regauge.lexicon import Lexicon
 from regauge.wording import plural
@@ -191,9 +199,9 @@ def highlight_count(text: str) -> Count:
 def _advise_fence(judge: Rule, *, field: str | None, negated: bool) -> str:
     inner = judge.parts[0].advice(field=field, negated=negated)
     languages = judge.params.get("languages")
-    named = f" marked {listing('or', '`')(languages)}" if languages else ""
+    marking = f" marked {listing('or', '`')(languages)}" if languages else ""
     inner = inner.replace(", no Markdown", "").replace(", no code fence", "")
-    return f"Put it into a code fence{named}. {inner}".rstrip()
+    return f"Put it into a code fence{marking}. {inner}".rstrip()
 
 
 @rule(version=3, compose=_advise_fence)
@@ -234,14 +242,14 @@ def in_fence(
         if len(bodies) < nth:
             if not required:
                 return examine(answer)
-            kinds = f" of {listed(sorted(allowed))}" if allowed else ""
+            kinds = f" of {quote_list(sorted(allowed))}" if allowed else ""
             return failed(
                 f"{plural(len(bodies), 'code fence')}{kinds}, {nth} wanted", code="no_fence"
             )
         verdict = examine(answer.part(bodies[nth - 1]))
         return replace(verdict, reason=f"in the code fence: {verdict.reason}")
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -262,7 +270,7 @@ class MarkdownSection:
 
     title: str
     level: int
-    filled: bool = False
+    has_content: bool = False
 
 
 def _headings(text: str, *, bold: bool) -> Iterator[tuple[str, int, str]]:
@@ -302,19 +310,19 @@ def sections_of(text: str, *, bold: bool = False) -> list[MarkdownSection]:
     for line, level, title in _headings(_COMMENT.sub("", text), bold=bold):
         if has_text and level >= 0:
             for section in open_:
-                section.filled = True
+                section.has_content = True
         has_text = level == 0 and bool(line.strip())
         if level == 0:
             continue
         while open_ and open_[-1].level >= abs(level):
             open_.pop()
         for section in open_:
-            section.filled = True
+            section.has_content = True
         open_.append(MarkdownSection(title.strip(), abs(level)))
         sections.append(open_[-1])
     if has_text:
         for section in open_:
-            section.filled = True
+            section.has_content = True
     return sections
 
 
@@ -375,11 +383,11 @@ def has_sections(
             title = _plain(section.title)
             if title not in places or title in empty:
                 places[title] = place
-                (empty.discard if section.filled else empty.add)(title)
+                (empty.discard if section.has_content else empty.add)(title)
         missing = [title for title, key in expected if key not in places]
         if missing:
             return failed(
-                f"no section {listed(missing)}",
+                f"no section {quote_list(missing)}",
                 code="missing_section",
                 score=1 - len(missing) / len(expected),
                 expected=titles,
@@ -389,7 +397,7 @@ def has_sections(
         bare = [title for title, key in expected if key in empty]
         if filled and bare:
             return failed(
-                f"nothing stands below {listed(bare)}",
+                f"nothing stands below {quote_list(bare)}",
                 code="empty_section",
                 score=1 - len(bare) / len(expected),
                 details={"empty": bare},
@@ -398,12 +406,12 @@ def has_sections(
         if ordered and order != sorted(order):
             actual = [title for _, title in sorted(zip(order, titles, strict=True))]
             return failed(
-                f"the order is {listed(actual)}",
+                f"the order is {quote_list(actual)}",
                 code="section_order",
                 expected=titles,
                 actual=actual,
             )
-        return passed(f"has {listed(titles)}")
+        return passed(f"has {quote_list(titles)}")
 
     return on_text(field, check)
 
@@ -560,7 +568,7 @@ def yaml_parses(
                 if isinstance(value_at(document, steps), MissingValue)
             ]
             if missing:
-                return failed(f"no field {listed(missing)}", code="missing_field")
+                return failed(f"no field {quote_list(missing)}", code="missing_field")
         return passed(f"YAML, {plural(len(documents), 'document')}")
 
     return on_text(field, check)
@@ -613,7 +621,7 @@ def csv_parses(
                 )
         missing = [name for name in columns if name not in header]
         if missing:
-            return failed(f"no column {listed(missing)}", code="missing_column", actual=header)
+            return failed(f"no column {quote_list(missing)}", code="missing_column", actual=header)
         if len(rows) - 1 < min_rows:
             reason = f"{plural(len(rows) - 1, 'row')}, at least {min_rows} wanted"
             return failed(reason, code="too_few")
@@ -649,13 +657,13 @@ def python_parses(*, functions: Sequence[str] = (), field: str | None = None) ->
         except SyntaxError as error:
             return failed(f"not Python: {error.msg} at line {error.lineno}", code="python_invalid")
         except (ValueError, RecursionError, MemoryError) as error:
-            why = str(error) or "nested too deeply"
-            return failed(f"not Python: {why}", code="python_invalid")
+            problem = str(error) or "nested too deeply"
+            return failed(f"not Python: {problem}", code="python_invalid")
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         defined = {node.name for node in tree.body if isinstance(node, kinds)}
         missing = [name for name in functions if name not in defined]
         if missing:
-            return failed(f"does not define {listed(missing)}", code="missing_function")
+            return failed(f"does not define {quote_list(missing)}", code="missing_function")
         return passed("Python that parses")
 
     return on_text(field, check)
@@ -727,7 +735,7 @@ def xml_parses(*, elements: Sequence[str] = (), field: str | None = None) -> Che
         missing = _missing(paths, elements)
         if missing:
             return failed(
-                f"no element {listed(missing)}",
+                f"no element {quote_list(missing)}",
                 code="missing_element",
                 score=1 - len(missing) / len(elements),
             )
@@ -738,16 +746,16 @@ def xml_parses(*, elements: Sequence[str] = (), field: str | None = None) -> Che
 
 def _fragments(text: str) -> Iterator[tuple[str, set[str]]]:
     """The well-formed XML elements of a text, outermost ones, with their paths."""
-    at, wasted = 0, 0
+    position, wasted = 0, 0
     for start, end in sorted(_elements(text)):
-        if start < at or wasted > _WASTED_CHARS_MAX:
+        if start < position or wasted > _WASTED_CHARS_MAX:
             continue
         fragment = text[start:end]
         paths = _xml(fragment)
         if isinstance(paths, str):
             wasted += len(fragment)
             continue
-        at = end
+        position = end
         yield fragment, paths
 
 
@@ -787,7 +795,7 @@ def contains_xml(*, elements: Sequence[str] = (), field: str | None = None) -> C
             least = missing if least is None or len(missing) < len(least) else least
         if least is None:
             return failed("contains no well-formed XML element", code="xml_missing")
-        return failed(f"no element {listed(least)}", code="missing_element")
+        return failed(f"no element {quote_list(least)}", code="missing_element")
 
     return on_text(field, check)
 
@@ -906,7 +914,7 @@ def contains_html(*, field: str | None = None) -> Check:
     def check(text: str) -> Verdict:
         for tag in _HTML_TAG.finditer(text):
             if tag[1] is None or tag[1].lower() in _HTML.words("elements"):
-                return passed(f"a tag: {around(text, *tag.span())}")
+                return passed(f"a tag: {quote_around(text, *tag.span())}")
         return failed("contains no tag of HTML", code="html_missing")
 
     return on_text(field, check)

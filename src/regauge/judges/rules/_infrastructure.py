@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from regauge.errors import UsageError
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import Verdict, failed, listed, passed
+from regauge.judges._types import Verdict, failed, passed, quote_list
 from regauge.judges.rules._documents import yaml_documents
 from regauge.lexicon import Lexicon
 from regauge.wording import plural
@@ -22,7 +22,7 @@ __all__ = ["kubernetes_manifests", "sql_parses", "terraform_parses"]
 
 # The parser is slow: 20,000 characters took 37 s on a busy core. A larger limit holds up the run.
 _HCL_CHARS_MAX = 20_000
-_KNOWN: Final = Lexicon("regauge.judges", file="data/formats.toml")
+_FORMATS: Final = Lexicon("regauge.judges", file="data/formats.toml")
 
 
 def _hcl_blocks(text: str) -> list[str] | str:
@@ -48,9 +48,9 @@ def _hcl_blocks(text: str) -> list[str] | str:
             for label in part.children
             if getattr(label, "data", "") in {"identifier", "string"}
         )
-        needed = _KNOWN.entry("terraform_labels").get(kind, len(labels))
-        if len(labels) != needed:
-            return f"{kind} takes {plural(needed, 'label')}, and one has {len(labels)}"
+        label_count = _FORMATS.entry("terraform_labels").get(kind, len(labels))
+        if len(labels) != label_count:
+            return f"{kind} takes {plural(label_count, 'label')}, and one has {len(labels)}"
         names.add(".".join((kind, *labels)))
     return sorted(names)
 
@@ -59,7 +59,7 @@ def _is_no_quote(token: Any) -> bool:
     return bool(token.type != "DBLQUOTE")
 
 
-@rule(version=3, about="format", needs="hcl2")
+@rule(version=3, about="format", required_module="hcl2")
 def terraform_parses(*, blocks: Sequence[str] = (), field: str | None = None) -> Check:
     r"""The whole output is Terraform (HCL2) with at least one block, by python-hcl2.
 
@@ -91,9 +91,9 @@ def terraform_parses(*, blocks: Sequence[str] = (), field: str | None = None) ->
         ]
         if missing:
             return failed(
-                f"no block {listed(missing)}", code="missing_block", actual=hcl_blocks[:20]
+                f"no block {quote_list(missing)}", code="missing_block", actual=hcl_blocks[:20]
             )
-        return passed(f"Terraform with {listed(hcl_blocks)}")
+        return passed(f"Terraform with {quote_list(hcl_blocks)}")
 
     return on_text(field, check)
 
@@ -127,7 +127,7 @@ def _dig(value: Any, *keys: str) -> Any:
 
 def _pod(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The pod or pod template of a manifest; empty for a kind without one."""
-    steps = _KNOWN.entry("pod_templates").get(str(manifest.get("kind")))
+    steps = _FORMATS.entry("pod_templates").get(str(manifest.get("kind")))
     return {} if steps is None else _mapping(_dig(manifest, *steps))
 
 
@@ -170,11 +170,13 @@ def _all_privileges(pod: Mapping[str, Any]) -> Iterator[str]:
         if str(key).startswith(_APPARMOR) and annotations[key] == "unconfined":
             yield f": annotation {key} unconfined"
     for sysctl in _items(_dig(spec, "securityContext", "sysctls")):
-        if _dig(sysctl, "name") not in _KNOWN.words("sysctls"):
+        if _dig(sysctl, "name") not in _FORMATS.words("sysctls"):
             yield f": sysctl {_dig(sysctl, 'name')}"
-    yield from (f": {what}" for what in _privileges(_mapping(spec.get("securityContext"))))
+    yield from (
+        f": {privilege}" for privilege in _privileges(_mapping(spec.get("securityContext")))
+    )
     for place, container in _containers(pod):
-        yield from (f" {place}: {what}" for what in _container_privileges(container))
+        yield from (f" {place}: {privilege}" for privilege in _container_privileges(container))
 
 
 def _container_privileges(container: Mapping[str, Any]) -> Iterator[str]:
@@ -195,7 +197,7 @@ def _privileges(context: Mapping[str, Any]) -> Iterator[str]:
         key for key in ("privileged", "allowPrivilegeEscalation") if context.get(key) is True
     )
     for name in _items(_dig(context, "capabilities", "add")):
-        if str(name).upper().removeprefix("CAP_") not in _KNOWN.words("capabilities"):
+        if str(name).upper().removeprefix("CAP_") not in _FORMATS.words("capabilities"):
             yield f"capability {name}"
     if context.get("procMount") not in {None, "Default"}:
         yield f"procMount {context.get('procMount')}"
@@ -208,12 +210,12 @@ def _privileges(context: Mapping[str, Any]) -> Iterator[str]:
     if (
         linux.get("user")
         or linux.get("role")
-        or linux.get("type", "") not in _KNOWN.entry("selinux_types")
+        or linux.get("type", "") not in _FORMATS.entry("selinux_types")
     ):
         yield "seLinuxOptions"
 
 
-def _faults(
+def _manifest_errors(
     manifest: Any, *, limits: bool, pinned: bool, unprivileged: bool
 ) -> Iterator[tuple[str, str]]:
     """The errors of one manifest: a code and a sentence each."""
@@ -222,26 +224,29 @@ def _faults(
         return
     document = _mapping(cast("object", manifest))
     title = _dig(document, "metadata", "name") or _dig(document, "metadata", "generateName")
-    needed = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind")}
-    for path, value in {**needed, "metadata.name": title}.items():
+    required = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind")}
+    for path, value in {**required, "metadata.name": title}.items():
         if not isinstance(value, str):
             yield "missing_field", f"no {path}"
     name = f"{document.get('kind')}/{title}"
     pod = _pod(document)
     containers = list(_containers(pod))
-    if document.get("kind") in _KNOWN.entry("pod_templates") and not containers:
+    if document.get("kind") in _FORMATS.entry("pod_templates") and not containers:
         yield "missing_field", f"{name}: no containers"
     if unprivileged:
-        yield from (("privileged", f"{name}{what}") for what in _all_privileges(pod))
+        yield from (("privileged", f"{name}{privilege}") for privilege in _all_privileges(pod))
     for place, container in containers:
-        at = f"{name} {place}"
+        location = f"{name} {place}"
         if pinned and not _is_tagged(container.get("image")):
-            yield "image_not_pinned", f"{at}: image {container.get('image')!r} has no fixed tag"
+            yield (
+                "image_not_pinned",
+                f"{location}: image {container.get('image')!r} has no fixed tag",
+            )
         missing = [
             key for key in ("cpu", "memory") if _dig(container, "resources", "limits", key) is None
         ]
         if limits and missing:
-            yield "no_limits", f"{at}: no limit of {' and '.join(missing)}"
+            yield "no_limits", f"{location}: no limit of {' and '.join(missing)}"
 
 
 @rule(version=4, about="format")
@@ -286,22 +291,26 @@ def kubernetes_manifests(
         manifests = [*_manifests(documents)]
         if not manifests:
             return failed("no manifest", code="manifest_invalid")
-        faults = [
+        errors = [
             fault
             for manifest in manifests
-            for fault in _faults(manifest, limits=limits, pinned=pinned, unprivileged=unprivileged)
+            for fault in _manifest_errors(
+                manifest, limits=limits, pinned=pinned, unprivileged=unprivileged
+            )
         ]
-        if faults:
-            code, first = faults[0]
-            more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
+        if errors:
+            code, first = errors[0]
+            suffix = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
             return failed(
-                f"{first}{more}", code=code, details={"faults": [text for _, text in faults[:20]]}
+                f"{first}{suffix}", code=code, details={"faults": [text for _, text in errors[:20]]}
             )
         found_kinds = {str(_mapping(manifest).get("kind")) for manifest in manifests}
         missing = [kind for kind in kinds if kind not in found_kinds]
         if missing:
-            return failed(f"no {listed(missing)}", code="missing_kind", actual=sorted(found_kinds))
-        return passed(f"{plural(len(manifests), 'manifest')}: {listed(sorted(found_kinds))}")
+            return failed(
+                f"no {quote_list(missing)}", code="missing_kind", actual=sorted(found_kinds)
+            )
+        return passed(f"{plural(len(manifests), 'manifest')}: {quote_list(sorted(found_kinds))}")
 
     return on_text(field, check)
 
@@ -313,7 +322,7 @@ _NO_STATEMENTS = frozenset({"alias", "literal", "column", "paren", "identifier",
 
 
 @contextmanager
-def _quietly() -> Generator[None]:
+def _mute_parser() -> Generator[None]:
     """Keep the parser from telling the log which statements it does not look into."""
     log = logging.getLogger("sqlglot")
 
@@ -335,7 +344,7 @@ def _parse(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one p
     if len(text) > _SQL_CHARS_MAX:
         return f"longer than {_SQL_CHARS_MAX} characters"
     try:
-        with _quietly():
+        with _mute_parser():
             # A comment after the last semicolon comes as a statement of its own.
             checks: list[Any] = [
                 part
@@ -347,8 +356,8 @@ def _parse(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one p
         if errors:
             first = errors[0]
             # The parser names one of several missing parts, in no fixed order.
-            what = _INCOMPLETE.sub(r"\1 is incomplete", first["description"])
-            return f"{what} at line {first['line']}, column {first['col']}"[:200]
+            problem = _INCOMPLETE.sub(r"\1 is incomplete", first["description"])
+            return f"{problem} at line {first['line']}, column {first['col']}"[:200]
         return " ".join(str(error).split())[:200]
     except RecursionError:
         return "nested too deeply"
@@ -364,7 +373,7 @@ def _parse(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one p
     return checks
 
 
-@rule(version=2, about="format", needs="sqlglot")
+@rule(version=2, about="format", required_module="sqlglot")
 def sql_parses(
     *,
     dialect: str = "",
@@ -410,13 +419,15 @@ def sql_parses(
             foreign_kinds = [kind for kind in _kinds(statement) if kind not in kinds]
             if foreign_kinds:
                 return failed(
-                    f"{foreign_kinds[0]!r} is not among {listed(sorted(kinds))}",
+                    f"{foreign_kinds[0]!r} is not among {quote_list(sorted(kinds))}",
                     code="statement_not_allowed",
                 )
         if allowed is not None:
-            used = sorted({table for statement in parsed for table in _tables(statement)})
-            if foreign := [name for name in used if name not in allowed]:
-                return failed(f"uses {listed(foreign)}", code="table_not_allowed", actual=used)
+            table_names = sorted({table for statement in parsed for table in _tables(statement)})
+            if foreign := [name for name in table_names if name not in allowed]:
+                return failed(
+                    f"uses {quote_list(foreign)}", code="table_not_allowed", actual=table_names
+                )
         return passed(f"{plural(len(parsed), 'statement')} of SQL")
 
     return on_text(field, check)

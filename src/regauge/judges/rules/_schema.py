@@ -46,15 +46,15 @@ def is_date_time(text: str) -> bool:
     (True, False)
     """
     match = _DATE_TIME.fullmatch(text)
-    return match is not None and _real(match[1], match[2], match[3])
+    return match is not None and _is_real_time(match[1], match[2], match[3])
 
 
 def _is_time(text: str) -> bool:
     match = _TIME.fullmatch(text)
-    return match is not None and _real("2000-01-01", match[1], match[2])
+    return match is not None and _is_real_time("2000-01-01", match[1], match[2])
 
 
-def _real(day: str, clock: str, zone: str) -> bool:
+def _is_real_time(day: str, clock: str, zone: str) -> bool:
     # A leap second is right in RFC 3339, and unknown to the standard library.
     clock = clock[:-2] + "59" if clock.endswith("60") else clock
     try:
@@ -73,8 +73,8 @@ def _is_uri(text: str) -> bool:
         return False
 
 
-def _for_texts(holds: Callable[[str], object]) -> Callable[[object], bool]:
-    return lambda value: not isinstance(value, str) or bool(holds(value))
+def _for_texts(check: Callable[[str], object]) -> Callable[[object], bool]:
+    return lambda value: not isinstance(value, str) or bool(check(value))
 
 
 _CHECKS: Mapping[str, Callable[[str], object]] = {
@@ -97,8 +97,8 @@ def format_checker() -> Any:
     # Made without names, it starts from every checker known; a copy leaves those alone.
     checker: Any = FormatChecker(formats=())
     checker.checkers = dict(draft.FORMAT_CHECKER.checkers)
-    for name, holds in _CHECKS.items():
-        checker.checks(name)(_for_texts(holds))
+    for name, check in _CHECKS.items():
+        checker.checks(name)(_for_texts(check))
     return checker
 
 
@@ -189,13 +189,13 @@ _DRAFTS: Final = {
 
 def _draft_of(schema: JSON, kind: str) -> str:
     """The name of the validator class for the draft that a schema names in `$schema`."""
-    named = schema.get("$schema") if isinstance(schema, Mapping) else None
-    if named is None:
+    uri = schema.get("$schema") if isinstance(schema, Mapping) else None
+    if uri is None:
         return "Draft202012Validator"
-    draft = _DRAFTS.get(str(named).partition("://")[2].rstrip("#"))
+    draft = _DRAFTS.get(str(uri).partition("://")[2].rstrip("#"))
     if draft is None:
         raise UsageError(
-            f"{kind}: unknown JSON Schema draft {named!r}\n"
+            f"{kind}: unknown JSON Schema draft {uri!r}\n"
             f"  fix: set $schema to one of {', '.join(f'https://{uri}' for uri in _DRAFTS)}"
         )
     return draft
@@ -206,7 +206,7 @@ def _guarded_draft(name: str) -> Any:
     """A draft with keywords that look at the clock and patterns that can be stopped."""
     # The stubs of jsonschema know no schema that is read from a file.
     draft: Any = getattr(importlib.import_module("jsonschema"), name)
-    own: dict[str, Any] = {
+    replacements: dict[str, Any] = {
         "multipleOf": _multiple_of,
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
@@ -214,7 +214,9 @@ def _guarded_draft(name: str) -> Any:
         "unevaluatedProperties": _unevaluated_properties,
         "uniqueItems": _unique_items,
     }
-    keywords: dict[str, Any] = {key: own.get(key, work) for key, work in draft.VALIDATORS.items()}
+    keywords: dict[str, Any] = {
+        key: replacements.get(key, work) for key, work in draft.VALIDATORS.items()
+    }
     validators: Any = importlib.import_module("jsonschema.validators")
     guarded = validators.extend(draft, {key: _within_time(work) for key, work in keywords.items()})
     evolve = guarded.evolve
@@ -283,7 +285,7 @@ def _finds(pattern: str, text: str) -> bool:
         raise _TooLongError from None
 
 
-def _fault(message: str) -> Any:
+def _validation_error(message: str) -> Any:
     from jsonschema import ValidationError
 
     return ValidationError(message)
@@ -294,12 +296,12 @@ def _multiple_of(validator: Any, divisor: float, instance: Any, _: Any) -> Itera
         return
     # As they are written: to a computer, 19.99 is not a multiple of 0.01.
     if not isfinite(instance) or Fraction(repr(instance)) % Fraction(repr(divisor)):
-        yield _fault(f"{instance!r} is not a multiple of {divisor!r}")
+        yield _validation_error(f"{instance!r} is not a multiple of {divisor!r}")
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, _: Any) -> Iterator[Any]:
     if validator.is_type(instance, "string") and not _finds(pattern, instance):
-        yield _fault(f"{instance!r} does not match {pattern!r}")
+        yield _validation_error(f"{instance!r} does not match {pattern!r}")
 
 
 def _pattern_properties(
@@ -325,8 +327,10 @@ def _additional_properties(
     matched: dict[str, Any] = {
         name: {} for name in instance if any(_finds(part, name) for part in patterns)
     }
-    named: dict[str, Any] = {"properties": {**schema.get("properties", {}), **matched}}
-    yield from draft.VALIDATORS["additionalProperties"](validator, subschema, instance, named)
+    extended_schema: dict[str, Any] = {"properties": {**schema.get("properties", {}), **matched}}
+    yield from draft.VALIDATORS["additionalProperties"](
+        validator, subschema, instance, extended_schema
+    )
 
 
 def _unevaluated_properties(
@@ -342,8 +346,8 @@ def _unevaluated_properties(
         if name not in evaluated and not _satisfies(validator, value, subschema)
     ]
     if wrong:
-        listed = ", ".join(map(repr, sorted(wrong)))
-        yield _fault(f"Unevaluated properties are not allowed ({listed})")
+        names = ", ".join(map(repr, sorted(wrong)))
+        yield _validation_error(f"Unevaluated properties are not allowed ({names})")
 
 
 def _satisfies(validator: Any, value: Any, subschema: Any) -> bool:
@@ -387,10 +391,10 @@ def _apply(validator: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator
             if _satisfies(validator, instance, part):
                 yield part
     if "if" in schema:
-        holds = _satisfies(validator, instance, schema["if"])
-        if holds:
+        is_satisfied = _satisfies(validator, instance, schema["if"])
+        if is_satisfied:
             yield schema["if"]
-        branch = "then" if holds else "else"
+        branch = "then" if is_satisfied else "else"
         if branch in schema:
             yield schema[branch]
 
@@ -399,7 +403,7 @@ def _unique_items(validator: Any, required: bool, instance: Any, _: Any) -> Iter
     if required and validator.is_type(instance, "array"):
         seen = {_key(entry) for entry in instance}
         if len(seen) < len(instance):
-            yield _fault(f"{truncate_value(instance)} has non-unique elements")
+            yield _validation_error(f"{truncate_value(instance)} has non-unique elements")
 
 
 def _key(value: JSON) -> object:

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, ProviderError, UsageError
 from regauge.judges._output import Expected, JudgedOutput, expected
-from regauge.judges._rule import Check, on_answer
+from regauge.judges._rule import Check, on_output
 from regauge.judges._rule_factory import Place, Share, Whole, rule
 from regauge.judges._types import (
-    Declared,
+    JudgeDeclaration,
     Verdict,
     abstained,
     failed,
+    format_number,
     graded,
-    number,
     passed,
     quote,
 )
@@ -69,7 +69,7 @@ def _measure(name: Measure) -> Callable[[str, str], float]:
     return measures[name]
 
 
-@rule(about="correctness", needs="rapidfuzz")
+@rule(about="correctness", required_module="rapidfuzz")
 def similarity(
     to: str | Expected = expected(),
     *,
@@ -107,16 +107,17 @@ def similarity(
         return graded(
             score,
             at_least=at_least,
-            reason=f"{measure} {number(score)} to {quote(expected)}, {number(at_least)} wanted",
+            reason=f"{measure} {format_number(score)} to {quote(expected)},"
+            f" {format_number(at_least)} wanted",
             code="not_similar",
             expected=expected,
             actual=text,
         )
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
-@rule(about="correctness", needs="rapidfuzz")
+@rule(about="correctness", required_module="rapidfuzz")
 def edit_distance(
     to: str | Expected = expected(), *, at_most: Whole = 5, field: str | None = None
 ) -> Check:
@@ -149,7 +150,7 @@ def edit_distance(
             return passed(reason, score=score, actual=distance)
         return failed(reason, code="not_similar", score=score, expected=expected, actual=text)
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 References = str | Sequence[str] | Expected
@@ -162,32 +163,32 @@ _TINY = 1e-7
 _LCS_WORDS_MAX = 4_000
 
 
-def _references(answer: JudgedOutput, to: References, kind: str) -> list[str]:
-    expected: JSON = answer.resolve(to, judge=kind)
+def _references(answer: JudgedOutput, reference: References, kind: str) -> list[str]:
+    expected: JSON = answer.resolve(reference, judge=kind)
     if expected is None:
-        raise answer.lacks(str(to), judge=kind)
+        raise answer.missing_error(str(reference), judge=kind)
     texts = [expected] if isinstance(expected, str) else expected
     if not isinstance(texts, Sequence) or not texts:
-        raise JudgeError(f"{kind}: {to} is neither a text nor a list of texts", judge=kind)
+        raise JudgeError(f"{kind}: {reference} is neither a text nor a list of texts", judge=kind)
     references = [text for text in texts if isinstance(text, str)]
     if len(references) < len(texts):
-        raise JudgeError(f"{kind}: {to} is not a list of texts alone", judge=kind)
+        raise JudgeError(f"{kind}: {reference} is not a list of texts alone", judge=kind)
     return references
 
 
 def overlap(
     kind: str,
-    to: References,
+    reference: References,
     at_least: Share,
     score: Callable[[str, list[str]], float | None],
     field: str | None,
 ) -> Check:
     """A check that a score against the references reaches a threshold; None: it is too long."""
-    if not isinstance(to, (str, Expected)) and not to:
+    if not isinstance(reference, (str, Expected)) and not reference:
         raise UsageError(f"{kind}: name at least one reference")
 
     def check(answer: JudgedOutput) -> Verdict:
-        references = _references(answer, to, kind)
+        references = _references(answer, reference, kind)
         text = answer.text or ""
         value = score(text, references)
         if value is None:
@@ -195,13 +196,14 @@ def overlap(
         return graded(
             value,
             at_least=at_least,
-            reason=f"{kind} {number(value)} to {quote(references[0])}, {number(at_least)} wanted",
+            reason=f"{kind} {format_number(value)} to {quote(references[0])},"
+            f" {format_number(at_least)} wanted",
             code="not_similar",
             expected=references[0],
             actual=text,
         )
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 def _best_of(score: Callable[[str, str], float]) -> Callable[[str, list[str]], float]:
@@ -210,7 +212,7 @@ def _best_of(score: Callable[[str, str], float]) -> Callable[[str, list[str]], f
 
 
 def _grams(words: Words, n: int) -> Counter[tuple[str, ...]]:
-    return Counter(tuple(words[at : at + n]) for at in range(len(words) - n + 1))
+    return Counter(tuple(words[start : start + n]) for start in range(len(words) - n + 1))
 
 
 def _common(grams: Counter[tuple[str, ...]], other: Counter[tuple[str, ...]]) -> int:
@@ -229,7 +231,7 @@ def _split_words(text: str) -> list[str]:
     return text.lower().split()
 
 
-def unended(text: str) -> list[str]:
+def words_without_periods(text: str) -> list[str]:
     """Lower-case words by white space, without periods at their ends."""
     return [word.rstrip(".") for word in text.lower().split()]
 
@@ -263,7 +265,7 @@ def rouge_n(
     return overlap("rouge_n", to, at_least, _best_of(score), field)
 
 
-@rule(about="correctness", version=2, needs="rapidfuzz")
+@rule(about="correctness", version=2, required_module="rapidfuzz")
 def rouge_l(
     to: References = expected(), *, at_least: Share = 0.75, field: str | None = None
 ) -> Check:
@@ -299,13 +301,15 @@ def bleu_score(text: str, references: list[str]) -> float:
     words = _split_words(text)
     if not words:
         return 0.0
-    others = [_split_words(reference) for reference in references]
+    reference_words = [_split_words(reference) for reference in references]
     logs: list[float] = []
     for n in range(1, min(4, len(words)) + 1):
         grams = _grams(words, n)
-        common = max(_common(grams, _grams(other, n)) for other in others)
+        common = max(_common(grams, _grams(other, n)) for other in reference_words)
         logs.append(math.log(common / grams.total() or _TINY))
-    closest = min((len(other) for other in others), key=lambda size: (abs(size - len(words)), size))
+    closest = min(
+        (len(other) for other in reference_words), key=lambda size: (abs(size - len(words)), size)
+    )
     brevity = min(0.0, 1 - closest / len(words))
     return math.exp(brevity + sum(logs) / len(logs))
 
@@ -352,11 +356,11 @@ def _split_mark(word: str) -> tuple[str, ...]:
 
 
 def _chrf_score(
-    grams: Sequence[Counter[tuple[str, ...]]], others: Sequence[Counter[tuple[str, ...]]]
+    grams: Sequence[Counter[tuple[str, ...]]], reference_grams: Sequence[Counter[tuple[str, ...]]]
 ) -> float:
     orders = [
         (_common(gram, other), gram.total(), other.total())
-        for gram, other in zip(grams, others, strict=True)
+        for gram, other in zip(grams, reference_grams, strict=True)
         if gram and other
     ]
     precision = sum(common / total for common, total, _ in orders)
@@ -386,7 +390,7 @@ def gleu(to: References = expected(), *, at_least: Share = 0.5, field: str | Non
     """
 
     def score(text: str, reference: str) -> float:
-        words, other = unended(text), unended(reference)
+        words, other = words_without_periods(text), words_without_periods(reference)
         orders = [(_grams(words, n), _grams(other, n)) for n in range(1, 5)]
         common = sum(_common(grams, expected) for grams, expected in orders)
         longer = max(
@@ -429,42 +433,51 @@ def chrf(
     return overlap("chrf", to, at_least, score, field)
 
 
-def _align(words: list[tuple[int, str]], others: list[tuple[int, str]]) -> list[tuple[int, int]]:
+def _align(
+    words: list[tuple[int, str]], reference_words: list[tuple[int, str]]
+) -> list[tuple[int, int]]:
     """Pair equal words from the end, each with the last that is free; paired ones are removed."""
     pairs: list[tuple[int, int]] = []
     free: dict[str, list[int]] = {}
-    for place, (_, word) in enumerate(others):
+    for place, (_, word) in enumerate(reference_words):
         free.setdefault(word, []).append(place)
-    used: set[int] = set()
-    for at in range(len(words) - 1, -1, -1):
-        places = free.get(words[at][1])
+    matched: set[int] = set()
+    for index in range(len(words) - 1, -1, -1):
+        places = free.get(words[index][1])
         if places:
             place = places.pop()
-            used.add(place)
-            pairs.append((words[at][0], others[place][0]))
-            del words[at]
-    others[:] = [other for place, other in enumerate(others) if place not in used]
+            matched.add(place)
+            pairs.append((words[index][0], reference_words[place][0]))
+            del words[index]
+    reference_words[:] = [
+        other for place, other in enumerate(reference_words) if place not in matched
+    ]
     return pairs
 
 
 def meteor_score(text: str, reference: str, stem: Callable[[str], str]) -> float:
     """METEOR of one answer against one reference, as `meteor` states it."""
-    words = list(enumerate(unended(text)))
-    others = list(enumerate(unended(reference)))
-    total, expected_count = len(words), len(others)
-    pairs = _align(words, others)
-    stems = [(at, stem(word)) for at, word in words], [(at, stem(word)) for at, word in others]
+    words = list(enumerate(words_without_periods(text)))
+    reference_words = list(enumerate(words_without_periods(reference)))
+    total, expected_count = len(words), len(reference_words)
+    pairs = _align(words, reference_words)
+    stems = (
+        [(index, stem(word)) for index, word in words],
+        [(index, stem(word)) for index, word in reference_words],
+    )
     pairs += _align(*stems)
     if not pairs:
         return 0.0
     pairs.sort()
-    chunks = 1 + sum(1 for pair, two in pairwise(pairs) if two != (pair[0] + 1, pair[1] + 1))
+    chunks = 1 + sum(
+        1 for pair, following in pairwise(pairs) if following != (pair[0] + 1, pair[1] + 1)
+    )
     precision, recall = len(pairs) / total, len(pairs) / expected_count
     mean = precision * recall / (0.9 * precision + 0.1 * recall)
     return mean * (1 - 0.5 * (chunks / len(pairs)) ** 3)
 
 
-@rule(about="correctness", needs="snowballstemmer")
+@rule(about="correctness", required_module="snowballstemmer")
 def meteor(
     to: References = expected(), *, at_least: Share = 0.5, field: str | None = None
 ) -> Check:
@@ -522,15 +535,15 @@ def nearness(vector: Sequence[float], other: Sequence[float], measure: Distance)
 
 
 def nearness_verdict(
-    value: float, *, measure: Distance, limit: float, by: str, reference: str
+    value: float, *, measure: Distance, limit: float, source: str, reference: str
 ) -> Verdict:
     """The verdict on a nearness; scores are held within [0, 1]."""
-    what, wish = str(measure), number(limit)
+    measure_text, wish = str(measure), format_number(limit)
     score, near = min(1.0, max(0.0, value)), value >= limit
     if measure == "euclidean":
-        what, wish = "euclidean distance", f"at most {number(limit)}"
+        measure_text, wish = "euclidean distance", f"at most {format_number(limit)}"
         score, near = 1 / (1 + value), value <= limit
-    reason = f"{by}: {what} {number(value)} to {quote(reference)}, {wish} wanted"
+    reason = f"{source}: {measure_text} {format_number(value)} to {quote(reference)}, {wish} wanted"
     if near:
         return passed(reason, score=score)
     return failed(reason, code="not_near", score=score, expected=reference)
@@ -588,12 +601,12 @@ def near_in_meaning(
     pass (0.99): given vectors: cosine 0.9929 to 'disk full', 0.75 wanted
     """
     limit = nearness_limit("near_in_meaning", measure, at_least, at_most)
-    which = digest_of({text: list(vector) for text, vector in vectors.items()})[:8]
+    vectors_digest = digest_of({text: list(vector) for text, vector in vectors.items()})[:8]
 
     def vector(text: str) -> Sequence[float]:
         if text not in vectors:
             raise JudgeError(
-                f"near_in_meaning: no vector of {quote(text)} among those given ({which})",
+                f"near_in_meaning: no vector of {quote(text)} among those given ({vectors_digest})",
                 judge="near_in_meaning",
             )
         return vectors[text]
@@ -602,10 +615,10 @@ def near_in_meaning(
         reference = answer.resolve_text(to, judge="near_in_meaning")
         value = nearness(vector(answer.text or ""), vector(reference), measure)
         return nearness_verdict(
-            value, measure=measure, limit=limit, by="given vectors", reference=reference
+            value, measure=measure, limit=limit, source="given vectors", reference=reference
         )
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 Fallback = Literal["similarity", "rouge_l", "chrf"]
@@ -653,7 +666,7 @@ class EmbeddingModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SemanticJudge(Declared):
+class SemanticJudge(JudgeDeclaration):
     """A judge that compares the vectors of answer and reference.
 
     Attributes:
@@ -663,7 +676,7 @@ class SemanticJudge(Declared):
     """
 
     embedder: Embedder
-    to: str | Expected
+    reference: str | Expected
     measure: Distance
     limit: float
     fallback: Rule | None
@@ -677,7 +690,9 @@ class SemanticJudge(Declared):
                 "kind": "means_like",
                 "version": 2,
                 "model": self.embedder.model,
-                "to": {"expected": self.to.path} if isinstance(self.to, Expected) else self.to,
+                "to": {"expected": self.reference.path}
+                if isinstance(self.reference, Expected)
+                else self.reference,
                 "measure": self.measure,
                 "limits": [None, self.limit] if self.measure == "euclidean" else [self.limit, None],
                 "fallback": self.fallback.digest if self.fallback else None,
@@ -693,7 +708,7 @@ class SemanticJudge(Declared):
         """
         answer = JudgedOutput.from_completion(completion, case)
         if answer.text is not None and answer.text.strip():
-            reference = answer.resolve_text(self.to, judge=self.name)
+            reference = answer.resolve_text(self.reference, judge=self.name)
             await self.embedder.embed([answer.text, reference])
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
@@ -705,8 +720,8 @@ class SemanticJudge(Declared):
         """
         answer = JudgedOutput.from_completion(completion, case)
         if answer.text is None:
-            return answer.nothing()
-        reference = answer.resolve_text(self.to, judge=self.name)
+            return answer.no_text_verdict()
+        reference = answer.resolve_text(self.reference, judge=self.name)
         if not answer.text.strip():
             # Endpoints refuse such texts, and the answer is at fault, not they.
             return failed("the answer is blank", code="not_near", expected=reference)
@@ -716,8 +731,8 @@ class SemanticJudge(Declared):
             if self.fallback is None:
                 raise
             verdict = self.fallback.examine(answer)
-            why = f"{self.embedder.model} could not be asked ({error.kind})"
-            return replace(verdict, reason=f"{why}, lexical fallback: {verdict.reason}")
+            problem = f"{self.embedder.model} could not be asked ({error.kind})"
+            return replace(verdict, reason=f"{problem}, lexical fallback: {verdict.reason}")
         try:
             first, other = vectors
             value = nearness(first, other, self.measure)
@@ -730,7 +745,7 @@ class SemanticJudge(Declared):
             value,
             measure=self.measure,
             limit=self.limit,
-            by=self.embedder.model,
+            source=self.embedder.model,
             reference=reference,
         )
 
@@ -781,7 +796,7 @@ def means_like(
     }
     return SemanticJudge(
         embedder=embedder or EmbeddingModel(str(parse_model_id(model or "", at="means_like"))),
-        to=to,
+        reference=to,
         measure=measure,
         limit=nearness_limit("means_like", measure, at_least, at_most),
         fallback=lexical[fallback](to, at_least=fallback_at_least) if fallback else None,
