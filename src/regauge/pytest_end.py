@@ -170,7 +170,7 @@ class PytestEnd:
         )
         self._trouble += filter(None, troubles)
         self.config.hook.pytest_regauge_recorded(
-            config=self.config, record=record, directory=directory, written=self._end.written
+            config=self.config, record=record, directory=directory, line_counts=self._end.written
         )
         target = self.config.getoption("--report")
         if target:
@@ -185,7 +185,7 @@ class PytestEnd:
         return ShardPart(
             number=shard.number,
             count=shard.count,
-            by=shard.by,
+            by=shard.assigned_by,
             base=self.gate.base_commit if self.gate is not None else "",
             record=self.evals.options.record,
             exit_status=int(session.exitstatus),

@@ -341,10 +341,10 @@ class _GatePlugin:
         """Remember the decision."""
         self.decision = decision
 
-    def pytest_regauge_recorded(self, record: RunRecord, written: Mapping[str, int]) -> None:
+    def pytest_regauge_recorded(self, record: RunRecord, line_counts: Mapping[str, int]) -> None:
         """Remember the run record, and which recordings the run wrote."""
         self.record = record
-        self.written = written
+        self.written = line_counts
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:

@@ -377,8 +377,8 @@ def _dataset_before(suite: Eval, at: BaseCommit, prompt: Prompt | None) -> Datas
         return None
     shard = suite.dataset.shard
     cases = cases_from_test_data(prompt)
-    own = tuple(case for case in cases if shard is None or shard.holds(case.id))
-    return replace(suite.dataset, cases=own, left_out=len(cases) - len(own))
+    own = tuple(case for case in cases if shard is None or shard.includes(case.id))
+    return replace(suite.dataset, cases=own, excluded=len(cases) - len(own))
 
 
 def _under_names_of_today(baseline: Baseline, suite: Eval, at: BaseCommit) -> Baseline:

@@ -270,7 +270,7 @@ class BaseCommit:
             return Settings()
         tool = document.get("tool")
         table = cast("dict[str, Any]", tool).get("regauge") if isinstance(tool, dict) else None
-        return Settings.of_other_version(table)
+        return Settings.validate_leniently(table)
 
     def deleted_prompts(self) -> tuple[str, ...]:
         """The names of prompts that the base version has and that are gone, renamed ones aside."""

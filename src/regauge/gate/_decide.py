@@ -245,7 +245,7 @@ def draw_part(
     for suite in comparison.suites:
         changed = sum(case.state == "changed" for case in suite.base.cases)
         dataset = suite.suite.dataset
-        elsewhere[suite.name] = round(changed * dataset.left_out / max(1, len(dataset)))
+        elsewhere[suite.name] = round(changed * dataset.excluded / max(1, len(dataset)))
     policy = replace(
         policy,
         provisional=session.options.record == "none",

@@ -117,7 +117,7 @@ class DecisionLog:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(document) + "\n")
         except OSError as error:
-            raise MachineError.explaining(error, self._path) from error
+            raise MachineError.from_os_error(error, self._path) from error
 
     def _read(self) -> Iterator[LoggedDecision]:
         try:

@@ -19,7 +19,7 @@ from regauge.gate._types import BaseTrials
 from regauge.judges import check_versions, is_case_checks
 from regauge.prompts import Repository
 from regauge.regular_file import read_regular
-from regauge.strict_json import TwiceError, read_json, unique
+from regauge.strict_json import DuplicateKeyError, read_json, unique
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -777,7 +777,7 @@ def _document(data: bytes, place: Path) -> tuple[JSON, str]:
         line = text[: conflict.start()].count("\n") + 1 if conflict else error.lineno
         message = "a merge conflict was left here" if conflict else f"not JSON: {error.msg}"
         raise _broken_error(place, line, message) from error
-    except TwiceError as error:
+    except DuplicateKeyError as error:
         named = [n for n, line in enumerate(text.splitlines(), 1) if _key_of(line) == error.key]
         raise _broken_error(
             place, named[-1] if named else None, f"{error.key!r} stands twice"

@@ -147,7 +147,7 @@ def _bind_checks(cases: Iterable[GoldenCase], judge_cache: _JudgeCache) -> dict[
             )
         except (UsageError, PromptError) as error:
             problem = error.faults[0] if isinstance(error, PromptError) else error
-            path, _, line = case.at.rpartition(":")
+            path, _, line = case.location.rpartition(":")
             faults.append(
                 Fault(
                     path=Path(path),

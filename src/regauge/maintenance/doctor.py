@@ -105,7 +105,7 @@ def duplicates(datasets: Iterable[Dataset]) -> Iterator[DoctorFinding]:
             other = first.setdefault(_key(case), case)
             if other is case:
                 continue
-            pair = f"{case.id} ({case.at}) is {other.id}"
+            pair = f"{case.id} ({case.location}) is {other.id}"
             (twins if other.expected == case.expected else contrary).append(pair)
         for report, pairs, what in (
             (DoctorFinding.error, contrary, "the same inputs, and expect something else"),
@@ -122,7 +122,7 @@ def leaks(prompt: Prompt, dataset: Dataset) -> Iterator[DoctorFinding]:
     sources: dict[str, list[str]] = {"holdout": [], "train": []}
     for case in dataset:
         if any(_tellable(text) and text in prompt_text for text in map(_plain, _texts(case))):
-            sources[case.split].append(f"{case.id} ({case.at})")
+            sources[case.split].append(f"{case.id} ({case.location})")
     if held_out := sources["holdout"]:
         cases = f"{_count(held_out)} held out: {first_of(held_out, _SHOWN_MAX)}"
         fix = "take them out of the prompt, or out of the dataset"

@@ -12,7 +12,7 @@ import aiohttp
 import httpx2
 import openai
 
-from regauge.bounded_http import bounded
+from regauge.bounded_http import limit_body
 from regauge.errors import ProviderError, explain_os_error, has_no_descriptor
 from regauge.on_demand import install_command
 from regauge.providers._endpoint import OPENAI_URL
@@ -146,7 +146,7 @@ class _BoundedClient(openai.DefaultAioHttpClient):
         self, request: httpx2.Request, *, stream: bool = False, **options: Any
     ) -> httpx2.Response:
         try:
-            response = bounded(await super().send(request, stream=True, **options))
+            response = limit_body(await super().send(request, stream=True, **options))
             if not stream:
                 try:
                     await response.aread()

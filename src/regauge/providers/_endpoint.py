@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from regauge.errors import ProviderError
-from regauge.project import has_credentials, shown_url
+from regauge.project import has_credentials, redact_url
 from regauge.stop_signals import end_group
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Endpoint:
         return home.key_env
 
     def __str__(self) -> str:
-        return f"{self.name} ({shown_url(self.url)})" if self.url else self.name
+        return f"{self.name} ({redact_url(self.url)})" if self.url else self.name
 
     def check(self) -> None:
         """Look for the key and the headers; no command is run.
@@ -173,7 +173,7 @@ class Endpoint:
             home = _HOMES[self.settings.api]
             raise ProviderError(
                 f"the URL of provider {self.name!r} holds a user name or a password:"
-                f" {shown_url(self.url)}\n"
+                f" {redact_url(self.url)}\n"
                 f"  fix: remove what is before the @ from {home.url_env}, and put the key into"
                 f" {self.key_env or 'the variable that `api_key_env` names'}",
                 kind="authentication",

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import ProviderError
-from regauge.project import shown_url
+from regauge.project import redact_url
 from regauge.providers._client import cannot_connect, cannot_open
 from regauge.providers._endpoint import Endpoint
 
@@ -83,7 +83,7 @@ def list_models(
 
     endpoint = Endpoint(name=name, settings=settings, environ=environ)
     url = f"{endpoint.url}/models"
-    place = shown_url(url)
+    place = redact_url(url)
     headers = {"Authorization": f"Bearer {endpoint.key()}", **endpoint.headers()}
     if settings.api == "anthropic":
         # Pages hold 20 models where the request names no limit.

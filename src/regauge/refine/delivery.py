@@ -14,7 +14,7 @@ from regauge.atomic import write_whole
 from regauge.criteria import CRITERIA
 from regauge.errors import Fault, GitError, PromptError, UsageError
 from regauge.gate import NONE_DRAWN
-from regauge.git import commit_files, differing
+from regauge.git import commit_files, find_changed_files
 from regauge.prompts import Repository, bump, lock_of, parse_prompt
 from regauge.refine.analysis import better_p, format_share, gain_of, passed_all, tail, variance_of
 from regauge.refine.attempts import fates_of
@@ -241,7 +241,7 @@ def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
 
 def uncommitted(path: Path) -> list[Path]:
     """Those of a prompt's file and its lock that differ from the last commit."""
-    return differing([path.resolve(), lock_of(path).path.resolve()])
+    return find_changed_files([path.resolve(), lock_of(path).path.resolve()])
 
 
 SCHEMA_VERSION = 1

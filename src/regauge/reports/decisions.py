@@ -563,7 +563,7 @@ def _evidence(decided: Decided, compared: CaseComparison, nodes: Mapping[int, st
 
     return _Evidence(
         node=nodes.get(id(candidate), ""),
-        at=candidate.case.at if candidate is not None else "",
+        at=candidate.case.location if candidate is not None else "",
         unmeasured=cause_of_case(decided, *compared.case.key),
         across_models=candidate is not None
         and base is not None

@@ -139,7 +139,7 @@ def _persona(name: str, project: Project) -> Persona:
             f"the persona {name!r} has no model\n"
             "  fix: add `model: provider:model` to its prompt, or set `model` in [tool.regauge]"
         )
-    return Persona(prompt=prompt, model=parse_model_id(model, at=name))
+    return Persona(prompt=prompt, model=parse_model_id(model, location=name))
 
 
 def _function(called: str, project: Project, *, offline: bool) -> Target:
@@ -160,7 +160,7 @@ def _function(called: str, project: Project, *, offline: bool) -> Target:
 def _fault(case: GoldenCase, message: str, fix: str) -> Fault:
     from pathlib import Path
 
-    path, _, line = case.at.rpartition(":")
+    path, _, line = case.location.rpartition(":")
     return Fault(
         path=Path(path), line=int(line) if line.isdigit() else None, message=message, fix=fix
     )
@@ -319,7 +319,7 @@ class _Conversation:
         request = CompletionRequest(
             provider=persona.model.provider,
             model=persona.model.model,
-            messages=persona.prompt.render(inputs, case_at=self._case.at),
+            messages=persona.prompt.render(inputs, case_at=self._case.location),
             parameters=persona.prompt.parameters,
             response_format=persona.prompt.response_format,
             trial=self._draw.trial,
@@ -381,9 +381,11 @@ class _Conversation:
         if not isinstance(arguments, dict):
             return error_content("the arguments are not a JSON object")
         tools = self._script.tools
-        if tools is not None and (called := tools.function(call.name)) is not None:
+        if tools is not None and (called := tools.find_function(call.name)) is not None:
             target = self._suite.partners.functions[called]
-            case = GoldenCase(id=self._case.id, inputs=arguments, split="train", at=self._case.at)
+            case = GoldenCase(
+                id=self._case.id, inputs=arguments, split="train", location=self._case.location
+            )
             # The same call can have another result later in a conversation.
             request = replace(
                 target.request(case, self._draw.trial, origin=f"tool {call.name}"),
@@ -415,7 +417,9 @@ class _Conversation:
         )
 
     def _error(self, what: str, fix: str) -> ConversationError:
-        return ConversationError(f"case {self._case.id!r}: {what} ({self._case.at})\n  fix: {fix}")
+        return ConversationError(
+            f"case {self._case.id!r}: {what} ({self._case.location})\n  fix: {fix}"
+        )
 
     def whole(self) -> SourcedCompletion:
         """The conversation as one completion; tokens, cost and latency of all its calls."""

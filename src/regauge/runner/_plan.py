@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from regauge.datasets import case_ids, deal_by_time
+from regauge.datasets import assign_by_time, case_ids
 from regauge.digests import digest_of
 from regauge.errors import GitError, RegaugeError
 from regauge.git import run_git, work_tree
@@ -63,12 +63,16 @@ class PartFiles:
 
     def add(self, dataset: Dataset) -> None:
         """Note the cases of a dataset that is dealt by time."""
-        if dataset.shard is not None and dataset.shard.dealt is not None:
-            self._dealt.update(dataset.shard.dealt)
+        if dataset.shard is not None and dataset.shard.case_ids is not None:
+            self._dealt.update(dataset.shard.case_ids)
 
     def own(self, case_id: str) -> bool:
         """Return whether a case may be of this shard."""
-        return case_id in self._dealt if self.shard.by == "time" else self.shard.holds(case_id)
+        return (
+            case_id in self._dealt
+            if self.shard.assigned_by == "time"
+            else self.shard.includes(case_id)
+        )
 
     @property
     def trials(self) -> Path:
@@ -124,11 +128,11 @@ def deal_dataset(shard: Shard, path: Path, *, prompt: str, project: Project) -> 
             seconds[case] += took_s
     known_seconds = [seconds[case] for case in ids if case in seconds]
     mean = sum(known_seconds) / len(known_seconds) if known_seconds else 1.0
-    parts = deal_by_time(
+    parts = assign_by_time(
         {case: seconds.get(case, mean) for case in ids}, count=shard.count, first=path.stem
     )
     plan = digest_of([sorted(part) for part in parts])
-    return replace(shard, dealt=frozenset(parts[shard.number - 1]), plan=plan)
+    return replace(shard, case_ids=frozenset(parts[shard.number - 1]), plan=plan)
 
 
 def _read_latencies(project: Project, path: Path) -> Iterator[tuple[str, float]]:
@@ -219,7 +223,7 @@ class CaseRequest:
             version=str(prompt.version) if prompt.version else None,
             asker_digest=prompt.digest,
             case=draw.planned.case.id,
-            case_at=draw.planned.case.at,
+            case_at=draw.planned.case.location,
             trial=draw.trial,
             target=draw.planned.suite.target,
         )

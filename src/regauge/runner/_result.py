@@ -177,7 +177,7 @@ _VALUE_CHARS_MAX = 300
 def describe_failure(result: EvalResult) -> str:
     """Everything a person needs to see why a case failed, in the order it is read."""
     prompt = result.prompt
-    lines = [f"{prompt.id} · case {result.case.id} · {_count(result)} · {result.case.at}"]
+    lines = [f"{prompt.id} · case {result.case.id} · {_count(result)} · {result.case.location}"]
     first_failed: Trial | None = None
     for judge, failed in _by_judge(result).items():
         trial, judged = failed[0]

@@ -117,7 +117,7 @@ class Eval:
             request = CompletionRequest(
                 provider=self.model.provider,
                 model=self.model.model,
-                messages=self.prompt.render(inputs, case_at=case.at),
+                messages=self.prompt.render(inputs, case_at=case.location),
                 parameters=self.prompt.parameters,
                 response_format=self.prompt.response_format,
                 tools=self.prompt.tools,
@@ -161,7 +161,7 @@ def bind(
         models, named_by = (target.model,), ""
     path = find_dataset(spec.dataset or spec.prompt, fixtures_dir=project.fixtures_dir)
     shard = options.shard
-    if shard is not None and shard.by == "time":
+    if shard is not None and shard.assigned_by == "time":
         shard = deal_dataset(shard, path, prompt=spec.prompt, project=project)
     dataset = load_dataset(
         path,
@@ -240,13 +240,13 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
     )
     models, named_by = _models(prompt, None, project=project, options=options, at=where)
     # Recordings state no time that rows without names of their own would be dealt by.
-    shard = options.shard and replace(options.shard, by="id")
+    shard = options.shard and replace(options.shard, assigned_by="id")
     cases = cases_from_test_data(prompt)
-    own = tuple(case for case in cases if shard is None or shard.holds(case.id))
-    left_out = len(cases) - len(own)
+    own = tuple(case for case in cases if shard is None or shard.includes(case.id))
+    excluded = len(cases) - len(own)
     suite = Eval(
         prompt=prompt,
-        dataset=Dataset(name="testData", path=path, cases=own, shard=shard, left_out=left_out),
+        dataset=Dataset(name="testData", path=path, cases=own, shard=shard, excluded=excluded),
         judges=judges,
         standings=_standings(judges, project),
         model=models[0],
@@ -282,7 +282,9 @@ def _models(
     else:
         place = str(project.relative(prompt.path))
         named_by = "" if prompt.model else "`model` in [tool.regauge]"
-    models = tuple(parse_model_id(name, at=place) for name in options.models or (model or "",))
+    models = tuple(
+        parse_model_id(name, location=place) for name in options.models or (model or "",)
+    )
     if options.record != "none":
         for name in models:
             endpoint_of(project.settings, name.provider)
@@ -302,7 +304,7 @@ def _judges(
     if options.record != "none":
         models = [model for judge in judges for model in _models_of_judge(judge)]
         for at, model in models:
-            provider = parse_model_id(model, at=at).provider
+            provider = parse_model_id(model, location=at).provider
             if provider not in EXTERNAL_JUDGES:
                 endpoint_of(context.project.settings, provider)
     counts = Counter(judge.name for judge in judges)

@@ -61,7 +61,7 @@ def golden_of(file: GoldenFile, case_id: str, digest: str) -> dict[str, JSON]:
     if case is None:
         gone = f"The case {case_id!r} is in the golden cases no more."
         return {"problem": file.problem or gone}
-    fields: dict[str, JSON] = {"inputs": dict(case.inputs), "at": case.at}
+    fields: dict[str, JSON] = {"inputs": dict(case.inputs), "at": case.location}
     if case.expected is not None:
         fields["expected"] = case.expected
     if case.checks:
