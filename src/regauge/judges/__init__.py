@@ -1,18 +1,17 @@
-"""Judges: what says whether an output is good, and the rules that come with regauge.
+"""Judges, which score outputs, and the built-in rules.
 
-A rule is a pure function of one output: `_rule.py` is the value, `_rule_factory.py` the decorator,
-and `rules` holds those that come with regauge, one module for each subject. The `__all__` of such a
-module names its rules; everything else finds them there. Judges that call a model are in `model`
-and `_deepeval`, on the contract of `_types.py`; `calibration` compares them with human labels,
-which decides whether they block. `_registry.py` finds judges by name.
+A rule is a pure function of one output: `_rule.py` is the value, `_rule_factory.py` the decorator.
+`rules` has the built-in ones, one module for each subject, whose `__all__` names its rules. LLM
+judges are in `model` and `_deepeval`, on the contract of `_types.py`. `calibration` compares them
+with human labels; calibrated judges are blocking. `_registry.py` finds judges by name.
 
 >>> from regauge.judges import max_words
 >>> max_words(40, field="reason").name
 'max_words(40, field=reason)'
 """
 
-# ruff: noqa: F403, I001 - a rule is named in the `__all__` of its module alone; the modules with
-# the rules that are used most come first, for they are searched in their order
+# ruff: noqa: F403, I001 - a rule is named in the `__all__` of its module alone; modules are
+# searched in order, those with the most used rules first
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

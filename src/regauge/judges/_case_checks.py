@@ -1,4 +1,4 @@
-"""The `checks` of golden cases: judges that a case brings of its own, as one judge of the suite."""
+"""The `checks` of golden cases, as one judge of the eval."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class _CaseCheck:
     """One entry of a case's `checks`.
 
     Attributes:
-        weight: How much it counts towards `pass_at`, above 0.
-        tier: A critical check must pass whatever `pass_at` says; a tracked one decides nothing.
-        metric: What reports call it; its judge's name by default.
-        part: Which of the criteria that its judge states it is about; empty for all of it.
-        uncalibrated: Its judges without a valid calibration, each with the reason. With any, the
-            check is advisory.
+        weight: Its share of `pass_at`, above 0.
+        tier: A critical check must pass whatever `pass_at` is; a tracked one never blocks.
+        metric: Its name in reports; by default the judge's name.
+        part: The criterion of a judge with several; empty for the whole verdict.
+        uncalibrated: The reason for each of its judges without a valid calibration. If there is
+            any, the check is advisory.
     """
 
     judge: Rule | ModelJudge | SemanticJudge
@@ -73,7 +73,7 @@ class _CaseCheck:
 
     @property
     def advisory_reason(self) -> str:
-        """The reason why the check is advisory; empty where it is not."""
+        """The reason for an advisory check; empty for any other."""
         return next(iter(self.uncalibrated.values()), "")
 
     @property
@@ -89,13 +89,13 @@ _Checks: TypeAlias = "tuple[tuple[_CaseCheck, ...], float]"
 def build_checks_judge(
     cases: Iterable[GoldenCase], context: JudgeContext
 ) -> Rule | CaseChecks | None:
-    """One judge that applies to each case its own `checks`; None where no case has any.
+    """Build the judge that applies the `checks` of each case; None if no case has any.
 
-    It is a rule where all checks are. It abstains for cases without checks. Its digest does not
-    depend on the cases: what a case checks is part of the digest of the case.
+    It is a rule if all checks are. It abstains for cases without checks. Its digest does not
+    depend on the cases, whose own digests include their checks.
 
     Raises:
-        DatasetError: Checks that make no sense, all of them together, each with its place.
+        DatasetError: Invalid checks, all of them, each with its place.
     """
     cases_with_checks = [case for case in cases if _check_specs(case)]
     if not cases_with_checks:
@@ -132,10 +132,10 @@ def build_checks_judge(
 
 
 def _bind_checks(cases: Iterable[GoldenCase], judge_cache: _JudgeCache) -> dict[str, _Checks]:
-    """The checks of cases, each of which has some.
+    """Build the checks of cases that have some, by case id.
 
     Raises:
-        DatasetError: Checks that make no sense.
+        DatasetError: Invalid checks.
     """
     faults: list[Fault] = []
     checks_by_case: dict[str, _Checks] = {}
@@ -164,7 +164,7 @@ def _bind_checks(cases: Iterable[GoldenCase], judge_cache: _JudgeCache) -> dict[
 
 
 def _check_specs(case: GoldenCase) -> list[tuple[int, JSON]]:
-    """The checks of a case: of the whole (0), and of each turn, counted from 1."""
+    """The specifications of a case's checks, each with its turn from 1, or 0 for the whole."""
     turns = case.script.turns if case.script is not None else ()
     case_specs: list[tuple[int, JSON]] = [(0, spec) for spec in case.checks]
     return case_specs + [
@@ -173,10 +173,10 @@ def _check_specs(case: GoldenCase) -> list[tuple[int, JSON]]:
 
 
 def _share_calls(checks: list[_CaseCheck], judge_cache: _JudgeCache) -> tuple[_CaseCheck, ...]:
-    """The checks, those for one stated criterion each in one call.
+    """Judge checks of one criterion each in a shared call.
 
-    Calls about several criteria have a calibration of their own, `criteria`. Where it is missing,
-    checks that are blocking on their own stay so.
+    Shared calls have their own calibration, `criteria`. Without it, blocking checks keep a call of
+    their own.
     """
     if all(isinstance(check.judge, Rule) for check in checks):
         return tuple(checks)
@@ -203,7 +203,7 @@ def _share_calls(checks: list[_CaseCheck], judge_cache: _JudgeCache) -> tuple[_C
 
 
 def _collect_calibrated(checks_by_case: Mapping[str, _Checks]) -> tuple[ModelJudge, ...]:
-    """The judges whose calibration checks that call a model rest on, each once."""
+    """The judges whose calibration applies to the checks, each once."""
     judges = {
         id(check.judge): check.judge for checks, _ in checks_by_case.values() for check in checks
     }
@@ -228,7 +228,7 @@ def _build_identity(functions: Sequence[str], versions: Mapping[str, int]) -> di
 
 
 def check_versions() -> dict[str, int]:
-    """The versions in the digest of checks: of reading outputs, and of rules beyond their first."""
+    """The versions in the digest of checks: of output parsing, and of rules beyond version 1."""
     return {_READING: READING_VERSION, **rule_versions()}
 
 
@@ -238,12 +238,12 @@ def is_case_checks(judge: object) -> TypeGuard[Rule | CaseChecks]:
 
 
 def changed_rules(judge: Rule | CaseChecks, digest: str, versions: Mapping[str, int]) -> str:
-    """The rules that regauge changed since checks had a digest; empty if more than that differs.
+    """The rules that regauge changed since a baseline; empty if anything else differs.
 
     Args:
-        judge: The checks of today.
-        digest: That of a baseline.
-        versions: What `versions_of_checks` gave then; empty if the baseline does not have it.
+        judge: The current checks.
+        digest: The digest of the checks in the baseline.
+        versions: The `check_versions` of the baseline; empty if it has none.
     """
     if _READING not in versions or (isinstance(judge, Rule) and not judge.is_builtin):
         return ""
@@ -262,12 +262,12 @@ def changed_rules(judge: Rule | CaseChecks, digest: str, versions: Mapping[str, 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CaseChecks(RunOnlyJudge):
-    """The checks of cases, where some of them call a model or an embedding model.
+    """The checks of cases, some of which call a model or an embedding model.
 
     Attributes:
-        checks_by_case: By the case's id.
-        calibrated: The judges whose calibration the checks rest on, each once.
-        functions: The digests of functions and of rules of other packages.
+        checks_by_case: The checks and the share that must pass, by case id.
+        calibrated: The judges whose calibration applies to the checks, each once.
+        functions: The digests of function judges and of other packages' rules.
     """
 
     checks_by_case: Mapping[str, _Checks]
@@ -283,20 +283,24 @@ class CaseChecks(RunOnlyJudge):
 
     @property
     def usual_calls(self) -> int:
-        """The most calls of a judgement; vectors need none."""
+        """The largest number of calls per judgement; vectors need none."""
         return max(
             len({id(check.judge) for check in checks if isinstance(check.judge, ModelJudge)})
             for checks, _ in self.checks_by_case.values()
         )
 
     def semantic_judges(self, case: str) -> list[SemanticJudge]:
-        """The judges of a case that compare vectors."""
+        """The judges of a case that compare embeddings."""
         checks, _ = self.checks_by_case.get(case, ((), 1.0))
         judges = {id(check.judge): check.judge for check in checks}
         return [judge for judge in judges.values() if is_semantic(judge)]
 
     def with_vectors(self, give: Callable[[SemanticJudge], SemanticJudge]) -> CaseChecks:
-        """The same checks, with an embedder for each judge that compares vectors."""
+        """Add an embedder to each judge that compares embeddings.
+
+        Args:
+            give: Called with each such judge, for the same judge with its embedder.
+        """
         by_place: dict[int, SemanticJudge] = {}
 
         def embedded(check: _CaseCheck) -> _CaseCheck:
@@ -315,19 +319,19 @@ class CaseChecks(RunOnlyJudge):
         return self.identity(check_versions())
 
     def identity(self, versions: Mapping[str, int]) -> dict[str, JSON]:
-        """The contents of the digest, with these versions of the rules."""
+        """The content of the digest, with these versions of the rules."""
         judges = sorted({calibrated.digest for calibrated in self.calibrated})
         return {**_build_identity(self.functions, versions), "judges": judges}
 
     def status_in(self, project: Project) -> JudgeStatus:
-        """Blocking: checks of uncalibrated judges are left out of each verdict instead."""
+        """Blocking: verdicts leave checks of uncalibrated judges out instead."""
         del project
         return JudgeStatus(blocking=True, reason="checks of calibrated judges and of rules decide")
 
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
     ) -> Verdict:
-        """Apply the checks of a case; those that call a model do so at the same time.
+        """Apply the checks of a case; calls of models run concurrently.
 
         Raises:
             JudgeError: A check has no verdict.
@@ -347,7 +351,7 @@ class CaseChecks(RunOnlyJudge):
             if isinstance(judge, Rule):
                 return {"": judge.examine(answer)}
             if is_semantic(judge):
-                # Vectors are read and requested in an event loop of their own.
+                # Embeddings are read and requested in another event loop.
                 return {"": await asyncio.to_thread(asyncio.run, judge.judge(completion, case))}
             if id(judge) in in_parts:
                 several = cast("RubricJudge", judge)
@@ -384,7 +388,7 @@ class CaseChecks(RunOnlyJudge):
 
 
 class _JudgeCache:
-    """The judges of checks: equal specifications make one judge."""
+    """The judges of checks, one for equal specifications."""
 
     def __init__(self, context: JudgeContext) -> None:
         self._context = context
@@ -398,10 +402,10 @@ class _JudgeCache:
         return tuple(sorted(rule.digest for rule in rules if not rule.is_builtin))
 
     def make(self, spec: JSON) -> Rule | ModelJudge | SemanticJudge:
-        """The judge that a specification asks for.
+        """Return the judge of a specification, built on first use.
 
         Raises:
-            UsageError: It makes no sense.
+            UsageError: The specification is invalid.
         """
         key = json.dumps(spec, sort_keys=True)
         if key not in self.judges:
@@ -409,7 +413,7 @@ class _JudgeCache:
         return self.judges[key]
 
     def uncalibrated(self, judge: Rule | ModelJudge | SemanticJudge) -> dict[str, str]:
-        """The judges that keep a check from deciding, each with the reason."""
+        """The judges without a valid calibration, each with the reason."""
         if not isinstance(judge, ModelJudge):
             return {}
         statuses = {
@@ -437,15 +441,15 @@ class _JudgeCache:
 
 
 def _check(spec: JSON, judge_cache: _JudgeCache, *, turn: int) -> _CaseCheck:
-    """The check that a case asks for.
+    """Build a check.
 
     Args:
-        spec: Its judge, with its options.
-        judge_cache: The judges that were made before.
-        turn: The turn that it is about; 0 for the whole.
+        spec: The judge and its options, as in the case.
+        judge_cache: The judges so far.
+        turn: The turn to check; 0 for the whole.
 
     Raises:
-        UsageError: It makes no sense.
+        UsageError: The specification is invalid.
     """
     options: dict[str, JSON] = {}
     if isinstance(spec, Mapping):
@@ -473,7 +477,7 @@ def _check(spec: JSON, judge_cache: _JudgeCache, *, turn: int) -> _CaseCheck:
 
 
 def _abstain_undecided(checks: Sequence[_CaseCheck]) -> Verdict:
-    """The abstention from a case without a check that decides."""
+    """Abstain, as no check of the case decides."""
     advisory = [check for check in checks if check.advisory_reason]
     if len(advisory) < len(checks):
         reason = "every check abstains, is tracked or advisory"
@@ -495,7 +499,7 @@ def _abstain_undecided(checks: Sequence[_CaseCheck]) -> Verdict:
 
 
 def _verdict(opinions: Sequence[tuple[_CaseCheck, Verdict]], pass_at: float) -> Verdict:
-    """The verdict on the checks of one case: the weighted share that passes, against `pass_at`."""
+    """Compare the weighted share of passing checks with `pass_at`."""
     deciding = [
         (check, verdict)
         for check, verdict in opinions

@@ -1,4 +1,4 @@
-"""The `testData` and `evaluators` of `.prompt.yml` files, as cases and judges of ours."""
+"""`testData` and `evaluators` of `.prompt.yml` files as golden cases and judges."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _AGAINST_FACTS: Final = frozenset({"similarity", "groundedness"})
 
 
 def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> DeclaredJudge[RubricJudge]:
-    """The judge that an `llm` evaluator stands for.
+    """Build the judge of an `llm` evaluator.
 
-    `{{completion}}` is the answer; other names are looked up in the row of `testData`. The last
-    choice that the reply states counts, and one with a score above 0 passes.
+    `{{completion}}` is the output; other names are keys of the `testData` row. The last choice in
+    the response counts, and passes with a score above 0.
 
     Raises:
-        ValueError: It makes no sense.
+        ValueError: The evaluator is invalid.
     """
     body = evaluator.body
     if not isinstance(body, Mapping):
-        raise ValueError(f"the evaluator {evaluator.name!r} asks nothing")  # noqa: TRY004 - a fault of a file
+        raise ValueError(f"the evaluator {evaluator.name!r} has no keys")  # noqa: TRY004 - an error in a file
     for key in body:
         if key not in _KEYS:
             raise ValueError(
@@ -67,7 +67,7 @@ def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> DeclaredJudge[RubricJ
 
 
 def built_in_evaluator(name: str, plugin: str, prompt: Prompt) -> DeclaredJudge[RubricJudge]:
-    """The judge that `uses: github/PLUGIN` stands for, asking in regauge's own words."""
+    """Build the judge of `uses: github/PLUGIN`, with regauge's rubric."""
     judge = _choice_judge(
         name, prompt, template=_BUILT_IN.entry(plugin), system="", choices=_GRADES, model=None
     )
@@ -113,7 +113,7 @@ def _choice_judge(
 
 
 def _rename_slots(template: str, variables: AbstractSet[str]) -> str:
-    """A template in the names of judges: what no message uses is expected of the answer."""
+    """Rename placeholders for a judge: keys that no message uses are of `expected`."""
 
     def slot(match: re.Match[str]) -> str:
         name = match[1]
@@ -128,11 +128,11 @@ def _choices(document: JSON, name: str) -> dict[str, float]:
     """The score of each choice.
 
     Raises:
-        ValueError: There are not two choices, or a score is none.
+        ValueError: There are fewer than two choices, or a score is invalid.
     """
     problem = f"the evaluator {name!r}: `choices` is a list of two or more {{choice, score}}"
     if not isinstance(document, Sequence) or isinstance(document, str):
-        raise ValueError(problem)  # noqa: TRY004 - a fault of a file
+        raise ValueError(problem)  # noqa: TRY004 - an error in a file
     choices: dict[str, float] = {}
     entries: Sequence[JSON] = document
     for entry in entries:
@@ -163,14 +163,14 @@ _STRING_RULES: Mapping[str, Callable[[str], Rule]] = {
 
 
 def judges_from_evaluators(prompt: Prompt) -> tuple[Judge | UnboundJudge, ...]:
-    """The judges that a prompt file's `evaluators` stand for, in their order.
+    """Build the judges of a prompt file's `evaluators`, in their order.
 
     `string` compares with a template: `equals` exactly, `contains`, `startsWith` and `endsWith`
-    in any case; of several, all must hold. `llm` has a model choose, and so does
-    `uses: github/...`, in regauge's own words. `judge` is a judge of `regauge judges list`.
+    in any case; several must all hold. `llm` lets a model choose, as does `uses: github/...` with
+    regauge's rubric. `judge` is a judge of `regauge judges list`.
 
     Raises:
-        PromptError: Evaluators that make no sense, all of them together.
+        PromptError: Invalid evaluators, all of them.
     """
     judges: list[Judge | UnboundJudge] = []
     faults: list[Fault] = []
@@ -235,7 +235,7 @@ def _string_judge(evaluator: Evaluator) -> Rule:
 
 
 def _template_rule(name: str, comparisons: list[tuple[str, str]]) -> Rule:
-    """A rule whose texts are templates, filled with the values of each case."""
+    """Build a rule of templates, filled with the values of each case."""
 
     def examine(answer: JudgedOutput) -> Verdict:
         texts = tuple(_fill(template, answer, name) for _, template in comparisons)
@@ -249,7 +249,7 @@ def _template_rule(name: str, comparisons: list[tuple[str, str]]) -> Rule:
 
 
 def _advise(judge: Rule, *, field: str | None, negated: bool) -> str:
-    """The advice of a `string` evaluator; empty for a template of the case's values."""
+    """The advice of a `string` evaluator; empty for a template with values of the case."""
     del field
     rules = (_STRING_RULES[key](str(text)) for key, text in judge.params.items())
     return " ".join(filter(None, (rule.advice(negated=negated) for rule in rules)))
@@ -285,10 +285,9 @@ def _values(answer: JudgedOutput) -> Iterator[tuple[str, JSON]]:
 
 
 def cases_from_test_data(prompt: Prompt) -> tuple[GoldenCase, ...]:
-    """The rows of a prompt file's `testData` as golden cases.
+    """Convert the rows of a prompt file's `testData` to golden cases.
 
-    What the messages use becomes the inputs; everything else in a row, `expected` among it,
-    becomes `expected`, where evaluators find it.
+    Keys that the messages use are inputs; all others, even `expected`, are keys of `expected`.
     """
     from regauge.datasets import GoldenCase
 

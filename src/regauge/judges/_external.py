@@ -45,8 +45,8 @@ _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 _METHODS: Final = ("POST", "PUT", "PATCH")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-# One in four measurements of a deterministic judge is made twice to check that it is; more find a
-# false declaration earlier and cost as many calls. An hour is beyond any judge of one output.
+# A deterministic judge repeats one in four judgements as a check; repeating more finds a wrong
+# declaration earlier and costs more calls. An hour is beyond any judge of one output.
 _REPEAT_EVERY: Final = 4
 _TIMEOUT_MAX_S: Final = 3_600
 
@@ -58,13 +58,13 @@ class DeclaredExternalJudge(JudgeDeclaration):
     Attributes:
         kind: `command_judge` or `http_judge`.
         arguments: The program and its arguments, or the method and the URL.
-        env: Names of environment variables; for headers, by the name of the header.
-        pass_at: The score that passes.
-        timeout_s: For one call.
-        deterministic: Whether the same judgement always has the same verdict.
-        version: The author's word for its state, part of the digest.
-        files: Files of the project whose content is part of the digest.
-        criterion: What it is about.
+        env: Names of environment variables, for headers by header name.
+        pass_at: The least score that passes.
+        timeout_s: The time limit of a call, in seconds.
+        deterministic: The same judgement always has the same verdict.
+        version: Any text, part of the digest.
+        files: Project files whose content is part of the digest.
+        criterion: The criterion.
     """
 
     kind: str
@@ -78,10 +78,10 @@ class DeclaredExternalJudge(JudgeDeclaration):
     criterion: Criterion = "correctness"
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense; an eval may give anything.
+        """Validate the parameters, which may have any type.
 
         Raises:
-            UsageError: A parameter makes no sense.
+            UsageError: A parameter is invalid.
         """
         kind = self.kind
         for variable in self.env.values():
@@ -104,7 +104,7 @@ class DeclaredExternalJudge(JudgeDeclaration):
                 )
 
     def bind(self, context: JudgeContext) -> ExternalJudge:
-        """The judge itself.
+        """Build the judge.
 
         Raises:
             UsageError: One of its files cannot be read.
@@ -145,7 +145,7 @@ def command_judge(
         name: The name in reports.
 
     Raises:
-        UsageError: A parameter makes no sense.
+        UsageError: A parameter is invalid.
 
     >>> command_judge(["node", "judges/brief.js"], deterministic=True).name
     'command_judge(node judges/brief.js)'
@@ -196,7 +196,7 @@ def http_judge(
         name: The name in reports.
 
     Raises:
-        UsageError: A parameter makes no sense.
+        UsageError: A parameter is invalid.
 
     >>> http_judge("https://judge.example/v1", headers={"Authorization": "JUDGE_AUTH"}).name
     'http_judge(judge.example/v1)'
@@ -249,10 +249,10 @@ def _shorten(text: str) -> str:
 
 
 def _file_digests(declaration: DeclaredExternalJudge, root: Path) -> Mapping[str, str]:
-    """The digest of each file that a judge is made of: those declared, and those it is called with.
+    """The digest of each file of a judge: declared files, and arguments that are files.
 
     Raises:
-        UsageError: One that was declared cannot be read.
+        UsageError: A declared file cannot be read.
     """
     digests: dict[str, str] = {}
     for name in declaration.files:
@@ -274,9 +274,9 @@ class ExternalJudge(RunOnlyJudge):
     """An external judge that is ready to judge.
 
     Attributes:
-        declaration: How the eval declares it.
+        declaration: Its declaration in the eval.
         root: The root of the project.
-        files: The digest of each file that it is made of.
+        files: The digest of each of its files.
     """
 
     declaration: DeclaredExternalJudge
@@ -285,7 +285,7 @@ class ExternalJudge(RunOnlyJudge):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models: none but those that calibration records name."""
+        """The name of the judge for calibration records, instead of a model."""
         return (f"{self.declaration.kind}:{self._model}",)
 
     @cached_property
@@ -305,7 +305,7 @@ class ExternalJudge(RunOnlyJudge):
         }
 
     def _identity(self) -> dict[str, JSON]:
-        declaration = self.declaration  # the time limit changes no verdict
+        declaration = self.declaration  # without the time limit, which changes no verdict
         return {
             "kind": declaration.kind,
             **self._parameters,
@@ -335,7 +335,7 @@ class ExternalJudge(RunOnlyJudge):
         )
 
     def status_in(self, project: Project) -> JudgeStatus:
-        """Blocking where declared deterministic; otherwise as calibration says."""
+        """Blocking if declared deterministic; otherwise by calibration."""
         if self.declaration.deterministic:
             return JudgeStatus(blocking=True, reason="declared deterministic")
         return calibration_status(self, project)
@@ -343,11 +343,11 @@ class ExternalJudge(RunOnlyJudge):
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
     ) -> Verdict:
-        """The verdict of the program or service; every fourth deterministic one is asked for twice.
+        """Call the program or service; a deterministic one twice for a quarter of the outputs.
 
         Raises:
             JudgeError: Two responses to the same judgement differ.
-            UnmeasuredError: There is no response, or no verdict in it.
+            UnmeasuredError: There is no response, or it has no verdict.
         """
         answer = JudgedOutput.from_completion(completion, case)
         if answer.text is None and not completion.tool_calls:
@@ -372,7 +372,7 @@ class ExternalJudge(RunOnlyJudge):
     def _request(self, completion: Completion, case: GoldenCase, trial: int) -> CompletionRequest:
         from regauge.prompts import Message
 
-        # What a completion took and cost differs from run to run, and would make each one new.
+        # Without latency and cost, which differ in each run: equal judgements are equal requests.
         document: dict[str, JSON] = {
             "protocol": 1,
             "output": completion.text,
@@ -400,7 +400,7 @@ class ExternalJudge(RunOnlyJudge):
         )
 
     def _verdict(self, text: str) -> Verdict:
-        """The verdict in a response.
+        """Parse the verdict in a response.
 
         Raises:
             JudgeError: There is none.

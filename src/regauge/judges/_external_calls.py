@@ -1,4 +1,4 @@
-"""Puts a judgement to a program or a web service: one JSON document there, one response back."""
+"""Calls of a program or a web service: one JSON document as input, one response as output."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 OUTPUT_MAX: Final = 1_000_000
-"""The most bytes of a response that are read."""
+"""The largest response, in bytes."""
 
 Result = TypeVar("Result")
 
-# The end of an error output has its reason.
+# The reason is at the end of an error output.
 _STDERR_SHOWN: Final = 400
 _ALWAYS: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
 # Shorter secrets are ordinary words, which errors would lose.
@@ -43,7 +43,7 @@ _SECRET_CHARS: Final = 6
 _ATTEMPTS: Final = 4
 # The size of a pipe on Linux: what one read can return.
 _STEP: Final = 65_536
-# The interval at which an ended process is noticed; a longer one delays each call by half of it.
+# A longer interval delays each call by half of it.
 _POLL_S: Final = 0.005
 # Shells and the guard of commands end with this and the number of the signal.
 _SIGNALS: Final = 128
@@ -64,9 +64,10 @@ class _ExternalCalls:
     """The shared part of both kinds.
 
     Attributes:
-        name: The judge, for errors.
-        timeout_s: For one call.
-        check: Raises JudgeError for a response that holds no verdict, so that it is not recorded.
+        name: The name of the judge, for errors.
+        timeout_s: The time limit of a call, in seconds.
+        check: Called with each response; raises JudgeError for one without a verdict, which is
+            then not recorded.
     """
 
     name: str
@@ -74,15 +75,15 @@ class _ExternalCalls:
     check: Callable[[str], object]
 
     async def aclose(self) -> None:
-        """Nothing stays open between calls."""
+        """Close nothing: connections end with each call."""
 
     def _completion(
         self, request: CompletionRequest, body: bytes, secrets: Iterable[str], *, began: float
     ) -> Completion:
-        """The response as a completion, without the values of the environment that were passed.
+        """Convert a response to a completion, without the secrets that were passed.
 
         Raises:
-            ProviderError: It is too long, is no text, or holds no verdict.
+            ProviderError: It is too long, is no text, or has no verdict.
         """
         if len(body) > OUTPUT_MAX:
             message = f"the response is longer than {OUTPUT_MAX:,} bytes"
@@ -108,12 +109,12 @@ class _ExternalCalls:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CommandCalls(_ExternalCalls):
-    """Starts a program for every judgement, never through a shell.
+    """Calls of a program, without a shell.
 
     Attributes:
         arguments: The program and its arguments.
-        env: The names of environment variables that it gets besides a few such as PATH.
-        directory: Where it runs.
+        env: The names of environment variables to pass, in addition to a few such as PATH.
+        directory: The working directory.
     """
 
     arguments: tuple[str, ...]
@@ -125,14 +126,14 @@ class CommandCalls(_ExternalCalls):
     )
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """The standard output of the program.
+        """Run the program; its standard output is the text.
 
         Raises:
             ProviderError: It cannot be started, fails, takes too long, or writes no verdict.
         """
         values = environment_values(self.env)
         environ = {name: os.environ[name] for name in _ALWAYS if name in os.environ} | values
-        # A program takes a processor, so no more of them than there are run at a time.
+        # A program uses a processor: one program per processor at a time.
         semaphore = self._semaphores.setdefault(
             asyncio.get_running_loop(), asyncio.Semaphore(max(2, os.cpu_count() or 2))
         )
@@ -161,17 +162,17 @@ async def run_program(
     secrets: Iterable[str] = (),
     pass_fds: Sequence[int] = (),
 ) -> bytes:
-    """The standard output of a program; at most one byte more than `output_max`.
+    """Run a program and return its standard output, at most one byte more than `output_max`.
 
     Args:
         arguments: The program and its arguments.
-        stdin: Its standard input.
-        environ: Its environment.
-        directory: Where it runs.
-        timeout_s: How long it may run, in seconds; it ends with all that it started.
-        output_max: How many bytes it may write.
-        secrets: What errors leave out.
-        pass_fds: The file descriptors that it inherits.
+        stdin: The standard input.
+        environ: The environment.
+        directory: The working directory.
+        timeout_s: Seconds until it is stopped, with all processes that it started.
+        output_max: The largest output, in bytes.
+        secrets: Texts to remove from errors.
+        pass_fds: The file descriptors to pass.
 
     Raises:
         ProviderError: It cannot be started, fails or takes too long.
@@ -204,7 +205,7 @@ async def run_program(
                 _write(process.stdin, stdin),
             )
             status = await _wait_for_exit(process)
-            end_group(process.pid)  # what it left behind could hold its output open
+            end_group(process.pid)  # a process it started could keep its output open
             body, errors, _ = await reading
     except TimeoutError:
         if process.returncode is None:
@@ -236,14 +237,14 @@ async def run_program(
 
 
 async def _wait_for_exit(process: asyncio.subprocess.Process) -> int:
-    """The exit status; `wait` of asyncio waits for those who hold the output, too."""
-    while process.returncode is None:  # noqa: ASYNC110 - nothing announces it
+    """Wait for the exit status only: `wait` of asyncio also waits for open output."""
+    while process.returncode is None:  # noqa: ASYNC110 - no event for it
         await asyncio.sleep(_POLL_S)
     return process.returncode
 
 
 async def _read_start(stream: asyncio.StreamReader, group: int, output_max: int) -> bytes:
-    """The beginning of a stream; a program that writes more is stopped."""
+    """Read the start of a stream; stop a program that writes more."""
     parts: list[bytes] = []
     size = 0
     while size <= output_max and (part := await stream.read(_STEP)):
@@ -262,7 +263,7 @@ async def _read_end(stream: asyncio.StreamReader) -> bytes:
 
 
 async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
-    with suppress(BrokenPipeError, ConnectionResetError):  # it need not read its input
+    with suppress(BrokenPipeError, ConnectionResetError):  # reading its input is optional
         stream.write(data)
         await stream.drain()
     stream.close()
@@ -270,11 +271,11 @@ async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HttpCalls(_ExternalCalls):
-    """Sends every judgement to a web service.
+    """Calls of a web service.
 
     Attributes:
-        url: Where.
-        method: How.
+        url: The address.
+        method: The HTTP method.
         headers: The name of an environment variable for each header.
     """
 
@@ -283,10 +284,10 @@ class HttpCalls(_ExternalCalls):
     headers: Mapping[str, str]
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """The body of the response; what may pass is tried again, as calls of models are.
+        """Send the request, with the retries of model calls.
 
         Raises:
-            ProviderError: There is none, or it holds no verdict.
+            ProviderError: There is no response, or it has no verdict.
         """
         values = environment_values(self.headers.values())
         headers = build_headers(self.headers, values)
@@ -314,7 +315,7 @@ class HttpCalls(_ExternalCalls):
 
 
 def build_headers(variables: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
-    """Headers with the values of their environment variables.
+    """Build headers from environment variables.
 
     Raises:
         ProviderError: A value cannot be sent.
@@ -338,15 +339,15 @@ async def send(
     output_max: int,
     accepted: Container[int] = range(200, 300),
 ) -> bytes:
-    """The body of a response; one byte more than `output_max` at most. Redirects are refused.
+    """Send a request without following redirects, and return the body of the response.
 
     Args:
         method: The HTTP method.
-        url: Where.
-        body: The body of the request, as JSON; None sends none.
+        url: The address.
+        body: The body of the request, as JSON; None for none.
         headers: Further headers.
-        timeout_s: How long it may take, in seconds.
-        output_max: How many bytes are read.
+        timeout_s: The time limit, in seconds.
+        output_max: The largest body, in bytes; at most one byte more is returned.
         accepted: The statuses that are no error.
 
     Raises:
@@ -356,7 +357,7 @@ async def send(
     all_headers = {"Accept": "application/json, text/plain", "User-Agent": "regauge", **headers}
     if body is not None:
         all_headers = {"Content-Type": "application/json", **all_headers}
-    # http and https only, as settings and `http_judge` see to
+    # Settings and `http_judge` allow http and https only.
     request = urllib.request.Request(url, data=body, method=method, headers=all_headers)  # noqa: S310
 
     def transfer() -> bytes:
@@ -422,20 +423,20 @@ def _refused_error(call: str, error: urllib.error.HTTPError) -> AttemptError:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Headers with secrets go to the named address alone."""
+    """Refuses redirects, which would receive headers with secrets."""
 
     def redirect_request(self, *_: object, **__: object) -> None:
-        """Follow nothing."""
+        """Refuse."""
 
 
 async def _in_thread(call: Callable[[], Result]) -> Result:
-    """The result of a call that waits; the end of the run does not wait for it."""
+    """Run a blocking call in a thread that the end of the run does not wait for."""
     done: Future[Result] = Future()
 
     def run() -> None:
         try:
             result = call()
-        except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+        except BaseException as error:  # noqa: BLE001 - passed on to the caller
             done.set_exception(error)
         else:
             done.set_result(result)
@@ -446,11 +447,11 @@ async def _in_thread(call: Callable[[], Result]) -> Result:
 
 
 def _read(response: IO[bytes], deadline: float, output_max: int) -> bytes:
-    """The body, up to a byte more than is allowed.
+    """Read a body, at most one byte more than `output_max`.
 
     Raises:
-        TimeoutError: It takes too long, however steadily it comes.
-        IncompleteRead: It ends before the length that its headers state.
+        TimeoutError: The deadline passed.
+        IncompleteRead: The body is shorter than its headers state.
     """
     parts: list[bytes] = []
     size = 0
@@ -469,7 +470,7 @@ def _read(response: IO[bytes], deadline: float, output_max: int) -> bytes:
 def environment_values(
     names: Iterable[str], environ: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """The values of environment variables.
+    """Read environment variables.
 
     Raises:
         ProviderError: One is not set.

@@ -1,4 +1,4 @@
-"""A plain function as a judge."""
+"""Functions as judges."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 
 JudgeResult: TypeAlias = "bool | float | Verdict | Mapping[str, object] | tuple[object, ...] | None"
-"""The results that a function may return: see `as_judge`."""
+"""The result of a judge function: see `as_judge`."""
 
 JudgeFunction: TypeAlias = "Callable[..., JudgeResult] | Callable[..., Awaitable[JudgeResult]]"
-"""A function that judges an answer; its parameters are filled by their names."""
+"""A function that judges an output; its parameters are filled by name."""
 
 ResultT = TypeVar("ResultT", bound="JudgeResult")
 
@@ -46,7 +46,7 @@ def _expected(answer: JudgedOutput) -> object:
     return None if isinstance(expected, MissingValue) else expected
 
 
-# What a parameter of this name is filled with.
+# The values of parameters, by name.
 _VALUES: Final[Mapping[str, Callable[[JudgedOutput], object]]] = {
     "output": lambda answer: answer.text,
     "case": lambda answer: answer.case,
@@ -65,12 +65,12 @@ _FORMS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultReader:
-    """Makes verdicts of results: `True`, 0.8, `(False, "why")`, `{"score": 0.8, "reason": "why"}`.
+    """Converts results to verdicts: `True`, 0.8, `(False, "reason")`, `{"score": 0.8}`.
 
     Attributes:
-        label: The judge, for reasons and errors.
-        at_least: The score that passes.
-        forms: The results that the judge may give, for errors.
+        label: The name of the judge, for reasons and errors.
+        at_least: The least score that passes.
+        forms: The accepted results, for errors.
     """
 
     label: str
@@ -78,10 +78,10 @@ class ResultReader:
     forms: str = _FORMS
 
     def verdict(self, result: object) -> Verdict:
-        """The verdict that a result stands for.
+        """Convert a result to a verdict.
 
         Raises:
-            JudgeError: It stands for none.
+            JudgeError: The result is no verdict.
         """
         if isinstance(result, Mapping):
             return self._from_mapping(cast("Mapping[str, Any]", result))
@@ -105,7 +105,7 @@ class ResultReader:
         graded = self._from_value(score, reason or "", result)
         if flag is None or (graded.outcome == "pass") is flag:
             return graded
-        # The function decides; its score says how well.
+        # The flag decides; the score is only its degree.
         if flag:
             return passed(graded.reason, score=graded.score)
         return failed(graded.reason, code=self.label, score=graded.score)
@@ -126,7 +126,7 @@ class ResultReader:
         raise self.no_verdict(result)
 
     def no_verdict(self, result: object, hint: str = "") -> JudgeError:
-        """The error of a result that stands for no verdict."""
+        """The error for a result that is no verdict."""
         return JudgeError(
             f"{self.label} returned {result!r:.400}{hint}\n  {self.forms}",
             judge=self.label,
@@ -136,14 +136,14 @@ class ResultReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Function:
-    """A function and what is known of it before it is called.
+    """A function and the values of its parameters.
 
     Attributes:
         call: The function.
-        results: Reads what it returns.
-        by_place: The names of the values that are passed by place.
-        by_name: The same for those passed by keyword, by its parameter.
-        asserts: Whether it contains an `assert`, so that to return nothing is to pass.
+        results: The reader of its results.
+        by_place: The names of the values of positional parameters.
+        by_name: The names of the values of keyword parameters, by parameter.
+        asserts: It contains an `assert`, so that returning None passes.
     """
 
     call: Callable[..., object]
@@ -154,11 +154,11 @@ class _Function:
 
     @property
     def label(self) -> str:
-        """The label for users."""
+        """The name of the judge, for reasons and errors."""
         return self.results.label
 
     def arguments(self, answer: JudgedOutput) -> tuple[list[object], dict[str, object]] | Verdict:
-        """The arguments of the function, or the verdict on an output without text."""
+        """The arguments of the function; a verdict for an output without text."""
         value_names = {*self.by_place, *self.by_name.values()}
         if answer.case is None and "case" in value_names:
             label = self.label
@@ -171,10 +171,10 @@ class _Function:
         )
 
     def failure(self, error: Exception, answer: JudgedOutput) -> Verdict:
-        """The verdict on an assertion that does not hold.
+        """Convert an assertion error to a verdict.
 
         Raises:
-            JudgeError: The error is another one.
+            JudgeError: It is another error.
         """
         if isinstance(error, JudgeError):
             raise error
@@ -186,10 +186,10 @@ class _Function:
         raise broken_judge(text, error, judge=self.label) from error
 
     def verdict(self, result: object) -> Verdict:
-        """The verdict that a result of the function stands for.
+        """Convert a result of the function to a verdict.
 
         Raises:
-            JudgeError: It stands for none.
+            JudgeError: The result is no verdict.
         """
         if isinstance(result, Verdict):
             return result
@@ -207,8 +207,8 @@ class AsyncFunctionJudge:
     """An `async` function as a judge.
 
     Attributes:
-        name: What people read.
-        digest: Over its source.
+        name: The name in reports.
+        digest: The digest of its source.
         description: The first line of its docstring.
     """
 
@@ -230,7 +230,7 @@ class AsyncFunctionJudge:
         places, names = arguments
         try:
             result = await cast("Awaitable[object]", self.function.call(*places, **names))
-        except Exception as error:  # noqa: BLE001 - its kind decides
+        except Exception as error:  # noqa: BLE001 - sorted by kind
             return self.function.failure(error, answer)
         return self.function.verdict(result)
 
@@ -303,7 +303,7 @@ def as_judge(
         places, names = arguments
         try:
             result = function(*places, **names)
-        except Exception as error:  # noqa: BLE001 - its kind decides
+        except Exception as error:  # noqa: BLE001 - sorted by kind
             return function_of.failure(error, answer)
         return function_of.verdict(result)
 
@@ -319,7 +319,7 @@ def as_judge(
 
 
 def as_rule(value: object) -> object:
-    """A function as the rule that it stands for in a combination; anything else as it is.
+    """Convert a function to a rule, for combinations; return anything else unchanged.
 
     Raises:
         UsageError: The function is `async`, or one of its parameters cannot be filled.
@@ -337,15 +337,15 @@ def as_rule(value: object) -> object:
 def _map_parameters(
     function: Callable[..., object], label: str
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The names of the values for the parameters of a function, by place and by keyword.
+    """The names of the values for a function's parameters, positional and by keyword.
 
     Raises:
-        UsageError: One cannot be filled.
+        UsageError: A parameter cannot be filled.
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        return _BY_PLACE, {}  # written in C: it says nothing of its parameters
+        return _BY_PLACE, {}  # written in C, without a signature
     by_name = [parameter for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     by_place = [
         parameter
@@ -375,13 +375,13 @@ def _map_parameters(
 
 
 def _value_name(parameter: inspect.Parameter) -> str:
-    """The value that a parameter is named after; empty where it is named after none."""
+    """The name of the value for a parameter; empty for none."""
     name = parameter.name.strip("_")
     return name if name in _VALUES else ""
 
 
 def _find_unfillable(parameters: Sequence[inspect.Parameter]) -> list[inspect.Parameter]:
-    """The parameters without a default that no value is named after."""
+    """The parameters with neither a default nor a value."""
     return [
         parameter
         for parameter in parameters
@@ -434,10 +434,7 @@ def sources_of(function: object) -> list[str]:
 
 
 def _helper_sources(function: object) -> list[str]:
-    """The source of what a function uses by name: functions, classes, and values of their files.
-
-    Installed packages are left out.
-    """
+    """The source of the project code that a function uses by name, without installed packages."""
     sources: set[str] = set()
     waiting = [inspect.unwrap(function)] if callable(function) else []
     seen = {*map(id, waiting)}
@@ -492,7 +489,7 @@ def _assignments(file: str, names: set[str]) -> Iterator[str]:
 
 
 def _is_project_file(file: str | None) -> bool:
-    """Return whether a file is no part of Python, of regauge, or of an installed package."""
+    """Return whether a file is outside Python, regauge and installed packages."""
     if file is None or not Path(file).is_file():
         return False
     paths = sysconfig.get_paths()

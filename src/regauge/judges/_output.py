@@ -1,4 +1,4 @@
-"""`JudgedOutput`: one completion as the rules see it, parsed at most once."""
+"""`JudgedOutput`: one completion for the rules, parsed at most once."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from regauge.providers import Completion
 
 
-# How many characters of failed attempts are read before what is left counts as prose.
+# The characters of failed attempts; the rest of a text then counts as prose.
 FAILED_CHARS_MAX = 1_000_000
 
-# An attempt costs as much as reading this many characters, whatever its length; one that ends in a
-# RecursionError costs as much as this many. Larger numbers end the search earlier.
+# The cost of an attempt in characters, and of one that ends in a RecursionError. Larger numbers end
+# the search earlier.
 ATTEMPT_CHARS = 50
 _TOO_DEEP_CHARS = 50_000
 
@@ -34,7 +34,7 @@ class JsonFault:
     """The reason why a text is not JSON.
 
     Attributes:
-        message: What is wrong and where, on one line.
+        message: The problem and its place, on one line.
     """
 
     __slots__ = ("message",)
@@ -44,7 +44,7 @@ class JsonFault:
 
 
 def parse_integer(digits: str) -> float:
-    """An integer; one of more digits than Python reads is beyond the range of a float, too."""
+    """Parse an integer; one with more digits than Python reads becomes an infinite float."""
     try:
         return int(digits)
     except ValueError:
@@ -57,10 +57,9 @@ _decoder = json.JSONDecoder(
 
 
 def parse_json(text: str) -> JSON | JsonFault:
-    """Parse a text that must be one JSON value and nothing else.
+    """Parse a text that must be exactly one JSON value.
 
-    `NaN`, infinities, comments, a byte order mark, a second value and a key that is given twice are
-    errors.
+    `NaN`, infinities, comments, a byte order mark, a second value and a duplicate key are errors.
 
     >>> parse_json('{"a": 1}')
     {'a': 1}
@@ -77,7 +76,7 @@ def parse_json(text: str) -> JSON | JsonFault:
 
 
 def find_json(text: str) -> Iterator[JSON]:
-    """The objects and arrays that stand in a text, outermost ones, in order.
+    """The outermost JSON objects and arrays in a text, in order.
 
     >>> list(find_json('Sure! {"a": [1]} and [2]'))
     [{'a': [1]}, [2]]
@@ -144,7 +143,7 @@ _STEP = re.compile(r"""(?:^|\.)([^.\[\]"']+)|\[(-?\d+)\]|\[("[^"]*"|'[^']*')\]""
 
 
 class MissingValue:
-    """The type of `MISSING`: there is no such value, which is not the same as null."""
+    """The type of `MISSING`, the mark of an absent value, unlike null."""
 
     __slots__ = ()
 
@@ -156,7 +155,7 @@ MISSING: Final = MissingValue()
 
 
 def parse_path(path: str) -> Steps:
-    """Read a path; the empty path is the whole value.
+    """Parse a path; the empty path is the whole value.
 
     Raises:
         UsageError: The path is not of the form `a.b[0]["c.d"]`.
@@ -200,11 +199,11 @@ def value_at(value: JSON, steps: Steps) -> JSON | MissingValue:
 
 
 READING_VERSION = 3
-"""Version of how outputs are read (`normalise`, JSON), in the digest of every rule."""
+"""The version of output parsing (`normalise`, JSON), in the digest of every rule."""
 
 
 def normalise(text: str) -> str:
-    r"""A text as rules compare it: line ends are `\n`, characters are composed (NFC).
+    r"""Normalise a text for comparison: line ends are `\n`, characters are composed (NFC).
 
     >>> normalise("cafe\u0301\r\n") == "caf\xe9\n"
     True
@@ -215,7 +214,12 @@ def normalise(text: str) -> str:
 
 
 def map_leaves(value: object, change: Callable[[object], object]) -> object:
-    """A value of the same form, with every value in it that is no list and no mapping changed."""
+    """Change every value in lists and mappings, at any depth.
+
+    Args:
+        value: The value.
+        change: Called with each value that is no list and no mapping, for its replacement.
+    """
     if isinstance(value, Mapping):
         pairs = cast("Mapping[object, object]", value).items()
         return {map_leaves(key, change): map_leaves(part, change) for key, part in pairs}
@@ -226,7 +230,7 @@ def map_leaves(value: object, change: Callable[[object], object]) -> object:
 
 
 def normalise_value(value: object) -> object:
-    """A value with all its texts normalised; one that is nested too deeply stays as it is."""
+    """Normalise all texts in a value; one that is nested too deeply stays unchanged."""
     try:
         return map_leaves(value, lambda part: normalise(part) if isinstance(part, str) else part)
     except RecursionError:
@@ -235,7 +239,7 @@ def normalise_value(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A value that each golden case brings itself, at `path` of its `expected`."""
+    """A placeholder for the value at `path` of each case's `expected`."""
 
     path: str = ""
 
@@ -250,26 +254,26 @@ class Expected:
 
 
 def expected(path: str = "") -> Expected:
-    """Stand in for a value of the case's `expected`, in any rule that compares with a value.
+    """Use a value of the case's `expected` as a parameter of a rule.
 
     Args:
-        path: Which part of `expected`; empty for the whole of it.
+        path: The path within `expected`; empty for all of it.
 
     Raises:
-        UsageError: The path cannot be read.
+        UsageError: The path is invalid.
     """
     return Expected(path)
 
 
 class JudgedOutput:
-    """One completion of one case, as rules see it.
+    """One completion of one case, for rules.
 
     Judges of one completion share one `JudgedOutput`, so its JSON is parsed once.
 
     Attributes:
-        text: The output, normalised; None when there is none.
-        completion: The whole completion; None when only a text is judged.
-        case: The golden case; None when only a text is judged.
+        text: The output, normalised; None if there is none.
+        completion: The completion; None if only a text is judged.
+        case: The golden case; None if only a text is judged.
     """
 
     __slots__ = ("_expected", "_inputs", "_json", "case", "completion", "text")
@@ -292,17 +296,17 @@ class JudgedOutput:
 
     @classmethod
     def from_completion(cls, completion: Completion, case: GoldenCase) -> JudgedOutput:
-        """The answer a completion gives to a case."""
+        """The output of a completion of a case."""
         return cls(completion.text, completion=completion, case=case)
 
     @property
     def json(self) -> JSON | JsonFault:
-        """The text as JSON, or why it is none; parsed on first use."""
+        """The text as JSON, parsed on first use, or the reason why it is not JSON."""
         read = self._json
         if isinstance(read, MissingValue):
             text = self.text or ""
             read = parse_json(text)
-            # Without escapes, a normalised text of ASCII holds no text that is to be normalised.
+            # The texts in ASCII without escapes are normalised already.
             if not text.isascii() or "\\" in text:
                 read = cast("JSON | JsonFault", normalise_value(read))
             self._json = read
@@ -315,14 +319,14 @@ class JudgedOutput:
         return cast("Mapping[str, JSON]", normalise_value(dict(raw_inputs)))
 
     def expected_at(self, steps: Steps) -> JSON | MissingValue:
-        """The case's expected value at a path."""
+        """The case's expected value at a path, normalised."""
         case_expected = self.case.expected if self.case is not None else self._expected
         if isinstance(case_expected, MissingValue):
             return MISSING
         return cast("JSON | MissingValue", normalise_value(value_at(case_expected, steps)))
 
     def resolve(self, value: JSON | Expected, *, judge: str) -> JSON:
-        """A parameter of a rule, looked up in the case where it says so.
+        """Resolve a parameter of a rule: a placeholder becomes the value of the case.
 
         Raises:
             JudgeError: The case has no such expected value.
@@ -335,10 +339,10 @@ class JudgedOutput:
         return expected_value
 
     def resolve_text(self, value: JSON | Expected, *, judge: str) -> str:
-        """A parameter of a rule that is a text, looked up in the case where it says so.
+        """Resolve a parameter of a rule that is a text.
 
         Raises:
-            JudgeError: The case has none, or it is not a text.
+            JudgeError: The case has no such value, or it is not a text.
         """
         text = self.resolve(value, judge=judge)
         if text is None:
@@ -348,7 +352,7 @@ class JudgedOutput:
         return text
 
     def missing_error(self, value_name: str, *, judge: str) -> JudgeError:
-        """The error of a case that does not say what a judge needs to know."""
+        """The error for a case without a value that a judge needs."""
         if self.case is None:
             return JudgeError(f"{judge}: nothing was given as {value_name}", judge=judge)
         return JudgeError(
@@ -358,28 +362,28 @@ class JudgedOutput:
         )
 
     def no_text_verdict(self) -> Verdict:
-        """The verdict on an answer without text."""
+        """The verdict on an output without text."""
         completion = self.completion
         if completion is not None and completion.refusal:
             return failed(f"the model refused: {quote(completion.refusal)}", code="refused")
         ending = "" if completion is None else f" (finish_reason {completion.finish_reason})"
-        return failed(f"the answer has no text{ending}", code="no_text")
+        return failed(f"the output has no text{ending}", code="no_text")
 
     def value_at(self, path: str, steps: Steps) -> JSON | Verdict:
-        """The value at a path of the answer, or why there is none."""
+        """The value at a path of the output; a failing verdict if there is none."""
         if self.text is None:
             return self.no_text_verdict()
         document = self.json
         if isinstance(document, JsonFault):
             return failed(
-                f"no field {path!r}, for the answer is not JSON: {document.message}",
+                f"no field {path!r}, for the output is not JSON: {document.message}",
                 code="json_invalid",
                 actual=self.text[:200],
             )
         value = value_at(document, steps)
         if isinstance(value, MissingValue):
             keys = (
-                f"; the answer has {quote_list(sorted(document))}"
+                f"; the output has {quote_list(sorted(document))}"
                 if isinstance(document, dict)
                 else ""
             )
@@ -387,7 +391,7 @@ class JudgedOutput:
         return value
 
     def part_at(self, path: str, steps: Steps) -> JudgedOutput | Verdict:
-        """The part of the answer at a path, as an answer of its own, or why there is none."""
+        """The part of the output at a path; a failing verdict if there is none."""
         value = self.value_at(path, steps)
         if isinstance(value, Verdict):
             return value
@@ -398,7 +402,7 @@ class JudgedOutput:
         return part
 
     def part(self, text: str | None) -> JudgedOutput:
-        """A part of this answer, as an answer of its own to the same case."""
+        """A part of this output, for the same case."""
         return JudgedOutput(
             text,
             completion=self.completion,

@@ -1,4 +1,4 @@
-"""Assertions that promptfoo runs as scripts: JavaScript in V8, and the user's own Python."""
+"""promptfoo assertions that are scripts: JavaScript in V8, and Python."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
 
 _CODES: Final = ("false", "low_score", "threw", "no_result")
-# Bounds of what an assertion of a third party may return and use; more let one assertion slow the
-# run and fill the record.
+# Larger limits let one assertion slow the run and fill the run record.
 _REASON_MAX: Final = 2_000
 _COMPONENTS_MAX: Final = 50
 _TIMEOUT_MAX_S: Final = 600
@@ -51,16 +50,16 @@ _MEMORY_MAX_MB: Final = 4_096
 def _verdict(
     result: object, *, label: str, pass_at: float | None, graded_too: bool = False
 ) -> Verdict:
-    """The verdict that a result stands for, as promptfoo counts it.
+    """Convert a result to a verdict as promptfoo does.
 
     Args:
-        result: A flag, a number, a mapping with `pass`, `score` and `reason`, or none of them.
-        label: The judge, for errors.
+        result: A flag, a number, a mapping with `pass`, `score` and `reason`, or anything else.
+        label: The name of the judge, for errors.
         pass_at: The least number that passes; None for any above 0.
-        graded_too: `pass_at` holds for the score of a mapping, too.
+        graded_too: `pass_at` applies to the score of a mapping, too.
 
     Raises:
-        JudgeError: It is a value that promptfoo refuses whatever the output is.
+        JudgeError: promptfoo refuses the result.
     """
     match result:
         case bool():
@@ -114,7 +113,7 @@ def _verdict_on_mapping(result: Mapping[str, Any], label: str, pass_at: float | 
 
 
 def _component(part: object) -> JSON:
-    """The entry of a report for one part of a result."""
+    """The report entry of one part of a result."""
     empty: Mapping[str, Any] = {}
     fields = cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else empty
     reason = fields.get("reason")
@@ -134,11 +133,11 @@ def _no_verdict(label: str, result: object) -> JudgeError:
     )
 
 
-# -- what an assertion is given --------------------------------------------------------------------
+# -- arguments of an assertion ---------------------------------------------------------------------
 
 
 def _output(answer: JudgedOutput, *, parse_json: bool) -> JSON:
-    """The output: a text, its JSON, or the tool calls of a completion without a text."""
+    """The first argument of an assertion: a text, its JSON, or tool calls if there is no text."""
     completion = answer.completion
     if answer.text is None and completion is not None and completion.tool_calls:
         return [
@@ -154,7 +153,7 @@ def _output(answer: JudgedOutput, *, parse_json: bool) -> JSON:
     return answer.text
 
 
-# What promptfoo may give and a judge does not have; to read it leaves the case unmeasured.
+# Keys that only promptfoo has; reading one leaves the case unmeasured.
 _UNAVAILABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "": ("prompt", "trace", "metadata", "logProbs", "provider", "providerResponse"),
     "test": ("assert", "metadata", "options", "provider", "threshold"),
@@ -166,7 +165,7 @@ _UNAVAILABLE: Final[Mapping[str, tuple[str, ...]]] = {
 def _context(
     answer: JudgedOutput, output: JSON, config: Mapping[str, JSON] | None
 ) -> dict[str, JSON]:
-    """The second argument of an assertion, without what `_ABSENT` lists."""
+    """The second argument of an assertion, without the keys in `_UNAVAILABLE`."""
     expected = answer.expected_at(())
     inputs = {**(expected if isinstance(expected, Mapping) else {}), **answer.inputs}
     test: dict[str, JSON] = {"vars": inputs}
@@ -202,10 +201,10 @@ def _context(
 
 
 def _check_parameters(kind: str, code: str | None, file: str | None, pass_at: object) -> None:
-    """Refuse parameters that make no sense together.
+    """Validate parameters.
 
     Raises:
-        UsageError: Those.
+        UsageError: Parameters are missing, invalid or contradictory.
     """
     if (code is None) == (file is None):
         raise UsageError(f"{kind}: give either `code` or `file`")
@@ -217,7 +216,7 @@ def _check_parameters(kind: str, code: str | None, file: str | None, pass_at: ob
 
 
 def _locate(kind: str, file: object) -> tuple[Path, str, Path]:
-    """The file and the function that `path:function` names, and the project that it is in.
+    """Split `path:function` into the file and the function, and find the root of the project.
 
     Raises:
         UsageError: There is no such file.
@@ -264,7 +263,7 @@ _EXPORT: Final = re.compile(
 
 
 def _module_name(path: Path, root: Path) -> str:
-    """A file as digests and messages name it: from the root of the project."""
+    """The path of a file from the root of the project, for digests and messages."""
     try:
         return path.relative_to(root).as_posix()
     except ValueError:
@@ -272,10 +271,10 @@ def _module_name(path: Path, root: Path) -> str:
 
 
 def _modules(kind: str, path: Path, root: Path) -> dict[str, str]:
-    """A file and the project's files that it requires, by their names.
+    """The source of a file and of the project files that it requires, by name.
 
     Raises:
-        UsageError: One cannot be read.
+        UsageError: A file cannot be read.
     """
     parts: dict[str, str] = {}
     waiting = [path]
@@ -295,7 +294,7 @@ def _modules(kind: str, path: Path, root: Path) -> dict[str, str]:
 
 
 def _module_to_function(text: str) -> str:
-    """A module of ECMAScript as the body of a function; one of CommonJS stays as it is."""
+    """Convert an ECMAScript module to a function body; leave a CommonJS module unchanged."""
     if not _IMPORT.search(text) and not _EXPORT.search(text):
         return text
     names: list[str] = []
@@ -317,7 +316,7 @@ def _module_to_function(text: str) -> str:
 
 
 def _import_to_require(match: re.Match[str]) -> str:
-    """An `import` as calls of `require`, on one line, so that lines keep their numbers."""
+    """Convert an `import` to calls of `require`, without changing line numbers."""
     call = f"require({match['path']})"
     lines = "\n" * match[0].count("\n")
     if match["names"] is None:
@@ -338,12 +337,12 @@ def _import_to_require(match: re.Match[str]) -> str:
 @functools.cache
 def _assertion_source() -> str:
     text = Path(__file__).with_name("assertion.js").read_text(encoding="utf-8")
-    # An expression: what stands above it is for readers.
+    # An expression, below comments.
     return text[text.index("(request)") :]
 
 
 def _javascript_contents(document: Mapping[str, object]) -> JSON:
-    """The contents of an assertion's files; None for one without a file."""
+    """The source of an assertion's files; None for inline code."""
     if document["file"] is None:
         return None
     path, _, root = _locate("javascript", document["file"])
@@ -444,7 +443,7 @@ def _check_limits(kind: str, timeout_s: object, memory_mb: object) -> None:
         raise UsageError(f"{kind}: memory_mb is a whole number, not {memory_mb!r}")
 
 
-# Why a response holds no verdict, and the fix; the braces are filled from the response.
+# Reasons why a response has no verdict, with their fixes; braces are filled from the response.
 _NO_VERDICT: Final = {
     "missing": (
         "it uses {name}, which is not available",
@@ -461,7 +460,7 @@ _NO_VERDICT: Final = {
 
 
 def _verdict_on_response(response: Mapping[str, Any], label: str, pass_at: float | None) -> Verdict:
-    """The verdict in a response of the engine.
+    """Convert a response of the engine to a verdict.
 
     Raises:
         JudgeError: There is none.
@@ -491,7 +490,7 @@ def _verdict_on_response(response: Mapping[str, Any], label: str, pass_at: float
 
 
 class _Context(dict[str, Any]):
-    """A part of the second argument of a Python assertion."""
+    """The second argument of a Python assertion, or a part of it."""
 
     def __init__(self, values: Mapping[str, Any], part: str = "") -> None:
         super().__init__(values)
@@ -508,7 +507,7 @@ class _Context(dict[str, Any]):
         raise KeyError(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key; one that only promptfoo has is no default."""
+        """The value of a key; a key that only promptfoo has raises, in spite of a default."""
         return self[key] if key in self or key in self._absent else default
 
 
@@ -524,10 +523,10 @@ _OUTPUT_ERRORS: Final = (
 
 
 def _compile(kind: str, code: str) -> Callable[..., object]:
-    """The function that inline Python stands for: an expression, or a body with `return`.
+    """Compile inline Python: an expression, or a body with `return`.
 
     Raises:
-        UsageError: It is not Python.
+        UsageError: The code is not Python.
     """
     body = code.strip("\n").rstrip()
     inside = textwrap.indent(textwrap.dedent(body), "    ") if "\n" in body else ""
@@ -545,7 +544,7 @@ def _compile(kind: str, code: str) -> Callable[..., object]:
 
 @functools.cache
 def _module(path: Path, content: str) -> Any:
-    """A file as a module; files next to it can be imported while it is loaded."""
+    """Load a file as a module, which can import files next to it."""
     name = f"regauge_assertion_{digest_of([path.as_posix(), content])[:16]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -565,7 +564,7 @@ def _module(path: Path, content: str) -> Any:
 
 
 class _Unimportable:
-    """The function of a file whose import failed; to call it leaves the case unmeasured."""
+    """The function of a file that cannot be imported; calling it leaves the case unmeasured."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
@@ -575,7 +574,7 @@ class _Unimportable:
 
 
 def _load(kind: str, file: object, function: str) -> Callable[..., object]:
-    """The function of a file.
+    """Load the function of a file.
 
     Raises:
         UsageError: There is no such file, or no such function in it.
@@ -604,7 +603,7 @@ def _load(kind: str, file: object, function: str) -> Callable[..., object]:
 
 
 def _python_contents(document: Mapping[str, object]) -> JSON:
-    """The source of an assertion and of the project's code that it uses."""
+    """The source of an assertion's file and of the project code that it uses."""
     file, kind = document["file"], "promptfoo_python"
     if file is None:
         return {}
@@ -671,24 +670,24 @@ def promptfoo_python(
 
 
 def _await_result(coroutine: Coroutine[Any, Any, object]) -> object:
-    """The result of a coroutine, in an event loop of its own."""
+    """Run a coroutine in another thread, with its own event loop."""
     result = Future[object]()
 
     def run() -> None:
         try:
             result.set_result(asyncio.run(coroutine))
-        except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+        except BaseException as error:  # noqa: BLE001 - passed on to the caller
             result.set_exception(error)
 
-    # The thread sees the context of the run, which closes the network in a replay. No end of the
-    # process waits for it.
+    # The context of the run closes the network in a replay. The end of the process does not wait
+    # for the thread.
     context = contextvars.copy_context()
     threading.Thread(target=context.run, args=(run,), daemon=True).start()
     return result.result()
 
 
 def _python_result(result: object) -> object:
-    """A result, with texts read as promptfoo reads them: a flag, a number or JSON."""
+    """Parse a text result as promptfoo does: a flag, a number or JSON."""
     if not isinstance(result, str):
         return result
     word = result.strip()

@@ -1,4 +1,4 @@
-"""Judges by name, for YAML files and the command line, and the reference page of them all."""
+"""Judges by name, for YAML files and the command line, and their descriptions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
 
 
-# Kinds of judges that are no rules, so not among `__all__` of the rules; add a new one here.
+# Kinds of judges that are no rules, so in no `__all__` of the rules; add a new one here.
 _OTHER_KINDS = """
 as_judge command_judge deepeval each_turn http_judge in_turn means_like pairwise panel rubric
 verified_claims
@@ -55,10 +55,10 @@ def _builtin_kinds() -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
 
 
 def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
-    """Every kind of judge by name: those of regauge, and those other packages register.
+    """All kinds of judges by name: built-in ones, and those that other packages register.
 
     Args:
-        installed: Look for those of other packages too, which reads their metadata.
+        installed: Include other packages, whose metadata is then read.
 
     Raises:
         UsageError: A registered judge cannot be loaded.
@@ -80,17 +80,19 @@ def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge |
 
 
 def rule_versions() -> Mapping[str, int]:
-    """The versions of those of regauge's rules that are no longer at their first, by name."""
+    """The versions of built-in rules beyond version 1, by name."""
     return {
         kind: factory.version for kind, factory in _builtin_rules().items() if factory.version > 1
     }
 
 
 def changed_rule(judge: object, digest: str, versions: Mapping[str, int]) -> str:
-    """The rules of regauge that once gave a judge this digest, with both versions; else empty.
+    """The built-in rule whose new version changed the digest of a judge; else empty.
 
-    Only what regauge changed differs then: the rule is declared as before. `versions` are those of
-    `versions_of_checks` at that time.
+    Args:
+        judge: The current judge.
+        digest: The earlier digest.
+        versions: The earlier `check_versions`.
     """
     from regauge.judges._case_checks import changed_rules, is_case_checks
 
@@ -111,14 +113,14 @@ def changed_rule(judge: object, digest: str, versions: Mapping[str, int]) -> str
 
 
 def judge_from_spec(spec: JSON) -> Judge | UnboundJudge:
-    """Make a judge of what a YAML file says.
+    """Build a judge from its specification in a YAML file.
 
-    A judge is its name, or a mapping of its name to its parameters: one value for the first of
-    them, a list for the first ones, a mapping by name. `not` negates; `all_of`, `any_of` and
-    `at_least` take judges; `{expected: path}` stands for a value of the case's `expected`.
+    A judge is its name, or a mapping of its name to its parameters: a value for the first one, a
+    list for the first ones, or a mapping by name. `not` negates; `all_of`, `any_of` and `at_least`
+    take judges; `{expected: path}` is a value of the case's `expected`.
 
     Raises:
-        UsageError: There is no such judge, or its parameters make no sense.
+        UsageError: There is no such judge, or its parameters are invalid.
 
     >>> judge_from_spec({"max_words": {"n": 40, "field": "reason"}}).name
     'max_words(40, field=reason)'
@@ -138,7 +140,7 @@ def judge_from_spec(spec: JSON) -> Judge | UnboundJudge:
     try:
         return kind(*positional, **keywords)
     except (TypeError, AttributeError) as error:
-        # A rule that uses a parameter as the type that it is annotated with.
+        # A rule relies on the annotated type of a parameter.
         wrong_type = isinstance(error, AttributeError)
         reason = "a parameter is of a type that it does not take" if wrong_type else error
         signature = _signature(kind) or inspect.Signature()
@@ -172,7 +174,7 @@ def _kind(name: str) -> Callable[..., Judge | UnboundJudge]:
 def _arguments(
     kind: Callable[..., Judge | UnboundJudge], document: JSON
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a kind of judge."""
+    """The positional and keyword arguments of a kind of judge."""
     if document is None:
         return [], {}
     signature = _signature(kind)
@@ -193,7 +195,7 @@ def _arguments(
 
 
 def _signature(kind: object) -> inspect.Signature | None:
-    """The parameters of a kind of judge; None for a function in C that states none."""
+    """The parameters of a kind of judge; None for a C function without a signature."""
     if isinstance(kind, RuleFactory):
         return kind.signature
     try:
@@ -205,7 +207,7 @@ def _signature(kind: object) -> inspect.Signature | None:
 def _keyword_arguments(
     parameters: Sequence[inspect.Parameter], pairs: Mapping[str, JSON]
 ) -> tuple[list[Any], dict[str, Any]]:
-    # The function of a file is a name; that of `as_judge` is called.
+    # With a `file`, `function` is a name; otherwise the imported function.
     of_file = any(part.name == "file" for part in parameters)
     keywords: dict[str, Any] = {
         key: _parameter("" if of_file and key == "function" else key, value)
@@ -225,7 +227,7 @@ def _keyword_arguments(
 
 
 def _parameter(name: str, value: JSON) -> Any:
-    """A parameter by its name: some are judges themselves."""
+    """Convert the value of a parameter; some parameters are judges."""
     is_list = isinstance(value, Sequence) and not isinstance(value, str)
     match name:
         case "judge":
@@ -243,7 +245,7 @@ def _parameter(name: str, value: JSON) -> Any:
 
 
 def _function(name: str) -> object:
-    """The function that YAML names as `package.module:function`.
+    """Import the function `package.module:function`.
 
     Raises:
         UsageError: It cannot be imported.
@@ -276,7 +278,7 @@ def _is_expected(value: JSON) -> bool:
 
 
 def _value(value: JSON) -> Any:
-    """A parameter in which `{expected: path}` is a value of the case, at any depth."""
+    """Convert `{expected: path}` to a placeholder, at any depth."""
     if isinstance(value, Mapping):
         if _is_expected(value):
             return Expected(str(value["expected"]))
@@ -291,7 +293,8 @@ class ParameterDescription:
     """One parameter of a judge.
 
     Attributes:
-        default: As Python writes it; empty when there is none.
+        default: The default in Python; empty without one.
+        text: The description.
     """
 
     name: str
@@ -304,14 +307,14 @@ class JudgeDescription:
     """One kind of judge.
 
     Attributes:
-        group: The chapter it belongs to.
-        form: The parameters as one writes them.
+        group: Its group in the reference.
+        form: The parameters, without types.
         summary: One sentence.
         text: The rest of the description.
-        criterion: The kind of quality it is about; empty where that depends on its parts.
-        codes: The stable words of its failures.
-        install: The command that installs the extra it needs; empty for a judge of the core.
-        example: A session of Python that shows it.
+        criterion: The criterion; empty if that depends on its parts.
+        codes: The codes of its failures.
+        install: The command that installs the required extra; empty for none.
+        example: An example as a Python session.
     """
 
     name: str
@@ -330,7 +333,7 @@ _ARGUMENT = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
 def describe(name: str, kind: object) -> JudgeDescription:
-    """Describe a kind of judge; of those of other packages only what their docstring says."""
+    """Describe a kind of judge, by its signature and docstring."""
     build = getattr(kind, "build", kind)
     doc, _ = split_sections(inspect.getdoc(build) or "")
     body, _, example = doc.partition("\n>>> ")
@@ -382,7 +385,7 @@ _GROUPS = {
 
 
 def with_prompt_schema(judge: Rule, prompt: Prompt | None) -> Rule:
-    """`json_matches_schema()` with the schema of the prompt; any other rule as it is.
+    """Add the prompt's schema to `json_matches_schema()`; return any other rule unchanged.
 
     Raises:
         UsageError: There is no schema.

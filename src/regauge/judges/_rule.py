@@ -1,4 +1,4 @@
-"""`Rule`: a judge that is a pure function of the answer; its negation and its advice."""
+"""`Rule`: a judge that is a pure function of the output; its negation and its advice."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ Check = Callable[[JudgedOutput], Verdict]
 
 
 class AdviceTemplate(NamedTuple):
-    """The quality that one kind of rule is about, and its instructions for a prompt.
+    """The criterion of one kind of rule, and its instructions for a prompt.
 
-    `{n}` stands for the parameter n, `{it}` for the answer or the field that is judged, `{inside}`
-    for its place, `{fill}` for "answer with" or "fill `field` with". A sentence behind ` | ` is
-    left out without the parameter that it names. Where a sentence names a value that each case
-    brings itself, the instruction is empty.
+    `{n}` is the parameter n, `{it}` the output or the judged field, `{inside}` its place.
+    `{fill}` is "answer with" or "fill `field` with". A sentence after ` | ` is omitted without the
+    parameter that it names. An instruction with a value of the case is empty.
 
     Attributes:
-        criterion: None where the rule states none.
-        advice: The instruction so that the rule passes.
-        negated_advice: So that its negation passes.
+        criterion: None if the rule sets none.
+        advice: The instruction that makes the rule pass.
+        negated_advice: The instruction that makes its negation pass.
     """
 
     criterion: Criterion | None
@@ -45,7 +44,7 @@ class AdviceTemplate(NamedTuple):
 
 
 class Compose(Protocol):
-    """Makes the advice of a rule that is no template of its parameters, as one made of rules."""
+    """Builds advice that no template can express, such as that of combined rules."""
 
     def __call__(self, judge: Rule, *, field: str | None, negated: bool) -> str: ...
 
@@ -55,20 +54,19 @@ class Rule:
     """A deterministic judge that costs nothing.
 
     Attributes:
-        kind: The name it is registered under, such as `max_words`.
-        params: Its parameters, as JSON.
-        name: What people read, such as `max_words(40, field=reason)`.
-        digest: Over kind, parameters and the rule's own version.
-        examine: The check itself: one answer, one verdict. Never raises for what a model wrote.
-        description: What it looks at, in a sentence; no part of the digest.
-        parts: The rules it is made of.
-        instruction: What a prompt should say for it, in its author's words; no part of the digest.
+        kind: The registered name, such as `max_words`.
+        params: The parameters, as JSON.
+        name: The name in reports, such as `max_words(40, field=reason)`.
+        digest: The digest of kind, parameters and version.
+        examine: Called with each output, for its verdict; any text of a model has one.
+        description: One sentence; no part of the digest.
+        parts: The rules that it combines.
+        instruction: The author's instruction for a prompt; no part of the digest.
         is_builtin: All of it comes with regauge, so it has no side effects.
-        opposite: Set where the rule has no negation: the fix, for the error.
-        about: The criterion its author counts it under; None for that of its kind. No part of the
-            digest.
-        template: Criterion and instructions of its kind; no part of the digest.
-        compose: Makes the advice where a template cannot; no part of the digest.
+        opposite: The fix in the error for a negation; empty if the rule has a negation.
+        about: The author's criterion; None for that of its kind. No part of the digest.
+        template: The criterion and instructions of its kind; no part of the digest.
+        compose: The builder of advice that no template can express; no part of the digest.
     """
 
     kind: str
@@ -86,15 +84,15 @@ class Rule:
     compose: Compose | None = None
 
     def check(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Judge one completion of one case, at once.
+        """Judge one completion of one case.
 
         Raises:
-            JudgeError: The case does not say what the rule compares with.
+            JudgeError: The case has no value to compare with.
         """
         return self.examine(JudgedOutput.from_completion(completion, case))
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """`check`, for those who await judges."""
+        """`check`, as a coroutine."""
         return self.examine(JudgedOutput.from_completion(completion, case))
 
     def check_text(
@@ -104,19 +102,19 @@ class Rule:
         expected: JSON | MissingValue = MISSING,
         inputs: Mapping[str, JSON] | None = None,
     ) -> Verdict:
-        """Judge a text that no model wrote, to try a rule out."""
+        """Judge a text, to try out a rule."""
         return self.examine(JudgedOutput(text, expected=expected, inputs=inputs))
 
     def with_name(self, name: str) -> Rule:
-        """The same rule under a name of your choice."""
+        """Rename the rule in reports."""
         return replace(self, name=name)
 
     def with_instruction(self, instruction: str) -> Rule:
-        """The same rule with your own words for what a prompt should say for it."""
+        """Set the instruction for a prompt."""
         return replace(self, instruction=instruction)
 
     def with_criterion(self, criterion: str) -> Rule:
-        """The same rule, counted under another criterion.
+        """Count the rule under another criterion.
 
         >>> from regauge.judges import max_words
         >>> max_words(40).criterion, max_words(40).with_criterion("relevance").criterion
@@ -126,19 +124,18 @@ class Rule:
             criterion: `correctness`, `completeness`, `format` or `relevance`.
 
         Raises:
-            UsageError: It is none of them.
+            UsageError: There is no such criterion.
         """
         return replace(self, about=parse_criterion(criterion, judge=self.name))
 
     def advice(self, *, field: str | None = None, negated: bool = False) -> str:
-        """The instruction a prompt should hold for this rule; empty where there is none to give.
+        """The instruction that a prompt should have for this rule; empty for none.
 
-        It comes from the rule's parameters alone, never from a case, so it gives no expected value
-        away.
+        It is built from the parameters only, so it reveals no expected value of a case.
 
         Args:
             field: The field that another rule applies this one to.
-            negated: Return the instruction for the rule to fail.
+            negated: Return the instruction that makes the rule fail.
 
         >>> from regauge.judges import field_equals, max_words
         >>> max_words(40, field="reason").advice()
@@ -159,12 +156,12 @@ class Rule:
 
     @property
     def reference(self) -> JSON:
-        """The name as a parameter of another rule."""
+        """The rule as a parameter of another rule."""
         return {"judge": self.kind, "name": self.name, "digest": self.digest}
 
     @property
     def criterion(self) -> Criterion:
-        """The kind of quality it is about: its author's, else that of its kind or of its parts."""
+        """The criterion of its author, else of its kind, else of its parts."""
         if self.about is not None:
             return self.about
         if self.template is not None and self.template.criterion:
@@ -173,7 +170,7 @@ class Rule:
         return kinds.pop() if len(kinds) == 1 else "correctness"
 
     def __invert__(self) -> Rule:
-        """`~rule` is its negation."""
+        """Negate the rule."""
         return negate(self)
 
     def __repr__(self) -> str:
@@ -181,7 +178,7 @@ class Rule:
 
 
 def on_output(field: str | None, check: Check) -> Check:
-    """Apply a check to the answer, or to the part of it at `field`, once there is any text."""
+    """Apply a check to the output or to its part at `field`; an output without text fails."""
     if field is None:
 
         def check_output(answer: JudgedOutput) -> Verdict:
@@ -202,7 +199,7 @@ def on_output(field: str | None, check: Check) -> Check:
 
 
 def on_text(field: str | None, check: Callable[[str], Verdict]) -> Check:
-    """`on_output`, for a check that needs the text alone."""
+    """`on_output`, for a check of the text only."""
 
     def text_only(answer: JudgedOutput) -> Verdict:
         text = answer.text
@@ -212,24 +209,24 @@ def on_text(field: str | None, check: Callable[[str], Verdict]) -> Check:
 
 
 def all_parts(judge: Rule) -> Iterator[Rule]:
-    """A rule and all rules in it."""
+    """A rule and its parts, at any depth."""
     yield judge
     for part in judge.parts:
         yield from all_parts(part)
 
 
 def negated_digest(digest: str) -> str:
-    """The digest of the negation of a rule with this digest."""
+    """The digest of a negation, from the digest of the rule."""
     return digest_of({"kind": "not", "version": 1, "params": {"judge": digest}})
 
 
 def negate(judge: Rule) -> Rule:
-    """The rule that passes when another fails, and fails when it passes.
+    """Negate a rule: pass if it fails, and fail if it passes.
 
-    An output without any text fails both: there is nothing to judge. An abstention stays one.
+    An output without text fails both. An abstention stays one.
 
     Raises:
-        UsageError: The rule is not a question of yes or no.
+        UsageError: The negation is ambiguous.
     """
     code = f"not_{judge.kind}"
     if ambiguous := next((rule for rule in all_parts(judge) if rule.opposite), None):
@@ -289,11 +286,11 @@ _WHETHER = re.compile(r"(?:whether|if)\s+", re.IGNORECASE)
 
 
 class _CaseOnlyError(Exception):
-    """A value that only golden cases have, so a prompt cannot state it."""
+    """A parameter is a value of the case, which a prompt cannot contain."""
 
 
 class _EmptyError(Exception):
-    """A parameter that was left out, with the sentence about it."""
+    """A parameter is unset, so its sentence is omitted."""
 
 
 def advice_of_docstring(judge: Rule, *, field: str | None, negated: bool) -> str:
@@ -306,7 +303,7 @@ def advice_of_docstring(judge: Rule, *, field: str | None, negated: bool) -> str
 
 
 def fill_template(template: AdviceTemplate, params: Mapping[str, JSON], *, negated: bool) -> str:
-    """The instruction of a rule with these parameters; empty where there is none to give."""
+    """Fill the instruction of a rule with its parameters; empty if it has none."""
     text = template.negated_advice if negated else template.advice
     sentences: list[str] = []
     for place, sentence in enumerate(text.split(" | ")):
@@ -363,7 +360,12 @@ def _bounds(params: Mapping[str, JSON], *, outside: bool) -> str:
 
 
 def listing(last: str, mark: str) -> Callable[[JSON], str]:
-    """A list in words, each part between marks."""
+    """Return a function that writes a list as words, each between marks.
+
+    Args:
+        last: The word before the last part.
+        mark: The mark around each part.
+    """
 
     def join(value: JSON) -> str:
         is_list = isinstance(value, Sequence) and not isinstance(value, str)
@@ -381,13 +383,13 @@ def _quote_part(value: JSON, mark: str) -> str:
         raise _CaseOnlyError
     if not isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
-    if _PLACEHOLDER.search(value):  # it would be an input of the prompt
+    if _PLACEHOLDER.search(value):  # a placeholder would be an input of the prompt
         raise _CaseOnlyError
     return f"{mark}{' '.join(value.split())}{mark}"
 
 
 def _keys_of(value: JSON) -> str:
-    """The keys of a JSON Schema, those that are required first."""
+    """The keys of a JSON Schema, required ones first."""
     if not isinstance(value, Mapping):
         raise _EmptyError
     required, properties = value.get("required"), value.get("properties")
@@ -400,7 +402,7 @@ def _keys_of(value: JSON) -> str:
 
 
 def _choice(value: JSON) -> str:
-    """One text, or one of several."""
+    """A text, or "one of" several."""
     several = isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 1
     return ("one of " if several else "") + listing("or", '"')(value)
 
@@ -420,7 +422,7 @@ def _argument_list(value: JSON) -> str:
 
 
 def _calls(value: JSON) -> str:
-    """Calls of tools with their arguments."""
+    """Tool calls, with their arguments."""
     descriptions: list[JSON] = []
     for part in cast("Sequence[JSON]", value):
         name, args = (part["name"], part.get("args")) if isinstance(part, Mapping) else (part, None)
@@ -444,7 +446,7 @@ _FORMS: Mapping[str, Callable[[JSON], str]] = {
 
 
 def _flag(value: JSON) -> str:
-    """Nothing to be said, but only where it is so."""
+    """An empty text if the flag is set, so that its sentence is kept."""
     if value is not True:
         raise _EmptyError
     return ""

@@ -1,7 +1,7 @@
-"""`@rule`: makes a kind of rule out of one function.
+"""`@rule`: turns a function into a kind of rule.
 
-The function takes the rule's parameters, complains about senseless ones, and returns the check. The
-decorator adds what all rules share: name, digest, negation, registration.
+The function takes the rule's parameters, refuses invalid ones, and returns the check. The decorator
+adds the name, the digest and the negation.
 """
 
 from __future__ import annotations
@@ -66,7 +66,11 @@ def form_of(signature: inspect.Signature) -> str:
 
 
 def parameter_json(value: object, *, of: str) -> JSON:  # noqa: PLR0911 - one per type
-    """A parameter as JSON, for digests and reports.
+    """Convert a parameter to JSON, for digests and reports.
+
+    Args:
+        value: The parameter.
+        of: The kind of rule, for errors.
 
     Raises:
         UsageError: The parameter is of a type that no rule takes.
@@ -139,7 +143,7 @@ _SECTION = re.compile(r"\n+(Fails as|Advice|Negated): (.*(?:\n {4}.*)*)")
 
 
 def split_sections(doc: str) -> tuple[str, dict[str, str]]:
-    r"""A docstring without its last sections, and the text of each by its title.
+    r"""Split a docstring into its description and the texts of its last sections, by title.
 
     >>> split_sections("Counts.\n\nFails as: too_few\nAdvice: Write\n    more.")
     ('Counts.', {'Fails as': 'too_few', 'Advice': 'Write more.'})
@@ -155,10 +159,11 @@ Place: TypeAlias = int
 
 
 class Range(NamedTuple):
-    """The numbers that a parameter takes.
+    """The range of a number parameter.
 
     Attributes:
-        words: What errors call them.
+        kind: `int`, or `float` for any number.
+        words: The range in words, for errors.
     """
 
     kind: type[float]
@@ -167,7 +172,7 @@ class Range(NamedTuple):
     words: str
 
     def contains(self, value: object) -> bool:
-        """Return whether a value is one of them; NaN and infinity are none."""
+        """Return whether a value is in the range; NaN and infinity are not."""
         if not is_number(value) or not isinstance(value, int | self.kind):
             return False
         return self.minimum <= value <= self.maximum
@@ -184,33 +189,33 @@ RANGES: Final[Mapping[str, Range]] = {
 P = ParamSpec("P")
 
 Contents: TypeAlias = "Callable[[Mapping[str, object]], JSON]"
-"""The contents of the files that parameters name, by parameter; None for no file."""
+"""Called with the parameters, for the content of the files that they name; None for no file."""
 
 
 def rule_digest(kind: str, params: Mapping[str, JSON], *, version: int, reading: int) -> str:
     """The digest of a rule.
 
     Args:
-        kind: Its kind.
-        params: Its parameters.
-        version: Of the rule.
-        reading: Of how all rules read outputs.
+        kind: The kind of rule.
+        params: The parameters, as JSON.
+        version: The version of the rule.
+        reading: The version of output parsing.
     """
     return digest_of({"kind": kind, "version": version, "reading": reading, "params": dict(params)})
 
 
 @dataclass(eq=False)
 class RuleFactory(Generic[P]):
-    """Makes rules of one kind; call it with the rule's parameters.
+    """A kind of rule; call it with the parameters to make a rule.
 
     Attributes:
         build: The function that takes the parameters and returns the check.
-        version: Raised whenever the rule may judge an answer differently than before.
-        opposite: Set for a rule without a negation: the fix, for the error.
-        about: The criterion that the rule counts under.
-        compose: Makes the advice of a rule that is made of rules.
-        required_module: The module of an extra that the rule needs; empty for none.
-        contents: Reads the files that parameters name, for the digest; None where they name none.
+        version: Raised when the rule may judge an output differently than before.
+        opposite: The fix in the error for a negation; empty if the rule has a negation.
+        about: The criterion of the rule; None for that of its parts.
+        compose: The builder of advice that no template can express.
+        required_module: A module of the extra that the rule needs; empty for none.
+        contents: The reader of files that parameters name, for the digest; None for no files.
     """
 
     build: Callable[P, Check]
@@ -232,20 +237,20 @@ class RuleFactory(Generic[P]):
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The stable words its failures carry."""
+        """The codes of its failures."""
         _, sections = split_sections(inspect.cleandoc(self.build.__doc__ or ""))
         return tuple(filter(None, sections.get("Fails as", "").split(", ")))
 
     @functools.cached_property
     def template(self) -> AdviceTemplate:
-        """The criterion and the instructions for a prompt; empty where the author gave none."""
+        """The criterion and the instructions for a prompt, from the docstring."""
         sections = dict(_SECTION.findall(inspect.cleandoc(self.build.__doc__ or "")))
         advice, denied = (" ".join(sections.get(key, "").split()) for key in ("Advice", "Negated"))
         return AdviceTemplate(self.about, advice, denied)
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
-        """The parameters, with their defaults; those of a TypedDict come first of the keywords."""
+        """The parameters, with those of an unpacked TypedDict as the first keywords."""
         build_signature = inspect.signature(self.build)
         parameters: list[inspect.Parameter] = []
         for part in build_signature.parameters.values():
@@ -264,7 +269,7 @@ class RuleFactory(Generic[P]):
         """Make a rule.
 
         Raises:
-            UsageError: A parameter makes no sense, or the extra of the rule is not installed.
+            UsageError: A parameter is invalid, or the extra of the rule is not installed.
         """
         if self.required_module:
             require(self.required_module, use=self.kind)
@@ -313,7 +318,7 @@ class RuleFactory(Generic[P]):
 
     @functools.cached_property
     def _choices(self) -> Mapping[str, tuple[object, ...]]:
-        """The values of the parameters that take one of a few."""
+        """The allowed values of `Literal` parameters, by name."""
         names = inspect.unwrap(self.build).__globals__
         choices: dict[str, tuple[object, ...]] = {}
         for key, parameter in self.signature.parameters.items():
@@ -324,10 +329,10 @@ class RuleFactory(Generic[P]):
         return choices
 
     def _check(self, bound: inspect.BoundArguments) -> None:
-        """Refuse values that a parameter does not take, by its annotation.
+        """Check parameters against their annotations.
 
         Raises:
-            UsageError: A parameter has another value.
+            UsageError: A value is not allowed.
         """
         for key, value in bound.arguments.items():
             parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
@@ -343,7 +348,7 @@ class RuleFactory(Generic[P]):
                     raise UsageError(f"{self.kind}: {key} is {range_of.words}, not {part!r}")
 
     def _build_check(self, bound: inspect.BoundArguments) -> Check:
-        """The check; one for each value of a parameter that the case brings."""
+        """Build the check; with values of the case, one check for each combination of values."""
         build: Callable[..., Check] = self.build
         of_case = [
             key
@@ -373,7 +378,7 @@ class RuleFactory(Generic[P]):
         return examine
 
     def _value(self, bound: inspect.BoundArguments, key: str, answer: JudgedOutput) -> object:
-        """A parameter for one case; one list fills a parameter that takes any number."""
+        """A parameter for one case; a list fills a parameter that takes any number of values."""
         value = resolve_in(bound.arguments[key], answer, self.kind)
         if bound.signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL:
             parts = cast("tuple[object, ...]", value)
@@ -383,12 +388,12 @@ class RuleFactory(Generic[P]):
 
     @functools.cached_property
     def form(self) -> str:
-        """The parameters as one writes them, without types."""
+        """The parameters, without types."""
         return form_of(self.signature)
 
 
 def _literal_values(annotation: str, names: Mapping[str, object]) -> tuple[object, ...]:
-    """The values of a `Literal`, by its annotation or by its name in the module of a rule.
+    """The values of a `Literal`, from its annotation or its name in the module of a rule.
 
     >>> _literal_values("Literal['a', 'b']", {}), _literal_values("str", {})
     (('a', 'b'), ())
@@ -400,12 +405,12 @@ def _literal_values(annotation: str, names: Mapping[str, object]) -> tuple[objec
 
 
 def _with_rule(value: object) -> object:
-    """A parameter with a rule where it has a function."""
+    """Convert a function in a parameter to a rule."""
     return as_rule(value) if inspect.isroutine(value) else value
 
 
 def resolve_in(value: object, answer: JudgedOutput, kind: str) -> object:
-    """A parameter with the values of a case instead of `expected(...)`.
+    """Replace `expected(...)` in a parameter by the values of the case.
 
     Raises:
         JudgeError: The case has no such value.
@@ -416,7 +421,7 @@ def resolve_in(value: object, answer: JudgedOutput, kind: str) -> object:
 
 
 class RuleOptions(TypedDict, total=False):
-    """The properties of a kind of rule; `rule` explains them."""
+    """The options of `rule`."""
 
     version: int
     opposite: str
@@ -429,16 +434,16 @@ class RuleOptions(TypedDict, total=False):
 def rule(**options: Unpack[RuleOptions]) -> Callable[[Callable[P, Check]], RuleFactory[P]]:
     """Turn a function from parameters to a check into a kind of rule.
 
-    Three sections at the end of its docstring state the rest: `Fails as: ` the codes of its
-    failures, besides those of a missing text or field; `Advice: ` the instruction for a prompt so
-    that the rule passes, in the form of `AdviceTemplate`; `Negated: ` that for its negation.
+    Three sections can end its docstring. `Fails as: ` lists the codes of its failures, without
+    those of a missing text or field. `Advice: ` is the instruction for a prompt, in the form of
+    `AdviceTemplate`; `Negated: ` is the instruction for the negation.
 
     Args:
-        version: Raised whenever the rule may judge an answer differently than before.
-        opposite: Set for a rule without a negation: the fix, for the error.
-        about: The criterion that the rule counts under.
-        compose: Makes the advice of a rule that is made of rules.
-        needs: The module of an extra that the rule needs.
-        contents: Reads the files that parameters name, for the digest.
+        version: Raised when the rule may judge an output differently than before.
+        opposite: The fix in the error for a negation, for a rule without one.
+        about: The criterion of the rule.
+        compose: The builder of advice that no template can express.
+        required_module: A module of the extra that the rule needs.
+        contents: The reader of files that parameters name, for the digest.
     """
     return lambda build: RuleFactory(build, **options)

@@ -1,4 +1,4 @@
-"""Words and sentences of a text in any script, by stated rules that need no data and no model."""
+"""Words and sentences of a text in any script, by rules without data or models."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def count_words(text: str, *, by_letters: bool) -> tuple[int, int]:
     runs = [] if text.isascii() else _UNSPACED.findall(text)
     if runs:
         text = _UNSPACED.sub(" ", text)
-        # What is left of such a word, as its punctuation, is no word.
+        # The rest of such a word, such as its punctuation, is no word.
         words = [word for word in text.split() if any(map(str.isalnum, word))]
     else:
         words = text.split()
@@ -92,7 +92,7 @@ def period_ends(last: str, following: str) -> bool:
 
 
 _HEADING = re.compile(r"\s*#{1,6}\s")
-# As much of a word as abbreviations have.
+# No abbreviation is longer.
 _WORD_CHARS = 60
 _NUMERAL = re.compile(r"\d.*|[IVXLC]+")
 _AROUND = ".,;:!?\"'()[]*_\u00ab\u00bb\u2018\u2019\u201c\u201d\u201e"
@@ -115,9 +115,8 @@ def count_sentences(text: str) -> tuple[int, int]:
 def sentences_in(text: str) -> list[str]:
     """The sentences of a text.
 
-    A sentence ends at a full stop, a question mark or an exclamation mark of any script, unless it
-    belongs to an abbreviation, an ordinal, an initial, a number or an ellipsis after which the
-    sentence continues. Headings, list items and blank lines end one, too.
+    A sentence ends at a full stop, question mark or exclamation mark of any script, at a heading,
+    list item or blank line. Abbreviations, ordinals, initials, numbers and inner ellipses end none.
 
     >>> sentences_in('Dr. No came at 5 p.m. today. "Why?" he asked. No. 5 was out.')
     ['Dr. No came at 5 p.m. today.', '"Why?" he asked.', 'No. 5 was out.']
@@ -153,8 +152,8 @@ def _split_block(text: str) -> Iterator[str]:
 
 
 def _sentence_continues(text: str, mark: re.Match[str]) -> bool:
-    """Return whether a sentence continues behind a mark that ends others."""
-    # A particle or a verb behind a quotation: "...。」と言った".
+    """Return whether a sentence continues after a mark that usually ends one."""
+    # A particle or a verb after a quotation: "...。」と言った".
     if mark[0][-1] in "\u300d\u300f\u201d" and _LISTS.quotation.match(text, mark.end()):
         return True
     if mark[0][0] not in ".!?":
@@ -170,11 +169,11 @@ def _sentence_continues(text: str, mark: re.Match[str]) -> bool:
 
 
 def _continues(text: str, position: int, following: str) -> bool:
-    """Return whether a period behind a word is none that ends the sentence.
+    """Return whether the sentence continues after a period.
 
     Args:
         text: The text.
-        position: Where the period is.
+        position: The offset of the period.
         following: The next word, without marks around it.
     """
     before, last = ["", "", *text[max(0, position - _WORD_CHARS) : position].split()][-2:]

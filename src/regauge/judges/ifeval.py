@@ -1,6 +1,6 @@
-"""Rules as IFEval defines them, where its definition is not what most people mean.
+"""Rules by IFEval's definitions, where these differ from common usage.
 
-They have names in YAML and `regauge judges list` as other rules have; import them from here.
+YAML and `regauge judges list` name them like other rules; Python imports them from here.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ def response_count(n: int = 2, *, separator: str = "******", field: str | None =
         parts = text.split(separator)
         count, gap = count_filled_parts(parts)
         if gap:
-            return failed(f"nothing stands between two {quote(separator)}", code="empty_response")
+            return failed(f"nothing between two {quote(separator)}", code="empty_response")
         if count != n:
             return failed(
                 f"{plural(count, 'response')}, {n} wanted",
@@ -391,8 +391,8 @@ _CLOSERS = re.compile("[\"')\\]}\u201d]+(?=\\s|\\Z)")
 def sentences_in(text: str) -> list[str]:
     """The sentences of a text.
 
-    A sentence ends at `?` or `!`, and at a period that does not belong to an abbreviation, an
-    initial, a number or an ellipsis after which the sentence continues. Line ends end none.
+    A sentence ends at `?`, `!` or a period. Periods of abbreviations, initials, numbers and inner
+    ellipses end none, nor do line ends.
 
     >>> sentences_in('Dr. No came at 5 p.m. today. "Why?" he asked.')
     ['Dr. No came at 5 p.m. today.', '"Why?"', 'he asked.']
@@ -431,11 +431,11 @@ _CLITIC = re.compile(
 
 
 def tokens(text: str, *, marks: bool = True) -> list[str]:
-    """The words and marks of a text, each on its own; without `marks`, the words.
+    """Split a text into words and marks; without `marks`, into words.
 
-    Punctuation and brackets stand apart from words, hyphens and slashes do not. A period stands
-    apart at the end of the text only, so that `3.50` and `e.g.` stay whole. `don't` is `do`,
-    `n't`; `it's` is `it`, `'s`.
+    Punctuation and brackets are separate, hyphens and slashes are parts of words. A period is
+    separate only at the end of the text, so `3.50` and `e.g.` stay words. `don't` is `do`, `n't`;
+    `it's` is `it`, `'s`.
 
     >>> tokens("It's $3.50 (net), isn't it?")
     ['It', "'s", '$', '3.50', '(', 'net', ')', ',', 'is', "n't", 'it', '?']
@@ -450,8 +450,7 @@ def tokens(text: str, *, marks: bool = True) -> list[str]:
 def capital_words(text: str) -> list[str]:
     """The words whose letters are all capitals, `I` among them.
 
-    Punctuation and brackets stand apart from words, hyphens and slashes do not; `DON'T` is two
-    words, `DO` and `N'T`.
+    Words are those of `tokens`; `DON'T` is two, `DO` and `N'T`.
 
     >>> capital_words("I SAID: read the API-DOCS (v2), NOW!")
     ['I', 'SAID', 'API-DOCS', 'NOW']
