@@ -186,7 +186,7 @@ def test_a_lexical_measure_judges_only_where_it_is_asked_to(
     meant.run("--record=none").assert_outcomes(passed=5)
     for _, verdict in verdicts(meant):
         assert verdict["reason"].startswith(
-            "vectors:small could not be asked (not-recorded), lexical fallback: chrf 0."
+            "vectors:small could not be called (not-recorded), lexical fallback: chrf 0."
         )
 
 

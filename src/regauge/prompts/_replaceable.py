@@ -53,7 +53,7 @@ def section_below(content: str, heading: str) -> MessageSection:
     MessageSection(heading=0, first=2, end=4)
 
     Raises:
-        SectionError: There is no such line, there are several, or nothing stands below it.
+        SectionError: There is no such line, there are several, or nothing below it.
     """
     places = heading_lines(content, heading)
     if len(places) != 1:
@@ -67,7 +67,7 @@ def section_below(content: str, heading: str) -> MessageSection:
     while end > first and not lines[end - 1].strip():
         end -= 1
     if first == end:
-        raise SectionError(f"nothing stands below {heading!r}")
+        raise SectionError(f"nothing below {heading!r}")
     return MessageSection(heading=line, first=first, end=end)
 
 

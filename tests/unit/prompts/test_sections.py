@@ -97,7 +97,7 @@ def test_a_section_ends_as_its_form_says_and_has_no_blank_lines_around_it(headin
         ("## Tone", MESSAGE, "no line says '## Tone'"),
         ("Be brief.", MESSAGE, "no line says 'Be brief.'"),
         ("# A", "# A\nx\n# A\ny", "2 lines say '# A'"),
-        ("# A", "# A\n\n# B\ny", "nothing stands below '# A'"),
+        ("# A", "# A\n\n# B\ny", "nothing below '# A'"),
         ("<a>", "<a>\nx", "no line below '<a>' says '</a>'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Judges made of judges: combinations of rules, and one or every turn of a conversation."""
+"""Judges of judges: combinations of rules, and judges of one turn or every turn."""
 
 from __future__ import annotations
 
@@ -65,10 +65,16 @@ def _combine(
     *,
     least: int = 1,
 ) -> Check:
-    """A check by the verdicts of several rules, without those that abstain.
+    """Combine rules to a check, without those that abstain.
+
+    Args:
+        kind: The kind of the combination, for errors.
+        judges: The rules.
+        decide: Called with the rules that do not abstain and their verdicts.
+        least: The number of verdicts without which the check abstains.
 
     Raises:
-        UsageError: There is no rule, or something else among them.
+        UsageError: There is no rule, or one is no rule.
     """
     if not judges:
         raise UsageError(f"{kind}: name at least one judge")
@@ -99,7 +105,7 @@ def _code(verdicts: Sequence[tuple[Rule, Verdict]], otherwise: str) -> str:
 
 
 def _advise_all(judge: Rule, *, field: str | None, negated: bool) -> str:
-    """All parts at once; to deny it, one of them is to be denied."""
+    """The advice of all parts; negated, that of one negated part."""
     advice = [part.advice(field=field, negated=negated) for part in judge.parts]
     return _either(advice) if negated else " ".join(filter(None, advice))
 
@@ -247,12 +253,12 @@ def weighted(weights: Mapping[Rule, float], *, at_least: Share = 0.5) -> Check:
 
 
 def case_of_turn(case: GoldenCase, turn: int, completion: Completion) -> GoldenCase:
-    """A case as judges of one turn see it: its input, and what is expected of it.
+    """The case of one turn: with its input and its `expected`.
 
     Args:
-        case: The case.
-        turn: Counted from 1.
-        completion: Of the turn.
+        case: The case of the conversation.
+        turn: The number of the turn, from 1.
+        completion: The completion of the turn.
     """
     turns = case.script.turns if case.script is not None else ()
     contents = [message.get("content") for message in completion.messages[:1]]
@@ -267,7 +273,7 @@ def _no_turn(turn: int, count: int) -> Verdict:
 
 
 def _over_turns(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdict on all turns: every one of them must pass; abstentions do not count."""
+    """Combine the verdicts on all turns: each must pass; abstentions do not count."""
     opinions = [
         (turn, verdict)
         for turn, verdict in enumerate(verdicts, start=1)
@@ -291,7 +297,7 @@ def _over_turns(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def _turns(answer: JudgedOutput, kind: str) -> list[JudgedOutput]:
-    """The answer of each turn."""
+    """The output of each turn."""
     from regauge.providers import Conversation
 
     completion = completion_of(answer, kind)
@@ -346,11 +352,11 @@ def in_turn(
     The judge compares with the `expected` of the turn. A conversation without that turn fails.
 
     Args:
-        turn: Counted from 1. A turn begins with a message of the user.
+        turn: The number of the turn, from 1; a turn begins with a user message.
         judge: A rule, a function or an LLM judge.
 
     Raises:
-        UsageError: It is no such judge, or no such turn.
+        UsageError: The judge or the turn is invalid.
 
     >>> from regauge.judges import contains
     >>> in_turn(2, contains("refund")).name
@@ -379,7 +385,7 @@ def each_turn(
         judge: A rule, a function or an LLM judge.
 
     Raises:
-        UsageError: It is no such judge.
+        UsageError: The judge is invalid.
 
     >>> from regauge.judges import max_words
     >>> each_turn(max_words(60)).name
@@ -405,7 +411,7 @@ def _name(judge: UnboundJudge | ModelJudge) -> str:
 def _declare_turns(
     name: str, inner: UnboundJudge | ModelJudge, turn: int | None = None
 ) -> DeclaredJudge[TurnsJudge]:
-    """An LLM judge of one turn, or of all turns, as an eval declares it."""
+    """Declare an LLM judge of one turn, or of all turns if `turn` is None."""
 
     def bind(declaration: JudgeDeclaration, context: JudgeContext) -> TurnsJudge:
         judge = inner.bind(context) if isinstance(inner, UnboundJudge) else inner
@@ -425,8 +431,8 @@ class TurnsJudge(RunOnlyJudge):
     """An LLM judge of turns that is ready to judge.
 
     Attributes:
-        inner: What judges a turn.
-        turn: The one that is judged; None for all.
+        inner: The judge of each turn.
+        turn: The judged turn, from 1; None for all.
     """
 
     inner: ModelJudge
@@ -439,12 +445,12 @@ class TurnsJudge(RunOnlyJudge):
 
     @property
     def calibrated(self) -> tuple[ModelJudge, ...]:
-        """The judges whose calibration it rests on: that of the inner one."""
+        """The judges whose calibration applies: those of the inner judge."""
         return calibrated_judges(self.inner)
 
     @property
     def usual_calls(self) -> int:
-        """Those of the inner judge; of two turns where it judges all."""
+        """The calls of the inner judge; for two turns if it judges all."""
         return usual_calls(self.inner) * (1 if self.turn else 2)
 
     def _identity(self) -> dict[str, JSON]:
@@ -453,7 +459,7 @@ class TurnsJudge(RunOnlyJudge):
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
     ) -> Verdict:
-        """Judge the turn, or all turns at the same time.
+        """Judge the turn, or all turns concurrently.
 
         Raises:
             JudgeError: A turn has no verdict.
@@ -479,13 +485,13 @@ class TurnsJudge(RunOnlyJudge):
 
 @rule(opposite="remove it: it has no verdict")
 def unmeasured(reason: str) -> Check:
-    """A check that is still to be written: it never passes, and leaves its case unmeasured.
+    """A placeholder for a missing check: it leaves its case unmeasured.
 
     Args:
-        reason: What is to be done.
+        reason: The missing work.
 
-    >>> unmeasured("ask Ada for the expected total").name
-    "unmeasured('ask Ada for the expected total')"
+    >>> unmeasured("add the expected total").name
+    "unmeasured('add the expected total')"
     """
 
     def check(answer: JudgedOutput) -> Verdict:

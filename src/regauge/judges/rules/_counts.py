@@ -47,18 +47,18 @@ class CountLimits(TypedDict, total=False):
 
 
 def parse_limits(kind: str, **limits: Unpack[CountLimits]) -> tuple[int | None, int | None, str]:
-    """The limits of a count and how people say them.
+    """Parse the limits of a count: the least, the most, and both in words.
 
     Raises:
-        UsageError: No limit, one below zero, or limits that exclude each other.
+        UsageError: There is no limit, or limits are invalid or exclude each other.
     """
     at_least, at_most = limits.get("at_least"), limits.get("at_most")
     exactly = limits.get("exactly")
     limit_values = [limit for limit in (at_least, at_most, exactly) if limit is not None]
     if not limit_values:
-        raise UsageError(f"{kind}: say at_least, at_most or exactly")
+        raise UsageError(f"{kind}: set at_least, at_most or exactly")
     if exactly is not None and len(limit_values) > 1:
-        raise UsageError(f"{kind}: exactly stands alone, without at_least and at_most")
+        raise UsageError(f"{kind}: set exactly without at_least and at_most")
     for limit in limit_values:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:  # pyright: ignore[reportUnnecessaryIsInstance] - from YAML
             raise UsageError(f"{kind}: a limit is a whole number from 0 up, not {limit!r}")
@@ -80,10 +80,10 @@ def count_check(
     field: str | None = None,
     **limits: Unpack[CountLimits],
 ) -> Check:
-    """A check that something occurs as often as it should.
+    """Build a check of a count.
 
-    The score of a failure is how near the count came: limit over count, or count over limit.
-    A count may be a range; where the limits lie within it, the check abstains.
+    The score of a failure is limit over count, or count over limit. A count may be a range; the
+    check abstains if a limit is inside the range.
     """
     low, high, wish = parse_limits(kind, **limits)
 
@@ -116,7 +116,7 @@ def verdict_on_count(
     wish: JSON = None,
     codes: tuple[str, str] = ("too_few", "too_many"),
 ) -> Verdict:
-    """The verdict on a count between two limits; a failure scores how near the count is to one."""
+    """Compare a count with two limits; a failure scores limit over count, or count over limit."""
     if low is not None and count < low:
         return failed(reason, code=codes[0], score=count / low, expected=wish, actual=count)
     if high is not None and count > high:
@@ -125,7 +125,7 @@ def verdict_on_count(
 
 
 class CountRule(Protocol):
-    """A rule that limits a count, as its callers see it."""
+    """A kind of rule that limits a count."""
 
     def __call__(self, *, field: str | None = None, **limits: Unpack[CountLimits]) -> Rule:
         """Make a rule."""
@@ -150,9 +150,9 @@ def count_rule(
     """Turn a function that counts something in a text into a kind of rule.
 
     Args:
-        noun: One of what it counts.
-        nouns: Several; by default with an s.
-        version: Raised whenever the rule may judge an answer differently than before.
+        noun: The name of one counted thing.
+        nouns: Its plural; by default with an s.
+        version: Raised when the rule may judge an output differently than before.
     """
 
     def wrap(count: Callable[[str], Count]) -> CountRule:
@@ -404,7 +404,7 @@ _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
 
 
 def paragraph_splitter(separator: str | None, kind: str) -> Callable[[str], list[str]]:
-    """The function that splits a text into paragraphs.
+    """Return the function that splits a text into paragraphs.
 
     Raises:
         UsageError: The separator is empty.
@@ -417,7 +417,7 @@ def paragraph_splitter(separator: str | None, kind: str) -> Callable[[str], list
 
 
 def count_filled_parts(parts: list[str]) -> tuple[int, bool]:
-    """The number of parts with text, and whether one between two others is blank."""
+    """Count the parts with text; also return whether one between two others is blank."""
     full = [bool(part.strip()) for part in parts]
     return sum(full), not all(full[1:-1])
 
@@ -450,9 +450,7 @@ def paragraph_count(
     def check(text: str) -> Verdict:
         count, gap = count_filled_parts(split(text))
         if gap and gaps_count:
-            return failed(
-                f"nothing stands between two {quote(separator or '')}", code="empty_paragraph"
-            )
+            return failed(f"nothing between two {quote(separator or '')}", code="empty_paragraph")
         reason = f"{plural(count, 'paragraph')}, {wish} wanted"
         return verdict_on_count(count, low, high, reason, wish=wish)
 

@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 __all__ = ["kubernetes_manifests", "sql_parses", "terraform_parses"]
 
-# The parser is slow: 20,000 characters took 37 s on a busy core. A larger limit holds up the run.
+# The parser is slow: 20,000 characters took 37 s on a busy core. A larger limit delays the run.
 _HCL_CHARS_MAX = 20_000
 _FORMATS: Final = Lexicon("regauge.judges", file="data/formats.toml")
 
 
 def _hcl_blocks(text: str) -> list[str] | str:
-    """The names of the blocks at the top of a Terraform file, or why it is none."""
+    """The names of the top-level blocks of a Terraform file, or the reason why it is invalid."""
     from hcl2.parser import parser
 
     if len(text) > _HCL_CHARS_MAX:
         return f"longer than {_HCL_CHARS_MAX} characters"
     try:
-        # The grammar ends lines, and not files.
+        # The grammar needs a line end at the end of the file.
         hcl: Any = parser()
         [body] = hcl.parse(text + "\n").children
     except RecursionError:
         return "nested too deeply"
-    except Exception as error:  # noqa: BLE001 - a grammar's call-backs raise what they like
+    except Exception as error:  # noqa: BLE001 - callbacks of a grammar raise any error
         return str(error).partition("\n")[0][:200] or type(error).__name__
     names: set[str] = set()
     for part in body.children:
@@ -99,16 +99,16 @@ def terraform_parses(*, blocks: Sequence[str] = (), field: str | None = None) ->
 
 
 def _mapping(value: object) -> dict[str, Any]:
-    """A value as a mapping; an empty one when it is none."""
+    """A mapping; empty if the value is none."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _items(value: object) -> list[Any]:
-    """A value as a list; an empty one when it is none."""
+    """A list; empty if the value is none."""
     return [*cast("Sequence[Any]", value)] if isinstance(value, list) else []
 
 
-# Since Kubernetes 1.34 they may name no host.
+# Kubernetes 1.34 forbids a host in these.
 _HOOKS = (
     "livenessProbe",
     "readinessProbe",
@@ -132,7 +132,7 @@ def _pod(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The containers of a pod with the place each stands at."""
+    """The containers of a pod, each with its place."""
     for key in ("initContainers", "containers", "ephemeralContainers"):
         for place, container in enumerate(_items(_dig(pod, "spec", key))):
             yield f"{key}[{place}]", _mapping(container)
@@ -149,7 +149,7 @@ def _is_tagged(image: Any) -> bool:
 
 
 def _manifests(documents: Sequence[Any]) -> Iterator[Any]:
-    """The manifests of documents, those inside lists among them."""
+    """The manifests of documents, including those in lists."""
     for document in documents:
         items: object = _dig(document, "items")
         if str(_dig(document, "kind")).endswith("List") and isinstance(items, list):
@@ -159,7 +159,7 @@ def _manifests(documents: Sequence[Any]) -> Iterator[Any]:
 
 
 def _all_privileges(pod: Mapping[str, Any]) -> Iterator[str]:
-    """The privileges that a pod takes from its node, each with its place."""
+    """The privileges of a pod on its node, each with its place."""
     spec = _mapping(pod.get("spec"))
     yield from (f": {key}" for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key))
     for volume in map(_mapping, _items(spec.get("volumes"))):
@@ -218,7 +218,7 @@ def _privileges(context: Mapping[str, Any]) -> Iterator[str]:
 def _manifest_errors(
     manifest: Any, *, limits: bool, pinned: bool, unprivileged: bool
 ) -> Iterator[tuple[str, str]]:
-    """The errors of one manifest: a code and a sentence each."""
+    """The errors of a manifest, each with its code and message."""
     if not isinstance(manifest, dict):
         yield "manifest_invalid", "a document is no mapping"
         return
@@ -315,7 +315,7 @@ def kubernetes_manifests(
     return on_text(field, check)
 
 
-# Longer outputs fail; the time of parsing grows with the length.
+# Longer outputs fail, as parsing time grows with the length.
 _SQL_CHARS_MAX = 50_000
 _INCOMPLETE = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*?(\w+)'>")
 _NO_STATEMENTS = frozenset({"alias", "literal", "column", "paren", "identifier", "boolean", "null"})
@@ -323,7 +323,7 @@ _NO_STATEMENTS = frozenset({"alias", "literal", "column", "paren", "identifier",
 
 @contextmanager
 def _mute_parser() -> Generator[None]:
-    """Keep the parser from telling the log which statements it does not look into."""
+    """Suppress the parser's log of statements that it does not parse."""
     log = logging.getLogger("sqlglot")
 
     def silent(_record: logging.LogRecord) -> bool:
@@ -336,8 +336,8 @@ def _mute_parser() -> Generator[None]:
         log.removeFilter(silent)
 
 
-def _parse(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one per fault
-    """The statements of a text, or why it is no SQL."""
+def _parse(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one per error
+    """Parse the statements of a text; return the reason if it is no SQL."""
     import sqlglot
     from sqlglot.errors import SqlglotError
 
@@ -345,7 +345,7 @@ def _parse(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one p
         return f"longer than {_SQL_CHARS_MAX} characters"
     try:
         with _mute_parser():
-            # A comment after the last semicolon comes as a statement of its own.
+            # A comment after the last semicolon is a statement to the parser.
             checks: list[Any] = [
                 part
                 for part in sqlglot.parse(text, read=dialect or None)
@@ -355,7 +355,7 @@ def _parse(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one p
         errors: list[Any] = getattr(error, "errors", [])
         if errors:
             first = errors[0]
-            # The parser names one of several missing parts, in no fixed order.
+            # The parser names any of several missing parts, in no fixed order.
             problem = _INCOMPLETE.sub(r"\1 is incomplete", first["description"])
             return f"{problem} at line {first['line']}, column {first['col']}"[:200]
         return " ".join(str(error).split())[:200]
@@ -366,7 +366,7 @@ def _parse(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one p
     if not checks:
         return "no statement"
     for statement in checks:
-        # A command that the parser passes over begins with a word.
+        # A valid command that the parser does not parse begins with a word.
         misspelt = statement.key == "command" and not str(statement.this or "").isalpha()
         if statement.key in _NO_STATEMENTS or misspelt:
             return f"no statement: {str(statement)[:60]!r}"
@@ -434,7 +434,7 @@ def sql_parses(
 
 
 def _kinds(statement: Any) -> list[str]:
-    """The kind of a statement, then those of the statements inside it."""
+    """The kind of a statement, then those of its inner statements."""
     from sqlglot import exp
 
     changes = (
@@ -462,7 +462,7 @@ def _kinds(statement: Any) -> list[str]:
 
 
 def _tables(statement: Any) -> set[str]:
-    """The tables of a statement in lower case, without those it defines itself."""
+    """The tables of a statement in lower case, without those that it defines."""
     from sqlglot import exp
 
     has_ctes = statement.find(exp.CTE) is not None
@@ -475,9 +475,9 @@ def _tables(statement: Any) -> set[str]:
 
 
 def _is_cte(table: Any, name: str) -> bool:
-    """Return whether a name stands for a common table expression that is in scope there.
+    """Return whether a name is that of a common table expression in scope.
 
-    The name of one, inside itself, stands for a table, unless it is recursive.
+    Inside the expression, the name is that of a table unless the expression is recursive.
     """
     from sqlglot import exp
 

@@ -1,4 +1,4 @@
-"""JSON: as a whole, field by field, and in part."""
+"""JSON values: complete, by field, and in part."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _a(kind: str) -> str:
 
 
 def _unfence(text: str) -> str:
-    """A text without the code fence it stands in."""
+    """Remove the code fence around a text."""
     return _FENCE_END.sub("", _FENCE_START.sub("", text.strip(), count=1)).strip()
 
 
@@ -318,7 +318,7 @@ ValueComparison: TypeAlias = "Callable[[JSON | MissingValue, JSON | MissingValue
 
 
 def _comparison(normalise: Callable[[str], str]) -> ValueComparison:
-    """Compares two values, texts once they are normalised."""
+    """Return a function that compares two values, with normalised texts."""
 
     def alike(actual: JSON | MissingValue, expected: JSON | MissingValue) -> bool:
         if isinstance(actual, MissingValue) or isinstance(expected, MissingValue):
@@ -333,7 +333,7 @@ def _comparison(normalise: Callable[[str], str]) -> ValueComparison:
 def _each_equals(
     path: str, expected: JSON | Expected | MissingValue, alike: ValueComparison, *, absent: str
 ) -> Check:
-    """A check of the field of every entry of a list."""
+    """Build a check of one field in every list entry."""
     parts = [parse_path(part) for part in path.split("[*]")]
     judge = f"field_equals({path})"
 
@@ -378,7 +378,7 @@ def _each_equals(
 def _entries(
     value: JSON | MissingValue, parts: Sequence[Steps], path: str = ""
 ) -> Iterator[tuple[str, JSON | MissingValue]]:
-    """The values at a path whose parts are separated by `[*]`, each with its own path."""
+    """The values at a path with `[*]` between its parts, each with its full path."""
     actual = MISSING if isinstance(value, MissingValue) else value_at(value, parts[0])
     for step in parts[0]:
         path += f"[{step}]" if isinstance(step, int) else f"{'.' if path else ''}{step}"
@@ -471,7 +471,7 @@ def field(path: str, judge: Rule) -> Check:
 
 Extra = Literal["keys", "all", "none"]
 
-# Pairs of list entries that are compared for their best order; longer lists pair off in order.
+# The most pairs of list entries to compare for the best order; longer lists are paired in order.
 _PAIRS_MAX = 10_000
 
 
@@ -585,7 +585,7 @@ class JsonComparison:
     def _pairs(
         self, expected: Sequence[JSON], actual: Sequence[JSON], steps: Steps
     ) -> list[int | None]:
-        """The place in `found` that each entry of `wanted` is compared with."""
+        """The index in `actual` for each entry of `expected`; None for no entry."""
         by_place = self.in_order and self.extra != "all"
         if by_place or len(expected) * len(actual) > _PAIRS_MAX:
             return [place if place < len(actual) else None for place in range(len(expected))]
@@ -636,7 +636,7 @@ def _value(value: JSON) -> str:
 
 
 def _best_sequence(scores: Sequence[Sequence[float]]) -> list[int | None]:
-    """The pairs with the highest total score whose places rise."""
+    """The pairs in rising order with the highest total score."""
     width = len(scores[0]) if scores else 0
     best = [[0.0] * (width + 1) for _ in range(len(scores) + 1)]
     for row in range(len(scores) - 1, -1, -1):
@@ -660,7 +660,7 @@ def _best_sequence(scores: Sequence[Sequence[float]]) -> list[int | None]:
 
 
 def match_pairs(matches: Sequence[Sequence[bool]]) -> dict[int, int]:
-    """As many pairs of a row and a column that fit as there are, by row.
+    """Match as many rows as possible with a column each, and return the columns by row.
 
     >>> match_pairs([[True, True], [True, False]])
     {1: 0, 0: 1}
@@ -683,7 +683,7 @@ def match_pairs(matches: Sequence[Sequence[bool]]) -> dict[int, int]:
 
 
 def _best_pairs(scores: Sequence[Sequence[float]]) -> list[int | None]:
-    """As many equal pairs as there are; then, of the rest, the most alike first."""
+    """Pair equal entries, then the rest by falling score."""
     pairs = match_pairs([[score >= 1 for score in line] for line in scores])
     matched = set(pairs.values())
     rest = sorted(

@@ -1,4 +1,4 @@
-"""The cost, steps, end and tool calls of a completion or a conversation."""
+"""The cost, steps, finish reason and tool calls of a completion or a conversation."""
 
 from __future__ import annotations
 
@@ -365,11 +365,11 @@ _EXACT = JsonComparison(extra="none")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedCall:
-    """A call that a rule looks for.
+    """A tool call that a rule expects.
 
     Attributes:
-        args: Arguments that it must have; None for any.
-        exact: Whether it must have no others.
+        args: The required arguments; None for any.
+        exact: Other arguments are forbidden.
     """
 
     name: str
@@ -377,7 +377,7 @@ class ExpectedCall:
     exact: bool = False
 
     def mismatch(self, call: ToolCall) -> str:
-        """The difference of a call; empty for one that fits."""
+        """The difference of a call; empty for a match."""
         if call.name != self.name:
             return f"is {quote(call.name)}"
         if self.args is None:
@@ -399,7 +399,7 @@ class ExpectedCall:
 
 
 def _expected_call(kind: str, value: object) -> ExpectedCall:
-    """A call as an author declares it: a name, or a mapping with `name`, `args` and `exact`.
+    """Parse a declared call: a name, or a mapping with `name`, `args` and `exact`.
 
     Raises:
         UsageError: It is neither.

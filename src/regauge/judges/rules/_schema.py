@@ -1,4 +1,4 @@
-"""JSON Schemas that users and models bring, with a time limit, and their formats."""
+"""JSON Schemas of users and models, with a time limit, and their formats."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
 
 
 def is_date_time(text: str) -> bool:
-    """A date and time of RFC 3339, with its zone.
+    """Return whether a text is a date and time of RFC 3339 with a zone.
 
     >>> is_date_time("2024-05-03T14:05:00Z"), is_date_time("2024-13-03T14:05:00Z")
     (True, False)
@@ -55,7 +55,7 @@ def _is_time(text: str) -> bool:
 
 
 def _is_real_time(day: str, clock: str, zone: str) -> bool:
-    # A leap second is right in RFC 3339, and unknown to the standard library.
+    # A leap second is valid in RFC 3339, and unknown to the standard library.
     clock = clock[:-2] + "59" if clock.endswith("60") else clock
     try:
         date.fromisoformat(day)
@@ -90,11 +90,11 @@ _CHECKS: Mapping[str, Callable[[str], object]] = {
 
 @functools.cache
 def format_checker() -> Any:
-    """A checker of the formats that draft 2020-12 names; unknown ones hold for any text."""
+    """Return a checker of the formats of draft 2020-12; other formats accept any text."""
     from jsonschema import Draft202012Validator, FormatChecker
 
     draft: Any = Draft202012Validator
-    # Made without names, it starts from every checker known; a copy leaves those alone.
+    # Without names it has all checkers; they are replaced by a copy to leave those unchanged.
     checker: Any = FormatChecker(formats=())
     checker.checkers = dict(draft.FORMAT_CHECKER.checkers)
     for name, check in _CHECKS.items():
@@ -111,11 +111,11 @@ _deadline: Final[ContextVar[float]] = ContextVar("regauge_schema_deadline")
 
 
 class _TooLongError(Exception):
-    """The time is up."""
+    """The time limit was reached."""
 
 
 def schema_validator(schema: JSON, *, formats: bool, kind: str = _RULE) -> Any:
-    """A validator of a JSON Schema by the draft that it names, else by 2020-12.
+    """Return a validator of a JSON Schema by its draft, by default 2020-12.
 
     Raises:
         UsageError: It is not a schema, or its draft is unknown.
@@ -139,10 +139,10 @@ def schema_validator(schema: JSON, *, formats: bool, kind: str = _RULE) -> Any:
 
 
 def schema_verdict(validator: Any, value: JSON) -> Verdict:
-    """Return whether a value satisfies a schema, with the path of the fault that matters most.
+    """Validate a value against a schema; the reason has the path of the most relevant error.
 
     Raises:
-        JudgeError: A reference leads nowhere, or the schema takes too long.
+        JudgeError: A reference cannot be resolved, or the schema takes too long.
     """
     import jsonschema.exceptions
     from referencing.exceptions import Unresolvable
@@ -188,7 +188,7 @@ _DRAFTS: Final = {
 
 
 def _draft_of(schema: JSON, kind: str) -> str:
-    """The name of the validator class for the draft that a schema names in `$schema`."""
+    """The name of the validator class for the `$schema` of a schema."""
     uri = schema.get("$schema") if isinstance(schema, Mapping) else None
     if uri is None:
         return "Draft202012Validator"
@@ -203,8 +203,8 @@ def _draft_of(schema: JSON, kind: str) -> str:
 
 @cache
 def _guarded_draft(name: str) -> Any:
-    """A draft with keywords that look at the clock and patterns that can be stopped."""
-    # The stubs of jsonschema know no schema that is read from a file.
+    """Return a draft whose keywords and patterns have a time limit."""
+    # The stubs of jsonschema have no dynamic schemas.
     draft: Any = getattr(importlib.import_module("jsonschema"), name)
     replacements: dict[str, Any] = {
         "multipleOf": _multiple_of,
@@ -222,7 +222,7 @@ def _guarded_draft(name: str) -> Any:
     evolve = guarded.evolve
 
     def evolve_guarded(self: Any, **changes: Any) -> Any:
-        # jsonschema takes its own class, without limits, for a part that names a draft.
+        # For a part with `$schema`, jsonschema uses its own class without limits.
         evolved = evolve(self, **changes)
         drafts: Any = importlib.import_module("jsonschema")
         names = [key for key in _DRAFTS.values() if type(evolved) is getattr(drafts, key)]
@@ -232,7 +232,7 @@ def _guarded_draft(name: str) -> Any:
             schema=evolved.schema,
             resolver=None,
             format_checker=evolved.format_checker,
-            registry=evolved._registry,  # noqa: SLF001 - there is no public way to copy one
+            registry=evolved._registry,  # noqa: SLF001 - no public API copies one
             _resolver=evolved._resolver,  # noqa: SLF001
         )
 
@@ -249,10 +249,10 @@ def _within_time(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
 
 
 def _left_s() -> float:
-    """The time left, in seconds.
+    """The remaining time, in seconds.
 
     Raises:
-        _TooLongError: None is.
+        _TooLongError: The time limit was reached.
     """
     left = _deadline.get(float("inf")) - thread_time()
     if left <= 0:
@@ -261,7 +261,7 @@ def _left_s() -> float:
 
 
 def _schema_formats(draft: Any) -> Any:
-    r"""The formats of schemas themselves, with patterns as they are searched, such as `\p{L}`."""
+    r"""Return a checker of schemas themselves, with the patterns of `regex`, such as `\p{L}`."""
     from jsonschema import FormatChecker
 
     checker: Any = FormatChecker(formats=())
@@ -294,7 +294,7 @@ def _validation_error(message: str) -> Any:
 def _multiple_of(validator: Any, divisor: float, instance: Any, _: Any) -> Iterator[Any]:
     if not validator.is_type(instance, "number"):
         return
-    # As they are written: to a computer, 19.99 is not a multiple of 0.01.
+    # Compared as decimals: the float 19.99 is not a multiple of 0.01.
     if not isfinite(instance) or Fraction(repr(instance)) % Fraction(repr(divisor)):
         yield _validation_error(f"{instance!r} is not a multiple of {divisor!r}")
 
@@ -355,7 +355,7 @@ def _satisfies(validator: Any, value: Any, subschema: Any) -> bool:
 
 
 def _evaluate(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[str]:
-    """The properties that a schema evaluates, with all schemas that apply in the same place."""
+    """The properties that a schema and its applied subschemas evaluate."""
     from referencing.jsonschema import lookup_recursive_ref
 
     _left_s()
@@ -369,7 +369,7 @@ def _evaluate(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[s
         present |= set(instance)
     for keyword in ("$ref", "$dynamicRef"):
         if keyword in table:
-            resolver = validator._resolver  # noqa: SLF001 - there is no public way to follow one
+            resolver = validator._resolver  # noqa: SLF001 - no public API resolves one
             target = resolver.lookup(table[keyword])
             target_validator = validator.evolve(schema=target.contents, _resolver=target.resolver)
             present |= _evaluate(target_validator, instance, target.contents)
@@ -385,7 +385,7 @@ def _evaluate(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[s
 
 
 def _apply(validator: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
-    """The schemas within a schema that hold for the same value."""
+    """The subschemas that apply to the same value and are satisfied."""
     for keyword in ("allOf", "anyOf", "oneOf"):
         for part in cast("Sequence[Any]", schema.get(keyword, [])):
             if _satisfies(validator, instance, part):
@@ -399,7 +399,7 @@ def _apply(validator: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator
             yield schema[branch]
 
 
-def _unique_items(validator: Any, required: bool, instance: Any, _: Any) -> Iterator[Any]:  # noqa: FBT001 - the contract of a keyword
+def _unique_items(validator: Any, required: bool, instance: Any, _: Any) -> Iterator[Any]:  # noqa: FBT001 - the signature of a keyword
     if required and validator.is_type(instance, "array"):
         seen = {_key(entry) for entry in instance}
         if len(seen) < len(instance):
@@ -407,7 +407,7 @@ def _unique_items(validator: Any, required: bool, instance: Any, _: Any) -> Iter
 
 
 def _key(value: JSON) -> object:
-    """A value that equals another one's where JSON Schema calls the two equal."""
+    """A hashable key that is equal for values that are equal in JSON Schema."""
     if isinstance(value, Mapping):
         return ("object", frozenset((name, _key(part)) for name, part in value.items()))
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -51,7 +51,7 @@ __all__ = [
     "similarity",
 ]
 
-# Counts of n-grams take memory in proportion; the order is chrF's and sacrebleu's default.
+# Memory is proportional to the length; the order is the default of chrF and sacrebleu.
 _CHRF_CHARS_MAX = 200_000
 _CHRF_ORDER = 6
 
@@ -156,10 +156,10 @@ def edit_distance(
 References = str | Sequence[str] | Expected
 Words = Sequence[str]
 _ROUGE_WORD = re.compile(r"[^\W_]+")
-# Stands for the share of n-grams where none is shared: its logarithm is finite, and one such order
-# lowers BLEU to a fiftieth or less.
+# The share of n-grams if none is shared: its logarithm is finite, and one such order lowers BLEU to
+# a fiftieth or less.
 _TINY = 1e-7
-# Longer texts than this make the longest common subsequence cost more than it tells.
+# For longer texts the longest common subsequence is too slow.
 _LCS_WORDS_MAX = 4_000
 
 
@@ -183,7 +183,15 @@ def overlap(
     score: Callable[[str, list[str]], float | None],
     field: str | None,
 ) -> Check:
-    """A check that a score against the references reaches a threshold; None: it is too long."""
+    """Build a check of a score against references.
+
+    Args:
+        kind: The kind of rule.
+        reference: One or several references, or a value of the case.
+        at_least: The least score that passes.
+        score: Called with the output and the references; None if the output is too long.
+        field: The judged field; None for the whole output.
+    """
     if not isinstance(reference, (str, Expected)) and not reference:
         raise UsageError(f"{kind}: name at least one reference")
 
@@ -207,7 +215,7 @@ def overlap(
 
 
 def _best_of(score: Callable[[str, str], float]) -> Callable[[str, list[str]], float]:
-    """The best score of a text against any of several references."""
+    """Return a score against several references: the best of their scores."""
     return lambda text, references: max(score(text, reference) for reference in references)
 
 
@@ -297,7 +305,7 @@ def rouge_l(
 
 
 def bleu_score(text: str, references: list[str]) -> float:
-    """BLEU of one answer against several references, as `bleu` states it."""
+    """BLEU of a text against several references, as `bleu` defines it."""
     words = _split_words(text)
     if not words:
         return 0.0
@@ -436,7 +444,7 @@ def chrf(
 def _align(
     words: list[tuple[int, str]], reference_words: list[tuple[int, str]]
 ) -> list[tuple[int, int]]:
-    """Pair equal words from the end, each with the last that is free; paired ones are removed."""
+    """Pair equal words from the end, each with the last free one, and remove them."""
     pairs: list[tuple[int, int]] = []
     free: dict[str, list[int]] = {}
     for place, (_, word) in enumerate(reference_words):
@@ -456,7 +464,7 @@ def _align(
 
 
 def meteor_score(text: str, reference: str, stem: Callable[[str], str]) -> float:
-    """METEOR of one answer against one reference, as `meteor` states it."""
+    """METEOR of a text against one reference, as `meteor` defines it."""
     words = list(enumerate(words_without_periods(text)))
     reference_words = list(enumerate(words_without_periods(reference)))
     total, expected_count = len(words), len(reference_words)
@@ -537,7 +545,7 @@ def nearness(vector: Sequence[float], other: Sequence[float], measure: Distance)
 def nearness_verdict(
     value: float, *, measure: Distance, limit: float, source: str, reference: str
 ) -> Verdict:
-    """The verdict on a nearness; scores are held within [0, 1]."""
+    """Compare a nearness with a limit; the score is clamped to [0, 1]."""
     measure_text, wish = str(measure), format_number(limit)
     score, near = min(1.0, max(0.0, value)), value >= limit
     if measure == "euclidean":
@@ -552,7 +560,7 @@ def nearness_verdict(
 def nearness_limit(
     kind: str, measure: Distance, at_least: float | None, at_most: float | None
 ) -> float:
-    """The limit that goes with a measure.
+    """The limit for a measure.
 
     Raises:
         UsageError: The limit is of the other kind, or the measure is unknown.
@@ -636,30 +644,30 @@ class Embedder(Protocol):
         """The vector of each text, in their order and all of one length.
 
         Raises:
-            ProviderError: There are no vectors; its `kind` says why.
+            ProviderError: There are no vectors; its `kind` is the reason.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModel:
-    """The name of an embedding model; a run puts what records and replays it in its place.
+    """The name of an embedding model, which a run replaces by a recording embedder.
 
     Attributes:
-        model: As `provider:model`.
+        model: The model, as `provider:model`.
     """
 
     model: str
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Nothing: only a run knows where the model is.
+        """Raise an error, as only a run has the model.
 
         Raises:
             JudgeError: Always.
         """
         del texts
         raise JudgeError(
-            f"{self.model} is asked by runs of `pytest evals` alone\n"
+            f"{self.model} is called only by runs of `pytest evals`\n"
             "  fix: elsewhere give the judge an embedder: means_like(OpenAIEmbedder(...))",
             judge="means_like",
         )
@@ -667,12 +675,15 @@ class EmbeddingModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SemanticJudge(JudgeDeclaration):
-    """A judge that compares the vectors of answer and reference.
+    """A judge that compares the embeddings of output and reference.
 
     Attributes:
-        embedder: What gives the vectors, or the name of the model that does.
-        fallback: What judges instead when the embedder cannot be asked; None for no verdict.
-        criterion: What it is about; no part of the digest.
+        embedder: The source of vectors, or the name of the model.
+        reference: The reference, or a value of the case.
+        measure: The measure of nearness.
+        limit: The least nearness that passes, or the greatest euclidean distance.
+        fallback: The rule to use if the embedder fails; None for no verdict.
+        criterion: The criterion; no part of the digest.
     """
 
     embedder: Embedder
@@ -684,7 +695,7 @@ class SemanticJudge(JudgeDeclaration):
 
     @property
     def digest(self) -> str:
-        """Over model, reference, measure, limits and fallback."""
+        """The digest of model, reference, measure, limits and fallback."""
         return digest_of(
             {
                 "kind": "means_like",
@@ -700,10 +711,10 @@ class SemanticJudge(JudgeDeclaration):
         )
 
     async def prepare(self, completion: Completion, case: GoldenCase) -> None:
-        """Have the vectors given that a verdict will ask for.
+        """Request the vectors of a verdict.
 
         Raises:
-            ProviderError: The embedder could not be asked.
+            ProviderError: The embedder could not be called.
             JudgeError: The case has no reference.
         """
         answer = JudgedOutput.from_completion(completion, case)
@@ -712,26 +723,26 @@ class SemanticJudge(JudgeDeclaration):
             await self.embedder.embed([answer.text, reference])
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Compare; the reason says which model or which lexical measure was used.
+        """Compare; the reason names the model or the lexical measure.
 
         Raises:
-            ProviderError: The embedder could not be asked, and there is no fallback.
-            JudgeError: The case has no reference, or the vectors make no sense.
+            ProviderError: The embedder could not be called, and there is no fallback.
+            JudgeError: The case has no reference, or the vectors are invalid.
         """
         answer = JudgedOutput.from_completion(completion, case)
         if answer.text is None:
             return answer.no_text_verdict()
         reference = answer.resolve_text(self.reference, judge=self.name)
         if not answer.text.strip():
-            # Endpoints refuse such texts, and the answer is at fault, not they.
-            return failed("the answer is blank", code="not_near", expected=reference)
+            # Endpoints refuse such texts.
+            return failed("the output is blank", code="not_near", expected=reference)
         try:
             vectors = await self.embedder.embed([answer.text, reference])
         except ProviderError as error:
             if self.fallback is None:
                 raise
             verdict = self.fallback.examine(answer)
-            problem = f"{self.embedder.model} could not be asked ({error.kind})"
+            problem = f"{self.embedder.model} could not be called ({error.kind})"
             return replace(verdict, reason=f"{problem}, lexical fallback: {verdict.reason}")
         try:
             first, other = vectors
@@ -787,7 +798,7 @@ def means_like(
     if isinstance(embedder, (str, Expected)) or (embedder is None) == (model is None):
         raise UsageError(
             "means_like takes a model or an embedder, and the reference as `to`:"
-            ' means_like(model="openai:text-embedding-3-small", to=expected("answer"))'
+            ' means_like(model="openai:text-embedding-3-small", to=expected("summary"))'
         )
     lexical: dict[Fallback, Callable[..., Rule]] = {
         "similarity": similarity,

@@ -1,4 +1,4 @@
-"""The contents of a text: parts, beginning and end, case and language."""
+"""The content of a text: parts, start and end, case and language."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 _SPACE = re.compile(r"\s+")
-# White space, a byte order mark, and marks of direction, which are invisible.
+# White space, byte order mark, marks of direction.
 _INVISIBLE = r"[\s\ufeff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 _EDGE = re.compile(rf"\A{_INVISIBLE}++|(?<!{_INVISIBLE}){_INVISIBLE}++\Z")
 
@@ -59,7 +59,7 @@ _EDGE = re.compile(rf"\A{_INVISIBLE}++|(?<!{_INVISIBLE}){_INVISIBLE}++\Z")
 def normaliser(
     *, ignore_case: bool = False, ignore_space: bool = False, ignore_punctuation: bool = False
 ) -> Callable[[str], str]:
-    """The function that normalises texts before they are compared."""
+    """Return the function that normalises texts for comparison."""
 
     def simplify(text: str) -> str:
         if ignore_case:
@@ -131,7 +131,7 @@ def equals(
 def occurrences(
     text: str, part: str, *, ignore_case: bool, whole_word: bool
 ) -> Iterator[tuple[int, int]]:
-    r"""The places of a text in another, from start to end; they do not overlap.
+    r"""The places of a text in another, in order, without overlaps.
 
     >>> [*occurrences("Die Stra\xdfe", "STRASSE", ignore_case=True, whole_word=True)]
     [(4, 10)]
@@ -146,7 +146,7 @@ def occurrences(
     if len(full_text) == len(text):
         yield from places
         return
-    # Folding makes one letter two, as in "ss": count characters of the text itself.
+    # Case folding can lengthen a text, as in "ss": map places back to the text itself.
     starts = [0, *itertools.accumulate(len(char.casefold()) for char in text)]
     for start, end in places:
         yield bisect.bisect_right(starts, start) - 1, bisect.bisect_left(starts, end)
@@ -154,9 +154,9 @@ def occurrences(
 
 @functools.lru_cache(maxsize=256)
 def _whole_words(part: str, *, ascii_only: bool) -> Any:
-    """A pattern of a text where no letter, digit or underscore is next to it.
+    """Return a pattern of a text without adjacent letters, digits or underscores.
 
-    Letters of scripts without spaces between words are no limit, for they say nothing.
+    Letters of scripts without spaces between words may be adjacent.
     """
     # Only `regex` counts vowel signs, as of Hindi, as letters.
     library: Any = re if ascii_only else importlib.import_module("regex")
@@ -175,15 +175,15 @@ def _places(text: str, part: str) -> Iterator[tuple[int, int]]:
 def find_text(
     text: str, part: str, *, ignore_case: bool, whole_word: bool
 ) -> tuple[int, int] | None:
-    """The first place of a text in another, if there is one."""
+    """The first place of a text in another; None for none."""
     return next(occurrences(text, part, ignore_case=ignore_case, whole_word=whole_word), None)
 
 
 def check_texts(parts: Sequence[str], kind: str) -> tuple[str, ...]:
-    """The texts a rule looks for.
+    """Validate the texts to look for.
 
     Raises:
-        UsageError: There is none, or one is empty.
+        UsageError: There is none, or one is empty or no text.
     """
     if not parts:
         raise UsageError(f"{kind}: name at least one text to look for")
@@ -191,7 +191,7 @@ def check_texts(parts: Sequence[str], kind: str) -> tuple[str, ...]:
         if not isinstance(part, str):  # pyright: ignore[reportUnnecessaryIsInstance] - from YAML
             raise UsageError(f"{kind}: a text to look for cannot be {part!r}")
         if not part:
-            raise UsageError(f"{kind}: every answer contains the empty text; name another")
+            raise UsageError(f"{kind}: every output contains the empty text; name another")
     return tuple(parts)
 
 
@@ -269,7 +269,7 @@ def contains_any(
 def verdict_on_parts(
     parts: Sequence[str], missing: Sequence[str], *, has: str, lacks: str, code: str
 ) -> Verdict:
-    """The verdict on an output that must have several parts; the score is the share it has."""
+    """The verdict on an output with several required parts; the score is the share it has."""
     if not missing:
         return passed(f"{has} {quote_list(parts)}")
     return failed(
@@ -411,7 +411,7 @@ def _edge(
     strip_quotes: bool = False,
     field: str | None,
 ) -> Check:
-    """A check of the start or the end of a text, without what is stripped before."""
+    """Build a check of the start or the end of a text, after stripping."""
     verb, kind = ("starts", "starts_with") if at_start else ("ends", "ends_with")
     parts = check_texts(texts, kind)
     expected = tuple(part.casefold() for part in parts) if ignore_case else parts
@@ -516,9 +516,9 @@ def compiled_pattern(
 
 
 def slow_pattern_error(kind: str, pattern: str, timeout_s: float, text: str) -> JudgeError:
-    """The error of a pattern that searched a text for too long."""
+    """The error for a pattern that takes too long on a text."""
     return JudgeError(
-        f"{kind}: the pattern {quote(pattern)} took more than {timeout_s} s on an answer of"
+        f"{kind}: the pattern {quote(pattern)} took more than {timeout_s} s on an output of"
         f" {len(text)} characters\n  write it without nested repetition",
         judge=f"{kind}({pattern})",
     )
@@ -564,7 +564,7 @@ def is_lower_case(*, field: str | None = None) -> Check:
 
 
 def _is_mixed(char: str) -> bool:
-    """Return whether a character is a title-case pair, such as U+01C5, and so both and neither."""
+    """Return whether a character is title case, such as U+01C5: neither upper nor lower."""
     return char.istitle() and not char.isupper()
 
 
@@ -624,13 +624,13 @@ def is_quoted(*, any_marks: bool = False, field: str | None = None) -> Check:
     Negated: Do not put {it} between quotation marks.
 
     >>> print(is_quoted().check_text('"All is well."'))
-    pass: stands in quotation marks
+    pass: is in quotation marks
     """
 
     def check(text: str) -> Verdict:
         bare = text.strip()
         if len(bare) > 1 and bare[0] + bare[-1] in (_QUOTES if any_marks else {'""'}):
-            return passed("stands in quotation marks")
+            return passed("is in quotation marks")
         return failed(f"is not in quotation marks: {quote(bare, 40)}", code="not_quoted")
 
     return on_text(field, check)
@@ -680,7 +680,7 @@ def one_of(
     return on_text(field, check)
 
 
-# What every language gets for every letter sequence, as langdetect sets it.
+# The least probability of a letter sequence in a language, as in langdetect.
 _FLOOR = 0.5 / 10_000
 _SAMPLES = 50
 
@@ -698,7 +698,7 @@ def _factory() -> Any:
 
 
 def _grams(text: str) -> list[str]:
-    """The letter sequences of a text that tell languages apart."""
+    """The letter sequences of a text that distinguish languages."""
     from langdetect.lang_detect_exception import (  # type: ignore[import-untyped]  # no types
         LangDetectException,
     )
@@ -707,7 +707,7 @@ def _grams(text: str) -> list[str]:
     try:
         detector.append(text)
         detector.cleaning_text()
-        # The package's own loop over them takes 5 to 25 ms an answer, ours about 1.
+        # The package's own loop over them takes 5 to 25 ms per output, this one about 1.
         grams: list[str] = detector._extract_ngrams()  # noqa: SLF001 - see above
     except LangDetectException:
         return []
@@ -715,10 +715,10 @@ def _grams(text: str) -> list[str]:
 
 
 def language_chances(text: str) -> dict[str, float]:
-    """The probability of each language, by its ISO 639-1 code; empty when none shows.
+    """The probability of each language, by its ISO 639-1 code; empty for no evidence.
 
-    langdetect draws letter sequences at random and stops when it is sure; this is where those
-    draws tend to: all sequences count, so the same text always gives the same result.
+    langdetect samples letter sequences at random until it is sure. This is the limit of its
+    estimates: all sequences count, so the result is deterministic.
     """
     import numpy as np
 
@@ -729,29 +729,29 @@ def language_chances(text: str) -> dict[str, float]:
     counts = np.fromiter(grams.values(), dtype=float)
     weights = [factory.word_lang_prob_map[gram] for gram in grams]
     logs = counts @ np.log(_FLOOR + np.array(weights))
-    # As many draws as langdetect takes before it is sure of a clear text.
+    # The number of samples after which langdetect is sure of a clear text.
     chances = np.exp((logs - logs.max()) * min(1.0, _SAMPLES / counts.sum()))
     chances /= chances.sum()
     return dict(zip(factory.langlist, chances.tolist(), strict=True))
 
 
 _CODES: Final = Lexicon("regauge.judges", file="data/formats.toml")
-# Letters of languages that also use Chinese characters, which alone are most likely Chinese.
+# Letters of languages that also use Chinese characters; without them a text is most likely Chinese.
 _HAN: Final = re.compile("[\u3400-\u9fff]")
 _SCRIPT_LETTERS: Final = {"ja": re.compile("[\u3041-\u30ff]"), "ko": re.compile("[\uac00-\ud7a3]")}
-# A text of fewer letters is judged only where the evidence is strong: the likeliest language has at
-# least the first probability and, if it is another one, the expected language less than the second.
-# Stricter numbers make more short texts unclear.
+# A shorter text is unclear unless the likeliest language has at least the first probability and, if
+# it is another one, the expected language less than the second. Stricter numbers make more short
+# texts unclear.
 _LETTERS_MIN = 20
 _SURE = 0.9
 _UNLIKELY = 1e-3
 
 
 def _language(code: str) -> str:
-    """The language that a code names, without its region.
+    """The language of a code, without its region.
 
     Raises:
-        UsageError: It cannot be recognised.
+        UsageError: The language cannot be recognised.
     """
     full = code.lower().replace("_", "-")
     bare = full.partition("-")[0]

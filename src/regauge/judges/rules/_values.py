@@ -1,4 +1,4 @@
-"""Values that an output states: numbers, final answers, choices, and missing inputs."""
+"""Values in an output: numbers, final answers, choices, and values missing in the inputs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _WORDS: Final = Lexicon("regauge.judges", file="data/values.toml")
 Which = Literal["first", "last", "only", "any"]
 Mark = Literal[".", ","]
 
-# Arabic decimal, group and percent marks, the full-width ones.
+# Arabic decimal, group and percent marks, and full-width marks.
 _MARKS = str.maketrans("\u066b\u066c\u066a\uff0e\uff0c\uff05\uff04\uffe5", ".,%.,%$\u00a5")
 _SCALES: Mapping[str, float] = MappingProxyType(
     {"thousand": 1e3, "million": 1e6, "mn": 1e6, "billion": 1e9, "bn": 1e9, "trillion": 1e12}
@@ -50,15 +50,15 @@ _SCALES: Mapping[str, float] = MappingProxyType(
 
 _SUFFIX_SCALES: Mapping[str, float] = MappingProxyType({"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9})
 _FRACTION_SIGN = re.compile(r"((?<!\d)\d{0,15})([\u00bc-\u00be\u2150-\u215e])")
-# A number in parts, such as `1 d 2 h 3 min`, has at most one for each unit of its kind; the time of
-# a judgement grows with it.
+# A number in parts, such as `1 d 2 h 3 min`, has at most one part per unit; the time of a judgement
+# grows with this limit.
 _PARTS_MAX = 32
 _IN_PARTS = frozenset({"time", "length", "mass"})
 
 
 @functools.cache
 def _units() -> dict[str, tuple[str, float, float]]:
-    """Units by name: what they measure, their factor and their offset."""
+    """Units by name: quantity, factor and offset."""
     units: dict[str, tuple[str, float, float]] = {
         "K": ("temperature", 1.0, 0.0),
         "°C": ("temperature", 1.0, 273.15),
@@ -76,10 +76,11 @@ class Number(NamedTuple):
     """A number in a text.
 
     Attributes:
-        text: As it is written, with its unit.
-        unit: What follows it, or the currency before it; empty for none.
-        start: Where it begins.
-        end: Where it ends, with a known unit.
+        value: The value.
+        unit: The unit after it, or the currency before it; empty for none.
+        text: The number as written, with its unit.
+        start: The offset of its start.
+        end: The offset of its end, with a known unit.
     """
 
     value: float
@@ -89,7 +90,7 @@ class Number(NamedTuple):
     end: int = 0
 
     def in_unit(self, unit: str) -> float | None:
-        """The value in a unit; None where this number has none or another kind of unit."""
+        """The value in a unit; None if the number has no unit or one of another kind."""
         if not self.unit:
             return None if unit else self.value
         source, target = _units().get(self.unit), _units().get(unit)
@@ -101,7 +102,7 @@ class Number(NamedTuple):
 
 
 def _value(digits: str, decimal: Mark | None, power: str) -> float:
-    """The value of digits with marks between them.
+    """The value of digits with marks.
 
     Without `decimal`, the later of two kinds of marks is the decimal one; a mark that occurs
     more than once, or a comma before exactly three digits, separates groups, unless 0 precedes it.
@@ -127,7 +128,7 @@ def _value(digits: str, decimal: Mark | None, power: str) -> float:
 
 
 def _exponent(power: str) -> str:
-    """The power of ten after a number as Python writes it, such as `e3`."""
+    """The power of ten after a number in Python's form, such as `e3`."""
     if not power or power[0] in "eE":
         return power
     digits = unicodedata.normalize("NFKC", power).rpartition("10")[2]
@@ -137,12 +138,12 @@ def _exponent(power: str) -> str:
 def numbers_in(
     text: str, decimal: Mark | None = None, *, last: int | None = None
 ) -> Iterator[Number]:
-    """The numbers of a text, in order; parts of names and versions, such as `api-7`, are none.
+    """The numbers of a text, in order, without parts of names and versions such as `api-7`.
 
     Args:
         text: The text.
-        decimal: The decimal mark; None reads it from each number.
-        last: How many numbers from the end are read; None for all.
+        decimal: The decimal mark; None to infer it for each number.
+        last: The number of numbers to read from the end; None for all.
 
     >>> [(part.value, part.unit) for part in numbers_in("-1,234.5 ms of 1.5e3, 20 % on api-7")]
     [(-1234.5, 'ms'), (1500.0, ''), (20.0, '%')]
@@ -162,7 +163,7 @@ def numbers_in(
         name = ""
         if unit:
             word = unit["unit"]
-            # A unit stands apart from the number, or is another letter: `1.2k`, `$3M`.
+            # An adjacent letter is a scale: `1.2k`, `$3M`.
             suffix_scale = _SUFFIX_SCALES.get(word, 1.0) if word == text[end : end + 1] else 1.0
             if word in {"K", "B"} and not before:
                 suffix_scale = 1.0
@@ -246,7 +247,7 @@ def number_near(
 
 
 def _spell_fraction(match: re.Match[str]) -> str:
-    """A sign such as `½`, with the whole number before it, as a decimal number."""
+    """Write a sign such as `½`, with the whole number before it, as a decimal number."""
     return f"{int(match[1] or 0) + unicodedata.numeric(match[2]):.12g}"
 
 
@@ -256,7 +257,7 @@ def _spell_duration(match: re.Match[str]) -> str:
 
 
 def _plain(text: str, decimal: Mark | None, last: int | None) -> Iterator[Number]:
-    """The numbers of a text; a text that is a fraction is one number."""
+    """The numbers of a text; a fraction alone is one number."""
     fraction = _WORDS.fraction.fullmatch(bare_answer(text.removesuffix("%").strip()))
     if fraction is None or not int(fraction[2] or fraction[4]):
         yield from numbers_in(text, decimal, last=last)
@@ -266,7 +267,7 @@ def _plain(text: str, decimal: Mark | None, last: int | None) -> Iterator[Number
 
 
 def _join_units(text: str, decimal: Mark | None, last: int | None) -> Iterator[Number]:
-    """The numbers of a text; what two of them state together, as in `1 h 30 min`, is one."""
+    """The numbers of a text; a number in parts, such as `1 h 30 min`, is one."""
     text = _WORDS.duration.sub(_spell_duration, text)
     total: Number | None = None
     units = _units()
@@ -294,10 +295,10 @@ def _join_units(text: str, decimal: Mark | None, last: int | None) -> Iterator[N
 
 
 def _target(value: JSON, error: JudgeError | UsageError) -> float:
-    """A number to compare with, also where it is written as text.
+    """Parse the number to compare with, which may be a text.
 
     Raises:
-        JudgeError, UsageError: It is none; the given error.
+        JudgeError, UsageError: It is no number; the given error.
     """
     if is_number(value):
         if abs(value) <= sys.float_info.max:  # NaN is not, either
@@ -350,7 +351,7 @@ _BOXED = "\\boxed{"
 
 
 def _boxed(text: str) -> str | None:
-    r"""The contents of the last `\boxed{...}` of a text."""
+    r"""The content of the last `\boxed{...}` of a text; None without one."""
     start = text.rfind(_BOXED)
     if start < 0:
         return None
@@ -363,7 +364,7 @@ def _boxed(text: str) -> str | None:
 
 
 def _after(text: str, marker: str) -> str | None:
-    """The line after the last marker, or the next line with text."""
+    """The rest of the line after the last marker, or the next line with text; None without one."""
     text_folded, folded_marker = text.casefold(), marker.casefold()
     if len(text_folded) != len(text):
         text_folded, folded_marker = text.lower(), marker.lower()
@@ -375,7 +376,7 @@ def _after(text: str, marker: str) -> str | None:
 
 
 def bare_answer(text: str) -> str:
-    r"""An answer without the marks around it: emphasis, quotes, math, a final period.
+    r"""Remove the marks around an answer: emphasis, quotes, math, a final period.
 
     >>> bare_answer(" **$\\boxed{1,000}$**. ")
     '1,000'
@@ -455,7 +456,7 @@ _NEXT = re.compile(r" *([^\W_])")
 
 
 class _Options:
-    """Reads the options that an output chooses."""
+    """Recognises the options that an output chooses."""
 
     def __init__(self, options: Sequence[str]) -> None:
         self.options = options
@@ -473,7 +474,7 @@ class _Options:
         self._boxed = _WORDS.pattern("boxed", **parts)
 
     def right_options(self, value: object) -> set[str]:
-        """The options that an author names as right.
+        """Validate the right options of an author.
 
         Raises:
             UsageError: There is none, or one is not among the options.
@@ -489,9 +490,9 @@ class _Options:
         return {self._options[str(part).casefold()] for part in parts}
 
     def chosen_options(self, text: str) -> set[str]:
-        """The options that a text chooses; empty where it states none.
+        """The options that a text chooses; empty for none.
 
-        "Option A" states a choice where it stands alone; "option A is slow" discusses it.
+        "Option A" alone is a choice; "option A is slow" is not.
         """
         labels = [match["chosen"] for match in self._boxed.finditer(text)]
         alone: set[str] = set()
@@ -516,14 +517,14 @@ class _Options:
         return set[str]().union(*(self._options_in(part) for part in lines or alone | discussed))
 
     def _is_stated(self, match: re.Match[str]) -> bool:
-        """Distinguish "the answer is B", "choose B" and "it is B" from "answer B"."""
+        """Return whether a match is like "the answer is B" or "choose B", not "answer B"."""
         between = match.string[match.start() : max(match.start(), match.start("chosen"))]
         return bool(
             match["verb"] or match["link"] or match["it"] or re.search("[:\uff1a>]", between)
         )
 
     def _is_article(self, match: re.Match[str], text: str) -> bool:
-        """Tell "the answer is a dog" from a choice."""
+        """Return whether "a" is an article, as in "the answer is a dog"."""
         if match["chosen"] != "a":
             return False
         after = _NEXT.match(text, match.end())
@@ -592,7 +593,7 @@ def choice_is(
 
 
 def _source(answer: JudgedOutput, inputs: Sequence[str]) -> str:
-    """The text of the case's inputs: all of them, or those named."""
+    """The text of the case's inputs: those named, or all."""
     names = inputs or sorted(answer.inputs)
     missing = [name for name in names if name not in answer.inputs]
     if missing:
@@ -604,10 +605,10 @@ def _source(answer: JudgedOutput, inputs: Sequence[str]) -> str:
 
 
 def number_readings(text: str) -> Iterator[tuple[str, list[set[str]]]]:
-    """The numbers of a text as written, and their readings; marks of lists are left out.
+    """The numbers of a text as written, with their readings, without list marks.
 
-    A reading is one number, or several that a comma parts. A period before three digits may group
-    them or begin a fraction.
+    A reading is one number, or several with commas between them. A period before three digits may
+    group them or begin a fraction.
 
     >>> list(number_readings("1. It took 1,200 ms, 1.50 s"))
     [('1,200', [{'1200'}]), ('1.50', [{'1.5'}])]
@@ -633,7 +634,7 @@ def _readings(text: str) -> list[set[str]]:
 
 
 def _canonical(number: str) -> str:
-    """A number without an exponent, and without zeros that say nothing."""
+    """Write a number without an exponent and without redundant zeros."""
     plain = format(Decimal(number), "f")
     if "." in plain:
         plain = plain.rstrip("0").rstrip(".")
@@ -717,9 +718,9 @@ _T_CLOCK = re.compile(r"(?<=\d)[Tt](?=\d{2}:\d{2})")
 
 
 def times_in(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The dates and times of day of a text as they stand there, and in their forms.
+    """The dates and times of day in a text as written, each with its forms.
 
-    A date with a year and a time with seconds have two forms, the fuller one first.
+    A date with a year and a time with seconds have two forms, the longer one first.
 
     >>> list(times_in("On 3 May 2024 at 2:05 pm"))
     [('3 May 2024', ['2024-05-03', '05-03']), ('2:05 pm', ['14:05'])]
