@@ -299,7 +299,7 @@ class Hunt:
         if case.tier == "critical" and case.blocks:
             failed = sum(trial.facts.passed is False for trial in self._drawn[key])
             rule = replace(self.policy.gate.critical, strict=case.strict)
-            return float(failed) if failed and drawn < rule.trials_wanted(failed) else None
+            return float(failed) if failed and drawn < rule.count_trials(failed) else None
         if drawn > sum(policy.steps):
             return None
         evidence_of = [
