@@ -170,7 +170,7 @@ class PytestEnd:
         )
         self._trouble += filter(None, troubles)
         self.config.hook.pytest_regauge_recorded(
-            config=self.config, record=record, directory=directory, written=self._end.written
+            config=self.config, record=record, directory=directory, line_counts=self._end.written
         )
         target = self.config.getoption("--report")
         if target:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.errors import Fault
-    from regauge.gate import Baseline, Decided, GateProgress, GateRun
+    from regauge.gate import Baseline, GateProgress, GateResult, GateRun
     from regauge.mutate import ChangedGuards
     from regauge.reports import CaseDocument, DecisionDocument, RunWriter
     from regauge.runner import Eval, Trial
@@ -191,11 +191,11 @@ class PartResult(EvalResult):
 _MORE = 8
 
 
-def missing_trials(decided: Decided, again: Sequence[str], session: EvalSession) -> list[str]:
+def missing_trials(decided: GateResult, again: Sequence[str], session: EvalSession) -> list[str]:
     """The command that makes missing trials or gathers more evidence; empty when decided."""
     if decided.decision in {"accept", "refused"}:
         return []
-    match decided.lacks:
+    match decided.unmeasured_cause:
         case "recordings":
             return [*_without(again, "--record"), "--record=missing"]
         case "budget":
@@ -296,12 +296,12 @@ class PytestGate:
                 self._request.ref,
                 baseline=self._request.baseline,
                 accept_judge_change=self._request.accept_judge_change,
-                owed=() if self._request.narrowed else owed,
-                narrowed=self._request.narrowed or narrowed,
+                omissions=() if self._request.narrowed else owed,
+                is_filtered=self._request.narrowed or narrowed,
             )
             # The base's, or a change would set its own.
-            base = policy_of(comparison.at.newest.settings.gate)
-            policy = self._request.options.applied(base)
+            base = policy_of(comparison.base_commit.newest.settings.gate)
+            policy = self._request.options.apply_to(base)
             if self._request.dry_run:
                 if comparison.refusals:
                     raise UsageError("\n".join(map(str, comparison.refusals)))
@@ -315,18 +315,18 @@ class PytestGate:
                 saying(gate_progress_line(progress))
 
             if self._session.options.shard is not None:
-                run = draw_part(self._session, comparison, policy, waiting=waiting)
+                run = draw_part(self._session, comparison, policy, on_progress=waiting)
                 self._keep_part(run, nodes)
-                self.base_commit = comparison.at.commit
+                self.base_commit = comparison.base_commit.commit
                 return
             decided = decide(
                 self._session,
                 comparison,
                 policy,
-                waiting=waiting,
+                on_progress=waiting,
                 # A refinement begins with the trials that failed.
-                copied=EVALS_COPIES if self._config.getoption("--suggest") else 1,
-                more=self._request.more_trials,
+                copies_per_case=EVALS_COPIES if self._config.getoption("--suggest") else 1,
+                more_trials=self._request.more_trials,
                 change=GatedChange.current(self._session.project.root, os.environ),
             )
             guards = changed_guards(self._session, decided, saying=saying)
@@ -338,7 +338,7 @@ class PytestGate:
             self.cut_off = True
             raise
         self.document = self._decision_document(
-            decided, nodes, loosened=self._request.options.loosened(base), guards=guards
+            decided, nodes, loosened=self._request.options.looser_options(base), guards=guards
         )
         self._keep(decided, nodes)
         self._config.hook.pytest_regauge_decided(config=self._config, decision=self.document)
@@ -405,7 +405,7 @@ class PytestGate:
 
     def _decision_document(
         self,
-        decided: Decided,
+        decided: GateResult,
         nodes: Mapping[int, str],
         *,
         loosened: Sequence[str],
@@ -431,10 +431,10 @@ class PytestGate:
         clean = map_texts(words, self._session.answers.redact)
         return clean.model_copy(update={"cells": document.cells})
 
-    def _keep(self, decided: Decided, nodes: Mapping[int, str]) -> None:
+    def _keep(self, decided: GateResult, nodes: Mapping[int, str]) -> None:
         """Write the trials of both sides, and keep those of the candidate for the items."""
         assert self.document is not None
-        for compared, case in zip(decided.compared, self.document.cases, strict=True):
+        for compared, case in zip(decided.compared_cases, self.document.cases, strict=True):
             planned = compared.candidate
             if planned is None:
                 continue
@@ -454,7 +454,7 @@ class PytestGate:
 
     def _keep_part(self, run: GateRun, nodes: Mapping[int, str]) -> None:
         """Write the trials of a shard, and keep them for the items."""
-        for compared in run.compared:
+        for compared in run.compared_cases:
             planned, prompt, case = compared.candidate, compared.case.prompt, compared.case.case
             trials, base = (
                 tuple(run.trials.get((prompt, case, side), ())) for side in ("candidate", "base")

@@ -52,7 +52,7 @@ from regauge.runner import (
     spec_of,
     unmeasured_trial,
 )
-from regauge.stop_signals import held, stoppable
+from regauge.stop_signals import ignore_signals, stop_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -226,7 +226,7 @@ class PytestRun:
     def running(self) -> Generator[None]:
         """Draw answers ahead while the block runs; a gate decides before it."""
         if self._gate is not None:
-            with stoppable(self._config.add_cleanup):
+            with stop_on_signals(self._config.add_cleanup):
                 self._gate.run(
                     self._nodes,
                     owed=self._owed,
@@ -245,7 +245,7 @@ class PytestRun:
             loggers_may_appear() if calls else nullcontext(),
             self._session.running(meanwhile=load_the_end),
             # Signals end the run while models are called, and all completions are kept.
-            stoppable(self._config.add_cleanup, calls=calls) as self._check_stopped,
+            stop_on_signals(self._config.add_cleanup, calls=calls) as self._check_stopped,
         ):
             yield
 
@@ -415,7 +415,7 @@ class PytestRun:
             say=self._say,
         )
         # A search for suggestions takes long, and can be interrupted.
-        with held() if self._suggesting is None else nullcontext():
+        with ignore_signals() if self._suggesting is None else nullcontext():
             return self._end.finish(session, workers=workers)
 
     def summarise(

@@ -238,6 +238,8 @@ def names_bound(path):
     """The names that a file binds, with their line numbers, without underscores at the ends."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
+            case ast.Name(id="__all__"):
+                pass
             case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
                 yield node.lineno, name.strip("_")
             case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):

@@ -461,7 +461,7 @@ def digits(text: str) -> Callable[[Path], object]:
             "trials.jsonl: a directory stands where",
         ),
         (replace("trials.jsonl", lambda path: path.symlink_to("/etc/passwd")), "a link"),
-        (replace("run.json", lambda path: path.mkdir()), "run.json: a directory stands where"),
+        (replace("run.json", lambda path: path.mkdir()), "run.json: there is a directory at"),
         (replace("run.json", lambda path: path.symlink_to("/etc/passwd")), "run.json: a link"),
         (replace("run.json", lambda path: path.symlink_to("nowhere")), "run.json: a link"),
     ],

@@ -503,8 +503,8 @@ def _simulate(
 ) -> _Power:
     """Simulate the gate on one prompt's history."""
     histories = baseline.histories
-    kept = [case for history in histories for case in history.cases.values() if case.drawn]
-    counts = [case.whole for case in kept]
+    kept = [case for history in histories for case in history.cases.values() if case.numbers]
+    counts = [case.total for case in kept]
     needed = cases_needed(counts, policy, target, at_most=_MOST_CASES) if target else None
     cells = sum(len(case.checks) for case in kept)
     return _Power(

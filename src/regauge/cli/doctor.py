@@ -19,7 +19,7 @@ from regauge.maintenance.doctor import DoctorFinding, findings_of, look_at_evals
 from regauge.on_demand import EXTRAS, find_missing
 from regauge.project import Project
 from regauge.prompts import Repository, lint_prompts, lint_warnings, prompt_files
-from regauge.recordings import warn_of_sizes
+from regauge.recordings import check_file_sizes
 from regauge.scaffold import advise_on_pytest
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _findings(project: Project, evals: Path, *, offline: bool) -> Iterator[Docto
     yield _look_at_git(project)
     prompts = list(_prompts(project))
     yield from prompts
-    large = warn_of_sizes(project)
+    large = check_file_sizes(project)
     yield from findings_of(large, project, check="recordings", level="warning")
     seen = look_at_evals(project, evals, reported=[str(prompt) for prompt in prompts])
     yield from seen.findings

@@ -236,8 +236,8 @@ def _again(
     document = decide_again(
         record.decision,
         read_rows(directory),
-        options.applied(before),
-        loosened=options.loosened(before),
+        options.apply_to(before),
+        loosened=options.looser_options(before),
         baseline=baseline,
         again=" ".join(_words(sys.argv[1:])),
     )
@@ -341,10 +341,10 @@ class _GatePlugin:
         """Remember the decision."""
         self.decision = decision
 
-    def pytest_regauge_recorded(self, record: RunRecord, written: Mapping[str, int]) -> None:
+    def pytest_regauge_recorded(self, record: RunRecord, line_counts: Mapping[str, int]) -> None:
         """Remember the run record, and which recordings the run wrote."""
         self.record = record
-        self.written = written
+        self.written = line_counts
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -424,7 +424,7 @@ def _say_estimate(
     for why in about.rejected:
         echo(f"rejected without any trial: {why}", style="red")
     cases = plural(about.cases, "case")
-    echo(f"{cases} to compare with {comparison.at.ref}, all others are unchanged")
+    echo(f"{cases} to compare with {comparison.base_commit.ref}, all others are unchanged")
     echo(f"first wave: {_bill(about.first)}; {about.recorded} recorded")
     likely = "unknown, base has no history of these cases"
     if about.likely is not None:

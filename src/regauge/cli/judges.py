@@ -330,7 +330,7 @@ def calibrate_command(
     """
     project = Project.find()
     evals = path or project.root / "evals"
-    model = str(parse_model_id(judge_model, at="--judge-model")) if judge_model else None
+    model = str(parse_model_id(judge_model, location="--judge-model")) if judge_model else None
     _refuse_misfits(judge, from_run, output)
     if judge is None:
         _list_status(project, evals, model, as_json=as_json)

@@ -156,7 +156,7 @@ def command(
     ones.
     """
     project = Project.find()
-    model = parse_model_id(to, at="--to")
+    model = parse_model_id(to, location="--to")
     check_model(project.settings, model)
     planned = _plan(project, path, prompts, model)
     _refuse_changed(project, planned)

@@ -32,7 +32,7 @@ from regauge.maintenance.batches import (
 from regauge.maintenance.collection import left_out_faults, option_words, with_evals
 from regauge.maintenance.stale import prune_files
 from regauge.project import TRIALS_MAX, Project
-from regauge.recordings import warn_of_sizes
+from regauge.recordings import check_file_sizes
 from regauge.reports import (
     missing_judgement_lines,
     missing_lines,
@@ -353,7 +353,7 @@ def _publish(
     output.document["written"] = [*written]
     output.document["from_local_store"] = {**stored}
     output.document["warnings"] = []
-    output.warn(map(str, warn_of_sizes(project, published.written)))
+    output.warn(map(str, check_file_sizes(project, published.written)))
     output.document["answers_recorded"] = recorded
     output.document["judge_calls_recorded"] = calls
     output.document["vectors_recorded"] = evals.embeddings.asked

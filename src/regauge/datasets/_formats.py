@@ -12,7 +12,13 @@ import yaml
 from regauge.datasets._case import Record, Source, decode_line, decode_lines
 from regauge.datasets._script import ToolResult, ToolResults, error_content, result_content
 from regauge.regular_file import BYTES_MAX, open_regular
-from regauge.strict_json import NoNumberError, TwiceError, no_constant, read_json, unique
+from regauge.strict_json import (
+    DuplicateKeyError,
+    InvalidNumberError,
+    read_json,
+    refuse_constant,
+    unique,
+)
 from regauge.wording import closest, cut, did_you_mean
 from regauge.yaml_errors import explain_yaml_error
 
@@ -48,7 +54,7 @@ def _finite(digits: str) -> float:
 
 
 _decoder = json.JSONDecoder(
-    object_pairs_hook=unique, parse_constant=no_constant, parse_float=_finite
+    object_pairs_hook=unique, parse_constant=refuse_constant, parse_float=_finite
 )
 
 
@@ -81,9 +87,9 @@ def _explain(error: Exception) -> tuple[str, str]:
             return problem, "write the character itself"
         case RecursionError():
             return "nested too deeply", "give it as a text"
-        case TwiceError():
+        case DuplicateKeyError():
             return str(error), "keep one of the two"
-        case NoNumberError():
+        case InvalidNumberError():
             return str(error), "write a number, or null for none"
         case _:
             return "a number has too many digits", "write it as a text"

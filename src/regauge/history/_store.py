@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import StoreError, UsageError, explain_os_error, find_no_descriptor
 from regauge.on_demand import install_command
-from regauge.project import is_store, shown_store
+from regauge.project import is_store_url, redact_store_url
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -116,14 +116,14 @@ class StorePlace:
         if not url:
             file = project.state_dir / _FILE
             return cls(url="", display=str(project.relative(file)), file=file, own=True)
-        if not is_store(url):
-            message = f"{VARIABLE} is not a store that regauge can use: {shown_store(url)!r}"
+        if not is_store_url(url):
+            message = f"{VARIABLE} is not a store that regauge can use: {redact_store_url(url)!r}"
             raise UsageError(message, fix="postgresql://USER@HOST/DATABASE, or sqlite:///FILE")
         if url.startswith(_SQLITE):
             file = project.root / url.removeprefix(_SQLITE)
             return cls(url="", display=str(project.relative(file)), file=file, own=False)
         server = _POSTGRESQL.sub("postgresql://", url, count=1)
-        return cls(url=server, display=shown_store(url), file=None, own=False)
+        return cls(url=server, display=redact_store_url(url), file=None, own=False)
 
 
 _PERMISSION: Final = "give write permission for the file and its directory"

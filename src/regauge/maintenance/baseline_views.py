@@ -47,7 +47,7 @@ def history_lines(
     yield title + _standing(project, baseline, history)
     cases = sorted(history.cases.items())
     if cases:
-        passed = sum(case.passed for _, case in cases) / sum(len(case.drawn) for _, case in cases)
+        passed = sum(case.passed for _, case in cases) / sum(len(case.numbers) for _, case in cases)
         yield (
             f"  {plural(len(cases), 'case')} of {key.dataset}, {trials_each(history)} from"
             f" {plural(len(history.sessions), 'session')}; {100 * passed:.1f} % passed"
@@ -55,27 +55,27 @@ def history_lines(
     if (anchor := _anchor_of(project, baseline, history)) is not None:
         yield f"  {anchor}{'; a confirmed loss' if anchor.confirmed else ''}"
     for session in history.sessions:
-        served = f", answered by {', '.join(session.served)}" if session.served else ""
+        served = f", answered by {', '.join(session.models)}" if session.models else ""
         yield f"  session {session.id}: trials {session.first}-{session.last}{served}"
     for name in sorted(key.judges):
         yield f"  judge {name}  {key.judges[name][:12]}"
     width = max((len(case_id) for case_id, _ in cases), default=0)
-    listed = [(case_id, case) for case_id, case in cases if every or case.whole.failed]
+    listed = [(case_id, case) for case_id, case in cases if every or case.total.failed]
     for case_id, case in listed:
         failed = ", ".join(
             f"{name} failed {count.failed}"
             for name, count in sorted(case.checks.items())
             if count.failed
         )
-        flaky = "  flaky" if is_flaky(case.whole.passed, case.whole.trials) else ""
-        yield f"  {case_id:{width}}  {case.whole}{flaky}  {failed}".rstrip()
+        flaky = "  flaky" if is_flaky(case.total.passed, case.total.trials) else ""
+        yield f"  {case_id:{width}}  {case.total}{flaky}  {failed}".rstrip()
     if len(listed) < len(cases):
         yield f"  {plural(len(cases) - len(listed), 'case')} passed every time"
 
 
 def trials_each(history: StoredHistory) -> str:
     """The number of trials of each case of a history that has some."""
-    drawn = [len(case.drawn) for case in history.cases.values()]
+    drawn = [len(case.numbers) for case in history.cases.values()]
     least, most = min(drawn), max(drawn)
     return f"{plural(most, 'trial') if least == most else f'{least} to {most} trials'} each"
 
@@ -104,9 +104,9 @@ def history_json(project: Project, baseline: Baseline, history: StoredHistory) -
             {
                 "case": case_id,
                 "passed": case.passed,
-                "trials": len(case.drawn),
-                "flaky": is_flaky(case.whole.passed, case.whole.trials),
-                "distinct_answers": len(case.answers),
+                "trials": len(case.numbers),
+                "flaky": is_flaky(case.total.passed, case.total.trials),
+                "distinct_answers": len(case.output_digests),
                 "sessions": len(history.sessions_of(case)),
                 "judges": {name: asdict(count) for name, count in sorted(case.checks.items())},
             }

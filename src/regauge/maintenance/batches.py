@@ -29,7 +29,7 @@ from regauge.errors import PendingError, ProviderError, RegaugeError, UsageError
 from regauge.model_id import is_simulated
 from regauge.providers import parse_model_id
 from regauge.providers.registry import APIS, endpoint_of
-from regauge.recordings import RecordingKey, exclusive
+from regauge.recordings import RecordingKey, lock_directory
 from regauge.stop_signals import run_stoppable
 from regauge.wording import first_of, plural, printable
 
@@ -354,7 +354,7 @@ class ProjectBatches:
         """Add a call to the next batch."""
         custom_id = result_id(question.key)
         client = self._client(question.request.provider)
-        other = client.objects_to_limit(self._failed.get(custom_id, ""))
+        other = client.is_limit_error(self._failed.get(custom_id, ""))
         line = client.line(custom_id, question.request, other_limit=other)
         self._failed.pop(custom_id, None)
         draft = self._draft(question.model, other, client, len(line))
@@ -371,7 +371,7 @@ class ProjectBatches:
         if question.target is not None:
             return f"target {question.model}"
         request = question.request
-        if request.answered_by is not None:
+        if request.provider_override is not None:
             return f"judge {question.judge!r}, which calls its model itself"
         if is_simulated(question.model):
             return f"{question.model}, simulated"
@@ -437,7 +437,7 @@ class ProjectBatches:
             RegaugeError: State cannot be read, or a provider cannot be asked.
         """
         self._project.prepare_state_dir(_DIRECTORY)
-        with exclusive(self._directory):
+        with lock_directory(self._directory):
             for path in self._directory.glob("*.part"):
                 path.unlink()
             self._load()
@@ -743,7 +743,7 @@ class ProjectBatches:
             return batch.tag.name if is_own else None
         if batch.tagged:
             return None
-        if not batch.ended and not batch.input_file:
+        if not batch.is_finished and not batch.input_file:
             self._suspects.append((provider, batch))
             return None
         self._peeks += 1
@@ -783,7 +783,7 @@ class ProjectBatches:
             older = batch.created_at < state.created_at - _CLOCKS_S
             if differs or older or batch.id in claimed:
                 continue
-            if not batch.ended or self._first_id(await client.first_bytes(batch)) in ids:
+            if not batch.is_finished or self._first_id(await client.first_bytes(batch)) in ids:
                 return batch
         return None
 
@@ -805,7 +805,7 @@ class ProjectBatches:
         redact = self._evals.answers.redact
         problems = batch.problems[:_NAMED_MAX]
         state.problems = [redact(printable(problem))[:300] for problem in problems]
-        if batch.ended:
+        if batch.is_finished:
             try:
                 trouble = await client.download(
                     batch, lambda number: self._directory / f"{state.name}.results-{number}.jsonl"

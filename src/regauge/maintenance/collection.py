@@ -230,7 +230,7 @@ class _Driver:
             except (RegaugeError, BrokenPipeError) as error:
                 self.error = error
             except OSError as error:
-                self.error = MachineError.explaining(error)
+                self.error = MachineError.from_os_error(error)
         return True
 
     def _report_left_out(self, evals: EvalSession) -> None:
@@ -473,7 +473,7 @@ def find_judge(name: str, project: Project, evals: Path, model: str | None) -> U
         use = _unused_rubric(name, project, model, judges=sorted(used))
     _refuse_rivals(use)
     asked = ", ".join(use.judge.models)
-    if model is not None and asked != str(parse_model_id(model, at="--judge-model")):
+    if model is not None and asked != str(parse_model_id(model, location="--judge-model")):
         fix = "change it where the judge is declared, or leave --judge-model out"
         raise UsageError(f"judge {use.judge.name!r} names its model itself: {asked}", fix=fix)
     return use

@@ -36,9 +36,9 @@ from regauge.recordings import (
     Recording,
     check_vector,
     encode_line,
-    placed_lines_of,
+    lock_file,
+    read_lines,
     redactor_for,
-    rewriting,
 )
 from regauge.reports import (
     MergedShards,
@@ -91,7 +91,7 @@ def untrusted_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """
     if path.is_symlink():
         raise _refused_error(path, "a link; a shard has a file there")
-    for number, _, raw in placed_lines_of(path, bytes_max=_BYTES_MAX):
+    for number, _, raw in read_lines(path, bytes_max=_BYTES_MAX):
         yield number, raw
 
 
@@ -171,7 +171,7 @@ class ShardRecordings:
     def _merge(self, files: Sequence[Path], target: Path, read: _Read) -> tuple[int, int]:
         changed = shared = 0
         with ExitStack() as stack:
-            stack.enter_context(rewriting(target))
+            stack.enter_context(lock_file(target))
             draft = target.parent / f".{target.name}.{os.getpid()}.tmp"
             stack.callback(draft.unlink, missing_ok=True)
             out = stack.enter_context(draft.open("wb"))
@@ -290,16 +290,16 @@ def _sorted_lines(path: Path, source: int, read: _Read) -> Iterator[_OrderedLine
 def _read_own(target: Path, read: _Read) -> Iterator[_OrderedLine]:
     """The committed lines in their order; a file that was edited by hand is sorted first."""
     last: tuple[Any, ...] = ()
-    for _, _, raw in placed_lines_of(target, bytes_max=_OWN_BYTES_MAX):
+    for _, _, raw in read_lines(target, bytes_max=_OWN_BYTES_MAX):
         key = read(raw)[0]
         if key < last:
             break
         last = key
     else:
-        for _, _, raw in placed_lines_of(target, bytes_max=_OWN_BYTES_MAX):
+        for _, _, raw in read_lines(target, bytes_max=_OWN_BYTES_MAX):
             yield _OrderedLine(read(raw)[0], 0, raw)
         return
-    yield from sorted(_OrderedLine(read(raw)[0], 0, raw) for _, _, raw in placed_lines_of(target))
+    yield from sorted(_OrderedLine(read(raw)[0], 0, raw) for _, _, raw in read_lines(target))
 
 
 _UNCOMPARED: Final = frozenset({"recorded_at", "replaced"})
@@ -827,7 +827,7 @@ def _keep_trials(parts: Sequence[_Part], project: Project, redactor: Redactor) -
         return
     with (
         LocalStore(project.state_dir / GATE_TRIALS.store, redactor=redactor) as store,
-        store.together(),
+        store.transaction(),
     ):
         for recording in _gate_trials(parts, redactor):
             if recording.key not in store:

@@ -114,7 +114,7 @@ def _stale_answers(evals: EvalSession, project: Project, prompt: str) -> StaleFi
 def _stale_judgements(evals: EvalSession, project: Project, prompt: str) -> Iterator[StaleFile]:
     used = evals.used_by_judges(prompt, cases_of_prompt(evals, project, prompt))
     calls = evals.answers.file(judges_file(prompt))
-    unused = calls.unused(used.calls)
+    unused = calls.find_unused(used.calls)
     missing = len(used.calls) > len(calls) - len(unused)
     yield StaleFile(
         file=calls,
@@ -126,7 +126,7 @@ def _stale_judgements(evals: EvalSession, project: Project, prompt: str) -> Iter
     )
     measured = evals.measurements.file(prompt)
     if len(measured):
-        lines = measured.unused(used.measurements)
+        lines = measured.find_unused(used.measurements)
         yield StaleFile(
             file=measured,
             noun="measurement",

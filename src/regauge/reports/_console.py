@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from regauge.recordings import warn_of_sizes
+from regauge.recordings import check_file_sizes
 from regauge.reports._tally import difference_text, label_table, rate_text, wrong_labels
 from regauge.wording import first_of, plural, printable
 
@@ -306,7 +306,7 @@ def recorded_lines(project: Project, written: Mapping[str, int]) -> list[StyledL
         )
         for path, count in written.items()
     ]
-    warnings = warn_of_sizes(project, map(Path, written)) if written else ()
+    warnings = check_file_sizes(project, map(Path, written)) if written else ()
     return lines + [StyledLine(f"warning: {warning}", "bad") for warning in warnings]
 
 

@@ -323,8 +323,8 @@ def gate_progress_line(progress: GateProgress) -> str:
     remaining = progress.remaining_s
     left = f", about {remaining:.0f} s left of it" if remaining is not None else ""
     return (
-        f"regauge gate: wave {progress.wave}, {progress.landed} of {progress.requested} trials,"
-        f" {money(progress.spent_usd)}{left}"
+        f"regauge gate: wave {progress.wave}, {progress.finished_trials} of"
+        f" {progress.requested_trials} trials, {money(progress.spent_usd)}{left}"
     )
 
 

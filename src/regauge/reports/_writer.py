@@ -502,7 +502,7 @@ class RunWriter:
 
     def _note(self, error: OSError, path: Path) -> None:
         """Keep the first reason why the record of the run is not whole."""
-        what = MachineError.explaining(error, path)
+        what = MachineError.from_os_error(error, path)
         self.trouble = self.trouble or f"the record of this run is incomplete: {what}"
 
     def export(self, target: Path) -> None:

@@ -55,10 +55,10 @@ if TYPE_CHECKING:
         Baseline,
         CaseComparison,
         CaseReport,
-        Decided,
         FinalDecision,
         GateOutcome,
         GatePolicy,
+        GateResult,
         Side,
         SuiteBase,
     )
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from regauge.runner import SourcedCompletion, Trial
 
 
-def calls_of(decided: Decided) -> CallsDocument:
+def calls_of(decided: GateResult) -> CallsDocument:
     """The trials of a gate run by kind, and what the live ones used."""
     kinds: Counter[str] = Counter()
     used: list[CallTotals] = []
@@ -216,11 +216,11 @@ _KEY = re.compile(r"([A-Za-z]\w*):")
 
 
 def prompt_document(
-    decided: Decided, compared: SuiteBase, guards: Iterable[ChangedGuards] = ()
+    decided: GateResult, compared: SuiteBase, guards: Iterable[ChangedGuards] = ()
 ) -> PromptDocument:
     """The document of one prompt."""
     suite, base = compared.suite, compared.base.suite
-    at = decided.comparison.at
+    at = decided.comparison.base_commit
     project = at.project
     return PromptDocument(
         prompt=compared.name,
@@ -239,7 +239,7 @@ def prompt_document(
         test=suite_test(decided.outcome, compared.name),
         anchor=decided.anchors.get(compared.name),
         guards=[
-            guards_document(each, decided.comparison.at.ref)
+            guards_document(each, decided.comparison.base_commit.ref)
             for each in guards
             if each.suite == compared.name
         ],
@@ -271,12 +271,12 @@ def _changed_line(head: Prompt, base: Prompt) -> int:
     return next(of_messages, spans[0][0] if spans else 1)
 
 
-def _prompt_diff(decided: Decided, compared: SuiteBase) -> str:
+def _prompt_diff(decided: GateResult, compared: SuiteBase) -> str:
     base = compared.base.suite
     if base is None or base.prompt.source == compared.suite.prompt.source:
         return ""
-    path = str(decided.comparison.at.project.relative(compared.suite.prompt.path))
-    files = f"{path} ({decided.comparison.at.ref})", path
+    path = str(decided.comparison.base_commit.project.relative(compared.suite.prompt.path))
+    files = f"{path} ({decided.comparison.base_commit.ref})", path
     return "\n".join(prompt_diff(base.prompt.source, compared.suite.prompt.source, files=files))
 
 
@@ -357,7 +357,7 @@ _SUMS: Mapping[str, tuple[str, str]] = {
 
 
 def decision_document(
-    decided: Decided,
+    decided: GateResult,
     *,
     nodes: Mapping[int, str],
     again: str,
@@ -380,14 +380,14 @@ def decision_document(
     comparison, outcome, audit = decided.comparison, decided.outcome, decided.audit
     prompts = [prompt_document(decided, suite, guards) for suite in comparison.suites]
     decision = _held_to_floor(decided.decision, prompts)
-    relative = comparison.at.project.relative
+    relative = comparison.base_commit.project.relative
     unmeasured = [rule_document("unmeasured", fault, relative) for fault in comparison.unmeasured]
     document = DecisionDocument(
         decision=decision,
         exit_code=EXIT_CODES[decision],
         provisional=decided.provisional,
-        ref=comparison.at.ref,
-        base_commit=comparison.at.commit,
+        ref=comparison.base_commit.ref,
+        base_commit=comparison.base_commit.commit,
         reasons=[
             *([audit.message] if audit and audit.result == "better" else []),
             *(refusal.message for refusal in comparison.refusals),
@@ -414,7 +414,7 @@ def decision_document(
         unmeasured=unmeasured,
         cases=[
             _case_document(outcome, compared.case, report, _evidence(decided, compared, nodes))
-            for compared, report in zip(decided.compared, outcome.cases, strict=True)
+            for compared, report in zip(decided.compared_cases, outcome.cases, strict=True)
         ],
         calls=calls_of(decided),
         operating_line=operating_line,
@@ -422,7 +422,7 @@ def decision_document(
         policy=policy_to_json(outcome.policy),
         cells=[
             {**case_to_json(compared.case), "graded": sorted(compared.graded)}
-            for compared in decided.compared
+            for compared in decided.compared_cases
         ],
     )
     errors = (error for error in decided.errors() if isinstance(error, ProviderError))
@@ -517,7 +517,7 @@ def _case_document(
 ) -> CaseDocument:
     context = MessageContext(
         cells=outcome.cells,
-        stored=case.history is not None and case.history.whole.trials > 0,
+        has_history=case.history is not None and case.history.total.trials > 0,
         unmeasured=evidence.unmeasured,
         across_models=evidence.across_models,
         provisional=outcome.policy.provisional,
@@ -547,7 +547,7 @@ def _case_document(
     )
 
 
-def _evidence(decided: Decided, compared: CaseComparison, nodes: Mapping[int, str]) -> _Evidence:
+def _evidence(decided: GateResult, compared: CaseComparison, nodes: Mapping[int, str]) -> _Evidence:
     candidate, base = compared.candidate, compared.base
 
     def answers(side: Side) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:

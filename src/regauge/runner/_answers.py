@@ -168,7 +168,7 @@ class Answers:
             lambda name: RecordingsFile.load(
                 project.recordings_path(name),
                 redactor=self._redactor,
-                own=part.own if part is not None else None,
+                in_shard=part.own if part is not None else None,
             )
         )
         self._part = part
@@ -301,7 +301,7 @@ class Answers:
         """
         if trial is None:
             trial = self._independent.first if self._independent is not None else 0
-        return self._local(trial).together()
+        return self._local(trial).transaction()
 
     def claim(self, question: CaseRequest) -> Claim:
         """Ask to be the only one who asks the model for this answer."""
@@ -586,7 +586,7 @@ class Embeddings:
     def _read(self, model: str) -> VectorsFile:
         file = VectorsFile.for_model(self._project.recordings_dir, model)
         if self._base is not None:
-            file.keep_only(self._base(file.path))
+            file.drop_absent(self._base(file.path))
         return file
 
     def _open_embedder(self, model: str, prompt: str) -> _RecordedEmbedder:

@@ -139,7 +139,7 @@ def _persona(name: str, project: Project) -> Persona:
             f"the persona {name!r} has no model\n"
             "  fix: add `model: provider:model` to its prompt, or set `model` in [tool.regauge]"
         )
-    return Persona(prompt=prompt, model=parse_model_id(model, at=name))
+    return Persona(prompt=prompt, model=parse_model_id(model, location=name))
 
 
 def _function(called: str, project: Project, *, offline: bool) -> Target:

@@ -552,7 +552,7 @@ class Drawing:
         if question.target is not None:
             provider = self._providers.of_target(question.target)
         else:
-            provider = request.answered_by or self._providers.find(request.provider)
+            provider = request.provider_override or self._providers.find(request.provider)
         expected_usd, expected_tokens = self._expected(question)
         await self.cases.admit(question)
         while self._budget.may_fit_later(expected_usd):  # noqa: ASYNC110 - rare, and short

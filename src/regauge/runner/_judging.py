@@ -360,13 +360,13 @@ class Measurements:
         part: PartFiles | None = None,
     ) -> None:
         self._part = part
-        own = part.own if part is not None else None
+        in_shard = part.own if part is not None else None
         self._directory = project.recordings_dir / "verdicts"
         self._mode = mode
         self._redact = redact
         self._unpublished = unpublished
         self._files = FileCache(
-            lambda name: MeasurementsFile(self._directory / f"{name}.jsonl", own=own)
+            lambda name: MeasurementsFile(self._directory / f"{name}.jsonl", in_shard=in_shard)
         )
         self._fresh: set[str] = set()
         self._lock = threading.Lock()
@@ -417,7 +417,7 @@ class Measurements:
         if self._mode == "none":
             return {}
         for file in self._files if self._unpublished else ():
-            file.prune({x.key for x in file.unused(()) if x.trial not in self._unpublished})
+            file.prune({x.key for x in file.find_unused(()) if x.trial not in self._unpublished})
         return {
             file.path: changed for file in self._files if (changed := save_file(file, self._part))
         }
@@ -565,7 +565,7 @@ class ModelJudging:
                     judge=judge.name,
                     trial=draw.trial,
                     measurement=measurement.to_json(),
-                    asked=tuple(calls.asked),
+                    calls=tuple(calls.asked),
                     totals=calls.totals.to_json(),
                 ),
             )
@@ -574,7 +574,7 @@ class ModelJudging:
             totals = CallTotals.from_json(line.totals)
         used = self.used(prompt)
         used.measurements.add(key)
-        used.calls.update(line.asked)
+        used.calls.update(line.calls)
         # What a replay will find decides, so that both come to the same verdict.
         verdict = judge.verdict_of(Measurement.from_json(line.measurement))
         return checked_verdict(judge.name, verdict), totals

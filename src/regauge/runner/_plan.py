@@ -11,7 +11,7 @@ from regauge.datasets import assign_by_time, case_ids
 from regauge.digests import digest_of
 from regauge.errors import GitError, RegaugeError
 from regauge.git import run_git, work_tree
-from regauge.recordings import RecordingKey, append_lines, placed_lines_of, request_summary
+from regauge.recordings import RecordingKey, append_lines, read_lines, request_summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class _Savable(Protocol):
 
     path: Path
 
-    def added(self) -> list[bytes]: ...
+    def new_lines(self) -> list[bytes]: ...
     def save(self) -> int: ...
 
 
@@ -90,7 +90,7 @@ def save_file(file: _Savable, part: PartFiles | None) -> int:
     Raises:
         RecordingError: It cannot be written.
     """
-    return file.save() if part is None else append_lines(part.path_of(file.path), file.added())
+    return file.save() if part is None else append_lines(part.path_of(file.path), file.new_lines())
 
 
 def count_lines(directory: Path) -> dict[str, int]:
@@ -101,7 +101,7 @@ def count_lines(directory: Path) -> dict[str, int]:
         *sorted((directory / PART_RECORDINGS).rglob("*.jsonl")),
     ]
     return {
-        path.relative_to(directory).as_posix(): sum(1 for _ in placed_lines_of(path))
+        path.relative_to(directory).as_posix(): sum(1 for _ in read_lines(path))
         for path in paths
         if path.exists()
     }
@@ -156,7 +156,7 @@ def _committed_lines(project: Project, path: Path) -> Iterator[bytes]:
             return
     except GitError:
         pass  # outside a repository the file is what every shard was given
-    for _, _, raw in placed_lines_of(path):
+    for _, _, raw in read_lines(path):
         yield raw
 
 

@@ -282,7 +282,9 @@ def _models(
     else:
         place = str(project.relative(prompt.path))
         named_by = "" if prompt.model else "`model` in [tool.regauge]"
-    models = tuple(parse_model_id(name, at=place) for name in options.models or (model or "",))
+    models = tuple(
+        parse_model_id(name, location=place) for name in options.models or (model or "",)
+    )
     if options.record != "none":
         for name in models:
             endpoint_of(project.settings, name.provider)
@@ -302,7 +304,7 @@ def _judges(
     if options.record != "none":
         models = [model for judge in judges for model in _models_of_judge(judge)]
         for at, model in models:
-            provider = parse_model_id(model, at=at).provider
+            provider = parse_model_id(model, location=at).provider
             if provider not in EXTERNAL:
                 endpoint_of(context.project.settings, provider)
     counts = Counter(judge.name for judge in judges)

@@ -60,8 +60,8 @@ class World:
         for number, subject in enumerate(self.subjects):
             passed = 0 if subject == "epsilon" else 12
             count = Count(passed=passed, trials=12)
-            answer = self.trial(None, number).facts.answer
-            history = BaseTrials(checks={"right": count}, whole=count, distinct_answers=1)
+            answer = self.trial(None, number).facts.output_digest
+            history = BaseTrials(checks={"right": count}, total=count, distinct_outputs=1)
             known = {"history": history, "repeats": 12, "answer": answer} | more
             found.append(
                 Case(key=str(number), text=f"a {subject} case", checks=("right",), **known)
@@ -76,7 +76,8 @@ class World:
         changed = missing and subject != "delta"
         output = json.dumps({"label": "ok" if passed else "no", "note": f"{number} {changed}"})
         return JudgedTrial(
-            facts=TrialFacts(checks={"right": passed}, answer=digest_of(output)), output=output
+            facts=TrialFacts(checks={"right": passed}, output_digest=digest_of(output)),
+            output=output,
         )
 
     async def draw(

@@ -37,7 +37,9 @@ class Noisy(World):
         if not checks["right"] and mutant is not None:
             checks["right"] = dice.random() < self.rate
         output = json.dumps({**json.loads(made.output), "words": words})
-        return replace(made, facts=replace(made.facts, checks=checks, answer=words), output=output)
+        return replace(
+            made, facts=replace(made.facts, checks=checks, output_digest=words), output=output
+        )
 
 
 def some(world: World, **changes: Callable[[Case, int], object]) -> list[Case]:
@@ -50,7 +52,7 @@ def some(world: World, **changes: Callable[[Case, int], object]) -> list[Case]:
 
 def history_of(passed: int, trials: int) -> BaseTrials:
     count = Count(passed=passed, trials=trials)
-    return BaseTrials(checks={"right": count}, whole=count)
+    return BaseTrials(checks={"right": count}, total=count)
 
 
 WORLDS: dict[str, Callable[[], MeasuredClasses]] = {

@@ -69,7 +69,7 @@ class Scripted:
             side = "prompt" if prompt is None else "mutant"
             self.drawn.append((side, number))
             passed = self.rule(side, number)
-            facts = TrialFacts(checks={"label": passed}, answer=str(passed))
+            facts = TrialFacts(checks={"label": passed}, output_digest=str(passed))
             found.append(JudgedTrial(facts=facts, output=json.dumps({"label": passed})))
         return found
 
@@ -252,7 +252,7 @@ def test_rules_find_the_check_that_sees_the_difference(base: str, mutant: str, c
         async def draw(
             self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
         ) -> list[JudgedTrial | Exception]:
-            facts = TrialFacts(checks={"label": True}, answer="")
+            facts = TrialFacts(checks={"label": True}, output_digest="")
             output = base if prompt is None else mutant
             return [JudgedTrial(facts=facts, output=output) for _ in trials]
 
@@ -350,7 +350,7 @@ def test_rules_expect_the_output_of_the_prompt():
             self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
         ) -> list[JudgedTrial | Exception]:
             label = "info" if prompt is None else "critical"
-            facts = TrialFacts(checks={"label": prompt is not None}, answer="")
+            facts = TrialFacts(checks={"label": prompt is not None}, output_digest="")
             output = json.dumps({"severity": label})
             return [JudgedTrial(facts=facts, output=output) for _ in trials]
 

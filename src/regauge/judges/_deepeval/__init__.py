@@ -105,7 +105,7 @@ def deepeval(
             name=declared.name,
             criterion=declared.criterion or "relevance",
             fields=replace(sources, judge=declared.name),
-            model=parse_model_id(asked, at=declared.name) if asked else None,
+            model=parse_model_id(asked, location=declared.name) if asked else None,
             parameters=dict(parameters),
             threshold=threshold,
         )
