@@ -640,7 +640,11 @@ def _format_clarity(
         clarity += 0.2
     if response_format is not None and response_format.get("type") != "text":
         clarity += 0.15
-    if has_example or "{" in text or (keys and all(key.is_described and key.in_words for key in keys)):
+    if (
+        has_example
+        or "{" in text
+        or (keys and all(key.is_described and key.in_words for key in keys))
+    ):
         clarity += 0.15
     return min(clarity, 1.0)
 
