@@ -190,7 +190,7 @@ def note_of(accepted: Accepted) -> str:
 def _is_committed(lock: Path, entry: str) -> bool:
     """Return whether the last commit has a line of the lock; False without git."""
     try:
-        repository = Repository.at(lock.parent)
+        repository = Repository.open(lock.parent)
         data = repository.read(repository.commit("HEAD"), repository.inside(lock))
     except GitError:
         return False
@@ -223,7 +223,7 @@ def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
     """Check that a commit of a run's revision would not be empty."""
     read_verified(run)
     check_unchanged(run, path)
-    repository = Repository.at(path.resolve().parent)
+    repository = Repository.open(path.resolve().parent)
     head = repository.commit("HEAD")
     text = run.revision.read_bytes()
     files = {repository.inside(path): text}

@@ -367,7 +367,7 @@ def are_near_duplicates(texts: Iterable[str], other: Iterable[str]) -> bool:
 def section_at(text: PromptText, anchor: Anchor) -> tuple[int, MessageSection]:
     """The message with the section below a line, and its place in there."""
     if anchor.message is None:
-        return Replaceable(section=anchor.line).found_in(text.messages)
+        return Replaceable(section=anchor.line).locate(text.messages)
     if anchor.message not in range(len(text.messages)):
         raise SectionError(f"the prompt has no message {anchor.message}")
     return anchor.message, section_below(text.messages[anchor.message].content, anchor.line)
@@ -511,7 +511,7 @@ def _units(pairs: Sequence[TextComparison]) -> list[Unit]:
         group_keys = _recast(index, comparison)
         for change in comparison.changes:
             key = _key(index, comparison, change)
-            if (old := comparison.instead.get(id(change))) and change.kind == "added":
+            if (old := comparison.replaced_by_added.get(id(change))) and change.kind == "added":
                 # A replacement belongs to the replaced change.
                 group_keys.setdefault(key, _key(index, comparison, old))
             groups.setdefault(group_keys.get(key, key), []).append((index, change))
@@ -570,8 +570,8 @@ def changed_lines(before: PromptText, after: PromptText) -> tuple[str, str]:
 def changed_statements(before: PromptText, after: PromptText) -> tuple[str, str]:
     """The added or reworded statements of a later text, and the removed or reworded ones."""
     pairs = comparisons(before, after)
-    added_statements = [statement for pair in pairs for statement in pair.added]
-    removed_statements = [statement for pair in pairs for statement in pair.removed]
+    added_statements = [statement for pair in pairs for statement in pair.added_texts]
+    removed_statements = [statement for pair in pairs for statement in pair.removed_texts]
     return "\n".join(added_statements), "\n".join(removed_statements)
 
 

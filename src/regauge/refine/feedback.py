@@ -178,13 +178,13 @@ def labels_of(
         evidence += [
             FeedbackRemark(
                 kind="label",
-                text=shorten(label.why),
-                author=label.by,
-                verdict=label.says if isinstance(label.says, str) else f"{label.says:g} of 1",
+                text=shorten(label.reason),
+                author=label.author,
+                verdict=label.value if isinstance(label.value, str) else f"{label.value:g} of 1",
                 case=label.case,
                 judge=judge,
-                output=shorten(label.answers[0]),
-                location=label.at,
+                output=shorten(label.outputs[0]),
+                location=label.location,
             )
             for label in labels.labels
             if label.case in train

@@ -584,7 +584,7 @@ def replaces_section(edit: Edit) -> bool:
 
 def _words(text: PromptText, mark: Replaceable) -> int:
     try:
-        return count_words(section_text(text, *mark.found_in(text.messages)))
+        return count_words(section_text(text, *mark.locate(text.messages)))
     except SectionError:
         return 0
 
@@ -663,7 +663,7 @@ class Guard:
 
     def suspicion(self, before: PromptText, after: PromptText) -> str:
         """A possible problem of an edit by its words: it needs more evidence, without a veto."""
-        new = [statement for pair in comparisons(before, after) for statement in pair.added]
+        new = [statement for pair in comparisons(before, after) for statement in pair.added_texts]
         old_instructions = [statement for statement in _instructions(after) if statement not in new]
         new_instructions = [statement for statement in _instructions(after) if statement in new]
         for statement in new_instructions:
@@ -686,7 +686,7 @@ class Guard:
         for mark in self.replaceable:
             grown = (1 + policy.section_growth) * _words(self.base, mark) + policy.section_words
             with suppress(SectionError):
-                index, place = mark.found_in(text.messages)
+                index, place = mark.locate(text.messages)
                 section = OpenSection(
                     heading=mark.section,
                     message=index,
@@ -761,7 +761,9 @@ class Guard:
 
     def _restored_words(self, before: PromptText, after: PromptText) -> int:
         """The number of words in restored statements of a release."""
-        statements = [statement for pair in comparisons(before, after) for statement in pair.added]
+        statements = [
+            statement for pair in comparisons(before, after) for statement in pair.added_texts
+        ]
         return sum(
             count_words(statement) for statement in statements if self._was_released(statement)
         )
@@ -770,10 +772,10 @@ class Guard:
         """Return whether one release has all that is added, and nothing that is removed."""
         pairs = comparisons(before, after)
         added_statements = {
-            normalise(statement) for comparison in pairs for statement in comparison.added
+            normalise(statement) for comparison in pairs for statement in comparison.added_texts
         }
         removed_statements = {
-            normalise(statement) for comparison in pairs for statement in comparison.removed
+            normalise(statement) for comparison in pairs for statement in comparison.removed_texts
         }
         return bool(added_statements) and any(
             added_statements <= version and not removed_statements & version
