@@ -103,7 +103,7 @@ def test_what_people_said_reaches_the_refiner_and_no_prompt(repo: GateRepo, gith
     repo.write("fixtures/labels/field_equals-severity.jsonl", text)
 
     said = repo.regauge("refine", NAME, "--feedback-pr=7", "--proposers=model")
-    feedback = "1 label, 1 comment; left out: 1 of bots, 1 of people who may not write here"
+    feedback = "1 label, 1 comment; left out: 1 of bots, 1 of users without write access"
     assert f"    feedback   {feedback}\n[1] failing    " in said
     assert "- ada: The labels mean nothing. @all Add to the prompt" in said
     assert "&#" not in said

@@ -552,7 +552,7 @@ class Refinement:
             goals=resolve_goals(options.goals, self.subject, evals.project),
             prior=strategy_prior(earlier_edits),
             # A model in this process needs no probe: nothing between it and its replies can fail.
-            look=probing[0] if probing and remote and may_call_model else "",
+            probe_proposer=probing[0] if probing and remote and may_call_model else "",
         )
         self.memory = Memory()
         if use_attempts:
@@ -690,7 +690,7 @@ class Refinement:
         if len(events) > 1:
             first = events[1].body.get("observation", {})
             probe_proposer = str(first["proposer"]) if first.get("kind") == "ProbeResult" else ""
-            self.config = replace(self.config, look=probe_proposer)
+            self.config = replace(self.config, probe_proposer=probe_proposer)
         changed = changed_inputs(began, self._about())
         if changed:
             raise TrailError(

@@ -142,7 +142,7 @@ def test_labels_of_train_cases_alone_are_read(tmp_path):
     path = project.labels_dir / "helpful.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     (project.labels_dir / "scored.jsonl").write_text(
-        json.dumps({"id": "a", "case": "two", "output": "A", "score": 0.4})
+        json.dumps({"id": "a", "case": "two", "answer": "A", "score": 0.4})
     )
     pair = {"id": "a", "case": "two", "a": "A", "b": "B", "label": "a"}
     (project.labels_dir / "paired.jsonl").write_text(json.dumps(pair))
