@@ -198,7 +198,12 @@ def test_a_limit_paces_requests_where_it_is_scarce(quota, sent, in_flight, rate)
     assert pace.rate == pytest.approx(rate)
     if rate < math.inf:
         assert pace.next_at == 100.0
-        assert (pace.is_measured, pace.changed_number, pace.changed_at, pace.best_rate) == (True, sent, 100.0, 0.0)
+        assert (pace.is_measured, pace.changed_number, pace.changed_at, pace.best_rate) == (
+            True,
+            sent,
+            100.0,
+            0.0,
+        )
         assert (pace.empty.number, pace.empty.at, pace.refused) == (sent, 100.0, 0)
 
 
