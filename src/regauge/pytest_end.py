@@ -126,7 +126,9 @@ class PytestEnd:
         recorded = self._shard is not None and not interrupted and bool(self._end.parts)
         if self.writer.empty and decision is None and not recorded:
             # Workers that were cut off report no plan. Errors of collection interrupt a run, too.
-            planned = self._end.planned > 0 or not (self._end.collected or self._end.owed)
+            planned = self._end.selected_cases > 0 or not (
+                self._end.collected_cases or self._end.omissions
+            )
             self._nothing_judged = (
                 interrupted and planned and self.gate is None and not session.testsfailed
             )
@@ -147,7 +149,7 @@ class PytestEnd:
             interrupted=interrupted,
             command=_command_typed(),
             options=options,
-            git=git_state(self.project.root, written=self.project.recordings_dir),
+            git=git_state(self.project.root, output_dir=self.project.recordings_dir),
             decision=decision,
             suggestions=self._suggestions,
             shard=self._part(session, self._shard) if self._shard is not None else None,
@@ -170,7 +172,10 @@ class PytestEnd:
         )
         self._trouble += filter(None, troubles)
         self.config.hook.pytest_regauge_recorded(
-            config=self.config, record=record, directory=directory, line_counts=self._end.written
+            config=self.config,
+            record=record,
+            directory=directory,
+            line_counts=self._end.written_lines,
         )
         target = self.config.getoption("--report")
         if target:
@@ -185,7 +190,7 @@ class PytestEnd:
         return ShardPart(
             number=shard.number,
             count=shard.count,
-            by=shard.assigned_by,
+            shard_by=shard.assigned_by,
             base=self.gate.base_commit if self.gate is not None else "",
             record=self.evals.options.record,
             exit_status=int(session.exitstatus),
@@ -206,14 +211,16 @@ class PytestEnd:
         replays = self.evals.options.record == "none" and self.gate is None
         missing = self.evals.plan.missing if replays else ()
         end = RunEnd(
-            collected=self.collected,
-            planned=len(self.turns.planned),
+            collected_cases=self.collected,
+            selected_cases=len(self.turns.planned),
             session=answers.session,
             turns=self.turns.count,
             without_result=self.turns.without_result,
             left_out=self.turns.left_out,
             # What a gate is owed is part of its decision.
-            owed=[*map(str, self.owed)] if self.gate is None or self._shard is not None else [],
+            omissions=[*map(str, self.owed)]
+            if self.gate is None or self._shard is not None
+            else [],
             parts=[*self.parts],
         )
         misses = self.evals.misses
@@ -227,7 +234,7 @@ class PytestEnd:
         except RegaugeError as error:
             end = replace(end, trouble=[str(error)])
         for text in workers:
-            end = end.joined(RunEnd.from_text(text))
+            end = end.merge(RunEnd.from_text(text))
         if workers and complete and end.session is not None:
             answers.end_session(end.session)
         try:
@@ -239,13 +246,14 @@ class PytestEnd:
             return {str(self.project.relative(path)): n for path, n in files.items()}
 
         return end.with_files(
-            written=counts(published.written), stored=counts(published.stored if replays else {})
+            written_lines=counts(published.written),
+            uncommitted=counts(published.stored if replays else {}),
         )
 
     def _without_result(self, *, all_had_turns: bool) -> Iterator[str]:
         """Cases that should be measured and are not, each with its fix."""
         end = self._end
-        for fault in end.owed:
+        for fault in end.omissions:
             yield f"unmeasured: {fault}"
         causes: dict[str, list[str]] = {}
         for node, why in end.left_out.items():
@@ -261,10 +269,10 @@ class PytestEnd:
                 "  fix: let their tests run and take `result`: options such as --setup-plan, hooks"
                 " and fixtures called `result` keep cases from being judged"
             )
-        no_turn = end.planned - end.turns
+        no_turn = end.selected_cases - end.turns
         if all_had_turns and no_turn > 0:
             yield (
-                f"unmeasured: {no_turn} of {plural(end.planned, 'planned case')} had no turn before"
+                f"unmeasured: {no_turn} of {plural(end.selected_cases, 'planned case')} had no turn before"
                 " the run ended\n  fix: look for pytest.exit, or for a hook or an option that ends"
                 " runs early; to run fewer cases, select them on the command line (-k)"
             )
@@ -279,9 +287,9 @@ class PytestEnd:
             failed: The cases that are shown in groups.
             items: The number of tests that workers of xdist collected.
         """
-        if self._end.collected and not self._end.planned:
+        if self._end.collected_cases and not self._end.selected_cases:
             terminal.section("regauge", sep="=")
-            count = f"none of the {self._end.collected} collected cases was selected"
+            count = f"none of the {self._end.collected_cases} collected cases was selected"
             terminal.write_line(f"nothing was measured: {count}", red=True)
         if self.gate is not None and self.gate.cut_off:
             terminal.write_line(
@@ -298,7 +306,7 @@ class PytestEnd:
                     " judged; the same command continues with the completions that are kept",
                     red=True,
                 )
-                self._write_lines(terminal, recorded_lines(self.project, self._end.written))
+                self._write_lines(terminal, recorded_lines(self.project, self._end.written_lines))
             self._write_unmeasured(terminal)
             self._write_trouble(terminal)
             return
@@ -316,8 +324,8 @@ class PytestEnd:
             *(replace(line, text=line.text.replace(here, "")) for line in causes),
             *missing_lines(self._end.missing),
             *missing_judgement_lines(self._end.missing_judgements),
-            *recorded_lines(self.project, self._end.written),
-            *stored_lines(self._end.stored),
+            *recorded_lines(self.project, self._end.written_lines),
+            *stored_lines(self._end.uncommitted),
             *(self._suggestion_lines() if self._suggestions else ()),
         ]
         self._write_lines(terminal, lines)
@@ -339,7 +347,7 @@ class PytestEnd:
 
     def _write_left(self, terminal: pytest.TerminalReporter, record: RunRecord, items: int) -> None:
         """Show the number of cases that an interrupted run leaves."""
-        planned, turns = self._end.planned, self._end.turns
+        planned, turns = self._end.selected_cases, self._end.turns
         if not planned:
             planned, turns = items, sum(suite.cases for suite in record.suites)
         if planned > turns:

@@ -329,7 +329,7 @@ class PytestGate:
                 more_trials=self._request.more_trials,
                 change=GatedChange.current(self._session.project.root, os.environ),
             )
-            guards = changed_guards(self._session, decided, saying=saying)
+            guards = changed_guards(self._session, decided, on_progress=saying)
         except RegaugeError as error:
             words = self._session.answers.redact(str(error))
             # pytest prints it past its terminal.
@@ -419,10 +419,10 @@ class PytestGate:
         document = decision_document(
             decided,
             nodes=nodes,
-            again=shlex.join(again),
+            rerun_command=shlex.join(again),
             missing=shlex.join(missing),
             operating_line=str(line) if line is not None else "",
-            loosened=loosened,
+            looser_options=loosened,
             guards=guards,
         )
         # It quotes prompts, answers and errors of providers, and goes to log, comment and record.

@@ -237,9 +237,9 @@ def _again(
         record.decision,
         read_rows(directory),
         options.apply_to(before),
-        loosened=options.looser_options(before),
+        looser_options=options.looser_options(before),
         baseline=baseline,
-        again=" ".join(_words(sys.argv[1:])),
+        rerun_command=" ".join(_words(sys.argv[1:])),
     )
     decided = record.model_copy(update={"decision": document})
     trouble = write_job_summary(decided, directory, os.environ)
@@ -259,7 +259,7 @@ def _refuse_unmerged(project: Project, run: str) -> None:
     if record.merged is None or not record.merged.base:
         fix = "leave out REF to decide again from its trials, or --from to gate from scratch"
         raise UsageError(f"run {record.id} is not merged from shards of a gate", fix=fix)
-    here = git_state(project.root, written=project.recordings_dir)
+    here = git_state(project.root, output_dir=project.recordings_dir)
     if here is not None and record.git is not None and here.commit != record.git.commit:
         raise UsageError(
             f"run {record.id} is of commit {record.git.commit[:12]}, and this checkout is"
@@ -397,7 +397,7 @@ def gated(
             prompts=prompts,
             options=[f"--gate={request.ref}", *words],
             plugins=[plugin],
-            whole=True,
+            one_item_per_eval=True,
             warn=None,
         )
     except NoEvalsError:  # the gate has said so, with what it would have compared

@@ -60,7 +60,7 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
     target_faults, target_warnings = lint_targets(project, os.environ)
     faults += target_faults
     reported = [_format_error(project, fault) for fault in faults]
-    faults += lint_recordings(project, project.root / "evals", reported=reported)
+    faults += lint_recordings(project, project.root / "evals", reported_errors=reported)
     warnings = [*lint_warnings(project), *check_file_sizes(project), *target_warnings]
     notes = _find_replaced(project)
     count = len(prompt_files(project.prompts_dir))

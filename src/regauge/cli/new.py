@@ -406,7 +406,7 @@ def _from_spans(
         "calls": candidates.calls,
         "candidates": len(candidates.documents),
         "added": added,
-        "joined": candidates.joined,
+        "joined": candidates.duplicates,
         "unmatched": list(candidates.unmatched),
         "masked": candidates.masked,
     }
@@ -419,7 +419,7 @@ def _from_spans(
     verb = "would add" if dry_run else "added"
     echo(f"{verb} {plural(added, 'candidate')} to {short(path)}", style="green")
     echo(
-        f"  {plural(candidates.calls, 'model call')}: {candidates.joined} joined or known,"
+        f"  {plural(candidates.calls, 'model call')}: {candidates.duplicates} joined or known,"
         f" {len(candidates.unmatched)} of other prompts, {plural(candidates.masked, 'text')} masked"
     )
     if added:

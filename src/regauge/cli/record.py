@@ -26,8 +26,8 @@ from regauge.errors import BudgetError, RegaugeError, UnmeasuredError, UsageErro
 from regauge.maintenance.batches import (
     BatchOptions,
     ProjectBatches,
-    ask_all,
     calls_under_way,
+    request_trials,
 )
 from regauge.maintenance.collection import left_out_faults, option_words, with_evals
 from regauge.maintenance.stale import prune_files
@@ -165,9 +165,9 @@ def command(
         act,
         prompts=prompts,
         options=options,
-        draw=batches is None or dry_run,
-        whole=True,
-        interrupted=lambda: _left_at(progress),
+        prefetch=batches is None or dry_run,
+        one_item_per_eval=True,
+        interrupt_message=lambda: _left_at(progress),
         warn=lambda text: None if prune else output.warn([text]),  # pruning refuses them
     )
     output.warn(progress.notes if progress else ())  # some come when the last process ends
@@ -292,7 +292,7 @@ def _batch(
         plan = evals.prepare(evals.plan.cases)
         evals.progress.start(len(plan.missing))
         with Meter(lambda: progress_line(evals.progress, evals.budget)):
-            run_stoppable(ask_all(evals, plan.asks, failures))
+            run_stoppable(request_trials(evals, plan.asks, failures))
         troubles = batches.start()
         batches.tidy()
     done = evals.progress.landed

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
         TrendLine as TrendLine,
         TrendPoint as TrendPoint,
         add_finished_run as add_finished_run,
-        lines_of as lines_of,
         run_entry as run_entry,
+        trend_lines as trend_lines,
     )
     from regauge.history._store import (
         MeasuredSuite as MeasuredSuite,

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class AskedAnchor:
+class AnchorUpdate:
     """The trials of the anchor in this session, and their comparison with the record.
 
     Attributes:
@@ -182,7 +182,7 @@ def ask_anchor(
     setting: str,
     policy: TopUpPolicy,
     now: datetime,
-) -> AskedAnchor | None:
+) -> AnchorUpdate | None:
     """The anchor of an eval; None where the setting or the prompt names none.
 
     It is drawn only next to a version whose own baseline fills.
@@ -199,7 +199,7 @@ def ask_anchor(
     version = anchor_version(setting, released, current=head.version)
     if version is None:
         return None
-    anchor = AskedAnchor(version=str(version), head=suite)
+    anchor = AnchorUpdate(version=str(version), head=suite)
     try:
         anchor.suite = anchor_suite(suite, version)
     except (FaultyFileError, GitError) as error:
@@ -279,7 +279,7 @@ class EvalUpdate:
 
     suite: Eval
     asked: TopUpSuite
-    anchor: AskedAnchor | None = None
+    anchor: AnchorUpdate | None = None
     landed: SuiteTrials = field(default_factory=SuiteTrials)
     redrawn: SuiteTrials | None = None
     drift: Drift | None = None
@@ -471,7 +471,7 @@ class BaselineUpdate:
         policy: The plan for filling a baseline of this number of cases.
         redraw: How many fresh trials of each case a complete history is compared with; 0 is none.
         dry_run: Whether only the estimate is made.
-        say: Takes each line for people.
+        print_line: Takes each line for people.
         meter: Shows how far the work has come, as long as it is entered.
         batch: What is done with batches; None for live calls.
         pending: What is under way in batches, so that nothing is kept yet.
@@ -481,7 +481,7 @@ class BaselineUpdate:
     policy: Callable[[int], TopUpPolicy]
     redraw: int
     dry_run: bool
-    say: Callable[[str], None]
+    print_line: Callable[[str], None]
     meter: Callable[[Callable[[], str]], AbstractContextManager[object]]
     batch: BatchOptions | None
     pending: list[str] = field(default_factory=list[str])
@@ -519,7 +519,7 @@ class BaselineUpdate:
         for asked in every:
             self._estimate(evals, asked)
         for note in uncommitted_notes(self.project, [asked.suite.prompt for asked in every]):
-            self.say(note)
+            self.print_line(note)
         if self.dry_run:
             return
         try:
@@ -562,7 +562,7 @@ class BaselineUpdate:
             troubles = batches.start()
             batches.tidy()
         for line in batches.warnings():
-            self.say(line)
+            self.print_line(line)
         self._batches = batches.to_json()
         self.pending = [*batches.sentences(), *troubles]
         if batches.open_calls and not self.pending:
@@ -774,16 +774,16 @@ class BaselineUpdate:
         self._estimates[-1]["waits_h"] = asked.top_up.waits_h
         label = f"{asked.prompt}@{suite.version or '-'} ({suite.model})"
         if asked.top_up.waits_h:
-            self.say(
+            self.print_line(
                 f"{label}: no trials now, sessions are {self._apart()} apart; the next may"
                 f" begin in {asked.top_up.waits_h:.1f} h, or now with --new-session"
             )
         elif not draws:
-            self.say(f"{label}: complete, {summary(asked.top_up.history)}")
+            self.print_line(f"{label}: complete, {summary(asked.top_up.history)}")
         else:
             fresh = "complete, compared with " if again else ""
             trials = f"{plural(len(draws), 'trial')} of {plural(cases, 'case')}"
-            self.say(f"{label}: {fresh}{trials}, {cost}")
+            self.print_line(f"{label}: {fresh}{trials}, {cost}")
         anchor = asked.anchor
         if anchor is not None and anchor.asked is not None and (draws := draws_of(anchor.asked)):
             top_up = anchor.asked.top_up
@@ -794,7 +794,9 @@ class BaselineUpdate:
                 "cases": len(top_up.trials_by_case),
             }
             cost = self._bill(evals, draws, facts)
-            self.say(f"  and its anchor {anchor.version}: {plural(len(draws), 'trial')}, {cost}")
+            self.print_line(
+                f"  and its anchor {anchor.version}: {plural(len(draws), 'trial')}, {cost}"
+            )
 
     def _bill(self, evals: EvalSession, draws: list[Draw], facts: dict[str, Any]) -> str:
         """Note the calls and cost of trials that have no completion yet, and return them."""
@@ -842,7 +844,7 @@ class BaselineUpdate:
                 asked.changes = changes_between(before, asked.history, accepted=accepted)
                 asked.accepted = tuple(sorted({*accepted} & asked.history.cases.keys()))
             for line in asked.lines(before):
-                self.say(line)
+                self.print_line(line)
             self.unmeasured += asked.unmeasured()
             self._done.append(asked)
 

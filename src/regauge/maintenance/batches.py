@@ -274,7 +274,7 @@ class ProjectBatches:
         environ: Where keys are.
 
     Attributes:
-        taken: The calls whose completions were taken from results.
+        collected_ids: The calls whose completions were taken from results.
         pending: The calls that are under way, with the batch of each.
         missing: The calls that are in no batch.
         failures: Why calls have no completion, with an example and their number.
@@ -308,7 +308,7 @@ class ProjectBatches:
         self._suspects: list[tuple[str, RemoteBatch]] = []
         self._peeks = 0
         self._of_files = _Read()
-        self.taken: set[str] = set()
+        self.collected_ids: set[str] = set()
         self.pending: dict[str, str] = {}
         self._judge_calls: set[str] = set()
         self.missing: set[str] = set()
@@ -334,7 +334,7 @@ class ProjectBatches:
                 del self._results[custom_id]
                 self._failed[custom_id] = str(error)
             else:
-                self.taken.add(custom_id)
+                self.collected_ids.add(custom_id)
                 return completion
         if (name := self._under_way.get(custom_id)) is not None:
             self.pending[custom_id] = name
@@ -519,7 +519,7 @@ class ProjectBatches:
         unknown = [
             custom_id
             for custom_id in (*self._of_files.places, *self._of_files.problems)
-            if custom_id not in self.taken and not self._is_known(custom_id)
+            if custom_id not in self.collected_ids and not self._is_known(custom_id)
         ]
         yield from _some(unknown, *_UNKNOWN)
 
@@ -527,7 +527,7 @@ class ProjectBatches:
         """The document for programs."""
         return {
             "under_way": len(self.pending),
-            "collected": len(self.taken),
+            "collected": len(self.collected_ids),
             "batches": sorted(set(self.pending.values())),
             "notes": [*self.warnings()],
         }
@@ -545,7 +545,7 @@ class ProjectBatches:
 
     def _is_open(self, custom_id: str, state: _State) -> bool:
         """Return whether a call of a batch has no recorded completion, and is in no later batch."""
-        if custom_id in self.taken:
+        if custom_id in self.collected_ids:
             return False
         under_way = self._under_way.get(custom_id) == state.name
         if not (under_way or custom_id in self._results or custom_id in self._failed):
@@ -915,7 +915,7 @@ def calls_under_way(project: Project) -> int:
     return count
 
 
-async def ask_all(evals: EvalSession, draws: Iterable[Draw], failures: Counter[str]) -> None:
+async def request_trials(evals: EvalSession, draws: Iterable[Draw], failures: Counter[str]) -> None:
     """Have every draw take its completion and judge calls from batches.
 
     Args:

@@ -77,12 +77,12 @@ def calls_of(decided: GateResult) -> CallsDocument:
         first_draws = decided.outcome.first_draws.get(prompt, 1)
         for number, trial in enumerate(trials):
             if trial.answer is not None:
-                first = "first" if number < first_draws else "again"
+                first = "first" if number < first_draws else "follow_up"
                 kinds["base" if side == "base" else first] += 1
                 used += _usage_of(trial, trial.answer)
     return CallsDocument(
         first=kinds["first"],
-        again=kinds["again"],
+        follow_up=kinds["follow_up"],
         base=kinds["base"],
         live=sum(totals.live for totals in used),
         input_tokens=sum(totals.input_tokens for totals in used),
@@ -360,10 +360,10 @@ def decision_document(
     decided: GateResult,
     *,
     nodes: Mapping[int, str],
-    again: str,
+    rerun_command: str,
     missing: str,
     operating_line: str = "",
-    loosened: Sequence[str] = (),
+    looser_options: Sequence[str] = (),
     guards: Sequence[ChangedGuards] = (),
 ) -> DecisionDocument:
     """The document of a decision.
@@ -371,10 +371,10 @@ def decision_document(
     Args:
         decided: What the gate run left.
         nodes: The pytest item of each planned case, by the case's identity.
-        again: The command that decides again.
+        rerun_command: The command that decides again.
         missing: The command that makes missing trials; empty where no trial is missing.
         operating_line: How often this gate is wrong.
-        loosened: Options of the command that are looser than the base's policy.
+        looser_options: Options of the command that are looser than the base's policy.
         guards: The instructions that lose or get a guard.
     """
     comparison, outcome, audit = decided.comparison, decided.outcome, decided.audit
@@ -409,7 +409,7 @@ def decision_document(
         moved_bars=[*comparison.moved_bars],
         caveats=[*comparison.caveats],
         base_unavailable=[*decided.base_unavailable],
-        loosened=[*loosened],
+        looser_options=[*looser_options],
         prompts=prompts,
         unmeasured=unmeasured,
         cases=[
@@ -418,7 +418,7 @@ def decision_document(
         ],
         calls=calls_of(decided),
         operating_line=operating_line,
-        again=again,
+        rerun_command=rerun_command,
         policy=policy_to_json(outcome.policy),
         cells=[
             {**case_to_json(compared.case), "graded": sorted(compared.graded)}
@@ -443,10 +443,10 @@ def _held_to_floor(decision: FinalDecision, prompts: Iterable[PromptDocument]) -
 def _floor_words(guards: GuardsDocument) -> str:
     floor = f"the floor of {100 * (guards.floor or 0):g} %"
     if guards.below == "floor":
-        share = 100 * guards.guarded / guards.counted
+        share = 100 * guards.guarded / guards.total
         return f"{share:.0f} % of its instructions are guarded, below {floor}"
     return (
-        f"{guards.guarded} of {guards.counted} instructions are guarded;"
+        f"{guards.guarded} of {guards.total} instructions are guarded;"
         f" {guards.open} without a class decide whether that is below {floor}"
     )
 
@@ -537,7 +537,7 @@ def _case_document(
         accepted=report.accepted,
         edit_sensitive=report.edit_sensitive,
         node=evidence.node,
-        at=evidence.at,
+        location=evidence.at,
         before=report.before,
         today=report.today,
         candidate=report.candidate,
@@ -617,9 +617,9 @@ def decide_again(
     rows: Iterable[dict[str, Any]],
     policy: GatePolicy,
     *,
-    loosened: Sequence[str] = (),
+    looser_options: Sequence[str] = (),
     baseline: Baseline | None = None,
-    again: str = "",
+    rerun_command: str = "",
 ) -> DecisionDocument:
     """The decision that the trials of a run lead to; a missing trial was not recorded.
 
@@ -627,9 +627,9 @@ def decide_again(
         document: What the run came to.
         rows: Its trials.
         policy: What to hold the change to now.
-        loosened: Options that are looser than the policy of the run.
+        looser_options: Options that are looser than the policy of the run.
         baseline: The base's histories, instead of those the run knew.
-        again: The command that decides so again.
+        rerun_command: The command that decides so again.
 
     Raises:
         UsageError: The record cannot be read, or the baseline is about something else.
@@ -689,9 +689,9 @@ def decide_again(
             "calls": document.calls.model_copy(update={"live": 0, "cost_usd": 0.0}),
             "operating_line": str(line) if line is not None else "",
             "policy": policy_to_json(policy),
-            "loosened": [*document.loosened, *loosened],
+            "looser_options": [*document.looser_options, *looser_options],
             "cells": [{**case_to_json(case), "graded": sorted(graded[case.key])} for case in cases],
-            "again": again or document.again,
+            "rerun_command": rerun_command or document.rerun_command,
         }
     )
     missing = document.next.command if document.decision in {"unmeasured", "undecided"} else ""
@@ -754,7 +754,7 @@ def _recorded_evidence(
     causes = [row["cause"]["message"] for row in rows if row["cause"]]
     return _Evidence(
         node=before.node,
-        at=before.at,
+        at=before.location,
         unmeasured=cause_line(causes[0]) if causes else "",
         across_models=across_models,
         answers=answers,
