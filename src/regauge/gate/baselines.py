@@ -706,7 +706,7 @@ def parse_baseline(data: bytes, *, place: Path) -> Baseline:
     try:
         return BaselineDocument.model_validate(document).value()
     except ValidationError as error:
-        places = _LineIndex(text)
+        places = _KeyLines(text)
         faults = [
             Fault(
                 path=place,
@@ -809,7 +809,7 @@ def _key_of(line: str) -> str | None:
     return cast("str", json.loads(match[1])) if match else None
 
 
-class _LineIndex:
+class _KeyLines:
     """The lines of the keys in a baseline file."""
 
     def __init__(self, text: str) -> None:
