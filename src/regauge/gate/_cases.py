@@ -337,7 +337,7 @@ class CellTest:
         self.log_e = np.full(doubt.shape, -np.inf)
         index = np.nonzero(doubt)
         self.log_e[index] = self._evidence(s[index], m[index], k[index], r[index])
-        least = np.where(r >= policy.many, policy.suspect_of_many, policy.suspect)
+        least = np.where(r >= policy.many_trials, policy.suspect_of_many, policy.suspect)
         doubt &= self.log_e >= np.log(least)
         self.steps = policy.all_steps
         self.tested = doubt
@@ -388,7 +388,7 @@ class CellTest:
         at_cap = number >= len(policy.steps) - 1
         # The candidate passes no pair and the base some: drift, and perhaps a break.
         never = (kd if self._direction == "worse" else nd - kd) == 0
-        is_unclear = has_drifted & never & (ahead >= policy.untold)
+        is_unclear = has_drifted & never & (ahead >= policy.indistinct_lead)
         # A few pairs that both sides fail cannot tell a rare pass of the base from none.
         drifted = has_drifted & (today < 0) & (at_cap & ~is_unclear | (ahead <= 0) & ~never)
         self.ends[rows, cells] = np.select(
@@ -447,12 +447,12 @@ class CellTest:
     ) -> IntArray:
         """The end of each cell after the regular steps; OPEN if it continues."""
         policy = self._policy
-        worth = is_named & ((today >= log(policy.keep_on)) | (ahead >= policy.passes_ahead))
+        worth = is_named & ((today >= log(policy.late_from)) | (ahead >= policy.passes_ahead))
         open_end = likely | is_unclear
         step, regular = number + 1, len(policy.steps)
-        late = regular + len(policy.late)
+        late = regular + len(policy.late_steps)
         # A continued run gives an undecided cell these further steps.
-        has_more_steps = step < regular + len(policy.more) or late <= step < len(self.steps)
+        has_more_steps = step < regular + len(policy.extra_steps) or late <= step < len(self.steps)
         continues = (worth & (step < late)) | (open_end & has_more_steps)
         return np.select(
             [continues, open_end, has_drifted],

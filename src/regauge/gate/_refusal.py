@@ -467,7 +467,7 @@ def _calibration_fix(differences: Sequence[KeyDifference], suite: Eval) -> str:
     commands = [
         f"regauge judges calibrate {shlex.quote(judge.name)}"
         for judge in suite.judges
-        if judge.name in names and not suite.standing(judge).gates
+        if judge.name in names and not suite.standing(judge).blocking
     ]
     return f"{' && '.join(commands)}, so that it counts again; then " if commands else ""
 
