@@ -195,7 +195,7 @@ def test_an_answer_that_is_not_githubs_ends_in_one_sentence(server, github, faul
 @pytest.mark.parametrize("said", [None, {}, {"id": "x"}, []])
 def test_a_comment_without_an_id_was_not_written(server, github, said):
     server.faults[f"POST {COMMENTS}"] = [Fault(201, said)]
-    with pytest.raises(GitHubError, match="does not answer as GitHub does"):
+    with pytest.raises(GitHubError, match="does not respond as GitHub does"):
         github.upsert_comment(7, "x", mark=GATE)
 
 
@@ -227,7 +227,7 @@ def test_the_token_goes_to_no_other_host(server, github):
                 github.upsert_comment(7, "x", mark=GATE)
     link = {"Link": '<http://127.0.0.1:9/x>; rel="next"'}
     server.faults[f"GET {COMMENTS}"] = [Fault(200, [], link)]
-    with pytest.raises(GitHubError, match="does not answer as GitHub does"):
+    with pytest.raises(GitHubError, match="does not respond as GitHub does"):
         github.upsert_comment(7, "x", mark=GATE)
 
 
