@@ -87,7 +87,7 @@ def test_too_few_labels_gate_nothing(judged: EvalProject):
     write_labels(judged, labels(right=10, wrong=0))
     done = judged.command("judges", "calibrate", "tone")
     assert done.returncode == 1
-    assert "advisory: 20 labelled answers were judged, 30 are needed" in done.stdout
+    assert "advisory: 20 labelled outputs were judged, 30 are needed" in done.stdout
 
 
 @pytest.mark.parametrize(("right", "wrong", "kappa"), [(10, 10, 0.0), (0, 20, -1.0)])
@@ -159,12 +159,12 @@ def test_other_labels_void_the_record(judged: EvalProject):
 
 
 def test_judges_may_share_labels(judged: EvalProject):
-    judged.eval(EVAL.replace('rubric("tone")', 'rubric("tone").named("manners")'))
+    judged.eval(EVAL.replace('rubric("tone")', 'rubric("tone").with_name("manners")'))
     write_labels(judged, labels(right=16, wrong=0))
     assert "no labels of judge 'manners'" in judged.command("judges", "calibrate", "manners").stderr
     done = judged.command("judges", "calibrate", "manners", "--labels=tone", "--repeats=1")
     assert done.returncode == 0
-    assert record_of(judged, "manners")["calibrations"][0]["labels"]["of"] == "tone"
+    assert record_of(judged, "manners")["calibrations"][0]["labels"]["judge"] == "tone"
     again = judged.command("judges", "calibrate", "manners", "--repeats=1", "--record=none")
     assert again.returncode == 0
     assert "fixtures/labels/tone.jsonl" in again.stdout
@@ -295,7 +295,7 @@ judge and labels disagree on 2 of 3:
 
 0 calls, 0 of them made now; 0 tokens, $0
 written: fixtures/labels/longer.calibration.json
-advisory: 3 labelled answers were judged, 30 are needed
+advisory: 3 labelled outputs were judged, 30 are needed
 """)
 
 
@@ -312,7 +312,7 @@ error: there is no judge 'tune'; the evals have these LLM judges: tone
     write_labels(judged, [label(1, "pass", "pass", case="disk-9")])
     assert fails("tone") == snapshot("""\
 error: fixtures/labels/tone.jsonl:1: there is no golden case 'disk-9'
-  fix: say which dataset has it (--dataset NAME), or give the label its own `inputs`
+  fix: name its dataset (--dataset NAME), or give the label its own `inputs`
 """)
     assert fails("tone", "--dataset=nothing") == snapshot("""\
 error: fixtures/golden: no dataset is called 'nothing'
@@ -366,7 +366,7 @@ def test_two_judges_of_one_name_are_not_confused(judged: EvalProject):
             2,
             """\
 error: evals of triage declare two different judges that are called 'tone'
-  fix: give one a name of its own with .named(...)
+  fix: give one a name of its own with .with_name(...)
 """,
         )
     )

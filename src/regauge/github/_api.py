@@ -318,7 +318,10 @@ class Api:
         return table
 
     def _malformed_error(self, purpose: Purpose, reason: str) -> GitHubError:
-        message = f"cannot {purpose.action}: {self.access.api_url} does not respond as GitHub does: {reason}"
+        message = (
+            f"cannot {purpose.action}: {self.access.api_url} does not respond as GitHub does:"
+            f" {reason}"
+        )
         return GitHubError(message, fix="check GITHUB_API_URL", kind="malformed")
 
 

@@ -461,7 +461,7 @@ def _refuse_rivals(judge_use: UsedJudge) -> None:
         prompts: Sequence[str] = sorted(set(judge_use.prompts))
         raise UsageError(
             f"evals of {' and '.join(prompts)} declare two different judges that are called"
-            f" {judge_use.judge.name!r}\n  fix: give one a name of its own with .named(...)"
+            f" {judge_use.judge.name!r}\n  fix: give one a name of its own with .with_name(...)"
         )
 
 

@@ -215,7 +215,7 @@ class MeasurementsFile(_LinesFile[MeasurementLine]):
 
     _safe = "the judges' calls are safe in the local store"
     _kind = "measurement"
-    _twice = "another measurement with the key of a line above"
+    _duplicate_error = "another measurement with the key of a line above"
     _fix = "delete the line, then compute it again from the recorded calls: regauge record"
 
     def _parse(self, raw: bytes) -> tuple[str, MeasurementLine] | None:
@@ -286,7 +286,7 @@ class VectorsFile(_LinesFile[bytes]):
     """
 
     _kind = "vector"
-    _twice = "another vector for the text of a line above"
+    _duplicate_error = "another vector for the text of a line above"
     _fix = "delete the line, then record what is missing: pytest evals --record=missing"
 
     def __init__(self, path: Path, *, model: str) -> None:

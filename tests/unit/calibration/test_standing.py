@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from regauge.errors import FaultyFileError
-from regauge.judges import standing_of
+from regauge.judges import judge_status
 from regauge.judges.calibration import (
     Agreement,
     Calibration,
@@ -35,9 +35,9 @@ def calibrated(labels, *, low=0.5, judged=40, fails=20, kind="outcomes", spearma
         **{"models": ("sim:clerk-1",), "digest": "d1", "date": "2026-11-21", "repeats": 3} | more,
         labels=LabelsSummary(kind=kind, count=len(labels), digest=labels.digest),
         agreement=Agreement(
-            judged=judged,
+            verdicts=judged,
             base_rate=0.5,
-            commonest=0.5,
+            majority_accuracy=0.5,
             accuracy=estimate(0.8),
             kappa=estimate(low),
             spearman=estimate(spearman),
@@ -61,22 +61,22 @@ def store(project):
 
 
 def informs(project, judge=None):
-    standing = standing_of(judge or Judge(), project)
-    assert not standing.gates
+    standing = judge_status(judge or Judge(), project)
+    assert not standing.blocking
     return standing.reason
 
 
 def test_a_judge_that_agrees_with_people_gates(project, labels, store):
     store(calibrated(labels))
-    assert standing_of(Judge(), project).gates
-    assert standing_of(Judge(), project).reason == "calibrated on 2026-11-21"
+    assert judge_status(Judge(), project).blocking
+    assert judge_status(Judge(), project).reason == "calibrated on 2026-11-21"
 
 
 @pytest.mark.parametrize(("fails", "gates"), [(0, False), (1, False), (9, False), (10, True)])
 def test_few_labels_of_one_side_gate_nothing(project, labels, store, fails, gates):
     store(calibrated(labels, fails=fails))
-    standing = standing_of(Judge(), project)
-    assert standing.gates is gates
+    standing = judge_status(Judge(), project)
+    assert standing.blocking is gates
     assert gates or standing.reason.startswith(f"{fails} labels differ from the most frequent one")
 
 
@@ -93,8 +93,8 @@ def test_another_rubric_or_another_model_voids_the_record(project, labels, store
         "it was calibrated with sim:clerk-1, not with openai:m"
     )
     store(calibrated(labels), calibrated(labels, models=("openai:m",), digest="d3"))
-    assert standing_of(Judge(digest="d3", models=("openai:m",)), project).gates
-    assert standing_of(Judge(), project).gates
+    assert judge_status(Judge(digest="d3", models=("openai:m",)), project).blocking
+    assert judge_status(Judge(), project).blocking
 
 
 def test_other_labels_void_the_record(project, labels, store, write):
@@ -108,9 +108,9 @@ def test_other_labels_void_the_record(project, labels, store, write):
 def test_labels_of_another_judge_count_as_well(project, labels, store, load):
     others = load([{"id": "l", "case": "c", "answer": "x", "label": "fail"}], "manners")
     known = calibrated(others)
-    summary = known.labels.model_copy(update={"of": "manners"})
+    summary = known.labels.model_copy(update={"judge": "manners"})
     store(known.model_copy(update={"labels": summary}))
-    assert standing_of(Judge(), project).gates
+    assert judge_status(Judge(), project).blocking
     load([{"id": "l", "case": "c", "answer": "y", "label": "fail"}], "manners")
     assert informs(project) == "its labels changed since it was calibrated"
 
@@ -120,7 +120,7 @@ def test_labels_of_another_judge_count_as_well(project, labels, store, load):
     [
         ({"low": 0.4}, "kappa may be as low as 0.40, the floor is 0.40"),
         ({"low": None}, "kappa is not defined: labels or verdicts hardly vary"),
-        ({"judged": 29}, "29 labelled answers were judged, 30 are needed"),
+        ({"judged": 29}, "29 labelled outputs were judged, 30 are needed"),
         (
             {"kind": "scores", "low": 0.9, "spearman": 0.1},
             "Spearman's correlation may be as low as 0.10, the floor is 0.40",
@@ -137,7 +137,7 @@ def test_the_project_says_what_is_enough(project, labels, store):
     (project.root / "pyproject.toml").write_text(
         "[tool.regauge.calibration]\nfloor = 0.25\nmin_labels = 12\n", encoding="utf-8"
     )
-    assert standing_of(Judge(), project).gates
+    assert judge_status(Judge(), project).blocking
 
 
 def test_a_record_that_cannot_be_read_lets_nobody_gate(project, labels, store):

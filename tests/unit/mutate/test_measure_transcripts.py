@@ -59,11 +59,11 @@ WORLDS: dict[str, Callable[[], MeasuredClasses]] = {
     "steady": lambda: measured(World()),
     "all operators": lambda: measured(World(cases=10), operators="all"),
     "without baseline": lambda: measured(
-        World(), World().cases(history=None, repeats=0, answer="")
+        World(), World().cases(history=None, repeats=0, output_digest="")
     ),
-    "noisy": lambda: measured(Noisy(), World().cases(repeats=0, answer="")),
+    "noisy": lambda: measured(Noisy(), World().cases(repeats=0, output_digest="")),
     "noisy, no baseline": lambda: measured(
-        Noisy(), World().cases(history=None, repeats=0, answer="")
+        Noisy(), World().cases(history=None, repeats=0, output_digest="")
     ),
     "critical": lambda: measured(World(), World().cases(tier="critical")),
     "strict": lambda: measured(World(), World().cases(tier="critical", strict=True)),
@@ -131,14 +131,12 @@ def test_outputs_are_told_apart_as_it_was_written_down():
         for other in OUTPUTS:
             apart = differences(fields_of(first), fields_of(other))
             shares = {name: round(apart[name], 6) for name in sorted(apart)}
-            far = (
-                f"{made.apart(first, other):.6g}, with noise {made.apart(first, other, noise):.6g}"
-            )
-            lines.append(f"{first!r} {other!r}: {shares} {far} {made.novel(first, [other, ''])}")
+            far = f"{made.distance(first, other):.6g}, with noise {made.distance(first, other, noise):.6g}"
+            lines.append(f"{first!r} {other!r}: {shares} {far} {made.is_novel(first, [other, ''])}")
     varied = [([*OUTPUTS[5:7], *OUTPUTS[10:12]], OUTPUTS[10:12]), (OUTPUTS[:3], OUTPUTS[1:2])]
     for cases in (varied, varied[:1], [(["a"] * 12, ["b"] * 4)], [(["a"], [])], []):
-        p_value = made.difference_p(cases, noise=noise, seed=2)
+        p_value = made.difference_p_value(cases, noise=noise, seed=2)
         one_each = [(base, new[0], number > 0) for number, (base, new) in enumerate(cases) if new]
-        first_p = made.first_trials_p(one_each, noise=noise, seed=2)
+        first_p = made.first_trials_p_value(one_each, noise=noise, seed=2)
         lines.append(f"p {p_value:.6g}, of first trials {first_p:.6g}")
     assert_as_written("\n".join([*lines, ""]), "classes/outputs")

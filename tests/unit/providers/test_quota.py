@@ -204,7 +204,11 @@ def test_a_limit_paces_requests_where_it_is_scarce(quota, sent, in_flight, rate)
             100.0,
             0.0,
         )
-        assert (pace.empty.number, pace.empty.at, pace.refused) == (sent, 100.0, 0)
+        assert (pace.last_exhausted.number, pace.last_exhausted.sent_at, pace.refusal_count) == (
+            sent,
+            100.0,
+            0,
+        )
 
 
 def test_the_lowest_of_several_limits_counts_and_a_slower_pace_stays():

@@ -44,7 +44,7 @@ def test_a_write_that_fails_leaves_the_others_kept(tmp_path: Path) -> None:
             raise RecordingError([])
 
         async def both() -> tuple[str | BaseException, str | BaseException]:
-            writes = Writes(store.together)
+            writes = Writes(store.transaction)
             return await asyncio.gather(
                 writes.do(lambda: str(store.claim(key))),
                 writes.do(refused),
