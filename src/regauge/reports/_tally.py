@@ -175,7 +175,7 @@ class CauseGroup:
 _CALL_COUNTS: Final = ("calls", "live_calls", "retries", "input_tokens", "output_tokens")
 # Fields to add up when parts of a run are merged.
 _JUDGE_SUMS: Final = ("counts", "costs_usd", "spent_usd", "latencies_s")
-_SUITE_SUMS: Final = (*_JUDGE_SUMS, "settled", "settled_nodes")
+_SUITE_SUMS: Final = (*_JUDGE_SUMS, "settled_outcomes", "settled_nodes")
 # Amounts whose sum does not depend on their order, 8 bytes each; NaN is an unknown one.
 Amounts: TypeAlias = "array[float]"
 

@@ -170,7 +170,7 @@ _MARKED = {"body": "<!-- regauge gate -->\nx", "user": ACTIONS, "id": 1}
         (Fault(200, _LARGE, {"Content-Encoding": "gzip"}), "64 MiB"),
         (Fault(403, _LARGE, {"Content-Encoding": "deflate"}), "64 MiB"),
         (Fault(200, b"[" * 200_000), "no JSON"),
-        (Fault(403, b"[" * 200_000), "answered 403"),
+        (Fault(403, b"[" * 200_000), "returned 403"),
         (Fault(200, b"\xff\xfe"), "no JSON"),
         (Fault(200, {"message": "fine"}), "no list"),
         (Fault(200, [1]), "no object"),
