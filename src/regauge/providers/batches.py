@@ -428,7 +428,7 @@ class BatchClient:
             received_bytes = part.stat().st_size
             if cut_off := isinstance(size, int) and received_bytes < size:
                 raise AttemptError(
-                    f"{self.endpoint}: the file is cut off, {received_bytes} of {size} bytes arrived",
+                    f"{self.endpoint}: the file is truncated, {received_bytes} of {size} bytes",
                     kind="connection",
                     transient=True,
                 )

@@ -426,7 +426,7 @@ class LocalStore:
             lease_s: Seconds after which another process may take over in any case.
 
         Returns:
-            `acquired`: make the call, then `put` or `release`. `recorded`: `get` finds the recording.
+            `acquired`: make the call, then `put` or `release`. `recorded`: `get` finds it.
             `taken`: another process or thread is making the call; retry later.
         """
         now = time.time()
