@@ -19,7 +19,7 @@ from regauge.prompts import (
     content_errors,
     fix_messages,
     parse_prompt,
-    replaceable_faults,
+    replaceable_errors,
 )
 from regauge.providers import parse_model_id
 from regauge.providers.registry import endpoint_of
@@ -207,9 +207,9 @@ def loop_config(
     judging: Mapping[str, float] | None = None,
 ) -> LoopConfig:
     """The configuration of a run."""
-    marked = replaceable_faults(subject.prompt)
-    if marked:
-        raise PromptError(marked)
+    mark_errors = replaceable_errors(subject.prompt)
+    if mark_errors:
+        raise PromptError(mark_errors)
     base = subject.text
     by_split = {
         split: tuple(name for name, member in subject.members.items() if member.case.split == split)
