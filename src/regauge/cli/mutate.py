@@ -32,7 +32,7 @@ from regauge.maintenance.collection import option_words, with_evals
 from regauge.mutate import (
     MODEL,
     EvalBench,
-    HuntPolicy,
+    ClassificationPolicy,
     MeasuredClasses,
     MutantsFile,
     MutationProgress,
@@ -291,7 +291,9 @@ def _measure(
     first = {row.id: row.cases for row in rows if row.kind == "killed"}
     marks = {row.id: row.reason for row in rows if row.kind == "equivalent"}
     # What a project lets pass with a warning is broken all the same.
-    policy = HuntPolicy(gate=replace(policy_of(evals.project.settings.gate), on_broken="block"))
+    policy = ClassificationPolicy(
+        gate=replace(policy_of(evals.project.settings.gate), on_broken="block")
+    )
 
     async def run() -> MeasuredClasses:
         async with evals.making() as trials:
