@@ -11,7 +11,7 @@ from regauge.digests import digest_of
 from regauge.evidence import Count
 from regauge.gate._record import CANDIDATE_FIRST, EVALS_FIRST, facts_of_trial, stored_number
 from regauge.recordings import RecordingKey
-from regauge.runner import Draw, calls_of
+from regauge.runner import PlannedTrial, calls_of
 from regauge.stats import AUDIT_STEPS, FULL_AUDIT, audit_p_value, suite_p_value
 from regauge.stop_signals import run_stoppable
 
@@ -110,14 +110,14 @@ def recorded_outcomes(
     """
     audited_trials: list[AuditedTrial] = []
     for prompt, planned, checks in cases:
-        file = reader.answers.file(planned.suite.prompt.name)
+        file = reader.completions.file(planned.suite.prompt.name)
         texts: set[tuple[str | None, str]] = set()
         for series, first in (("evals", EVALS_FIRST), ("gate", CANDIDATE_FIRST)):
             for number in range(numbers(prompt)):
-                draw = Draw(planned, first + number)
+                draw = PlannedTrial(planned, first + number)
                 keys = [RecordingKey(planned.digest, draw.trial)]
                 if planned.converses:
-                    whole, made = calls_of(draw, reader.answers.find_call)
+                    whole, made = calls_of(draw, reader.completions.find_call)
                     keys = [question.key for question in made] if whole is not None else []
                 recordings = [stored for key in keys if (stored := file.get(key)) is not None]
                 if not recordings:
@@ -202,7 +202,7 @@ async def _by_steps(
     count: Counter[str] = Counter()
     pairs: dict[AuditedTrial, bool | None] = {}
     report: AuditReport | None = None
-    async with session.making() as making:
+    async with session.open_trials() as making:
         for step in AUDIT_STEPS:
             passed, failed = step.shares(len(recorded))
             chosen = [
@@ -211,11 +211,13 @@ async def _by_steps(
                 if audited not in pairs
                 and _place(audited, seed) < (passed if audited.passed else failed)
             ]
-            draws: list[Draw] = []
+            draws: list[PlannedTrial] = []
             for audited in chosen:
-                draws.append(Draw(cases[audited.case], stored_number("base", count[audited.case])))
+                draws.append(
+                    PlannedTrial(cases[audited.case], stored_number("base", count[audited.case]))
+                )
                 count[audited.case] += 1
-            made = await making.make_all(draws)
+            made = await making.run_all(draws)
             for audited, trial in zip(chosen, made, strict=True):
                 facts = facts_of_trial(trial, checks, graded=())
                 pairs[audited] = facts.passed if facts is not None else None
@@ -244,11 +246,11 @@ def fresh_counts(
         checks: The judges that must pass.
         nth: Which trial of today; those before have decided something.
     """
-    draws = [Draw(planned, stored_number("base", nth)) for planned in cases]
+    draws = [PlannedTrial(planned, stored_number("base", nth)) for planned in cases]
 
     async def draw() -> list[Trial]:
-        async with session.making() as making:
-            return await making.make_all(draws)
+        async with session.open_trials() as making:
+            return await making.run_all(draws)
 
     made = run_stoppable(draw())
     counts: dict[str, Count] = {}

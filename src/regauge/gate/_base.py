@@ -325,7 +325,7 @@ def _subject_of_base(
     head, own = suite.prompt, suite.target
     if own is not None:
         target = readable(lambda: target_of_base(own, at), at, unreadable)
-        prompt = target.subject(head.name, path=head.path) if target is not None else None
+        prompt = target.describe_subject(head.name, path=head.path) if target is not None else None
         return prompt, target, True
     # An eval may ask for a released version; a change does not touch it.
     if head.source != _text(head):

@@ -106,7 +106,7 @@ def target_of_base(target: Target, at: BaseCommit) -> Target | None:
             why = f"no target {name!r} is declared" if name else "the target has no `base`"
             fix = "name the target that is the deployment of the base as `base`"
             return replace(base, unavailable=f"the base has no deployment: {why}\n  fix: {fix}")
-        return replace(base, called=called)
+        return replace(base, call_settings=called)
     return base
 
 

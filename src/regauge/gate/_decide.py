@@ -29,7 +29,7 @@ from regauge.gate._run import GateRun, is_base_unavailable
 from regauge.gate._types import with_more_trials
 from regauge.gate.power import unchanged_calls
 from regauge.recordings import replacements_in
-from regauge.runner import Draw, calls_of
+from regauge.runner import PlannedTrial, calls_of
 from regauge.wording import cause_line, plural
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def decide(
     elif comparison.errors or any(_is_removed(each) for each in compared):
         run_cases = [each for each in compared if each.case.state in {"unchanged", "removed"}]
     log = DecisionLog(session.project.state_dir / _LOG)
-    key = key_of_comparison(compared, policy, endpoint_of=session.answers.endpoint)
+    key = key_of_comparison(compared, policy, endpoint_of=session.completions.endpoint)
     candidate = candidate_of(compared)
     notes = [*comparison.notes, *_replaced_notes(session, compared)]
     logged = log.find(key)
@@ -281,7 +281,7 @@ def _audited(session: EvalSession, run: GateRun) -> AuditReport | None:
     ]
     if not candidates:
         return None
-    reader = session.reading()
+    reader = session.replay_session()
     try:
         recorded = recorded_outcomes(reader, candidates, numbers=run.gate.first_draws)
     finally:
@@ -302,10 +302,10 @@ def _replaced_notes(session: EvalSession, compared: Sequence[CaseComparison]) ->
             name = each.candidate.suite.prompt.name
             digests.setdefault(name, set()).add(each.candidate.digest)
             if each.candidate.converses:
-                _, made = calls_of(Draw(each.candidate, 0), session.answers.find_call)
+                _, made = calls_of(PlannedTrial(each.candidate, 0), session.completions.find_call)
                 digests[name] |= {question.key.digest for question in made}
     for name, of_prompt in digests.items():
-        for replaced in replacements_in(session.answers.file(name), digests=of_prompt):
+        for replaced in replacements_in(session.completions.file(name), digests=of_prompt):
             yield f"recordings of {name}: {replaced}"
 
 
@@ -441,16 +441,18 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
     """
     compared = compared_cases(comparison.suites)
     draws = list(_first_wave(compared, policy, StoredNumbers(session)))
-    missing = [draw for draw in draws if not session.answers.has(draw.planned, draw.key)]
+    missing = [draw for draw in draws if not session.completions.has(draw.planned_case, draw.key)]
     first = replace(bill_draws(missing, session), trials=len(draws))
-    drawn = {(draw.planned.suite.prompt.name, draw.planned.case.id) for draw in draws}
+    drawn = {(draw.planned_case.suite.prompt.name, draw.planned_case.case.id) for draw in draws}
     changed = [
         member
         for member in compared
         if member.case.state == "changed" and _name_candidate(member) in drawn
     ]
     keys = {_name_candidate(member) for member in changed}
-    at_first = sum((draw.planned.suite.prompt.name, draw.planned.case.id) in keys for draw in draws)
+    at_first = sum(
+        (draw.planned_case.suite.prompt.name, draw.planned_case.case.id) in keys for draw in draws
+    )
     return GateEstimate(
         cases=len(drawn),
         recorded=len(draws) - len(missing),
@@ -514,8 +516,8 @@ def _at_most(
             yield bill_draws(again, session).times(of_case + of_suite)
 
 
-def _again(cases: Sequence[CaseComparison]) -> list[Draw]:
-    return [Draw(case.again, 0) for case in cases if case.again is not None]
+def _again(cases: Sequence[CaseComparison]) -> list[PlannedTrial]:
+    return [PlannedTrial(case.again, 0) for case in cases if case.again is not None]
 
 
 def _name_candidate(compared: CaseComparison) -> tuple[str, str]:
@@ -525,7 +527,7 @@ def _name_candidate(compared: CaseComparison) -> tuple[str, str]:
 
 def _first_wave(
     compared: Sequence[CaseComparison], policy: GatePolicy, numbers: StoredNumbers
-) -> Iterator[Draw]:
+) -> Iterator[PlannedTrial]:
     by_key = {each.case.key: each for each in compared}
     for request in Gate([each.case for each in compared], policy).pending_trials():
         case = by_key[request.prompt, request.case]
@@ -535,7 +537,7 @@ def _first_wave(
         for number in request.trials:
             planned.plan()
             of_base = request.side == "base"
-            yield Draw(
+            yield PlannedTrial(
                 planned,
                 stored_number("base", number) if of_base else numbers.of_candidate(planned, number),
             )

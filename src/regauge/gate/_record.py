@@ -84,7 +84,7 @@ class StoredNumbers:
         is_recorded = self._candidates.get(digest)
         if is_recorded is None:
             first = RecordingKey(digest, stored_number("candidate", 0))
-            is_recorded = self._candidates[digest] = self._session.answers.has(planned, first)
+            is_recorded = self._candidates[digest] = self._session.completions.has(planned, first)
         # Trials behind those of the evals are the base's history.
         return own if is_recorded or EVALS_FIRST + nth >= HISTORY_FIRST else EVALS_FIRST + nth
 
@@ -149,9 +149,9 @@ def facts_of_trial(
         checks: The names of the judges that must pass.
         graded: Those of them whose scores are compared, next to whether they pass.
     """
-    if trial.error is not None or trial.answer is None:
+    if trial.error is not None or trial.sourced_completion is None:
         return None
-    completion = trial.answer.completion
+    completion = trial.sourced_completion.completion
     return _facts(
         {judged.judge: (judged.verdict.outcome, judged.verdict.score) for judged in trial.verdicts},
         checks,

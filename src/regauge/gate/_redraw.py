@@ -27,7 +27,7 @@ from regauge.gate.baselines import (
     StoredHistory,
     StoredTrials,
 )
-from regauge.runner import Draw, ticking
+from regauge.runner import PlannedTrial, ticking
 from regauge.stats import e_bh, expected_failures, log_e_value, suite_p_value
 from regauge.stop_signals import run_stoppable
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from regauge.gate._types import GatePolicy, TrialFacts
     from regauge.gate.baselines import HistoryKey
     from regauge.providers import Completion
-    from regauge.runner import DrawProgress, EvalSession, PlannedCase, Trial, Trials
+    from regauge.runner import EvalSession, PlannedCase, RunProgress, Trial, TrialRunner
     from regauge.stats import Direction
 
 
@@ -332,16 +332,18 @@ class LandedSuite:
     unmeasured: Counter[str] = field(default_factory=Counter[str])
     unmeasured_cases: set[str] = field(default_factory=set[str])
 
-    def take(self, draw: Draw, trial: Trial, checks: Mapping[str, str]) -> TrialFacts | None:
+    def take(
+        self, draw: PlannedTrial, trial: Trial, checks: Mapping[str, str]
+    ) -> TrialFacts | None:
         """Note one trial; what it showed, or None where it could not be measured."""
-        case_id = draw.planned.case.id
+        case_id = draw.planned_case.case.id
         facts = facts_of_trial(trial, checks, graded=checks)
-        if facts is None or trial.answer is None:
+        if facts is None or trial.sourced_completion is None:
             self.unmeasured[_why(trial)] += 1
             self.unmeasured_cases.add(case_id)
             return None
         self.facts[case_id][draw.trial] = facts
-        self.served.add(_served(trial.answer.completion))
+        self.served.add(_served(trial.sourced_completion.completion))
         return facts
 
 
@@ -362,12 +364,12 @@ def _why(trial: Trial) -> str:
             return str(error)
 
 
-def draws_of(suite: AskedSuite) -> list[Draw]:
+def draws_of(suite: AskedSuite) -> list[PlannedTrial]:
     """The draws of one eval in this session, round by round."""
     numbers = {planned.case.id: suite.asked.numbers(planned.case.id) for planned in suite.cases}
     rounds = max((len(drawn) for drawn in numbers.values()), default=0)
     return [
-        Draw(planned, numbers[planned.case.id][index])
+        PlannedTrial(planned, numbers[planned.case.id][index])
         for index in range(rounds)
         for planned in suite.cases
         if index < len(numbers[planned.case.id])
@@ -378,7 +380,7 @@ def draw_trials(
     suites: Sequence[AskedSuite],
     *,
     session: EvalSession,
-    waiting: Callable[[DrawProgress], None],
+    waiting: Callable[[RunProgress], None],
 ) -> list[LandedSuite]:
     """Have every trial made; one that cannot be measured is noted and does not count.
 
@@ -400,7 +402,7 @@ def redraw_trials(
     asked: Sequence[AskedRedraw],
     *,
     session: EvalSession,
-    waiting: Callable[[DrawProgress], None],
+    waiting: Callable[[RunProgress], None],
 ) -> list[LandedSuite]:
     """Have fresh trials made until each asked history is compared with enough of them.
 
@@ -420,22 +422,24 @@ def redraw_trials(
     return run_stoppable(redraw_all())
 
 
-async def _draw_suite(suite: AskedSuite, trials: Trials) -> LandedSuite:
+async def _draw_suite(suite: AskedSuite, trials: TrialRunner) -> LandedSuite:
     draws = draws_of(suite)
-    made = await trials.make_all(draws)
+    made = await trials.run_all(draws)
     landed = LandedSuite()
     for draw, trial in zip(draws, made, strict=True):
         landed.take(draw, trial, suite.asked.history.key.judges)
     return landed
 
 
-async def _redraw_suite(asked: AskedRedraw, session: EvalSession, trials: Trials) -> LandedSuite:
+async def _redraw_suite(
+    asked: AskedRedraw, session: EvalSession, trials: TrialRunner
+) -> LandedSuite:
     planned = {case.case.id: case for case in asked.cases}
     landed = LandedSuite()
     for wave in asked.redraw.waves():
         session.progress.total += len(wave)
-        draws = [Draw(planned[case], stored_number("base", nth)) for case, nth in wave]
-        made = await trials.make_all(draws)
+        draws = [PlannedTrial(planned[case], stored_number("base", nth)) for case, nth in wave]
+        made = await trials.run_all(draws)
         for (case, nth), draw, trial in zip(wave, draws, made, strict=True):
             asked.redraw.take(case, nth, landed.take(draw, trial, asked.checks))
     return landed
@@ -443,16 +447,16 @@ async def _redraw_suite(asked: AskedRedraw, session: EvalSession, trials: Trials
 
 @asynccontextmanager
 async def _drawing(
-    session: EvalSession, waiting: Callable[[DrawProgress], None]
-) -> AsyncGenerator[Trials]:
+    session: EvalSession, waiting: Callable[[RunProgress], None]
+) -> AsyncGenerator[TrialRunner]:
     tick = partial(waiting, session.progress)
-    async with ticking(tick, every_s=_PROGRESS_EVERY_S), session.making() as trials:
+    async with ticking(tick, every_s=_PROGRESS_EVERY_S), session.open_trials() as trials:
         yield trials
 
 
 def _expect(session: EvalSession, trials: int) -> None:
     progress = session.progress
-    progress.start(progress.landed + progress.failed + trials)
+    progress.start(progress.completed + progress.failed + trials)
 
 
 # The error rate of calling all cases together worse, in one night: one false alarm in 200 nights,

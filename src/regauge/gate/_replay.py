@@ -16,7 +16,7 @@ from regauge.gate._record import CANDIDATE_FIRST, facts_of_trial
 from regauge.gate.baselines import baseline_of, key_of, load_baseline, parse_baseline
 from regauge.prompts import Repository
 from regauge.recordings import RecordingKey
-from regauge.runner import Draw, PlannedCase
+from regauge.runner import PlannedCase, PlannedTrial
 from regauge.stats import CasePolicy, log_e_value
 
 if TYPE_CHECKING:
@@ -52,7 +52,10 @@ class ReplayEvidence:
         version accepts the case, or the gate's recorded trials of the same request did not make
         it broken. A live completion that failed always counts.
         """
-        if any(trial.answer is None or trial.answer.source == "live" for trial in result.trials):
+        if any(
+            trial.sourced_completion is None or trial.sourced_completion.source == "live"
+            for trial in result.trials
+        ):
             return ""
         histories = self._histories(result)
         for history in histories:
@@ -65,7 +68,7 @@ class ReplayEvidence:
         if not trials:
             return ""
         suite = result.suite
-        checks = {judge.name for judge in suite.judges if suite.standing(judge).gates}
+        checks = {judge.name for judge in suite.judges if suite.status_of(judge).gates}
         facts = [
             trial_facts
             for trial in trials
@@ -97,17 +100,17 @@ class ReplayEvidence:
         numbers = self._gate_trials.get(prompt)
         if numbers is None:
             numbers = self._gate_trials[prompt] = defaultdict(list)
-            for key in self._session.answers.file(prompt).keys():  # noqa: SIM118 - no mapping
+            for key in self._session.completions.file(prompt).keys():  # noqa: SIM118 - no mapping
                 if key.trial >= CANDIDATE_FIRST:
                     numbers[key.digest].append(key.trial)
         digest = result.trials[0].request_digest
         planned = PlannedCase(result.suite, result.case, digest=digest)
         recorded = set(numbers.get(digest, ()))
         if planned.converses:  # its calls have digests of their own
-            answers = self._session.answers
+            answers = self._session.completions
             every = {number for each in numbers.values() for number in each}
             recorded = {n for n in every if answers.has(planned, RecordingKey(digest, n))}
-        return self._session.replay([Draw(planned, number) for number in sorted(recorded)])
+        return self._session.replay([PlannedTrial(planned, number) for number in sorted(recorded)])
 
     def _histories(self, result: EvalResult) -> Sequence[BaseTrials]:
         """The case under this version and, until its baseline is complete, the one before."""

@@ -18,7 +18,7 @@ from regauge.gate._record import (
     stored_number,
 )
 from regauge.gate._types import TrialFacts
-from regauge.runner import Draw, ticking
+from regauge.runner import PlannedTrial, ticking
 from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from regauge.gate._decided import CaseComparison
     from regauge.gate._types import GateOutcome, GatePolicy, NotRecorded, Side
-    from regauge.runner import EvalSession, PlannedCase, Trial, Trials
+    from regauge.runner import EvalSession, PlannedCase, Trial, TrialRunner
 
 
 # The caller decides which lines are printed; this is how old a count can be.
@@ -150,12 +150,12 @@ class GateRun:
         counts: list[tuple[Count, Count]] = []
 
         async def draw() -> None:
-            async with self._session.making() as making:
+            async with self._session.open_trials() as making:
                 for each, planned, before in recorded:
                     made = self._trials[(*each.case.key, "base")]
                     numbers = range(len(made), len(made) + self.gate.first_draws(each.case.prompt))
-                    draws = [Draw(planned, stored_number("base", nth)) for nth in numbers]
-                    drawn = await making.make_all(draws, landed=self._progress.count)
+                    draws = [PlannedTrial(planned, stored_number("base", nth)) for nth in numbers]
+                    drawn = await making.run_all(draws, on_trial=self._progress.count)
                     made.extend(drawn)
                     facts = [self._facts(*each.case.key, trial) for trial in drawn]
                     passed = [fact.passed for fact in facts if isinstance(fact, TrialFacts)]
@@ -168,7 +168,7 @@ class GateRun:
     async def _decide(self, *, waves: int | None = None) -> None:
         async with (
             ticking(self._report, every_s=_PROGRESS_EVERY_S),
-            self._session.making() as trials,
+            self._session.open_trials() as trials,
         ):
             while self._progress.wave != waves and (requests := self.gate.pending_trials()):
                 await self._wave(
@@ -177,20 +177,22 @@ class GateRun:
                 )
             await self._copy_for_evals(trials)
 
-    async def _wave(self, trials: Trials, requests: Sequence[tuple[str, str, Side, int]]) -> None:
+    async def _wave(
+        self, trials: TrialRunner, requests: Sequence[tuple[str, str, Side, int]]
+    ) -> None:
         """All trials of one wave at once; how many calls run side by side is for the session."""
         self._progress.start_wave(len(requests))
         draws = [self._draw(*request) for request in requests]
-        made = await trials.make_all(draws, landed=self._progress.count)
+        made = await trials.run_all(draws, on_trial=self._progress.count)
         for (prompt, case, side, number), trial in zip(requests, made, strict=True):
             self._trials[prompt, case, side].append(trial)
             self.gate.observe(prompt, case, side, number, self._facts(prompt, case, trial))
 
-    def _draw(self, prompt: str, case: str, side: Side, number: int) -> Draw:
+    def _draw(self, prompt: str, case: str, side: Side, number: int) -> PlannedTrial:
         planned = self._planned_case(prompt, case, side, number)
         if side == "candidate":
-            return Draw(planned, self._numbers.of_candidate(planned, number))
-        return Draw(planned, stored_number("base", number))
+            return PlannedTrial(planned, self._numbers.of_candidate(planned, number))
+        return PlannedTrial(planned, stored_number("base", number))
 
     def _planned_case(self, prompt: str, case: str, side: Side, number: int) -> PlannedCase:
         compared = self._by_key[prompt, case]
@@ -201,17 +203,17 @@ class GateRun:
         assert planned is not None, f"{side} has no {case!r}"
         return planned
 
-    async def _copy_for_evals(self, trials: Trials) -> None:
+    async def _copy_for_evals(self, trials: TrialRunner) -> None:
         """Have evals find the candidate's first trials as theirs, so that these are paid once."""
         if self._session.options.record == "none":
             return
-        copies: dict[Draw, int] = {}
+        copies: dict[PlannedTrial, int] = {}
         for (prompt, case, side), made in self._trials.items():
             if side == "candidate":
                 for number, trial in enumerate(made[: self._copied]):
                     if trial.error is None:
                         planned = self._planned_case(prompt, case, side, number)
-                        copies[Draw(planned, trial.number)] = EVALS_FIRST + number
+                        copies[PlannedTrial(planned, trial.number)] = EVALS_FIRST + number
         await trials.copy(copies)
 
     def _facts(self, prompt: str, case: str, trial: Trial) -> TrialFacts | NotRecorded | None:

@@ -334,7 +334,7 @@ def _short(value: str) -> str:
 
 def gating_judges(suite: Eval) -> tuple[Judge, ...]:
     """The judges whose verdicts decide: all but model judges without a passing calibration."""
-    return tuple(judge for judge in suite.judges if suite.standing(judge).gates)
+    return tuple(judge for judge in suite.judges if suite.status_of(judge).gates)
 
 
 def key_of(suite: Eval) -> HistoryKey:

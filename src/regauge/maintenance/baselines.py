@@ -48,7 +48,7 @@ from regauge.maintenance.baseline_views import trials_each
 from regauge.maintenance.batches import ProjectBatches
 from regauge.prompts import Repository, load_prompt, lock_of, read_prompt_text
 from regauge.reports import in_batch, money, progress_line, quantity
-from regauge.runner import Draw, PlannedCase
+from regauge.runner import PlannedCase, PlannedTrial
 from regauge.stats import AnchorPolicy
 from regauge.wording import plural
 
@@ -625,7 +625,7 @@ class BaselineUpdate:
 
         The trials of this session serve where there are any; complete histories repeat few.
         """
-        reader = evals.reading()
+        reader = evals.replay_session()
         try:
             for prompt in prompts:
                 for suite in prompt.suites:
@@ -767,7 +767,7 @@ class BaselineUpdate:
         if again:
             numbers = [stored_number("base", nth) for nth in range(self.redraw)]
             today = self._today(asked_suite.cases)
-            draws = [Draw(planned, number) for number in numbers for planned in today]
+            draws = [PlannedTrial(planned, number) for number in numbers for planned in today]
         cases = len(asked_suite.cases) if again else len(asked_suite.asked.trials_by_case)
         facts = {"prompt": asked.prompt, "model": str(suite.model), "cases": cases, "redraw": again}
         cost = self._bill(evals, draws, facts)
@@ -796,9 +796,11 @@ class BaselineUpdate:
             cost = self._bill(evals, draws, facts)
             self.say(f"  and its anchor {anchor.version}: {plural(len(draws), 'trial')}, {cost}")
 
-    def _bill(self, evals: EvalSession, draws: list[Draw], facts: dict[str, Any]) -> str:
+    def _bill(self, evals: EvalSession, draws: list[PlannedTrial], facts: dict[str, Any]) -> str:
         """Note the calls and cost of trials that have no completion yet, and return them."""
-        bill = bill_draws([x for x in draws if not evals.answers.has(x.planned, x.key)], evals)
+        bill = bill_draws(
+            [x for x in draws if not evals.completions.has(x.planned_case, x.key)], evals
+        )
         self._estimates.append({**facts, **asdict(bill), "trials": len(draws)})
         judged = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
         return (

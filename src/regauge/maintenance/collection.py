@@ -24,8 +24,8 @@ from regauge.judges import (
 from regauge.judges.calibration import file_stem
 from regauge.prompts import find_prompt, load_prompt
 from regauge.providers import parse_model_id
-from regauge.pytest_items import commanded_key, planned_cases, whole_key
-from regauge.pytest_owed import (
+from regauge.pytest_items import cases_of, commanded_key, whole_key
+from regauge.pytest_omissions import (
     CommandLine,
     faults_of_left_out,
     place_of,
@@ -212,7 +212,7 @@ class _Driver:
         """Remember the plan."""
         self._evals = evals
         planned = {id(case) for case in evals.plan.cases}
-        collected = [case for item in self._kept for case in planned_cases(item)]
+        collected = [case for item in self._kept for case in cases_of(item)]
         evals.left_out = [case for case in collected if id(case) not in planned]
         evals.uncollected = self.uncollected
         if not self.draw:

@@ -15,7 +15,7 @@ from regauge.maintenance.collection import (
     left_out_faults,
     with_evals,
 )
-from regauge.runner import Draw, judges_file, needed_keys
+from regauge.runner import PlannedTrial, judges_file, needed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -104,16 +104,16 @@ def _stale_answers(evals: EvalSession, project: Project, prompt: str) -> StaleFi
     for planned in cases:
         if planned.error is not None:
             raise planned.error
-    file = evals.answers.file(prompt)
+    file = evals.completions.file(prompt)
     needed = needed_keys(file, cases)
-    missing = any(Draw(planned, 0).key not in needed for planned in cases)
+    missing = any(PlannedTrial(planned, 0).key not in needed for planned in cases)
     stale = len(file) - len(needed)
     return StaleFile(file=file, noun="recording", needed=needed, stale=stale, missing=missing)
 
 
 def _stale_judgements(evals: EvalSession, project: Project, prompt: str) -> Iterator[StaleFile]:
-    used = evals.used_by_judges(prompt, cases_of_prompt(evals, project, prompt))
-    calls = evals.answers.file(judges_file(prompt))
+    used = evals.recordings_used_by_judges(prompt, cases_of_prompt(evals, project, prompt))
+    calls = evals.completions.file(judges_file(prompt))
     unused = calls.unused(used.calls)
     missing = len(used.calls) > len(calls) - len(unused)
     yield StaleFile(

@@ -19,7 +19,7 @@ from regauge.mutate._operators import choose_operators, mutants_of
 from regauge.mutate._report import judge_digests, mutants_path, parse_mutants, short_digest
 from regauge.mutate._run import MutationProgress, estimate_calls, measure
 from regauge.mutate._subject import EvalBench, member_key, subject_of
-from regauge.runner import Draw
+from regauge.runner import PlannedTrial
 from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
 
@@ -267,7 +267,9 @@ class _Change:
         trials = estimate_calls(self.prompt, self.changed, cases, kinds)
         added = [case for case in cases if case.key in self.added]
         trials += estimate_calls(self.prompt, self.candidates, added, kinds)
-        draws = [Draw(each, REVISION_FIRST) for each in subject.members.values() if each.plan()]
+        draws = [
+            PlannedTrial(each, REVISION_FIRST) for each in subject.members.values() if each.plan()
+        ]
         each = bill_draws(draws, self._session)
         return GuardEstimate(
             prompt=self.prompt.name,
@@ -423,7 +425,7 @@ class _Measurement:
         ticker = asyncio.ensure_future(self._tick(progress))
         numbers = StoredNumbers(self.session)
         try:
-            async with self.session.making() as trials:
+            async with self.session.open_trials() as trials:
                 with EvalBench(subject, trials, numbers.of_candidate) as bench:
                     measured = await measure(
                         self.change.prompt, mutants, cases, bench, policy, progress=progress

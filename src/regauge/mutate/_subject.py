@@ -31,7 +31,7 @@ from regauge.mutate._types import Case, JudgedTrial
 from regauge.prompts import parse_prompt
 from regauge.providers import shown_messages, shown_output
 from regauge.refine.subject import edited_prompt
-from regauge.runner import Draw, PlannedCase
+from regauge.runner import PlannedCase, PlannedTrial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from regauge.gate.baselines import StoredHistory
     from regauge.mutate._suggest import Draft
     from regauge.prompts import Prompt
-    from regauge.runner import Eval, EvalSession, Trial, Trials
+    from regauge.runner import Eval, EvalSession, Trial, TrialRunner
     from regauge.targets import Target
 
 
@@ -51,7 +51,7 @@ _PROCESSES_MAX = 16
 class CandidateTargets:
     """The targets of a prompt under its mutants, with the processes that run them."""
 
-    def __init__(self, trials: Trials) -> None:
+    def __init__(self, trials: TrialRunner) -> None:
         self._trials = trials
         self._made: dict[tuple[str, str], Target] = {}
         self._running: dict[str, Target] = {}
@@ -259,7 +259,7 @@ class EvalBench(_UsesTargets):
     def __init__(
         self,
         subject: MutationSubject,
-        trials: Trials,
+        trials: TrialRunner,
         numbers: Callable[[PlannedCase, int], int] = base_number,
         targets: CandidateTargets | None = None,
     ) -> None:
@@ -281,13 +281,13 @@ class EvalBench(_UsesTargets):
     ) -> JudgedTrial | Exception:
         member = self._subject.members[key]
         if prompt is None:
-            draw = Draw(member, self._numbers(member, number))
-            return _observed(await self._trials.make(draw), member)
+            draw = PlannedTrial(member, self._numbers(member, number))
+            return _observed(await self._trials.run(draw), member)
         planned = self._under(prompt, key)
-        draw = Draw(planned, REVISION_FIRST + number)
+        draw = PlannedTrial(planned, REVISION_FIRST + number)
         if planned.suite.model_judges:
             base = await self._observe(None, key, 0)
-            made = await self._trials.make(Draw(self._by_rules(planned), draw.trial))
+            made = await self._trials.run(PlannedTrial(self._by_rules(planned), draw.trial))
             if (
                 isinstance(base, JudgedTrial)
                 and made.error is None
@@ -295,9 +295,13 @@ class EvalBench(_UsesTargets):
             ):
                 # LLM judges judged this very output of the base.
                 return base
-        made = await self._trials.make(draw)
+        made = await self._trials.run(draw)
         target = planned.suite.target
-        if target is not None and made.answer is not None and made.answer.source == "live":
+        if (
+            target is not None
+            and made.sourced_completion is not None
+            and made.sourced_completion.source == "live"
+        ):
             await self._targets.use(target)
         return _observed(made, planned)
 
@@ -317,13 +321,13 @@ class EvalBench(_UsesTargets):
         if suite.target is None:
             return replace(suite, prompt=prompt)
         target = self._targets.under(suite.target, prompt)
-        subject = target.subject(suite.prompt.name, path=suite.prompt.path)
+        subject = target.describe_subject(suite.prompt.name, path=suite.prompt.path)
         return replace(suite, prompt=subject, target=target)
 
     def _by_rules(self, planned: PlannedCase) -> PlannedCase:
         models = {judge.name for judge in planned.suite.model_judges}
         rules = tuple(judge for judge in planned.suite.judges if judge.name not in models)
-        return PlannedCase(replace(planned.suite, judges=rules, standings={}), planned.case)
+        return PlannedCase(replace(planned.suite, judges=rules, judge_statuses={}), planned.case)
 
 
 def _observed(trial: Trial, planned: PlannedCase) -> JudgedTrial | Exception:
@@ -338,8 +342,8 @@ def _observed(trial: Trial, planned: PlannedCase) -> JudgedTrial | Exception:
 
 
 def _output(trial: Trial) -> str:
-    assert trial.answer is not None
-    completion = trial.answer.completion
+    assert trial.sourced_completion is not None
+    completion = trial.sourced_completion.completion
     text = shown_output(completion.text, completion.refusal, shown_messages(completion))
     return text or ""
 
@@ -347,7 +351,7 @@ def _output(trial: Trial) -> str:
 class DraftBenches(_UsesTargets):
     """Makes the benches of suggested cases."""
 
-    def __init__(self, evals: EvalSession, subject: MutationSubject, trials: Trials) -> None:
+    def __init__(self, evals: EvalSession, subject: MutationSubject, trials: TrialRunner) -> None:
         self._evals = evals
         self._subject = subject
         self._trials = trials

@@ -76,10 +76,10 @@ def calls_of(decided: Decided) -> CallsDocument:
     for (prompt, _, side), trials in decided.trials.items():
         first_draws = decided.outcome.first_draws.get(prompt, 1)
         for number, trial in enumerate(trials):
-            if trial.answer is not None:
+            if trial.sourced_completion is not None:
                 first = "first" if number < first_draws else "again"
                 kinds["base" if side == "base" else first] += 1
-                used += _usage_of(trial, trial.answer)
+                used += _usage_of(trial, trial.sourced_completion)
     return CallsDocument(
         first=kinds["first"],
         again=kinds["again"],
@@ -552,8 +552,8 @@ def _evidence(decided: Decided, compared: CaseComparison, nodes: Mapping[int, st
 
     def answers(side: Side) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:
         for trial in decided.trials.get((*compared.case.key, side), ()):
-            if trial.answer is not None and trial.error is None:
-                completion = trial.answer.completion
+            if trial.sourced_completion is not None and trial.error is None:
+                completion = trial.sourced_completion.completion
                 text = shown_output(completion.text, completion.refusal, shown_messages(completion))
                 failures = [
                     (each.judge, each.verdict.reason, each.verdict.expected, each.verdict.actual)
