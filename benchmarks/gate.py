@@ -26,7 +26,7 @@ if __name__ == "__main__":
 from benchmarks._gate_suites import MIXES, draw_suites, lowered, lowered_by_logit, world_of
 from benchmarks.real_answers import TASKS, passes_of
 from regauge.gate import GatePolicy
-from regauge.gate.power import Chances, SimulatedRun, play
+from regauge.gate.power import RandomTrials, SimulatedRun, simulate
 from regauge.stats import (
     AUDIT_STEPS,
     FULL_AUDIT,
@@ -103,10 +103,10 @@ def measured(
         record = rng.binomial(stored, p)
         world = world_of(rng, scenario, p, mix)
         parts.append(
-            play(
+            simulate(
                 held,
                 (record, np.full_like(record, stored)),
-                Chances(rng, world.main, world.candidate),
+                RandomTrials(rng, world.main, world.candidate),
             )
         )
     names = SimulatedRun.__dataclass_fields__
@@ -272,8 +272,8 @@ def _played(rng: np.random.Generator, p: np.ndarray, q: np.ndarray) -> Simulated
     policy = GatePolicy()
     stored = policy.baseline_trials_of(p.shape[1])
     record = rng.binomial(stored, p)
-    chances = Chances(rng, lambda _: p, lambda _: q)
-    return play(policy, (record, np.full_like(record, stored)), chances)
+    chances = RandomTrials(rng, lambda _: p, lambda _: q)
+    return simulate(policy, (record, np.full_like(record, stored)), chances)
 
 
 def _real_pair(

@@ -142,7 +142,7 @@ class Family:
         right = _LABELS[case % len(_LABELS)]
         label = right if passed else "delta"
         output = json.dumps({"label": label, "note": " ".join(words)})
-        facts = TrialFacts(checks={"label": passed, "note": True}, answer=digest_of(output))
+        facts = TrialFacts(checks={"label": passed, "note": True}, output_digest=digest_of(output))
         return JudgedTrial(facts=facts, output=output)
 
     def cases(self) -> list[Case]:
@@ -155,8 +155,8 @@ class Family:
             distinct = len({one.output for one in drawn})
             history = BaseTrials(
                 checks={"label": count, "note": Count(passed=_BASELINE, trials=_BASELINE)},
-                whole=count,
-                distinct_answers=distinct,
+                total=count,
+                distinct_outputs=distinct,
             )
             found.append(
                 Case(
@@ -165,7 +165,7 @@ class Family:
                     checks=("label", "note"),
                     history=history,
                     repeats=_BASELINE if distinct == 1 else 0,
-                    answer=drawn[0].facts.answer if distinct == 1 else "",
+                    answer=drawn[0].facts.output_digest if distinct == 1 else "",
                 )
             )
         return found
@@ -377,7 +377,9 @@ class World:
             judge = judge_from_spec(check)
             assert isinstance(judge, Rule)
             checks[f"check {number_of_check}"] = judge.check_text(output).outcome == "pass"
-        return JudgedTrial(facts=TrialFacts(checks=checks, answer=digest_of(output)), output=output)
+        return JudgedTrial(
+            facts=TrialFacts(checks=checks, output_digest=digest_of(output)), output=output
+        )
 
 
 @dataclass(frozen=True, slots=True)

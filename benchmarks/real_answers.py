@@ -30,7 +30,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from regauge.gate import GatePolicy
-from regauge.gate.power import Chances, SimulatedRun, play
+from regauge.gate.power import RandomTrials, SimulatedRun, simulate
 from regauge.stats import clopper_pearson
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ def gated(rates: NDArray[np.float64], *, runs: int, rng: np.random.Generator) ->
     stored = policy.baseline_trials_of(len(rates))
     chances = np.tile(rates, (runs, 1))
     record = rng.binomial(stored, chances)
-    unchanged = Chances(rng, lambda _: chances, lambda _: chances)
-    return play(policy, (record, np.full_like(record, stored)), unchanged)
+    unchanged = RandomTrials(rng, lambda _: chances, lambda _: chances)
+    return simulate(policy, (record, np.full_like(record, stored)), unchanged)
 
 
 def table(document: dict[str, Any]) -> str:

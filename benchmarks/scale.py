@@ -368,7 +368,7 @@ def _make_part(root: Path, number: int, own: Sequence[str]) -> None:
     record["shard"]["number"] = number
     record["shard"]["lines"]["trials.jsonl"] = len(own)
     for suite in record["shard"]["suites"]:
-        suite["cases"] = suite["planned"] = len(own)
+        suite["cases"] = suite["selected_cases"] = len(own)
     (part / "run.json").write_text(json.dumps(record), encoding="utf-8")
 
 

@@ -33,7 +33,7 @@ class EvalParts:
             "split": "train",
             "source": "",
             "licence": "",
-            "at": f"fixtures/golden/alert.jsonl:{number + 1}",
+            "location": f"fixtures/golden/alert.jsonl:{number + 1}",
         }
         return GoldenCase(**(given | more))
 

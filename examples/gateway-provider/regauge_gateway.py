@@ -44,7 +44,7 @@ class GatewayProvider:
             )
         if response.status_code != 200:
             raise AttemptError(
-                f"the gateway answered {response.status_code}: {response.text[:200]}",
+                f"the gateway returned {response.status_code}: {response.text[:200]}",
                 kind="server",
                 status=response.status_code,
                 transient=response.status_code >= 500,

@@ -163,7 +163,7 @@ def _record(task: str, root: Path, rows: list[dict[str, Any]]) -> None:
         request = CompletionRequest(
             provider="openai",
             model="gpt-4o",
-            messages=prompt.render(case.inputs, case_at=case.at),
+            messages=prompt.render(case.inputs, case_at=case.location),
             parameters=prompt.parameters,
             response_format=prompt.response_format,
         )

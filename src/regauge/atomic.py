@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all: readers see all of the old or all of the new."""
+"""Atomic writing of files: readers see all of the old content or all of the new."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ if TYPE_CHECKING:
 
 
 def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Replace a file by one with `content`; a failure at any point leaves the old one as it was.
+    """Replace the content of a file atomically; a failure leaves the old content.
 
-    Content in several pieces is written one piece after the other.
-
-    Its permissions stay, and where the path is a link, so does the link.
+    Pieces of content are written one after the other. Permissions and a symbolic link at the path
+    are kept.
 
     Raises:
-        OSError: It cannot be written, or is a device or a pipe; `filename` is that of the file.
+        OSError: The file cannot be written, or is a device or a pipe; `filename` names it.
     """
     target = path.resolve()
     # A link may lead to a device, which a rename would replace.
@@ -44,7 +43,7 @@ def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
             error.filename, error.filename2 = str(target), None  # not that of the draft
         raise
     if not hasattr(os, "O_DIRECTORY"):
-        return  # Windows opens no directory, and writes its entries by itself
+        return  # Windows opens no directory, and writes its entries itself
     descriptor = os.open(target.parent, os.O_RDONLY)
     try:
         # The new name of the file is part of the directory, which has its own journal.

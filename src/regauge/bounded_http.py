@@ -1,4 +1,4 @@
-"""Responses of HTTP servers, read up to a size and a time; loaded when a request is sent."""
+"""HTTP responses with a limit of size and time; imported when a request is sent."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ _MIB: Final = 1024 * 1024
 
 
 class BodyTooLargeError(httpx2.RequestError):
-    """A response is larger than it may be, decompressed; the rest of it was not read."""
+    """A decompressed response is too large; the rest was not read."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"more than {most // _MIB} MiB, decompressed")
+    def __init__(self, bytes_max: int) -> None:
+        super().__init__(f"more than {bytes_max // _MIB} MiB, decompressed")
 
 
 class _BoundedResponse(httpx2.Response):
-    """Counts the decompressed bytes of its body while they are read.
+    """A response that counts the decompressed bytes of its body while they are read.
 
     Attributes:
-        most: How many there may be.
-        ends_at: When the last of them is to be there, by `time.monotonic`.
+        bytes_max: The limit.
+        ends_at: The deadline of the last byte, by `time.monotonic`.
     """
 
-    most: int = BODY_MAX
+    bytes_max: int = BODY_MAX
     ends_at: float = math.inf
 
     def iter_bytes(self, chunk_size: int | None = None) -> Iterator[bytes]:
-        left = self.most
+        remaining = self.bytes_max
         for part in super().iter_bytes(chunk_size):
-            left -= len(part)
-            if left < 0:
-                raise BodyTooLargeError(self.most)
+            remaining -= len(part)
+            if remaining < 0:
+                raise BodyTooLargeError(self.bytes_max)
             if time.monotonic() > self.ends_at:
                 raise httpx2.ReadTimeout("the response does not end")
             yield part
 
     async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
-        left = self.most
+        remaining = self.bytes_max
         async for part in super().aiter_bytes(chunk_size):
-            left -= len(part)
-            if left < 0:
-                raise BodyTooLargeError(self.most)
+            remaining -= len(part)
+            if remaining < 0:
+                raise BodyTooLargeError(self.bytes_max)
             yield part
 
 
-def bounded(response: httpx2.Response) -> _BoundedResponse:
-    """The same response; to read more than `BODY_MAX` of it raises `BodyTooLargeError`."""
+def limit_body(response: httpx2.Response) -> _BoundedResponse:
+    """Limit the body of a response: to read more than `BODY_MAX` raises `BodyTooLargeError`."""
     # A second object would parse the headers of each response again.
     response.__class__ = _BoundedResponse
     return cast("_BoundedResponse", response)
@@ -67,14 +67,14 @@ def send_bounded(
     """Send a request and read its response up to `BODY_MAX`.
 
     Args:
-        client: Sends the request.
+        client: The client.
         request: The request.
-        seconds_max: The time for the body; a server that drips meets no other timeout.
+        seconds_max: Seconds for the body; a slow stream of bytes triggers no other timeout.
 
     Raises:
-        httpx2.RequestError: There is no whole response, or it is too large.
+        httpx2.RequestError: The response is incomplete or too large.
     """
-    response = bounded(client.send(request, stream=True))
+    response = limit_body(client.send(request, stream=True))
     response.ends_at = time.monotonic() + seconds_max
     try:
         response.read()

@@ -1,4 +1,4 @@
-"""The kinds of quality that a judge can be about."""
+"""The criteria that a judge can have."""
 
 from __future__ import annotations
 

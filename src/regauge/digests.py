@@ -18,10 +18,10 @@ JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON
 
 
 def canonical_json(value: JSON) -> str:
-    """Write a value as JSON in one way only: sorted keys, no spaces, no escapes beyond need.
+    """Write a value as canonical JSON: sorted keys, no spaces, no needless escapes.
 
     Raises:
-        ValueError: The value holds NaN or an infinity, which JSON has no word for.
+        ValueError: The value holds NaN or an infinity, which JSON cannot represent.
 
     >>> canonical_json({"b": 1, "a": ["é", None]})
     '{"a":["é",null],"b":1}'
@@ -41,7 +41,7 @@ def digest_of(value: JSON) -> str:
 
 
 def digest_of_list(items: Iterable[JSON]) -> str:
-    """The digest of a list, of which one item is in memory at a time.
+    """The digest of a list, with one item in memory at a time.
 
     >>> digest_of_list(iter([1, "a"])) == digest_of([1, "a"])
     True

@@ -1,7 +1,7 @@
-"""Every exception that regauge raises on purpose, and the exit code each one means.
+"""The exceptions of regauge, with their exit codes.
 
-A message says what went wrong, which file, case or model it concerns, and what to do next.
-Facts are attributes: `message` and `fix` of every error, and more of some.
+A message states the problem, the file, case or model, and the fix. Every error has the attributes
+`message` and `fix`; some have more.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that is wrong at one place of one file.
+    """One error or warning about a line of a file.
 
     Attributes:
         path: The file.
-        line: The line, counted from 1; None when the file as a whole is at fault.
-        message: What is wrong, without the place.
-        fix: What to do about it; empty when the message already says so.
+        line: The line, from 1; None for the file as a whole.
+        message: The problem, without its place.
+        fix: The fix; empty if the message implies it.
     """
 
     path: Path
@@ -36,13 +36,13 @@ class Fault:
 
     @classmethod
     def unreadable(cls, path: Path, error: OSError) -> Fault:
-        """A file that the system does not let read, or a directory in its place."""
+        """The error for a file that cannot be read, or a directory at its path."""
         if isinstance(error, IsADirectoryError):
-            message = "a directory stands where this file should be"
+            message = "there is a directory at the path of this file"
             fix = "move it away, and put the file back (git checkout, if it was committed)"
             return cls(path=path, line=None, message=message, fix=fix)
-        what, fix = explain_os_error(error)
-        return cls(path=path, line=None, message=f"cannot be read: {what}", fix=fix)
+        problem, fix = explain_os_error(error)
+        return cls(path=path, line=None, message=f"cannot be read: {problem}", fix=fix)
 
     def __str__(self) -> str:
         place = f"{self.path}:{self.line}" if self.line is not None else str(self.path)
@@ -56,12 +56,12 @@ class RegaugeError(Exception):
     """The root of the tree.
 
     Args:
-        text: What went wrong; it may end with its fix, on a line of its own after `  fix: `.
-        fix: What to do about it, where the text does not end with it.
+        text: The problem; it may end with the fix, on its own line after `  fix: `.
+        fix: The fix, unless the text ends with it.
 
     Attributes:
-        exit_code: What the command line returns for it.
-        regauge_words: Says that the message is written for people, who need no traceback.
+        exit_code: The exit code of the command line.
+        regauge_words: Marks a message for users, who need no traceback.
     """
 
     exit_code: ClassVar[int] = 2
@@ -72,7 +72,7 @@ class RegaugeError(Exception):
 
     @property
     def message(self) -> str:
-        """The message without the fix; all of it for several errors."""
+        """The message without the fix; the full text of several errors."""
         text = str(self)
         return text.partition(_FIX)[0] if text.count(_FIX) == 1 else text
 
@@ -84,11 +84,11 @@ class RegaugeError(Exception):
 
 
 class UsageError(RegaugeError):
-    """A command, an option or an argument that makes no sense."""
+    """An invalid command, option or argument."""
 
 
 class FaultyFileError(RegaugeError):
-    """A file that cannot be used; all its errors are listed."""
+    """A file that cannot be used, with all its errors."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults: tuple[Fault, ...] = tuple(faults)
@@ -119,25 +119,25 @@ class MachineError(RegaugeError):
     """The disk is full, file descriptors are used up, or access is denied."""
 
     @classmethod
-    def explaining(cls, error: OSError, path: Path | None = None) -> MachineError:
-        """The sentence for an error of the system.
+    def from_os_error(cls, error: OSError, path: Path | None = None) -> MachineError:
+        """Explain an error of the system.
 
         Args:
             error: The error.
-            path: The file, where the error does not name it.
+            path: The file, if the error does not name it.
         """
-        what, fix = explain_os_error(error)
+        problem, fix = explain_os_error(error)
         place = path or error.filename
-        return cls((f"{place}: " if place else "") + what, fix=fix)
+        return cls((f"{place}: " if place else "") + problem, fix=fix)
 
 
 def has_no_descriptor(error: BaseException) -> TypeGuard[OSError]:
-    """Return whether no file descriptor is left, for this process or the machine."""
+    """Return whether this process or the machine has no file descriptor left."""
     return isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}
 
 
 def find_no_descriptor() -> OSError | None:
-    """The error of the system where no file can be opened; SQLite hides it."""
+    """The error of opening a file without descriptors, which SQLite hides; None without one."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:
@@ -146,7 +146,7 @@ def find_no_descriptor() -> OSError | None:
 
 
 def explain_os_error(error: OSError) -> tuple[str, str]:
-    """The meaning of an error of the system, with its fix; empty if the error is plain."""
+    """Describe an error of the system, with its fix; an empty fix if there is none to add."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         fix = "make room, then run the same command again: it continues with what is kept"
         return "no space is left on the disk", fix
@@ -164,16 +164,16 @@ def explain_os_error(error: OSError) -> tuple[str, str]:
 
 
 class GitError(RegaugeError):
-    """git is missing, or it has no such version."""
+    """A git command failed, or git is not installed."""
 
 
 class GitHubError(RegaugeError):
     """GitHub cannot be reached, or refuses the request.
 
     Attributes:
-        kind: A stable word for the cause: `authentication`, `permission`, `not-found`, `disabled`,
-            `invalid`, `rate-limit`, `server`, `connection`, `malformed` or `refused`.
-        status: The HTTP status, if there is one.
+        kind: The cause: `authentication`, `permission`, `not-found`, `disabled`, `invalid`,
+            `rate-limit`, `server`, `connection`, `malformed` or `refused`.
+        status: The HTTP status; None without a response.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class StoreError(RegaugeError):
     """The run history cannot be written or read; the runs themselves are safe.
 
     Attributes:
-        place: Where it is kept, as people write it.
+        place: Its file or URL, without passwords.
     """
 
     def __init__(self, place: str, message: str, fix: str) -> None:
@@ -232,12 +232,12 @@ class ProviderError(UnmeasuredError):
 
 
 class JudgeError(UnmeasuredError):
-    """A judge without a verdict; neither a fail nor a pass.
+    """A judge failed to return a verdict; neither a fail nor a pass.
 
     Attributes:
         judge: The name of the judge.
-        raw: What the judge's model said, when it said something unreadable.
-        traceback: Of the code that raised; empty where none did.
+        raw: The unreadable response of the judge's model; None without one.
+        traceback: The traceback of the code that raised; empty without one.
     """
 
     def __init__(
@@ -250,7 +250,7 @@ class JudgeError(UnmeasuredError):
 
 
 class RecordingError(FaultyFileError):
-    """A recordings file that cannot be read; nothing of it was changed."""
+    """A recordings file that cannot be read; it was not changed."""
 
     exit_code: ClassVar[int] = 3
 
@@ -262,8 +262,8 @@ class MissingRecordingError(UnmeasuredError):
         prompt: The prompt's name.
         case: The case id.
         trial: The trial number, from 0.
-        stale: Whether an answer to an older version of the prompt is recorded for this case.
-        judge: The judge whose model's reply it is; None for an answer to the prompt.
+        stale: Whether an older version of the prompt has a recording for this case.
+        judge: The judge whose response is missing; None for a completion of the prompt.
     """
 
     def __init__(
@@ -274,15 +274,17 @@ class MissingRecordingError(UnmeasuredError):
         self.trial = trial
         self.stale = stale
         self.judge = judge
-        which = f"case {case!r} of prompt {prompt!r}" + (f", trial {trial}" if trial else "")
+        subject = f"case {case!r} of prompt {prompt!r}" + (f", trial {trial}" if trial else "")
         if judge is not None:
             super().__init__(
-                f"no recorded reply for judge {judge!r}: {which}\n"
+                f"no recorded response for judge {judge!r}: {subject}\n"
                 f"  record it: regauge record {shlex.quote(prompt)}"
             )
             return
-        why = "the recorded answer is for an older request" if stale else "no recorded answer"
-        super().__init__(f"{why}: {which}\n  record it: pytest evals --record=missing -k {case!r}")
+        reason = "the recording is of an older request" if stale else "no recorded completion"
+        super().__init__(
+            f"{reason}: {subject}\n  record it: pytest evals --record=missing -k {case!r}"
+        )
 
 
 class MissingOutputError(MissingRecordingError):
@@ -296,15 +298,15 @@ class MissingOutputError(MissingRecordingError):
         super().__init__(prompt=prompt, case=case, trial=trial, stale=False)
         self.file = file
         line = json.dumps({"case": case, "trial": trial, "text": "..."}, ensure_ascii=False)
-        what = f"fixtures/{file} has no line for case {case!r}, trial {trial}"
-        self.args = (f"{what}\n  fix: add one: {line}",)
+        problem = f"fixtures/{file} has no line for case {case!r}, trial {trial}"
+        self.args = (f"{problem}\n  fix: add one: {line}",)
 
 
 class BudgetError(UnmeasuredError):
     """The budget was reached; another run continues.
 
     Attributes:
-        limit: What was limited.
+        limit: The exhausted limit.
     """
 
     def __init__(self, message: str, *, limit: Literal["usd", "tokens", "calls"] = "usd") -> None:

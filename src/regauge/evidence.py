@@ -1,6 +1,6 @@
-"""The evidence of a gate as values: counts, differences, and the tests of checks and prompts.
+"""Evidence of a gate: counts, differences, and the tests of checks and prompts.
 
-The engine makes them, and the run record holds them as they are.
+Run records store these values unchanged.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ class Count:
 
     @property
     def failed(self) -> int:
-        """The number of trials that failed."""
+        """The number of failed trials."""
         return self.trials - self.passed
 
     @property
     def rate(self) -> float:
-        """The share that passed; 0 without trials."""
+        """The pass rate, between 0 and 1; 0 without trials."""
         return self.passed / self.trials if self.trials else 0.0
 
 
-NONE_DRAWN = Count(passed=0, trials=0)
+NO_TRIALS = Count(passed=0, trials=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateDifference:
-    """Candidate minus the base, between -1 and 1, with its interval.
+    """Pass rate of the candidate minus that of the base, with its interval.
 
     Attributes:
-        base: The mean pass rate of the base, over cases.
-        candidate: The mean pass rate of the candidate.
-        low: Where the interval of the difference begins.
-        high: Where it ends.
+        base: Mean pass rate of the base over cases, between 0 and 1.
+        candidate: Mean pass rate of the candidate, between 0 and 1.
+        low: Lower end of the interval of the difference, between -1 and 1.
+        high: Upper end of the interval.
     """
 
     base: float
@@ -66,7 +66,7 @@ class RateDifference:
 
     @property
     def value(self) -> float:
-        """Above 0 where the candidate passes more."""
+        """The difference; above 0 if the candidate passes more."""
         return self.candidate - self.base
 
 
@@ -96,15 +96,14 @@ class CheckReport:
     """The result of one check of one case.
 
     Attributes:
-        before: The base's trials before this run, or its first ones in this run if there were none.
-        today: The base's trials of this run that were drawn side by side with the candidate's.
-        candidate: The candidate's trials that count; completions out of a cache count once.
-        paired: Those of them that were drawn side by side with the base's.
-        direction: Which way the evidence was weighed; None where nothing had to be.
-        e_value: The evidence against the base's record, its trials of today included; None where
-            nothing was weighed.
-        bound: The e-value that would name the check; None where nothing was weighed.
-        e_today: The evidence of the trials side by side alone; None where there are none.
+        before: Trials of the base before this run, or its first ones in this run without any.
+        today: Trials of the base in this run that are paired with the candidate's.
+        candidate: Trials of the candidate; cached completions count once.
+        paired: Trials of the candidate that are paired with the base's.
+        direction: Direction of the test; None if the check was not tested.
+        e_value: Evidence against all trials of the base; None without a test.
+        bound: E-value from which the check is broken or fixed; None without a test.
+        e_today: Evidence of the paired trials alone; None without pairs.
     """
 
     check: str
@@ -112,7 +111,7 @@ class CheckReport:
     before: Count
     today: Count
     candidate: Count
-    paired: Count = NONE_DRAWN
+    paired: Count = NO_TRIALS
     direction: Literal["worse", "better"] | None = None
     e_value: float | None = None
     bound: float | None = None
@@ -121,21 +120,21 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundReport:
-    """One round of a whole suite against the base's record. It asks for pairs; it decides nothing.
+    """One round of a suite against the baseline. It may request paired trials and decides nothing.
 
     Attributes:
-        trials: How many trials of each case were used.
-        drawn: How many trials of all cases there were.
-        fails: Failures of the candidate among them.
-        expected: Failures that the base's record predicts.
-        p_value: The probability of at least this many failures if the base is as its baseline.
-        bound: Up to this p-value both sides are drawn side by side.
-        equal: Whether the p-value is that of equal weights, the smaller of two.
-        scores: The same for checks with scores: p-value by check.
+        trials: Trials of each case.
+        total_trials: Trials of all cases.
+        fails: Failures of the candidate.
+        expected: Failures that the baseline predicts.
+        p_value: Probability of at least this many failures if nothing changed.
+        bound: Largest p-value that requests paired trials.
+        equal: Whether the p-value, the smaller of two, is that of equal weights.
+        scores: P-value of each check with scores.
     """
 
     trials: int
-    drawn: int
+    total_trials: int
     fails: int
     expected: float
     p_value: float
@@ -146,11 +145,11 @@ class RoundReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlReport:
-    """The base's few trials of the first round: a check for an outage, which decides nothing.
+    """Control trials of the base in the first round: an outage check, which decides nothing.
 
     Attributes:
-        p_history: How likely they are if the base is as its record.
-        bound: Up to this p-value the base counts as below its record.
+        p_history: Probability of these trials if the base matches its baseline.
+        bound: Largest p-value that counts as worse than the baseline.
     """
 
     base: Count
@@ -159,20 +158,20 @@ class ControlReport:
 
     @property
     def below(self) -> bool:
-        """Return whether the base is below its record today. False proves nothing."""
+        """Return whether the base is worse than its baseline today. False proves nothing."""
         return self.p_history <= self.bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairsReport:
-    """One look at both sides side by side, because the record asked for it.
+    """One look at paired trials, which the baseline test requested.
 
     Attributes:
-        base: The base's trials side by side so far, of all cases.
-        candidate: The candidate's.
-        p_values: How likely the candidate is so far behind if the prompt changed nothing: of all
-            cases under the empty text, of the scores of a check under its name.
-        bound: Up to this p-value the suite is worse.
+        base: Paired trials of the base so far, over all cases.
+        candidate: Paired trials of the candidate.
+        p_values: Probability of a candidate this much worse if nothing changed. The key is empty
+            for all cases together, else the check whose scores are tested.
+        bound: Largest p-value that calls the suite worse.
     """
 
     base: Count
@@ -183,14 +182,14 @@ class PairsReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetReport:
-    """One look at all cases side by side, because some broke and others were fixed.
+    """One look at paired trials of all cases, which weighs broken against fixed cases.
 
     Attributes:
-        base: The base's trials side by side so far, of all cases.
-        candidate: The candidate's.
-        p_worse: How likely the candidate is so far behind if nothing changed on the whole.
-        p_better: How likely it is so far ahead.
-        bound: Up to this `p_worse` the change is rejected.
+        base: Paired trials of the base so far, over all cases.
+        candidate: Paired trials of the candidate.
+        p_worse: Probability of a candidate this much worse if nothing changed overall.
+        p_better: Probability of a candidate this much better.
+        bound: Largest `p_worse` that rejects the change.
     """
 
     base: Count
@@ -205,23 +204,22 @@ class SuiteReport:
     """The result of all cases of one prompt together.
 
     Attributes:
-        verdict: `unconfirmed` where the record asked for trials side by side, which did not confirm
-            the loss; `untested` where nothing could be compared, or where single cases had decided
-            before it was settled whether the suite is worse.
-        cases: How many cases were compared.
+        verdict: `unconfirmed` if paired trials did not confirm a suspected loss; `untested` if
+            nothing was compared, or single cases decided first.
+        cases: Number of compared cases.
         first_draws: Trials of every case in the first round.
-        rounds: The rounds against the base's record; empty when nothing could be compared.
-        asked: What of the last round asked for trials side by side: the empty text for all cases,
-            or checks by the scores they gave.
-        pairs: The looks side by side that followed.
-        net: The looks that weighed broken cases against fixed ones.
-        broken: Required cases that broke, without those that are accepted.
-        fixed: Cases that were fixed.
-        difference: Candidate minus the base, with its interval; None where nothing was compared.
-        side_by_side: Whether the difference is that of trials side by side, not against the record.
-        control: The base's trials of the first round.
-        stable_failed: Cases that the base never failed and the candidate failed.
-        needs: Trials that would have to be drawn live; 0 unless recordings were too short.
+        rounds: Rounds against the baseline; empty if nothing was compared.
+        suspects: Tests that requested paired trials: the empty text for all cases together, or the
+            name of a check with scores.
+        pairs: Looks at the paired trials.
+        net: Looks that weighed broken against fixed cases.
+        broken: Number of required cases that broke, without accepted ones.
+        fixed: Number of fixed cases.
+        difference: Candidate minus base, with its interval; None if nothing was compared.
+        side_by_side: Whether the difference is of paired trials, not against the baseline.
+        control: Control trials of the base; None without any.
+        stable_failed: Number of cases that the candidate failed and the base never did.
+        unrecorded_trials: Live trials needed because recordings are too short.
     """
 
     prompt: str
@@ -229,7 +227,7 @@ class SuiteReport:
     cases: int
     first_draws: int = 1
     rounds: tuple[RoundReport, ...] = ()
-    asked: tuple[str, ...] = ()
+    suspects: tuple[str, ...] = ()
     pairs: tuple[PairsReport, ...] = ()
     net: tuple[NetReport, ...] = ()
     broken: int = 0
@@ -238,23 +236,23 @@ class SuiteReport:
     side_by_side: bool = False
     control: ControlReport | None = None
     stable_failed: int = 0
-    needs: int = 0
+    unrecorded_trials: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorReport:
-    """A prompt next to an old version: the sum of what changed since.
+    """A prompt compared with an old version: the sum of all changes since.
 
     Attributes:
-        version: The old version.
-        message: The difference with its interval, or why it is not measured.
-        cases: How many cases were compared.
-        difference: The candidate minus the old version; null where nothing was compared.
-        p_value: The probability of at least this many failures if nothing changed since; null, too.
-        of_base: Whether the base's record was compared, since the candidate has no trials.
+        version: Version of the anchor.
+        message: Difference with its interval, or why it is not measured.
+        cases: Number of compared cases.
+        difference: Candidate minus anchor; None if nothing was compared.
+        p_value: Probability of at least this many failures if nothing changed since; None, too.
+        of_base: Whether the base's baseline was compared, as the candidate has no trials.
         base_lost: Whether `regauge baseline update` confirmed a loss of the base.
-        lost: Whether the base lost and the change does not make up for it.
-        blocks: Whether that rejects the change.
+        has_loss: Whether the base has a confirmed loss and the change does not make up for it.
+        blocks: Whether the loss rejects the change.
     """
 
     version: str
@@ -264,5 +262,5 @@ class AnchorReport:
     p_value: float | None = None
     of_base: bool = False
     base_lost: bool = False
-    lost: bool = False
+    has_loss: bool = False
     blocks: bool = False

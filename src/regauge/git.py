@@ -65,7 +65,7 @@ class Setting:
 
     @property
     def default(self) -> str | None:
-        """The value that starts no program; None for a setting that never starts one."""
+        """The value that starts no program; None for a setting that cannot start one."""
         section, _, rest = self.key.partition(".")
         name = rest.rpartition(".")[2]
         if section == "filter" and name == "required":
@@ -75,15 +75,15 @@ class Setting:
         return _PROGRAMS.get(name)
 
 
-def parse_settings(listed: bytes) -> list[Setting]:
+def parse_settings(output: bytes) -> list[Setting]:
     """Read the output of `git config --list --show-scope -z`."""
-    fields = listed.decode("utf-8", "surrogateescape").split("\0")
+    fields = output.decode("utf-8", "surrogateescape").split("\0")
     pairs = zip(fields[::2], (text.partition("\n") for text in fields[1::2]), strict=False)
     return [Setting(scope=scope, key=key, value=value) for scope, (key, _, value) in pairs]
 
 
 def override_programs(settings: Sequence[Setting]) -> list[tuple[str, str]]:
-    """Settings that undo each program of the repository and restore those of the user.
+    """Settings that disable each program of the repository and restore those of the user.
 
     >>> evil = Setting(scope="local", key="core.sshcommand", value="./evil")
     >>> override_programs([evil])
@@ -110,15 +110,15 @@ def override_programs(settings: Sequence[Setting]) -> list[tuple[str, str]]:
 
 
 def add_settings(environ: Mapping[str, str], settings: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Add settings to an environment, after those that it holds already."""
+    """Add git settings to an environment, after the existing ones."""
     before = environ.get("GIT_CONFIG_COUNT", "0")
     count = int(before) if before.isdecimal() else 0
-    added = dict(environ)
+    extended = dict(environ)
     for number, (key, value) in enumerate(settings, start=count):
-        added |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+        extended |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     if settings:
-        added["GIT_CONFIG_COUNT"] = str(count + len(settings))
-    return added
+        extended["GIT_CONFIG_COUNT"] = str(count + len(settings))
+    return extended
 
 
 # A hook runs with these set for the repository of the hook, which need not be the project's.
@@ -135,7 +135,7 @@ _INHERITED: Final = (
 )
 _FIXED: Final = {
     "LC_ALL": "C",
-    # What `git replace` puts over a commit is no part of its history.
+    # Replacements of commits by `git replace` are no part of the history.
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
@@ -157,7 +157,7 @@ _SETTINGS: Final = {
     "submodule.recurse": "false",
 }
 _NETWORK: Final = frozenset({"fetch", "ls-remote", "push"})
-# For objects that a partial clone is still to fetch. `file` and remote helpers start programs.
+# For missing objects of a partial clone. `file` and remote helpers start programs.
 _LAZY_PROTOCOLS: Final = ("http", "https", "ssh")
 
 
@@ -165,9 +165,9 @@ def git(directory: Path, *arguments: str, stdin: bytes = b"") -> bytes:
     """Run a git command and return its output.
 
     Args:
-        directory: In the repository.
+        directory: A directory in the repository.
         arguments: The command; paths in it are literal.
-        stdin: Its standard input.
+        stdin: Standard input.
 
     Raises:
         GitError: git is not installed, takes longer than a minute, or fails.
@@ -189,12 +189,12 @@ def run_git(
     """Run a git command at the top of the repository that a directory is in.
 
     Args:
-        directory: In the repository; git itself runs at the top, see `work_tree`.
+        directory: A directory in the repository; git itself runs at the top, see `work_tree`.
         arguments: The command.
-        stdin: Its standard input.
-        extra: Environment variables.
-        literal: Treat paths in the command literally.
-        timeout_s: Of the command, in seconds.
+        stdin: Standard input.
+        extra: Further environment variables.
+        literal: Whether paths in the command are literal.
+        timeout_s: Seconds for the command.
 
     Raises:
         GitError: git is not installed, the directory is in no repository, or git takes too long.
@@ -205,10 +205,10 @@ def run_git(
         raise GitError(f"{directory} is not in a git repository", fix=fix)
     environ = {name: value for name, value in os.environ.items() if name not in _INHERITED}
     environ |= _FIXED
-    listed = _list_settings(top, frozenset(environ.items()), _settings_written(top), timeout_s)
-    if listed.returncode != 0:
-        return listed
-    environ = add_settings(environ, override_programs(parse_settings(listed.stdout)))
+    listing = _list_settings(top, frozenset(environ.items()), _settings_mtimes(top), timeout_s)
+    if listing.returncode != 0:
+        return listing
+    environ = add_settings(environ, override_programs(parse_settings(listing.stdout)))
     environ.setdefault("GIT_PROXY_COMMAND", "")
     if arguments[0] not in _NETWORK:
         allowed = environ.get("GIT_ALLOW_PROTOCOL", ":".join(_LAZY_PROTOCOLS)).split(":")
@@ -223,33 +223,33 @@ def run_git(
     )
 
 
-def _settings_written(top: Path) -> tuple[int, ...]:
-    """When the repository's own files of settings were last written, in nanoseconds."""
+def _settings_mtimes(top: Path) -> tuple[int, ...]:
+    """Modification times of the repository's own settings files, in nanoseconds."""
     directory = common = top / ".git"
-    with suppress(OSError, ValueError):  # it is a directory, but in a linked work tree
+    with suppress(OSError, ValueError):  # a file only in a linked work tree
         pointer = read_regular(directory).decode()
         directory = common = top / pointer.removeprefix("gitdir:").strip()
         common = directory / read_regular(directory / "commondir").decode().strip()
-    written: list[int] = []
+    times: list[int] = []
     for file in (common / "config", directory / "config.worktree"):
         with suppress(OSError, ValueError):
-            written.append(file.stat().st_mtime_ns)
-    return tuple(written)
+            times.append(file.stat().st_mtime_ns)
+    return tuple(times)
 
 
 @lru_cache(maxsize=8)
 def _list_settings(
-    top: Path, environ: frozenset[tuple[str, str]], written: tuple[int, ...], timeout_s: float
+    top: Path, environ: frozenset[tuple[str, str]], mtimes: tuple[int, ...], timeout_s: float
 ) -> subprocess.CompletedProcess[bytes]:
     """List the settings of a repository, which starts no program.
 
     Args:
         top: The repository.
         environ: All environment variables.
-        written: When the repository's own settings were last written.
-        timeout_s: Of the command, in seconds.
+        mtimes: Modification times of the repository's own settings, as a cache key.
+        timeout_s: Seconds for the command.
     """
-    del written
+    del mtimes
     words = ("config", "--list", "--show-scope", "-z")
     return _run(top, *words, environ=dict(environ), timeout_s=timeout_s)
 
@@ -259,8 +259,8 @@ def work_tree(directory: Path) -> Path | None:
 
     A clone can put `HEAD`, `config` and `objects/` into any directory, but never `.git`.
     """
-    here = directory.resolve()
-    return next((d for d in (here, *here.parents) if os.path.lexists(d / ".git")), None)
+    start = directory.resolve()
+    return next((d for d in (start, *start.parents) if os.path.lexists(d / ".git")), None)
 
 
 def _run(
@@ -297,20 +297,20 @@ def failure_of(done: subprocess.CompletedProcess[bytes], command: str) -> GitErr
     return GitError(f"git {command} failed: {message or f'exit code {done.returncode}'}")
 
 
-# A push or fetch over a slow line takes its time; a prompt for a password never ends.
+# Long enough for a push over a slow line; a password prompt would never end.
 _TIMEOUT_S = 120
-# The last line of our commits: with the tree in it, one that was amended is no longer ours.
+# The trailer of our commits. It holds the tree, so an amended commit is no longer ours.
 _TREE = "Refinement-tree"
 
 
-def git_says(
+def git_text(
     directory: Path,
     *arguments: str,
     stdin: bytes = b"",
     extra: Mapping[str, str] | None = None,
     check: bool = True,
 ) -> str:
-    """The output of a git command; empty if it fails and may fail."""
+    """Run a git command and return its output as text; empty if it fails without `check`."""
     done = run_git(directory, *arguments, stdin=stdin, extra=extra, timeout_s=_TIMEOUT_S)
     if done.returncode == 0:
         return done.stdout.decode("utf-8", "replace").strip()
@@ -321,7 +321,7 @@ def git_says(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A branch with one commit more than where it began."""
+    """A branch with one new commit."""
 
     name: str
     commit: str
@@ -330,15 +330,15 @@ class Branch:
 def commit_files(
     path: Path, head: str, files: Mapping[str, bytes], *, name: str, message: str, renew: bool
 ) -> Branch:
-    """Commit contents of files on a branch of its own; work tree and index stay as they are.
+    """Commit files on a new branch; the work tree and the index stay as they are.
 
     Args:
         path: A file of the repository.
-        head: The commit to start from.
-        files: What files are to hold, by their paths in the repository.
-        name: Of the branch.
-        message: Of the commit; its last lines may be trailers.
-        renew: Whether a branch of an earlier proposal gives way.
+        head: The parent commit.
+        files: The new contents, by path in the repository.
+        name: The branch's name.
+        message: The commit message; its last lines may be trailers.
+        renew: Whether to replace the branch of an earlier proposal.
     """
     root = path.resolve().parent
     tip = _commit_of(root, f"refs/heads/{name}")
@@ -348,26 +348,30 @@ def commit_files(
     if tip and _commit_of(root, f"{tip}~1") == head and _tree_of(root, tip) == tree:
         return Branch(name=name, commit=tip)
     if tip and current_branch(path) == name:
-        fix = "git switch to the branch that the proposal is for"
+        fix = "switch to the branch that the proposal is for: git switch BRANCH"
         raise UsageError(f"the branch {name!r} is checked out, so it cannot be renewed", fix=fix)
     words = f"{message}\n{_TREE}: {tree}\n"
-    commit = git_says(root, "commit-tree", tree, "-p", head, stdin=words.encode())
-    git_says(root, "update-ref", f"refs/heads/{name}", commit, tip or "0" * len(commit))
+    commit = git_text(root, "commit-tree", tree, "-p", head, stdin=words.encode())
+    git_text(root, "update-ref", f"refs/heads/{name}", commit, tip or "0" * len(commit))
     return Branch(name=name, commit=commit)
 
 
 def check_branch(path: Path, name: str, *, renew: bool = False) -> None:
-    """See that a branch of a name can be made."""
+    """Check that a branch with this name can be created.
+
+    Raises:
+        UsageError: The name is invalid or taken.
+    """
     root = path.resolve().parent
-    git_says(root, "rev-parse", "--git-dir")
+    git_text(root, "rev-parse", "--git-dir")
     try:
-        git_says(root, "check-ref-format", f"refs/heads/{name}")
+        git_text(root, "check-ref-format", f"refs/heads/{name}")
     except GitError as error:
         message = f"git allows no branch of the name {name!r}\n  fix: a name such as refine/mine"
         raise UsageError(message) from error
     parts = name.split("/")
     above = ["/".join(parts[:length]) for length in range(1, len(parts))]
-    names = git_says(root, "for-each-ref", "--format=%(refname)", "refs/heads/").split()
+    names = git_text(root, "for-each-ref", "--format=%(refname)", "refs/heads/").split()
     for existing in (ref.removeprefix("refs/heads/") for ref in names):
         if existing == name and renew and is_proposal(path, f"refs/heads/{name}"):
             continue
@@ -376,23 +380,23 @@ def check_branch(path: Path, name: str, *, renew: bool = False) -> None:
 
 
 def current_branch(path: Path) -> str:
-    """The branch that is checked out; empty where a commit is."""
-    return git_says(path.resolve().parent, "symbolic-ref", "-q", "--short", "HEAD", check=False)
+    """The branch that is checked out; empty with a detached HEAD."""
+    return git_text(path.resolve().parent, "symbolic-ref", "-q", "--short", "HEAD", check=False)
 
 
 def is_proposal(path: Path, commit: str) -> bool:
-    """Return whether a commit is a proposal of `commit_on_branch`, without a user's work."""
+    """Return whether a commit was created by `commit_files` and not amended since."""
     root = path.resolve().parent
-    trailers = git_says(
+    trailers = git_text(
         root, "log", "-1", f"--format=%(trailers:key={_TREE},valueonly)", commit, check=False
     )
     return bool(trailers) and trailers == _tree_of(root, commit)
 
 
-def differing(files: Sequence[Path]) -> list[Path]:
-    """Those of some files that differ from the last commit."""
+def find_changed_files(files: Sequence[Path]) -> list[Path]:
+    """The files that differ from the last commit."""
     status = ("status", "--porcelain", "--ignore-submodules=dirty", "--")
-    return [file for file in files if git_says(file.parent, *status, str(file))]
+    return [file for file in files if git_text(file.parent, *status, str(file))]
 
 
 def _tree_of(root: Path, commit: str) -> str:
@@ -400,23 +404,23 @@ def _tree_of(root: Path, commit: str) -> str:
 
 
 def _commit_of(root: Path, name: str) -> str:
-    return git_says(root, "rev-parse", "--verify", "--quiet", name, check=False)
+    return git_text(root, "rev-parse", "--verify", "--quiet", name, check=False)
 
 
 def _tree(root: Path, head: str, files: Mapping[str, bytes]) -> str:
-    """The tree of `head` with other contents of some files, made in an index of its own."""
+    """Write the tree of `head` with changed files, through a temporary index."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as scratch:
-        own = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
-        top = Path(git_says(root, "rev-parse", "--show-toplevel"))
-        git_says(top, "read-tree", head, extra=own)
+        environ = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
+        top = Path(git_text(root, "rev-parse", "--show-toplevel"))
+        git_text(top, "read-tree", head, extra=environ)
         for inside, data in files.items():
-            blob = git_says(top, "hash-object", "-w", "--stdin", stdin=data)
-            mode = git_says(top, "ls-files", "--format=%(objectmode)", "--", inside, extra=own)
+            blob = git_text(top, "hash-object", "-w", "--stdin", stdin=data)
+            mode = git_text(top, "ls-files", "--format=%(objectmode)", "--", inside, extra=environ)
             entry = f"{mode or '100644'},{blob},{inside}"
-            git_says(top, "update-index", "--add", "--cacheinfo", entry, extra=own)
-        return git_says(top, "write-tree", extra=own)
+            git_text(top, "update-index", "--add", "--cacheinfo", entry, extra=environ)
+        return git_text(top, "write-tree", extra=environ)
 
 
 _REMOTE = "origin"
@@ -429,13 +433,13 @@ _PUSH = ("push", "--receive-pack=git-receive-pack", "--no-verify", "--quiet")
 
 def remote_address(path: Path) -> str:
     """The address of the remote; empty where there is none."""
-    return git_says(path.resolve().parent, "remote", "get-url", _REMOTE, check=False)
+    return git_text(path.resolve().parent, "remote", "get-url", _REMOTE, check=False)
 
 
 def remote_tip(path: Path, branch: str) -> str:
     """The commit that a branch of the remote is at; empty where there is no such branch."""
     _refuse_remote_inside(path)
-    listing = git_says(path.resolve().parent, *_LS_REMOTE, _REMOTE, f"refs/heads/{branch}")
+    listing = git_text(path.resolve().parent, *_LS_REMOTE, _REMOTE, f"refs/heads/{branch}")
     return listing.split(maxsplit=1)[0] if listing else ""
 
 
@@ -445,7 +449,7 @@ def _refuse_remote_inside(path: Path) -> None:
     if top is None:
         return
     for kind in ((), ("--push",)):
-        urls = git_says(top, "remote", "get-url", "--all", *kind, _REMOTE, check=False)
+        urls = git_text(top, "remote", "get-url", "--all", *kind, _REMOTE, check=False)
         for url in urls.splitlines():
             directory = (top / url.removeprefix("file://")).resolve()
             if directory.is_relative_to(top) and directory.exists():
@@ -454,26 +458,26 @@ def _refuse_remote_inside(path: Path) -> None:
 
 
 def has_unpushed(path: Path, tip: str) -> bool:
-    """Return whether the current commit has work that no remote has; False if unknown."""
+    """Return whether the current commit has commits that `tip` lacks; False if unknown."""
     root = path.resolve().parent
     return (
         bool(_commit_of(root, f"{tip}^{{commit}}"))
-        and git_says(root, "rev-list", "--count", f"{tip}..HEAD") != "0"
+        and git_text(root, "rev-list", "--count", f"{tip}..HEAD") != "0"
     )
 
 
 def push(path: Path, branch: Branch) -> None:
-    """Push a branch; an earlier proposal that is there gives way, and nothing else does."""
+    """Push a branch; it replaces an earlier proposal on the remote, and nothing else."""
     root, ref = path.resolve().parent, f"refs/heads/{branch.name}"
     tip = remote_tip(path, branch.name)
     if tip == branch.commit:
         return
     if tip:
-        git_says(root, *_FETCH, _REMOTE, ref)
+        git_text(root, *_FETCH, _REMOTE, ref)
         if not is_proposal(path, tip):
             message = f"{branch.name} at {_REMOTE} has commits that are not of a refinement run"
-            fix = "merge or close what is there, or name another branch: --branch NAME"
+            fix = "merge or close that branch, or name another one: --branch NAME"
             raise UsageError(message, fix=fix)
-    # What is there now has to be what was looked at.
+    # The remote branch must still be the one that was checked.
     lease = f"--force-with-lease={ref}:{tip}"
-    git_says(root, *_PUSH, lease, _REMOTE, f"{branch.commit}:{ref}")
+    git_text(root, *_PUSH, lease, _REMOTE, f"{branch.commit}:{ref}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from regauge.on_demand import names_of
+from regauge.on_demand import lazy_getattr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regauge.reports import DecisionDocument, RunRecord
     from regauge.runner import EvalResult, EvalSession
 else:
-    __getattr__ = names_of(__name__)
+    __getattr__ = lazy_getattr(__name__)
 
 __all__ = [
     "Comparison",
@@ -47,7 +47,7 @@ def pytest_regauge_case_finished(config: pytest.Config, result: EvalResult) -> N
 def pytest_regauge_compared(
     config: pytest.Config, comparison: Comparison, policy: GatePolicy
 ) -> None:
-    """Called once by a gate's dry run, with the comparison that it would make."""
+    """Called once by a gate's dry run, with the planned comparison."""
 
 
 @pytest.hookspec
@@ -57,9 +57,9 @@ def pytest_regauge_decided(config: pytest.Config, decision: DecisionDocument) ->
 
 @pytest.hookspec
 def pytest_regauge_recorded(
-    config: pytest.Config, record: RunRecord, directory: Path, written: Mapping[str, int]
+    config: pytest.Config, record: RunRecord, directory: Path, line_counts: Mapping[str, int]
 ) -> None:
     """Called once per run, when its record is written to a directory.
 
-    `written` maps each recordings file that the run changed to its number of lines.
+    `line_counts` maps each recordings file that the run changed to its number of lines.
     """

@@ -1,4 +1,4 @@
-"""Patterns, word lists and tables that are data: TOML files next to the code that reads them."""
+"""Patterns, word lists and tables in TOML files next to the code that reads them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Lexicon:
         return pattern
 
     def entry(self, name: str) -> Any:
-        """An entry as the file has it."""
+        """An entry, as it is in the file."""
         return self.entries()[name]
 
     def entries(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class Lexicon:
         return tables[self.table] if self.table else tables
 
     def pattern(self, name: str, /, **parts: str) -> re.Pattern[str]:
-        """A pattern in which the given texts stand for the patterns of their names."""
+        """Compile a pattern, with `parts` instead of the patterns of their names."""
         key = (name, *parts.values())
         if key not in self._patterns:
             self._patterns[key] = self._compile(f"(?&{name})", parts)
@@ -56,7 +56,7 @@ class Lexicon:
         return {key: self._compile(_join_lines(text), {}) for key, text in self.entry(name).items()}
 
     def words(self, name: str) -> frozenset[str]:
-        """The words of a text."""
+        """The words of an entry."""
         if name not in self._words:
             self._words[name] = frozenset(self.entry(name).split())
         return self._words[name]
@@ -64,10 +64,10 @@ class Lexicon:
     def _compile(self, text: str, parts: dict[str, str]) -> re.Pattern[str]:
         while match := _REFERENCE.search(text):
             part, word = match.groups()
-            filled = parts.get(part) or _join_lines(self.entry(part))
+            replacement = parts.get(part) or _join_lines(self.entry(part))
             if word:
-                filled = _REFERENCE.sub(rf"(?&\1:{word})", filled).replace("{}", word)
-            text = f"{text[: match.start()]}{filled}{text[match.end() :]}"
+                replacement = _REFERENCE.sub(rf"(?&\1:{word})", replacement).replace("{}", word)
+            text = f"{text[: match.start()]}{replacement}{text[match.end() :]}"
         return re.compile(text)
 
 

@@ -1,4 +1,4 @@
-"""`provider:model`: a model, and who serves it."""
+"""Model ids, `provider:model`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MODEL_ID: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)[:/](\S+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelId:
-    """A model and who serves it, written `provider:model`."""
+    """A model and its provider, written `provider:model`."""
 
     provider: str
     model: str
@@ -30,15 +30,15 @@ def is_simulated(model: str) -> bool:
     return model.partition(":")[0] == SIMULATED
 
 
-def parse_model_id(text: str, *, at: str = "") -> ModelId:
-    """Read `provider:model`; `provider/model`, as other tools write it, means the same.
+def parse_model_id(text: str, *, location: str = "") -> ModelId:
+    """Parse `provider:model`, or `provider/model` as in other tools.
 
     Args:
-        text: What was written. The first `:` or `/` ends the provider, so models may hold both.
-        at: Where it was written, for the message.
+        text: The id. The first `:` or `/` ends the provider; a model may hold both.
+        location: The option or file, for the message.
 
     Raises:
-        UsageError: There is no provider in front, or no model behind it.
+        UsageError: The provider or the model is missing.
 
     >>> str(parse_model_id("openai/gpt-5.4-mini"))
     'openai:gpt-5.4-mini'
@@ -47,13 +47,13 @@ def parse_model_id(text: str, *, at: str = "") -> ModelId:
     """
     match = _MODEL_ID.fullmatch(text.strip())
     if match is None:
-        place = f"{at}: " if at else ""
+        place = f"{location}: " if location else ""
         if re.search(r"\S\s+\S", text):
             fix = f"write {''.join(text.split())!r}, or the name that the provider lists"
             raise UsageError(f"{place}the model {text!r} has a space", fix=fix)
         name = text.strip(" :/") or "MODEL"
         raise UsageError(
-            f"{place}{text!r} does not say who serves the model\n"
+            f"{place}{text!r} names no provider\n"
             f"  fix: write provider:model, such as openai:{name} or sim:clerk-1; a provider of your"
             " own is a table [tool.regauge.providers.<name>] in pyproject.toml"
         )

@@ -1,4 +1,4 @@
-"""Modules that load when a name of theirs is first used, and the extras that bring others."""
+"""Modules that load when a name in them is first used, and the modules of each extra."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def find_missing(extra: str) -> list[str]:
 
 
 def install_command(module: str) -> str:
-    """The command that installs the extra of a module, or the module where it is of none."""
+    """The command that installs the extra of a module, or the module if no extra has it."""
     extra = next((extra for extra, modules in EXTRAS.items() if module in modules), "")
     return f"pip install 'regauge[{extra}]'" if extra else f"pip install {module}"
 
@@ -63,32 +63,32 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def names_of(package: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a package: it loads the module of a name, and no other.
+def lazy_getattr(package: str) -> Callable[[str], Any]:
+    """Return a package's `__getattr__`, which imports only the module of the requested name.
 
-    The names are those that the package imports `if TYPE_CHECKING`, so that they are declared once;
-    `import *` offers the `__all__` of a module. Those modules are searched in their order, so the
-    most used come first. The package's `__all__` is all of them.
+    The names are those that the package imports `if TYPE_CHECKING`, so they are declared once.
+    `import *` offers the `__all__` of a module; these modules are searched in order, so the most
+    used come first. The package's `__all__` is all of them.
 
     Args:
         package: Its full name.
     """
-    declared: list[tuple[dict[str, str], list[str]]] = []
+    declarations: list[tuple[dict[str, str], list[str]]] = []
 
     def load(name: str) -> Any:
-        if not declared:
-            declared.append(_declared_names(package))
-        [(home, whole)] = declared
-        if name in home:
-            return getattr(import_module(home[name]), name)
-        listed = name == "__all__"
-        names = sorted(home)
-        for module in whole if listed or not name.startswith("_") else ():
+        if not declarations:
+            declarations.append(_declared_names(package))
+        [(modules, star_modules)] = declarations
+        if name in modules:
+            return getattr(import_module(modules[name]), name)
+        is_all = name == "__all__"
+        names = sorted(modules)
+        for module in star_modules if is_all or not name.startswith("_") else ():
             loaded = import_module(module)
-            if name in loaded.__all__ and not listed:
+            if name in loaded.__all__ and not is_all:
                 return getattr(loaded, name)
             names += loaded.__all__
-        if listed:
+        if is_all:
             return names
         raise AttributeError(
             f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package]
@@ -98,19 +98,19 @@ def names_of(package: str) -> Callable[[str], Any]:
 
 
 def _declared_names(package: str) -> tuple[dict[str, str], list[str]]:
-    """The module of each name that a package offers, and the modules that it offers whole."""
-    import ast  # only now: a package that is asked for no name costs nothing
+    """The module of each name in a package, and the modules whose `__all__` it offers."""
+    import ast  # only now: an unused package costs nothing
     from importlib.resources import files
 
-    home: dict[str, str] = {}
-    whole: list[str] = []
+    modules: dict[str, str] = {}
+    star_modules: list[str] = []
     source = files(package).joinpath("__init__.py").read_text("utf-8")
     for block in ast.parse(source).body:
         for node in block.body if isinstance(block, ast.If) else ():
             if isinstance(node, ast.ImportFrom) and str(node.module).startswith("regauge."):
                 names = [alias.name for alias in node.names]
                 if names == ["*"]:
-                    whole.append(str(node.module))
+                    star_modules.append(str(node.module))
                 else:
-                    home |= dict.fromkeys(names, str(node.module))
-    return home, whole
+                    modules |= dict.fromkeys(names, str(node.module))
+    return modules, star_modules

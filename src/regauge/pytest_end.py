@@ -126,7 +126,9 @@ class PytestEnd:
         recorded = self._shard is not None and not interrupted and bool(self._end.parts)
         if self.writer.empty and decision is None and not recorded:
             # Interrupted workers report no plan. Errors of collection interrupt a run, too.
-            has_plan = self._end.planned > 0 or not (self._end.collected or self._end.owed)
+            has_plan = self._end.selected_cases > 0 or not (
+                self._end.collected_cases or self._end.omissions
+            )
             self._nothing_judged = (
                 interrupted and has_plan and self.gate is None and not session.testsfailed
             )
@@ -147,7 +149,7 @@ class PytestEnd:
             interrupted=interrupted,
             command=_command_typed(),
             options=options,
-            git=git_state(self.project.root, written=self.project.recordings_dir),
+            git=git_state(self.project.root, output_dir=self.project.recordings_dir),
             decision=decision,
             suggestions=self._suggestions,
             shard=self._part(session, self._shard) if self._shard is not None else None,
@@ -170,7 +172,10 @@ class PytestEnd:
         )
         self._trouble += filter(None, troubles)
         self.config.hook.pytest_regauge_recorded(
-            config=self.config, record=record, directory=directory, written=self._end.written
+            config=self.config,
+            record=record,
+            directory=directory,
+            line_counts=self._end.written_lines,
         )
         target = self.config.getoption("--report")
         if target:
@@ -185,7 +190,7 @@ class PytestEnd:
         return ShardPart(
             number=shard.number,
             count=shard.count,
-            by=shard.by,
+            shard_by=shard.assigned_by,
             base=self.gate.base_commit if self.gate is not None else "",
             record=self.evals.options.record,
             exit_status=int(session.exitstatus),
@@ -206,14 +211,14 @@ class PytestEnd:
         replays = self.evals.options.record == "none" and self.gate is None
         missing = self.evals.plan.missing if replays else ()
         end = RunEnd(
-            collected=self.collected_count,
-            planned=len(self.finished_items.node_ids),
+            collected_cases=self.collected_count,
+            selected_cases=len(self.finished_items.node_ids),
             session=answers.session,
             turns=self.finished_items.count,
             without_result=self.finished_items.without_result,
             left_out=self.finished_items.left_out,
             # The omissions of a gate are part of its decision.
-            owed=[*map(str, self.omissions)]
+            omissions=[*map(str, self.omissions)]
             if self.gate is None or self._shard is not None
             else [],
             parts=[*self.parts],
@@ -229,7 +234,7 @@ class PytestEnd:
         except RegaugeError as error:
             end = replace(end, trouble=[str(error)])
         for text in workers:
-            end = end.joined(RunEnd.from_text(text))
+            end = end.merge(RunEnd.from_text(text))
         if workers and complete and end.session is not None:
             answers.end_session(end.session)
         try:
@@ -241,14 +246,14 @@ class PytestEnd:
             return {str(self.project.relative(path)): n for path, n in files.items()}
 
         return end.with_files(
-            written=counts(published.changed_lines),
-            stored=counts(published.stored_counts if replays else {}),
+            written_lines=counts(published.changed_lines),
+            uncommitted=counts(published.stored_counts if replays else {}),
         )
 
     def _describe_unmeasured(self, *, all_had_turns: bool) -> Iterator[str]:
         """The cases that should be measured and are not, each with its fix."""
         end = self._end
-        for fault in end.owed:
+        for fault in end.omissions:
             yield f"unmeasured: {fault}"
         causes: dict[str, list[str]] = {}
         for node, reason in end.left_out.items():
@@ -264,10 +269,10 @@ class PytestEnd:
                 "  fix: let their tests run and take `result`: options such as --setup-plan, hooks"
                 " and fixtures called `result` keep cases from being judged"
             )
-        no_turn = end.planned - end.turns
+        no_turn = end.selected_cases - end.turns
         if all_had_turns and no_turn > 0:
             yield (
-                f"unmeasured: {no_turn} of {plural(end.planned, 'planned case')} had no turn before"
+                f"unmeasured: {no_turn} of {plural(end.selected_cases, 'planned case')} had no turn before"
                 " the run ended\n  fix: look for pytest.exit, or for a hook or an option that ends"
                 " runs early; to run fewer cases, select them on the command line (-k)"
             )
@@ -282,9 +287,9 @@ class PytestEnd:
             failed: The cases to show in groups.
             items: The number of tests that workers of xdist collected.
         """
-        if self._end.collected and not self._end.planned:
+        if self._end.collected_cases and not self._end.selected_cases:
             terminal.section("regauge", sep="=")
-            count = f"none of the {self._end.collected} collected cases was selected"
+            count = f"none of the {self._end.collected_cases} collected cases was selected"
             terminal.write_line(f"nothing was measured: {count}", red=True)
         if self.gate is not None and self.gate.cut_off:
             terminal.write_line(
@@ -301,7 +306,7 @@ class PytestEnd:
                     " judged; the same command continues with the completions that are kept",
                     red=True,
                 )
-                self._write_lines(terminal, recorded_lines(self.project, self._end.written))
+                self._write_lines(terminal, recorded_lines(self.project, self._end.written_lines))
             self._write_unmeasured(terminal)
             self._write_trouble(terminal)
             return
@@ -319,8 +324,8 @@ class PytestEnd:
             *(replace(line, text=line.text.replace(directory_prefix, "")) for line in causes),
             *missing_lines(self._end.missing),
             *missing_judgement_lines(self._end.missing_judgements),
-            *recorded_lines(self.project, self._end.written),
-            *stored_lines(self._end.stored),
+            *recorded_lines(self.project, self._end.written_lines),
+            *stored_lines(self._end.uncommitted),
             *(self._suggestion_lines() if self._suggestions else ()),
         ]
         self._write_lines(terminal, lines)
@@ -342,7 +347,7 @@ class PytestEnd:
 
     def _write_left(self, terminal: pytest.TerminalReporter, record: RunRecord, items: int) -> None:
         """Show the number of cases that an interrupted run leaves."""
-        planned_count, finished_count = self._end.planned, self._end.turns
+        planned_count, finished_count = self._end.selected_cases, self._end.turns
         if not planned_count:
             planned_count, finished_count = items, sum(suite.cases for suite in record.suites)
         if planned_count > finished_count:

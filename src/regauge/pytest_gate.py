@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.errors import Fault
-    from regauge.gate import Baseline, Decided, GateProgress, GateRun
+    from regauge.gate import Baseline, GateProgress, GateResult, GateRun
     from regauge.mutate import ChangedGuards
     from regauge.reports import CaseDocument, DecisionDocument, RunWriter
     from regauge.runner import Eval, Trial
@@ -192,12 +192,12 @@ _MORE = 8
 
 
 def missing_trials(
-    decided: Decided, rerun_command: Sequence[str], session: EvalSession
+    decided: GateResult, rerun_command: Sequence[str], session: EvalSession
 ) -> list[str]:
     """The command that runs missing or further trials; empty if the gate decided."""
     if decided.decision in {"accept", "refused"}:
         return []
-    match decided.lacks:
+    match decided.unmeasured_cause:
         case "recordings":
             return [*_without(rerun_command, "--record"), "--record=missing"]
         case "budget":
@@ -302,12 +302,12 @@ class PytestGate:
                 self._request.ref,
                 baseline=self._request.baseline,
                 accept_judge_change=self._request.accept_judge_change,
-                owed=() if self._request.is_partial else omissions,
-                narrowed=self._request.is_partial or is_partial,
+                omissions=() if self._request.is_partial else omissions,
+                is_filtered=self._request.is_partial or is_partial,
             )
             # The policy of the base, so that a change cannot alter it.
-            base = policy_of(comparison.at.newest.settings.gate)
-            policy = self._request.options.applied(base)
+            base = policy_of(comparison.base_commit.newest.settings.gate)
+            policy = self._request.options.apply_to(base)
             if self._request.dry_run:
                 if comparison.refusals:
                     raise UsageError("\n".join(map(str, comparison.refusals)))
@@ -321,18 +321,18 @@ class PytestGate:
                 print_progress(gate_progress_line(progress))
 
             if self._session.options.shard is not None:
-                run = draw_part(self._session, comparison, policy, waiting=waiting)
+                run = draw_part(self._session, comparison, policy, on_progress=waiting)
                 self._keep_part(run, nodes)
-                self.base_commit = comparison.at.commit
+                self.base_commit = comparison.base_commit.commit
                 return
             decided = decide(
                 self._session,
                 comparison,
                 policy,
-                waiting=waiting,
+                on_progress=waiting,
                 # A refinement starts with the failed trials.
-                copied=EVALS_COPIES if self._config.getoption("--suggest") else 1,
-                more=self._request.more_trials,
+                copies_per_case=EVALS_COPIES if self._config.getoption("--suggest") else 1,
+                more_trials=self._request.more_trials,
                 change=GatedChange.current(self._session.project.root, os.environ),
             )
             guards = changed_guards(self._session, decided, saying=print_progress)
@@ -344,7 +344,7 @@ class PytestGate:
             self.cut_off = True
             raise
         self.document = self._decision_document(
-            decided, nodes, loosened_settings=self._request.options.loosened(base), guards=guards
+            decided, nodes, looser_options=self._request.options.looser_options(base), guards=guards
         )
         self._keep(decided, nodes)
         self._config.hook.pytest_regauge_decided(config=self._config, decision=self.document)
@@ -417,10 +417,10 @@ class PytestGate:
 
     def _decision_document(
         self,
-        decided: Decided,
+        decided: GateResult,
         nodes: Mapping[int, str],
         *,
-        loosened_settings: Sequence[str],
+        looser_options: Sequence[str],
         guards: Sequence[ChangedGuards],
     ) -> DecisionDocument:
         line = operating_line_of(decided.outcome)
@@ -434,10 +434,10 @@ class PytestGate:
         document = decision_document(
             decided,
             nodes=nodes,
-            again=shlex.join(rerun_command),
+            rerun_command=shlex.join(rerun_command),
             missing=shlex.join(missing),
             operating_line=str(line) if line is not None else "",
-            loosened=loosened_settings,
+            looser_options=looser_options,
             guards=guards,
         )
         # It quotes prompts, completions and errors of providers, in log, comment and run record.
@@ -446,10 +446,10 @@ class PytestGate:
         clean = map_texts(words, self._session.completions.redact)
         return clean.model_copy(update={"cells": document.cells})
 
-    def _keep(self, decided: Decided, nodes: Mapping[int, str]) -> None:
+    def _keep(self, decided: GateResult, nodes: Mapping[int, str]) -> None:
         """Write the trials of both sides, and keep the candidate's for the items."""
         assert self.document is not None
-        for comparison, case in zip(decided.compared, self.document.cases, strict=True):
+        for comparison, case in zip(decided.compared_cases, self.document.cases, strict=True):
             planned_case = comparison.candidate
             if planned_case is None:
                 continue
@@ -469,7 +469,7 @@ class PytestGate:
 
     def _keep_part(self, run: GateRun, nodes: Mapping[int, str]) -> None:
         """Write the trials of a shard, and keep them for the items."""
-        for comparison in run.compared:
+        for comparison in run.compared_cases:
             planned_case, prompt, case = (
                 comparison.candidate,
                 comparison.case.prompt,

@@ -351,9 +351,9 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
             return (yield)
     if not _controls_workers(config):
         return (yield)
-    from regauge.stop_signals import stoppable
+    from regauge.stop_signals import stop_on_signals
 
-    with stoppable(config.add_cleanup, is_ours=lambda: _workers_run_evals(config)):
+    with stop_on_signals(config.add_cleanup, is_ours=lambda: _workers_run_evals(config)):
         return (yield)
 
 

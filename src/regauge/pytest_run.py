@@ -58,7 +58,7 @@ from regauge.runner import (
     spec_of,
     unmeasured_trial,
 )
-from regauge.stop_signals import held, stoppable
+from regauge.stop_signals import ignore_signals, stop_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -105,7 +105,9 @@ class PytestRun:
             budget_tokens=config.getoption("--budget-tokens"),
             budget_calls=config.getoption("--budget-calls"),
             fail_fast=bool(config.getoption("maxfail")),
-            shard=Shard.parse(shard, by=config.getoption("--shard-by") or "id") if shard else None,
+            shard=Shard.parse(shard, assigned_by=config.getoption("--shard-by") or "id")
+            if shard
+            else None,
             cluster=config.getoption("--cluster"),
         )
         if options.record == "all" and gates:
@@ -237,7 +239,7 @@ class PytestRun:
     def running(self) -> Generator[None]:
         """Run trials ahead while the block runs; a gate decides before the block."""
         if self._gate is not None:
-            with stoppable(self._config.add_cleanup):
+            with stop_on_signals(self._config.add_cleanup):
                 self._gate.run(
                     self._nodes,
                     omissions=self._omissions,
@@ -256,7 +258,7 @@ class PytestRun:
             loggers_may_appear() if calls else nullcontext(),
             self._session.running(meanwhile=load_the_end),
             # Signals end the run while models are called, and all completions are kept.
-            stoppable(self._config.add_cleanup, calls=calls) as self._check_stopped,
+            stop_on_signals(self._config.add_cleanup, calls=calls) as self._check_stopped,
         ):
             yield
 
@@ -347,7 +349,7 @@ class PytestRun:
         # The decision of a gate annotates its cases.
         if planned_case is not None and self._gate is None:
             words = error.short if isinstance(error, CaseFailed) else str(error)
-            vars(report).update(regauge_at=planned_case.case.at, regauge_short=words)
+            vars(report).update(regauge_at=planned_case.case.location, regauge_short=words)
             if isinstance(error, CaseFailed):
                 vars(report)["regauge_failed"] = asdict(failed_case(planned_case, error))
         if isinstance(error, CaseFailed) and (reason := error.result.not_blocking):
@@ -427,7 +429,7 @@ class PytestRun:
             print_line=self._print_line,
         )
         # A search for suggestions takes long, and can be interrupted.
-        with held() if self._search is None else nullcontext():
+        with ignore_signals() if self._search is None else nullcontext():
             return self._end.finish(session, workers=workers)
 
     def summarise(

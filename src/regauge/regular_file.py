@@ -1,4 +1,4 @@
-"""Reading a file that is one: a pipe or a device in its place is refused and never waited for."""
+"""Reading of regular files: a pipe or a device is refused without waiting for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BYTES_MAX: Final = 1024 * 1024 * 1024
-"""The size of a file above which it is refused: 1 GiB."""
+"""The largest file that is read: 1 GiB."""
 
 _KINDS: Final = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -26,14 +26,14 @@ _NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def read_regular(path: Path, *, bytes_max: int = BYTES_MAX) -> bytes:
-    """The content of a regular file.
+    """Read a regular file.
 
     Args:
         path: The file.
         bytes_max: A larger file is refused before it is read.
 
     Raises:
-        OSError: It cannot be read, is too large, or is no regular file; a pipe is not opened.
+        OSError: It cannot be read, is too large, or is no regular file.
     """
     with open_regular(path, bytes_max=bytes_max) as file:
         return file.read()
@@ -47,7 +47,7 @@ def open_regular(path: Path, *, bytes_max: int = BYTES_MAX) -> Generator[BinaryI
         OSError: It cannot be read, is too large, or is no regular file; a pipe is not opened.
     """
     _check(path.stat(), path, bytes_max)
-    # It may have become a pipe since, which this would wait for.
+    # It may have become a pipe since, whose opening would block.
     descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
     with os.fdopen(descriptor, "rb") as file:
         _check(os.fstat(descriptor), path, bytes_max)
@@ -58,7 +58,9 @@ def _check(status: os.stat_result, path: Path, bytes_max: int) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(status.st_mode):
-        kind = next((words for holds, words in _KINDS if holds(status.st_mode)), "something else")
+        kind = next(
+            (words for is_kind, words in _KINDS if is_kind(status.st_mode)), "something else"
+        )
         raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))
     if status.st_size > bytes_max:
         words = f"it has {status.st_size // _MIB:,} MiB, and {bytes_max // _MIB:,} MiB is the limit"

@@ -1,4 +1,4 @@
-"""Strict reading of JSON by users or models: each key once, only JSON's numbers; its values."""
+"""Strict reading of JSON: no repeated keys, and numbers as JSON defines them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 
 
-class TwiceError(ValueError):
-    """An object gives a key twice.
+class DuplicateKeyError(ValueError):
+    """An object has a key twice.
 
     Attributes:
-        key: Which one.
+        key: The key.
     """
 
     def __init__(self, key: str) -> None:
@@ -26,11 +26,11 @@ class TwiceError(ValueError):
         super().__init__(f"the key {key!r} is given twice")
 
 
-class NoNumberError(ValueError):
-    """A word such as `NaN` stands for a number.
+class InvalidNumberError(ValueError):
+    """A constant such as `NaN`, which JSON does not have.
 
     Attributes:
-        word: Which one.
+        word: The constant.
     """
 
     def __init__(self, word: str) -> None:
@@ -41,7 +41,7 @@ class NoNumberError(ValueError):
 def read_json(
     text: str | bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None
 ) -> Any:
-    """The value of a JSON document that a file or a program brings: `json.loads`, with one error.
+    """Parse a JSON document from a file or a program: `json.loads`, with one kind of error.
 
     >>> read_json('{"a": [1]}')
     {'a': [1]}
@@ -63,7 +63,7 @@ def read_json(
 
 
 def unique(pairs: list[tuple[str, _Value]]) -> dict[str, _Value]:
-    """An object out of its keys and values: the `object_pairs_hook` of a decoder.
+    """Build an object from its pairs: the `object_pairs_hook` of a decoder.
 
     >>> unique([("a", 1), ("b", 2)])
     {'a': 1, 'b': 2}
@@ -73,22 +73,22 @@ def unique(pairs: list[tuple[str, _Value]]) -> dict[str, _Value]:
     """
     values = {intern(key): value for key, value in pairs}
     if len(values) < len(pairs):
-        counted = Counter(key for key, _ in pairs)
-        raise TwiceError(next(key for key, times in counted.items() if times > 1))
+        counts = Counter(key for key, _ in pairs)
+        raise DuplicateKeyError(next(key for key, times in counts.items() if times > 1))
     return values
 
 
-def no_constant(word: str) -> NoReturn:
-    """Refuse what Python reads as a number and JSON does not have: a decoder's `parse_constant`.
+def refuse_constant(word: str) -> NoReturn:
+    """Refuse `NaN` and infinities: a decoder's `parse_constant`.
 
     Raises:
         NoNumberError: Always.
     """
-    raise NoNumberError(word)
+    raise InvalidNumberError(word)
 
 
 def walk(value: object) -> Iterator[object]:
-    """A value, and all values in it; keys of mappings too."""
+    """Iterate over a value and all values in it, keys of mappings included."""
     yield value
     if isinstance(value, Mapping):
         for pair in cast("Mapping[object, object]", value).items():

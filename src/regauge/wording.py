@@ -1,4 +1,4 @@
-"""Words of messages: counts, excerpts, the name that was meant; untrusted text for a terminal."""
+"""Texts of messages: counts, excerpts, the closest name, untrusted text for a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
-    """A count with its noun; `nouns` where an s does not make many of it.
+    """A count with its noun; `nouns` is an irregular plural.
 
     >>> plural(1, "case"), plural(2, "case"), plural(0, "reply", "replies")
     ('1 case', '2 cases', '0 replies')
@@ -18,15 +18,15 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
     return f"{count} {noun if count == 1 else nouns or noun + 's'}"
 
 
-def first_of(names: Iterable[object], most: int) -> str:
-    """The first of many names, and the number of others.
+def first_of(names: Iterable[object], limit: int) -> str:
+    """The first names, and the number of the others.
 
     >>> first_of(["a", "b", "c"], 2), first_of(["a", "b"], 2)
     ('a, b and 1 more', 'a, b')
     """
     texts = [str(name) for name in names]
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
+    rest = f" and {len(texts) - limit} more" if len(texts) > limit else ""
+    return ", ".join(texts[:limit]) + rest
 
 
 def cause_line(message: str) -> str:
@@ -39,24 +39,24 @@ def cause_line(message: str) -> str:
     >>> cause_line("HTTP 500\nthe body")
     'HTTP 500'
     """
-    first, *others = message.partition("\n  fix: ")[0].splitlines() or [""]
-    return f"{first} {others[-1].strip()}" if first.endswith(":") and others else first
+    first, *rest = message.partition("\n  fix: ")[0].splitlines() or [""]
+    return f"{first} {rest[-1].strip()}" if first.endswith(":") and rest else first
 
 
-def cut(text: str, most: int) -> str:
-    """The first characters of a text, with a mark if more follow.
+def cut(text: str, length: int) -> str:
+    """Truncate a text, with a mark if characters are missing.
 
     Args:
-        most: The characters that stay, without the mark.
+        length: The characters to keep, without the mark.
 
     >>> cut("a long text", 6), cut("short", 6)
     ('a long...', 'short')
     """
-    return text if len(text) <= most else f"{text[:most]}..."
+    return text if len(text) <= length else f"{text[:length]}..."
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """A question that names the closest known name, or the empty text where none is close.
+    """A question with the closest name; empty if no name is close.
 
     >>> did_you_mean("test_data", ["testData", "messages"])
     "did you mean 'testData'?"
@@ -66,15 +66,15 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def closest(name: str, names: Iterable[str]) -> str:
-    """The known name that may have been meant, or the empty text where none is close.
+    """The name closest to a misspelling; empty if no name is close.
 
-    Of all misspellings by one letter it finds nearly all at 0.7, as it does at the 0.6 of
-    `difflib`, where it also offers seven times as many names that no one meant.
+    A cutoff of 0.7 finds nearly all misspellings by one letter, as the 0.6 of `difflib` does, with
+    a seventh of its wrong suggestions.
 
     >>> closest("Crtical", ["critical", "required"]), closest("urgent", ["critical", "required"])
     ('critical', '')
     """
-    from difflib import get_close_matches  # only who errs waits for it
+    from difflib import get_close_matches  # imported only for an error
 
     by_form = {snake_case(candidate): candidate for candidate in names}
     close = get_close_matches(snake_case(name), by_form, n=1, cutoff=0.7)
@@ -97,9 +97,9 @@ _HARMFUL = re.compile(
 
 
 def printable(text: str) -> str:
-    r"""Text without the characters that move a cursor, change a title or reorder what is read.
+    r"""Escape characters that move a cursor, change a title or reorder text.
 
-    Lone surrogates, which no encoding takes, become their escapes too.
+    Lone surrogates, which have no encoding, are escaped too.
 
     >>> printable("a\x1b[31mb\r\n\u202e")
     'a\\x1b[31mb\n\\u202e'

@@ -2,9 +2,8 @@
 
 The runner reads two forms: `::name ...::` at the beginning of a line, after blanks, and `##[name]`
 anywhere in a line (<https://docs.github.com/actions/reference/workflow-commands-for-github-actions>).
-It compares by the rules of a culture, so characters that have no weight there, such as a zero-width
-space, may stand between the characters of a marker. Here all that is not printable ASCII counts as
-such a character.
+It ignores characters without weight, such as a zero-width space, between the characters of a
+marker. Here, all characters but printable ASCII count as such.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ _INVISIBLE = re.compile(r"[^ -~]")
 
 
 def in_github_actions(environ: Mapping[str, str]) -> bool:
-    """Return whether a workflow runs this, so that its log is read for commands."""
+    """Return whether a workflow runs this process, so that its log may execute commands."""
     return environ.get("GITHUB_ACTIONS") == "true"
 
 
 def break_commands(text: str) -> str:
-    r"""Escape what the runner would execute.
+    r"""Escape markers of commands.
 
-    The last character of a marker becomes an escape that JSON reads as the same character, so
-    JSON on standard output keeps its meaning.
+    The last character of a marker becomes its JSON escape, so JSON on standard output keeps its
+    meaning.
 
     >>> print(break_commands("  ::error::x\na ##[group]b\nsee std::vector"))
       :\u003aerror::x
@@ -50,14 +49,12 @@ def _escape(match: re.Match[str]) -> str:
 
 
 class _Guard(io.RawIOBase):
-    """A binary stream that passes on what is written to it, with workflow commands broken.
-
-    Markers that are spread over several writes are broken, too.
+    """A binary stream that escapes workflow commands, also across several writes.
 
     Args:
-        target: Gets the output.
-        active: Whether commands are broken; without it they pass as they are.
-        redact: Takes secrets out of the text of each write.
+        target: The stream to write to.
+        active: Whether commands are escaped.
+        redact: Removes secrets from the text of each write; None for none.
     """
 
     def __init__(
@@ -66,17 +63,17 @@ class _Guard(io.RawIOBase):
         self._target = target
         self._redact = redact
         self.active = active
-        # As much of the unfinished line as decides what the next characters are.
+        # The part of the unfinished line that may begin a marker.
         self._line = ""
 
     def write(self, data: Buffer, /) -> int:
-        """Write `data`, with commands broken."""
+        """Write `data`, with commands escaped."""
         consumed = output = bytes(data)
         if self._redact is not None:
             output = self._redact(consumed.decode("utf-8", "surrogateescape")).encode(
                 "utf-8", "surrogateescape"
             )
-        # One byte, one character: all that is beyond ASCII stays beyond it.
+        # One character for each byte; bytes beyond ASCII stay beyond it.
         text = self._line + output.decode("latin-1")
         if self.active:
             output = break_commands(text)[len(self._line) :].encode("latin-1")
@@ -85,13 +82,13 @@ class _Guard(io.RawIOBase):
         return len(consumed)
 
     def write_command(self, command: bytes) -> None:
-        """Write a line that the runner is to execute."""
+        """Write a line for the runner to execute."""
         start = b"\n" if self._line else b""
         self._target.write(start + command + b"\n")
         self._line = ""
 
     def writable(self) -> bool:
-        """Return True: a stream is there to be written to."""
+        """Return True."""
         return True
 
     def flush(self) -> None:
@@ -108,7 +105,7 @@ class _Guard(io.RawIOBase):
 
 
 def _unfinished(text: str) -> str:
-    """The part of the last line of `text` that matters: its beginning, or its final hashes."""
+    """The part of an unfinished line that may begin a marker: its start, or its last hashes."""
     line = text[max(text.rfind("\r"), text.rfind("\n")) + 1 :]
     visible = _INVISIBLE.sub("", line)
     start = visible.lstrip(" ")
@@ -118,28 +115,28 @@ def _unfinished(text: str) -> str:
 
 
 class GuardedOutput:
-    """Standard output and standard error, in which workflow commands can be broken.
+    """Standard output and standard error, with workflow commands escaped.
 
     Args:
-        active: Whether commands are broken from the start; else from `activate` on.
-        redact_errors: Takes secrets out of what is written to standard error.
+        active: Whether commands are escaped from the start; else after `activate`.
+        redact_errors: Removes secrets from standard error; None for none.
     """
 
     def __init__(self, *, active: bool, redact_errors: Callable[[str], str] | None = None) -> None:
         self._before = sys.stdout, sys.stderr
         self._guards: list[_Guard] = []
         self._active = active
-        self._own = self._guard(sys.stdout, None), self._guard(sys.stderr, redact_errors)
-        sys.stdout, sys.stderr = self._own
+        self._streams = self._guard(sys.stdout, None), self._guard(sys.stderr, redact_errors)
+        sys.stdout, sys.stderr = self._streams
 
     def activate(self) -> None:
-        """Break commands from now on."""
+        """Escape commands from now on."""
         for guard in self._guards:
             guard.active = True
 
     @contextmanager
     def errors_pass(self) -> Generator[None]:
-        """Within the block, standard error passes as it is: it belongs to others."""
+        """Leave standard error as it is within the block."""
         errors = self._guards[-1:]
         before = [guard.active for guard in errors]
         for guard in errors:
@@ -152,24 +149,24 @@ class GuardedOutput:
 
     @contextmanager
     def flushed(self) -> Generator[None]:
-        """Write standard output before the block ends.
+        """Flush standard output at the end of the block.
 
         Raises:
-            OSError: It cannot be written, such as on a full disk.
+            OSError: Standard output cannot be written, such as on a full disk.
         """
         try:
             yield
         finally:
-            self._own[0].flush()
+            self._streams[0].flush()
 
     def restore(self) -> None:
-        """Put the streams back that were there before."""
-        for stream in self._own:
+        """Restore the original streams."""
+        for stream in self._streams:
             try:
                 stream.flush()
             except OSError:
                 _discard(stream)
-        if (sys.stdout, sys.stderr) == self._own:
+        if (sys.stdout, sys.stderr) == self._streams:
             sys.stdout, sys.stderr = self._before
 
     def _guard(self, stream: TextIO, redact: Callable[[str], str] | None) -> TextIO:
@@ -182,21 +179,21 @@ class GuardedOutput:
         return io.TextIOWrapper(
             cast("BinaryIO", guard),
             encoding=stream.encoding,
-            # Outputs may hold any character, and a terminal may know a few of them.
+            # Outputs may hold characters that the terminal's encoding does not have.
             errors="backslashreplace" if stream.errors == "strict" else stream.errors,
             line_buffering=getattr(stream, "line_buffering", False),
-            write_through=True,  # ours has no buffer, so that the order of lines is kept
+            write_through=True,  # without a buffer, so that lines stay in order
         )
 
 
 def _discard(stream: TextIO) -> None:
-    """Let a stream that cannot be written take everything; Python writes its rest at the end."""
+    """Redirect a stream that cannot be written to nowhere; Python flushes it at exit."""
     with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def print_command(command: str, stream: TextIO) -> None:
-    """Print a line that the runner is to execute, on a guarded stream, too."""
+    """Print a line for the runner to execute, also on a guarded stream."""
     stream.flush()
     guard = getattr(stream, "buffer", None)
     if isinstance(guard, _Guard):

@@ -1,4 +1,4 @@
-"""Errors of YAML in words: the line, the problem and the fix."""
+"""Explanations of YAML errors: the line, the problem and the fix."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Mistake:
-    """A mistake that YAML's parser shows by its words.
+    """An explanation of a message of YAML's parser.
 
     Attributes:
-        words: A pattern of the context and the problem, with ` | ` between them.
+        words: A pattern of the context and the problem, joined by ` | `.
         fix: The fix.
-        problem: The problem, if the parser's own words do not fit.
-        begun: Whether the line is that where the broken part begins.
+        problem: The problem; empty for the parser's own text.
+        at_start: Whether to report the line where the broken part begins.
     """
 
     words: str
     fix: str
     problem: str = ""
-    begun: bool = False
+    at_start: bool = False
 
 
 _UNCLOSED = "close it, or remove it"
-# The first that fits counts.
+# The first match counts.
 _MISTAKES = (
     _Mistake(r"'\\t'", "indent with spaces: YAML allows no tab there"),
     _Mistake(
@@ -41,21 +41,25 @@ _MISTAKES = (
         "simple key",
         "indent it as far as the text it belongs to",
         problem="this line is neither `key: value` nor part of the text above",
-        begun=True,
+        at_start=True,
     ),
     _Mistake(
         "flow node",
         _UNCLOSED,
         problem="a `[` or `{` above is not closed, or has no value between its commas",
     ),
-    _Mistake("flow sequence", _UNCLOSED, problem="the `[` of this line is not closed", begun=True),
-    _Mistake("flow mapping", _UNCLOSED, problem="the `{` of this line is not closed", begun=True),
+    _Mistake(
+        "flow sequence", _UNCLOSED, problem="the `[` of this line is not closed", at_start=True
+    ),
+    _Mistake(
+        "flow mapping", _UNCLOSED, problem="the `{` of this line is not closed", at_start=True
+    ),
     _Mistake("quoted scalar.*escape", "double the backslash, or use single quotes"),
     _Mistake(
         "quoted scalar",
         "close the quote, or write a long text as a block after `|`",
         problem="the quote of this line is not closed",
-        begun=True,
+        at_start=True,
     ),
     _Mistake(
         "mapping values are not allowed",
@@ -72,7 +76,7 @@ _MISTAKES = (
 
 
 def explain_yaml_error(error: yaml.MarkedYAMLError) -> tuple[int | None, str, str]:
-    r"""The line, counted from 1, the problem and the fix of a syntax error.
+    r"""The line, from 1, the problem and the fix of a syntax error.
 
     >>> import yaml
     >>> def explain(text):
@@ -91,14 +95,14 @@ def explain_yaml_error(error: yaml.MarkedYAMLError) -> tuple[int | None, str, st
     """
     explanation = " | ".join(filter(None, (error.context, error.problem)))
     mistake = next(entry for entry in _MISTAKES if re.search(entry.words, explanation))
-    here = error.problem_mark or error.context_mark
-    mark = (error.context_mark if mistake.begun else None) or here
+    problem_mark = error.problem_mark or error.context_mark
+    mark = (error.context_mark if mistake.at_start else None) or problem_mark
     problem = mistake.problem or error.problem or error.context or "cannot be parsed"
     return (_line_of(mark) if mark is not None else None), problem, mistake.fix
 
 
 def _line_of(mark: yaml.Mark) -> int:
-    """The line of a mark, counted from 1; of the end of a text, the last line that has some."""
+    """The line of a mark, from 1; at the end of a text, its last line that is not blank."""
     line = mark.line + 1
     if mark.buffer is None or mark.buffer[mark.pointer :].strip("\0\r\n\t "):
         return line

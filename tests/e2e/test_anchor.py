@@ -136,7 +136,7 @@ def test_losses_since_the_anchor_add_up_to_a_finding_of_update_and_gate(
     project.release("1.3.0", drop=15)  # failures follow the order of requests: 12 may be too few
     output, anchor = project.gate(code=0)
     assert anchor["message"] in output
-    found = (anchor["version"], anchor["lost"], anchor["blocks"])
+    found = (anchor["version"], anchor["has_loss"], anchor["blocks"])
     assert found == ("1.0.0", True, False), anchor
     assert "this change does not make up for it" in anchor["message"]
 
@@ -152,7 +152,7 @@ def test_losses_since_the_anchor_add_up_to_a_finding_of_update_and_gate(
     project.git("checkout", "-q", "--force", "-b", "repaired", "main")
     project.release("1.3.0", drop=0)
     output, anchor = project.gate(code=0)
-    assert (anchor["base_lost"], anchor["lost"]) == (True, False)
+    assert (anchor["base_lost"], anchor["has_loss"]) == (True, False)
     assert anchor["message"] in output
 
 

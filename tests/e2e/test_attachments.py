@@ -102,7 +102,10 @@ def test_other_content_under_the_same_name_is_another_case_and_needs_a_recording
             {"image": "../pyproject.toml"},
             "the file '../pyproject.toml' is not named by its path inside",
         ),
-        ({"image": "shots/fake.png"}, "the file 'shots/fake.png' does not hold what its name says"),
+        (
+            {"image": "shots/fake.png"},
+            "the content of 'shots/fake.png' is no image of this file type",
+        ),
         ({"image": "shots/paper.pdf"}, "the image 'shots/paper.pdf' does not end in .png, .jpg"),
         ({"image": "shots/huge.png"}, "the file 'shots/huge.png' cannot be read"),
     ],

@@ -175,7 +175,7 @@ def test_a_model_that_drifts_under_a_complete_history_is_told_and_a_new_history_
     live.command("baseline", "update", "--trials", "12")
     path = live.root / "fixtures" / "baselines" / "triage.json"
     one = re.search(
-        r'\{"id": "\S+", "trials": "100-111", "served": \["clerk"\]\}', path.read_text()
+        r'\{"id": "\S+", "trials": "100-111", "models": \["clerk"\]\}', path.read_text()
     )
     assert one is not None
     three = [one[0].replace("100-111", trials) for trials in ("100-103", "104-107", "108-111")]
@@ -235,7 +235,7 @@ triage: 5 cases with 4 trials each from 1 session, not complete yet: 2 more sess
         ]
     )
     (history,) = baseline(live)["histories"]
-    drawn = {name: (case["drawn"], case["passed"]) for name, case in history["cases"].items()}
+    drawn = {name: (case["numbers"], case["passed"]) for name, case in history["cases"].items()}
     assert drawn["disk-003"] == ("112-115", 0)
     assert [session["trials"] for session in history["sessions"]] == ["112-115"]
 

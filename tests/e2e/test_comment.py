@@ -63,7 +63,7 @@ def decision(**more: Any) -> dict[str, Any]:
         "cases": [case],
         "calls": {
             "first": 1,
-            "again": 5,
+            "follow_up": 5,
             "base": 5,
             "live": 11,
             "input_tokens": 1,
@@ -71,7 +71,7 @@ def decision(**more: Any) -> dict[str, Any]:
             "cost_usd": 0.0,
         },
         "operating_line": "With these cases this gate finds one fully broken case.",
-        "again": "regauge gate origin/main",
+        "rerun_command": "regauge gate origin/main",
         "policy": {},
     }
     return document | more
@@ -195,7 +195,7 @@ def test_a_forks_run_is_written_to_the_pull_request_of_its_branch(workflow: Work
 
 def test_a_record_from_a_fork_can_forge_no_markup_no_mention_and_no_future(workflow: Workflow):
     evil = decision(ref=HOSTILE, reasons=[HOSTILE], notes=[HOSTILE], operating_line=HOSTILE)
-    evil |= {"again": HOSTILE, "next": {"text": HOSTILE, "command": HOSTILE}}
+    evil |= {"rerun_command": HOSTILE, "next": {"text": HOSTILE, "command": HOSTILE}}
     evil["refusals"] = [{"part": "bar", "message": HOSTILE, "details": [HOSTILE], "fix": HOSTILE}]
     evil["cases"][0] |= {
         "message": HOSTILE,
@@ -461,7 +461,7 @@ def digits(text: str) -> Callable[[Path], object]:
             "trials.jsonl: a directory stands where",
         ),
         (replace("trials.jsonl", lambda path: path.symlink_to("/etc/passwd")), "a link"),
-        (replace("run.json", lambda path: path.mkdir()), "run.json: a directory stands where"),
+        (replace("run.json", lambda path: path.mkdir()), "run.json: there is a directory at"),
         (replace("run.json", lambda path: path.symlink_to("/etc/passwd")), "run.json: a link"),
         (replace("run.json", lambda path: path.symlink_to("nowhere")), "run.json: a link"),
     ],

@@ -77,7 +77,11 @@ def simplest(request: Any) -> Any:
 def test_an_order_in_a_case_or_in_a_response_is_never_outside_of_a_fence(name: str, order: str):
     inputs: dict[str, Any] = hostile(dict(CASE.inputs), order)
     given = GoldenCase(
-        id="disk", inputs=inputs, expected=hostile(CASE.expected, order), split="train", at="golden"
+        id="disk",
+        inputs=inputs,
+        expected=hostile(CASE.expected, order),
+        split="train",
+        location="golden",
     )
     calls = Calls(reply_with(order))
     declared = deepeval(FACTORIES.get(name, name), name=name, **OPTIONS.get(name, {}))

@@ -204,7 +204,7 @@ CASE = GoldenCase(
         "other": "Something broke.",
     },
     split="train",
-    at="golden.jsonl:1",
+    location="golden.jsonl:1",
 )
 COMPLETION = Completion(
     text=ANSWER,

@@ -240,7 +240,7 @@ def test_keys_and_endpoints_are_asked_once_and_only_where_evals_need_them(
 
     models.status = 401
     refused = said(doctor(place, code=1, LOCAL_KEY="k" * 20), "endpoints", "error")
-    assert refused == [f"local: {models.url}/models answers 401"]
+    assert refused == [f"local: {models.url}/models returned 401"]
 
 
 def test_models_whose_vendor_shut_them_down_are_named_without_a_request(place: Place):

@@ -62,8 +62,8 @@ def test_a_killed_run_goes_on_where_it_stopped(
     assert max(endpoint.calls.values()) <= 2
     assert len(live.recordings()) == CASES
     (suite,) = live.records()[0]["suites"]
-    assert suite["replayed"] >= len(answered) - IN_FLIGHT_MAX
-    assert suite["replayed"] + suite["live"] == CASES
+    assert suite["replays"] >= len(answered) - IN_FLIGHT_MAX
+    assert suite["replays"] + suite["live"] == CASES
 
     endpoint.forget()
     live.run(*command, "-k", "disk-000").assert_outcomes(passed=1)

@@ -150,10 +150,10 @@ ERROR evals/test_triage.py - there is no provider 'locals'; there are anthropic,
         (),
         snapshot("""\
 ERROR collecting evals/test_triage.py
-prompts/triage.prompt.yml: 'clerk' does not say who serves the model
+prompts/triage.prompt.yml: 'clerk' names no provider
   fix: write provider:model, such as openai:clerk or sim:clerk-1; a provider of your own is a table [tool.regauge.providers.<name>] in pyproject.toml
   eval: evals/test_triage.py:7
-ERROR evals/test_triage.py - prompts/triage.prompt.yml: 'clerk' does not say who serves the model\
+ERROR evals/test_triage.py - prompts/triage.prompt.yml: 'clerk' names no provider\
 """),
     ),
     (
@@ -208,10 +208,10 @@ ERROR evals/test_triage.py - --budget-usd must be a number of dollars from 0 up,
         ("--model=clerk",),
         snapshot("""\
 ERROR collecting evals/test_triage.py
---model: 'clerk' does not say who serves the model
+--model: 'clerk' names no provider
   fix: write provider:model, such as openai:clerk or sim:clerk-1; a provider of your own is a table [tool.regauge.providers.<name>] in pyproject.toml
   eval: evals/test_triage.py:7
-ERROR evals/test_triage.py - --model: 'clerk' does not say who serves the model\
+ERROR evals/test_triage.py - --model: 'clerk' names no provider\
 """),
     ),
     (
@@ -219,9 +219,9 @@ ERROR evals/test_triage.py - --model: 'clerk' does not say who serves the model\
         ("--judge-model=clerk",),
         snapshot("""\
 ERROR collecting evals/test_triage.py
---judge-model: 'clerk' does not say who serves the model
+--judge-model: 'clerk' names no provider
   fix: write provider:model, such as openai:clerk or sim:clerk-1; a provider of your own is a table [tool.regauge.providers.<name>] in pyproject.toml
-ERROR evals/test_triage.py - --judge-model: 'clerk' does not say who serves the model\
+ERROR evals/test_triage.py - --judge-model: 'clerk' names no provider\
 """),
     ),
     (
@@ -273,7 +273,7 @@ def test_a_judge_model_without_a_provider_is_refused(
 ):
     done = project.command(*command, option, "clerk")
     assert done.returncode == 2, done.stdout
-    assert f"{option}: 'clerk' does not say who serves the model" in done.stderr
+    assert f"{option}: 'clerk' names no provider" in done.stderr
     assert "fix: write provider:model, such as openai:clerk" in done.stderr
     assert project.recordings() == []
 

@@ -165,13 +165,13 @@ def test_a_harmless_rewording_is_accepted_and_flaky_cases_do_not_block(repo: Gat
     decision = repo.decision()
     calls = decision["calls"]
     assert calls["first"] == 4 * len(verdicts)
-    assert calls["first"] + calls["again"] + calls["base"] < 6 * len(verdicts)
+    assert calls["first"] + calls["follow_up"] + calls["base"] < 6 * len(verdicts)
     assert "files differ from what is committed" in "\n".join(decision["notes"])
     estimate = json.loads(repo.regauge("gate", "main", "--dry-run", "--json"))
     trials = [estimate[part]["trials"] for part in ("first", "likely", "worst")]
     assert estimate["recorded"] == 4 * len(verdicts) + 8 == trials[0] < trials[1] < trials[2]
     assert estimate["first"]["calls"] == 0
-    assert calls["first"] + calls["again"] + calls["base"] <= trials[2]
+    assert calls["first"] + calls["follow_up"] + calls["base"] <= trials[2]
 
 
 def test_a_prompt_that_says_what_was_missing_is_accepted_and_the_fixed_cases_are_named(

@@ -766,7 +766,7 @@ def test_an_option_that_loosens_the_policy_stands_in_the_headline(repo: GateRepo
     break_prompt(repo)
     output = repo.gate("--on-undecided", "warn", code=1)
     assert "(with --on-undecided warn)" in output
-    assert repo.decision()["loosened"] == ["--on-undecided warn"]
+    assert repo.decision()["looser_options"] == ["--on-undecided warn"]
 
 
 def test_a_rule_of_the_base_about_changed_judges_counts(repo: GateRepo):

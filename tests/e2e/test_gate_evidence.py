@@ -235,7 +235,7 @@ def test_a_provider_that_falls_between_two_versions_is_not_blamed_on_the_second(
     assert second["decision"] != "reject", second["printed"]
     calls = second["calls"]
     assert calls["base"] >= CASES
-    assert calls["live"] == endpoint.total == calls["first"] + calls["again"] + calls["base"]
+    assert calls["live"] == endpoint.total == calls["first"] + calls["follow_up"] + calls["base"]
     repo.commit("an empty commit")
     endpoint.forget()
     again = repo.gate(code=second["returncode"])

@@ -244,7 +244,7 @@ def test_settings_that_are_no_file_are_refused_before_anything_is_written(place:
 
 _NO_FILE = {
     "a named pipe": "cannot be read: it is a named pipe, not a file",
-    "a directory": "a directory stands where this file should be",
+    "a directory": "there is a directory at the path of this file",
 }
 
 

@@ -177,7 +177,7 @@ def test_further_trials_are_further_draws(live: EvalProject, endpoint: Endpoint)
     assert [line["trial"] for line in live.recordings()] == [0, 1, 2]
     live.run("--trials=3", "--record=none").assert_outcomes(passed=1)
     (suite,) = live.records()[-1]["suites"]
-    assert (suite["cases"], suite["trials"], suite["replayed"]) == (1, 3, 3)
+    assert (suite["cases"], suite["trials"], suite["replays"]) == (1, 3, 3)
 
 
 def test_secrets_reach_no_file_and_no_judge(

@@ -181,7 +181,7 @@ def test_shards_run_with_xdist_and_several_models(many: EvalProject, endpoint: E
     many.run("--record=none", *models)
     merged, whole = many.records()
     for suite in (*merged["suites"], *whole["suites"]):
-        for name in ("latency_p50_s", "latency_p95_s", "replayed", "live", "spent_usd"):
+        for name in ("latency_p50_s", "latency_p95_s", "replays", "live", "spent_usd"):
             suite.pop(name)
     assert merged["suites"] == whole["suites"]
     assert merged["suites"][1]["comparison"]["cases"] == 20
@@ -265,7 +265,7 @@ def test_cases_without_a_completion_are_unmeasured(project: EvalProject):
         (lambda run: run["shard"]["suites"][0].update(judges={}), "judges"),
         (lambda run: run["shard"]["suites"].clear(), "the evals"),
         (lambda run: run["shard"].update(count=4), "the number of shards"),
-        (lambda run: run["shard"].update(by="time"), "--shard-by"),
+        (lambda run: run["shard"].update(shard_by="time"), "--shard-by"),
         (lambda run: run.update(regauge_version="0.0.1"), "the version of regauge"),
         (
             lambda run: run.update(git={"commit": "0" * 40, "branch": None, "dirty": False}),

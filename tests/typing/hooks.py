@@ -40,10 +40,12 @@ def pytest_regauge_decided(decision: DecisionDocument) -> None:
     assert_type(decision.exit_code, int)
 
 
-def pytest_regauge_recorded(record: RunRecord, directory: Path, written: Mapping[str, int]) -> None:
+def pytest_regauge_recorded(
+    record: RunRecord, directory: Path, line_counts: Mapping[str, int]
+) -> None:
     assert_type(record.id, str)
     assert_type(directory / "run.json", Path)
-    assert_type(sum(written.values()), int)
+    assert_type(sum(line_counts.values()), int)
 
 
 def explain(error: RegaugeError) -> tuple[str, str, int]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import click
 
 from regauge.errors import MachineError, RegaugeError, UsageError
-from regauge.stop_signals import interrupted_once
+from regauge.stop_signals import interrupt_once
 from regauge.wording import printable
 from regauge.workflow_commands import GuardedOutput, in_github_actions
 
@@ -158,14 +158,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         words = list(sys.argv[1:] if arguments is None else arguments)
         _refuse(words, closed)
-        with interrupted_once(), output.flushed():
+        with interrupt_once(), output.flushed():
             group.main(args=words, prog_name="regauge")
     except RegaugeError as error:
         _end_with(error)
     except BrokenPipeError:  # who reads the output, such as `head`, has enough
         sys.exit(1)
     except OSError as error:
-        _end_with(MachineError.explaining(error))
+        _end_with(MachineError.from_os_error(error))
     except Exception:  # noqa: BLE001 - as Python ends; but a traceback may quote a key
         click.echo(traceback.format_exc(), nl=False, err=True)
         sys.exit(1)

@@ -31,7 +31,7 @@ from regauge.providers import parse_model_id
 from regauge.refine.proposers._model import ProposerCalls
 from regauge.reports import money
 from regauge.runner import CaseRequest
-from regauge.scaffold._files import append_case, redacted
+from regauge.scaffold._files import append_case, redact_case
 from regauge.stop_signals import run_stoppable
 from regauge.wording import cut, plural
 
@@ -175,7 +175,7 @@ class GuardSearch:
             async with self._evals.open_trials() as trials:
                 made = [
                     ModelCaseProposer(
-                        model=parse_model_id(model, at="--refiner-model"),
+                        model=parse_model_id(model, location="--refiner-model"),
                         ask=_calls(trials, subject),
                         judges=list(judges),
                         unread=unread,
@@ -254,7 +254,7 @@ def with_model_mutants(
 
     async def propose() -> list[Mutation]:
         async with evals.open_trials() as trials:
-            at = parse_model_id(refiner, at="--refiner-model")
+            at = parse_model_id(refiner, location="--refiner-model")
             return await model_changes(subject.prompt, at, _calls(trials, subject))
 
     try:
@@ -410,7 +410,7 @@ def _apply(
         if case is None or draft is None or str(case["id"]) in written:
             continue
         dataset = subject.members[draft.like].suite.dataset.name
-        document = redacted(project, dict(case))
+        document = redact_case(project, dict(case))
         try:
             path, line = append_case(project, subject.prompt.name, document, dataset=dataset)
         except (UsageError, DatasetError) as error:

@@ -171,11 +171,11 @@ def interval_bar(point: TrendPoint) -> str:
 
 def measured_lines(project: Project, names: Iterable[str]) -> list[TrendLine]:
     """The lines of evals by name in the run history; none where it cannot be read."""
-    from regauge.history import History, lines_of
+    from regauge.history import History, trend_lines
 
     try:
         history = History.open(project, os.environ)
-        return [line for name in names for line in lines_of(history.suites(name))]
+        return [line for name in names for line in trend_lines(history.suites(name))]
     except RegaugeError as error:
         click.echo(printable(f"{error}\nso there are no pass rates here"), err=True)
         return []
@@ -207,9 +207,9 @@ def simulated(model: str) -> str:
 
 def said_of_sync(report: SyncReport, place: str) -> str:
     """The number of runs taken in, as a sentence."""
-    if not report.added:
+    if not report.added_runs:
         return f"every run of this machine is in {place} already"
-    return f"took {plural(len(report.added), 'run')} into {place}"
+    return f"took {plural(len(report.added_runs), 'run')} into {place}"
 
 
 def point_document(point: TrendPoint) -> Mapping[str, object]:

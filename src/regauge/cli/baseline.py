@@ -166,7 +166,7 @@ def update(
         policy=policy,
         redraw=recheck,
         dry_run=dry_run,
-        say=say,
+        print_line=say,
         meter=Meter,
         batch=batches,
     )
@@ -176,8 +176,8 @@ def update(
         done.run,
         prompts=prompts,
         options=option_words(options),
-        draw=False,
-        whole=True,
+        prefetch=False,
+        one_item_per_eval=True,
         warn=lambda text: say(f"warning: {text}"),
     )
     if as_json:
@@ -186,7 +186,7 @@ def update(
         from regauge.maintenance.baseline_views import open_baseline_issue
 
         say_aside = partial(click.echo, err=True)
-        posted = open_baseline_issue(done.to_json()["done"], say=say_aside)
+        posted = open_baseline_issue(done.to_json()["done"], on_wait=say_aside)
         click.echo(f"issue {posted.outcome}: {posted.url}", err=True)
     if done.worse:
         click.get_current_context().exit(1)
@@ -218,7 +218,7 @@ def show(prompts: tuple[str, ...], *, every: bool, as_json: bool) -> None:
         click.echo("there are no baselines yet: regauge baseline update")
     for baseline in baselines:
         for history in baseline.histories:
-            title, *lines = history_lines(project, baseline, history, every=every)
+            title, *lines = history_lines(project, baseline, history, all_cases=every)
             echo(title, bold=True)
             for line in lines:
                 echo(line)
@@ -282,7 +282,7 @@ def flaky(
         act,
         prompts=[prompt],
         options=option_words(options),
-        draw=False,
+        prefetch=False,
     )
     if dry_run:
         return
@@ -503,8 +503,8 @@ def _simulate(
 ) -> _Power:
     """Simulate the gate on one prompt's history."""
     histories = baseline.histories
-    kept = [case for history in histories for case in history.cases.values() if case.drawn]
-    counts = [case.whole for case in kept]
+    kept = [case for history in histories for case in history.cases.values() if case.numbers]
+    counts = [case.total for case in kept]
     needed = cases_needed(counts, policy, target, at_most=_MOST_CASES) if target else None
     cells = sum(len(case.checks) for case in kept)
     return _Power(

@@ -15,11 +15,11 @@ from regauge.cli._options import evals_option, json_option, strict_option
 from regauge.cli._terminal import echo, echo_json
 from regauge.errors import ConfigError, GitError
 from regauge.maintenance.collection import tests_targets
-from regauge.maintenance.doctor import DoctorFinding, findings_of, look_at_evals, model_findings
+from regauge.maintenance.doctor import DoctorResult, check_evals, check_models, results_of_faults
 from regauge.on_demand import EXTRAS, find_missing
 from regauge.project import Project
 from regauge.prompts import Repository, lint_prompts, lint_warnings, prompt_files
-from regauge.recordings import warn_of_sizes
+from regauge.recordings import check_file_sizes
 from regauge.scaffold import advise_on_pytest
 
 if TYPE_CHECKING:
@@ -76,28 +76,28 @@ def command(path: Path | None, *, offline: bool, strict: bool, as_json: bool) ->
         sys.exit(1)
 
 
-def _findings(project: Project, evals: Path, *, offline: bool) -> Iterator[DoctorFinding]:
-    yield DoctorFinding.ok("versions", _versions())
+def _findings(project: Project, evals: Path, *, offline: bool) -> Iterator[DoctorResult]:
+    yield DoctorResult.ok("versions", _versions())
     try:
         settings = project.settings
     except ConfigError as error:
-        yield from findings_of(error.faults, project, check="settings")
+        yield from results_of_faults(error.faults, project, check="settings")
         return
-    yield DoctorFinding.ok("settings", f"{project.root} loads")
+    yield DoctorResult.ok("settings", f"{project.root} loads")
     yield _extras()
     # deepeval's plugin slows every run, or evals are no tests to pytest.
     for why, fix in advise_on_pytest(project.root):
-        yield DoctorFinding.warning("pytest", why, fix)
+        yield DoctorResult.warning("pytest", why, fix)
     yield _look_at_git(project)
     prompts = list(_prompts(project))
     yield from prompts
-    large = warn_of_sizes(project)
-    yield from findings_of(large, project, check="recordings", level="warning")
-    seen = look_at_evals(project, evals, reported=[str(prompt) for prompt in prompts])
-    yield from seen.findings
+    large = check_file_sizes(project)
+    yield from results_of_faults(large, project, check="recordings", level="warning")
+    seen = check_evals(project, evals, reported_errors=[str(prompt) for prompt in prompts])
+    yield from seen.results
     named = (settings.model, settings.judge_model, *settings.models)
     models = {*seen.models, *filter(None, named)}
-    yield from model_findings(models, settings, os.environ, offline=offline)
+    yield from check_models(models, settings, os.environ, offline=offline)
 
 
 def _versions() -> str:
@@ -110,57 +110,59 @@ def _versions() -> str:
     return ", ".join(versions)
 
 
-def _extras() -> DoctorFinding:
+def _extras() -> DoctorResult:
     """The extras that are installed, and what the others miss."""
     states = {extra: find_missing(extra) for extra in EXTRAS}
     words = [
         f"{extra} (not installed: {', '.join(missing)})" if missing else extra
         for extra, missing in states.items()
     ]
-    return DoctorFinding.ok("extras", ", ".join(words))
+    return DoctorResult.ok("extras", ", ".join(words))
 
 
-def _look_at_git(project: Project) -> DoctorFinding:
+def _look_at_git(project: Project) -> DoctorResult:
     try:
         repository = Repository.find(project.root)
         if repository is None:
             words = "this is no git repository: no older versions, no gate"
-            return DoctorFinding.warning("git", words, "git init")
+            return DoctorResult.warning("git", words, "git init")
         if not repository.has_commits():
             fix = 'git add -A && git commit -m "Evals of prompts"'
-            return DoctorFinding.warning("git", "nothing is committed yet", fix)
+            return DoctorResult.warning("git", "nothing is committed yet", fix)
         if repository.shallow():
             words = "a shallow clone: older versions of prompts are not in it"
             fix = "git fetch --unshallow; in CI: fetch-depth: 0"
-            return DoctorFinding.warning("git", words, fix)
+            return DoctorResult.warning("git", words, fix)
         state = "files differ from what is committed"
         state = state if repository.dirty() else "everything is committed"
-        return DoctorFinding.ok("git", f"a repository; {state}")
+        return DoctorResult.ok("git", f"a repository; {state}")
     except GitError as error:
-        return DoctorFinding.error("git", str(error), "install git")
+        return DoctorResult.error("git", str(error), "install git")
 
 
-def _prompts(project: Project) -> Iterator[DoctorFinding]:
+def _prompts(project: Project) -> Iterator[DoctorResult]:
     count = len(prompt_files(project.prompts_dir))
     if not count and tests_targets(project):
         return
     if not count:
         fix = "regauge init, or regauge new prompt NAME"
-        yield DoctorFinding.error("prompts", "there are no prompt files", fix)
+        yield DoctorResult.error("prompts", "there are no prompt files", fix)
         return
     try:
         faults = lint_prompts(project)
     except GitError as error:
-        yield DoctorFinding.error("prompts", str(error))
+        yield DoctorResult.error("prompts", str(error))
         return
-    yield from findings_of(faults, project, check="prompts")
-    warnings = [*findings_of(lint_warnings(project), project, check="prompts", level="warning")]
+    yield from results_of_faults(faults, project, check="prompts")
+    warnings = [
+        *results_of_faults(lint_warnings(project), project, check="prompts", level="warning")
+    ]
     if len(warnings) > 1:
         first = warnings[0].message.partition("\n")[0]
         message = f"{len(warnings)} warnings; the first: {first}"
-        yield DoctorFinding.warning("prompts", message, "regauge lint")
+        yield DoctorResult.warning("prompts", message, "regauge lint")
     else:
         yield from warnings
     if not faults:
         words = f"{count} files load, and are" if count > 1 else "1 file loads, and is"
-        yield DoctorFinding.ok("prompts", f"{words} released")
+        yield DoctorResult.ok("prompts", f"{words} released")

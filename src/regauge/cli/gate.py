@@ -236,10 +236,10 @@ def _again(
     document = decide_again(
         record.decision,
         read_rows(directory),
-        options.applied(before),
-        loosened=options.loosened(before),
+        options.apply_to(before),
+        looser_options=options.looser_options(before),
         baseline=baseline,
-        again=" ".join(_words(sys.argv[1:])),
+        rerun_command=" ".join(_words(sys.argv[1:])),
     )
     decided = record.model_copy(update={"decision": document})
     trouble = write_job_summary(decided, directory, os.environ)
@@ -259,7 +259,7 @@ def _refuse_unmerged(project: Project, run: str) -> None:
     if record.merged is None or not record.merged.base:
         fix = "leave out REF to decide again from its trials, or --from to gate from scratch"
         raise UsageError(f"run {record.id} is not merged from shards of a gate", fix=fix)
-    here = git_state(project.root, written=project.recordings_dir)
+    here = git_state(project.root, output_dir=project.recordings_dir)
     if here is not None and record.git is not None and here.commit != record.git.commit:
         raise UsageError(
             f"run {record.id} is of commit {record.git.commit[:12]}, and this checkout is"
@@ -341,10 +341,10 @@ class _GatePlugin:
         """Remember the decision."""
         self.decision = decision
 
-    def pytest_regauge_recorded(self, record: RunRecord, written: Mapping[str, int]) -> None:
+    def pytest_regauge_recorded(self, record: RunRecord, line_counts: Mapping[str, int]) -> None:
         """Remember the run record, and which recordings the run wrote."""
         self.record = record
-        self.written = written
+        self.written = line_counts
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -397,7 +397,7 @@ def gated(
             prompts=prompts,
             options=[f"--gate={request.ref}", *words],
             plugins=[plugin],
-            whole=True,
+            one_item_per_eval=True,
             warn=None,
         )
     except NoEvalsError:  # the gate has said so, with what it would have compared
@@ -424,7 +424,7 @@ def _say_estimate(
     for why in about.rejected:
         echo(f"rejected without any trial: {why}", style="red")
     cases = plural(about.cases, "case")
-    echo(f"{cases} to compare with {comparison.at.ref}, all others are unchanged")
+    echo(f"{cases} to compare with {comparison.base_commit.ref}, all others are unchanged")
     echo(f"first wave: {_bill(about.first)}; {about.recorded} recorded")
     likely = "unknown, base has no history of these cases"
     if about.likely is not None:

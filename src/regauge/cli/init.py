@@ -19,20 +19,20 @@ from regauge.project import Project
 from regauge.prompts import lock_of, prompt_name
 from regauge.scaffold import (
     WorkflowHost,
+    find_importable_files,
     find_install,
-    found_models,
-    given_install,
-    own_prompts,
+    find_models,
+    find_user_prompts,
+    parse_install,
     plan_working_set,
-    suites_to_import,
-    write_planned,
+    write_plans,
 )
 from regauge.wording import snake_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from regauge.scaffold import FoundModel, Planned
+    from regauge.scaffold import ModelUse, PlannedFile
 
 __all__ = ["command"]
 
@@ -72,15 +72,15 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
     not ask. Workflows are only written if the project pins regauge, or with --install.
     """
     root = Path.cwd()
-    source = given_install(install) if install is not None else find_install(root)
+    source = parse_install(install) if install is not None else find_install(root)
     planned = plan_working_set(root, source)
     anything = any(plan.action != "keep" for plan in planned)
-    models = found_models(root)
+    models = find_models(root)
     for line in () if as_json else _model_lines(models):
         echo(line)
     if anything and not (yes or dry_run or as_json):
         planned = _confirm(root, planned)
-    done = planned if dry_run else write_planned(root, planned)
+    done = planned if dry_run else write_plans(root, planned)
     if as_json:
         document = {
             "root": str(root),
@@ -106,7 +106,7 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
         _say_next(root, anything=anything)
 
 
-def _print_done(root: Path, done: Sequence[Planned], words: dict[str, str]) -> None:
+def _print_done(root: Path, done: Sequence[PlannedFile], words: dict[str, str]) -> None:
     """Print what became of each file, then what is left to the user."""
     for file in done:
         echo(_planned_line(root, file, words), style="" if file.action == "keep" else "green")
@@ -114,7 +114,7 @@ def _print_done(root: Path, done: Sequence[Planned], words: dict[str, str]) -> N
         echo(f"note: {text}", style="yellow")
 
 
-def _model_lines(models: Sequence[FoundModel]) -> Iterator[str]:
+def _model_lines(models: Sequence[ModelUse]) -> Iterator[str]:
     """The models that files of the project name, with their keys."""
     for model in models:
         key = ""
@@ -132,7 +132,7 @@ def _offer_imports(root: Path) -> None:
             import_command.main(["promptfoo", path], standalone_mode=False)
 
 
-def _confirm(root: Path, planned: Sequence[Planned]) -> list[Planned]:
+def _confirm(root: Path, planned: Sequence[PlannedFile]) -> list[PlannedFile]:
     """The planned files that the user wants.
 
     Raises:
@@ -145,7 +145,7 @@ def _confirm(root: Path, planned: Sequence[Planned]) -> list[Planned]:
     return [_choose(root, plan) for plan in planned]
 
 
-def _choose(root: Path, plan: Planned) -> Planned:
+def _choose(root: Path, plan: PlannedFile) -> PlannedFile:
     """A planned file; a workflow is written if the user wants it."""
     place = _display_path(root, plan)
     if not place.startswith(".github/workflows/") or plan.action != "write":
@@ -169,7 +169,7 @@ def _is_confirmed(question: str) -> bool:
         raise
 
 
-def _say_gate(root: Path, done: Sequence[Planned]) -> None:
+def _say_gate(root: Path, done: Sequence[PlannedFile]) -> None:
     """Print what a gate with the golden cases finds, and what more first trials find and cost."""
     written = [file.path for file in done if file.path.suffix == ".jsonl" and file.path.is_file()]
     cases = sum(len(path.read_bytes().splitlines()) for path in written)
@@ -204,7 +204,7 @@ def _suites(root: Path) -> Iterator[str]:
     """The configurations of promptfoo that no IMPORT.md names."""
     report = root / "IMPORT.md"
     imported = report.read_text(encoding="utf-8", errors="replace") if report.is_file() else ""
-    for path in suites_to_import(root):
+    for path in find_importable_files(root):
         if not path.endswith((".prompt.yml", ".prompt.yaml")) and path not in imported:
             yield path
 
@@ -213,10 +213,10 @@ def _own_steps(root: Path) -> Iterator[str]:
     """The next commands in a project with prompts or suites of its own."""
     for path in _suites(root):
         yield f"regauge import promptfoo {shlex.quote(path)}"
-    for path in suites_to_import(root):
+    for path in find_importable_files(root):
         if path.endswith((".prompt.yml", ".prompt.yaml")):
             yield f"git mv {shlex.quote(path)} prompts/"
-    for path in own_prompts(root):
+    for path in find_user_prompts(root):
         file = root / path
         name = prompt_name(file)
         if not lock_of(file).entries_of(name):
@@ -227,10 +227,10 @@ def _own_steps(root: Path) -> Iterator[str]:
             yield f"regauge new eval {name}"
 
 
-def _planned_line(root: Path, plan: Planned, words: dict[str, str]) -> str:
+def _planned_line(root: Path, plan: PlannedFile, words: dict[str, str]) -> str:
     reason = f" ({plan.reason})" if plan.reason else ""
     return f"{words[plan.action]:11} {_display_path(root, plan)}{reason}"
 
 
-def _display_path(root: Path, plan: Planned) -> str:
+def _display_path(root: Path, plan: PlannedFile) -> str:
     return plan.path.relative_to(root).as_posix()

@@ -55,12 +55,12 @@ from regauge.maintenance.calibrations import (
     calibration_of,
     disagreement_lines,
     heading,
-    standings,
-    used_text,
+    judge_status_rows,
+    usage_text,
     usual_labels,
     write_record,
 )
-from regauge.maintenance.collection import THE_SAME_COMMAND, find_judge, judges_of_evals
+from regauge.maintenance.collection import RESUME_NOTE, find_judge, judges_of_evals
 from regauge.project import Project
 from regauge.providers import Completion, Usage, parse_model_id
 from regauge.reports import find_run, progress_line, read_rows
@@ -260,7 +260,7 @@ def _case(name: str | None) -> GoldenCase:
         inputs=inputs,
         expected=document.get("expected"),
         split="train",
-        at=name or "no case given",
+        location=name or "no case given",
     )
 
 
@@ -330,7 +330,7 @@ def calibrate_command(
     """
     project = Project.find()
     evals = path or project.root / "evals"
-    model = str(parse_model_id(judge_model, at="--judge-model")) if judge_model else None
+    model = str(parse_model_id(judge_model, location="--judge-model")) if judge_model else None
     _refuse_misfits(judge, from_run, output)
     if judge is None:
         _list_status(project, evals, model, as_json=as_json)
@@ -363,7 +363,7 @@ def calibrate_command(
         with Meter(lambda: progress_line(run.progress, run.budget, "judgements")):
             judged = run.judge_all(labels.labels, cases, repeats=repeats)
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(THE_SAME_COMMAND) from stop
+        raise KeyboardInterrupt(RESUME_NOTE) from stop
     calibration = calibration_of(used.judge, labels, judged, repeats)
     if not calibration.agreement.judged:
         raise UnmeasuredError(
@@ -381,7 +381,7 @@ def calibrate_command(
             *calibration_lines(calibration),
             *disagreement_lines(calibration.labels.kind, judged),
             "",
-            used_text(run.totals),
+            usage_text(run.totals),
             *filter(None, (pruned, written)),
         ]:
             echo(line)
@@ -483,7 +483,7 @@ def _cases_of(project: Project, used: UsedJudge, dataset: str | None) -> Mapping
 
 def _list_status(project: Project, evals: Path, model: str | None, *, as_json: bool) -> None:
     """Every judge that asks a model or has a record, and what its verdicts count for."""
-    rows = standings(project, judges_of_evals(project, evals, judge_model=model))
+    rows = judge_status_rows(project, judges_of_evals(project, evals, judge_model=model))
     if as_json:
         echo_json([row.to_json() for row in rows])
         return

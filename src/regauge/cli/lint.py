@@ -17,7 +17,7 @@ from regauge.maintenance.collection import tests_targets
 from regauge.maintenance.stale import lint_recordings
 from regauge.project import Project
 from regauge.prompts import lint_prompts, lint_warnings, prompt_files
-from regauge.recordings import RecordingsFile, replacements_in, warn_of_sizes
+from regauge.recordings import RecordingsFile, check_file_sizes, replacements_in
 from regauge.targets import lint_targets
 from regauge.wording import plural
 
@@ -60,8 +60,8 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
     target_faults, target_warnings = lint_targets(project, os.environ)
     faults += target_faults
     reported = [_format_error(project, fault) for fault in faults]
-    faults += lint_recordings(project, project.root / "evals", reported=reported)
-    warnings = [*lint_warnings(project), *warn_of_sizes(project), *target_warnings]
+    faults += lint_recordings(project, project.root / "evals", reported_errors=reported)
+    warnings = [*lint_warnings(project), *check_file_sizes(project), *target_warnings]
     notes = _find_replaced(project)
     count = len(prompt_files(project.prompts_dir))
     if not count and not tests_targets(project):

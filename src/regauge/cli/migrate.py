@@ -156,7 +156,7 @@ def command(
     ones.
     """
     project = Project.find()
-    model = parse_model_id(to, at="--to")
+    model = parse_model_id(to, location="--to")
     check_model(project.settings, model)
     planned = _plan(project, path, prompts, model)
     _refuse_changed(project, planned)
@@ -228,7 +228,7 @@ def _plan(
         act,
         prompts=prompts,
         options=["--record=none"],
-        draw=False,
+        prefetch=False,
     )
     for name in current:
         click.echo(f"{name} is on {model} already", err=True)
@@ -352,9 +352,9 @@ class _Gate:
 
 
 def _migrate(plan: _Planned, document: DecisionDocument, record: RunRecord) -> _Migrated:
-    sides = {suite.side: suite for suite in record.suites if suite.replayed + suite.live}
+    sides = {suite.side: suite for suite in record.suites if suite.replays + suite.live}
     spent = {
-        side: suite.cost_usd and 1000 * suite.cost_usd / (suite.replayed + suite.live)
+        side: suite.cost_usd and 1000 * suite.cost_usd / (suite.replays + suite.live)
         for side, suite in sides.items()
     }
     plan = replace(
@@ -443,7 +443,7 @@ class _Proposal:
         proposal = cls(
             path=paths[0], branch=f"migrate/{name}-on-{base}", base=base, model=model, access=access
         )
-        with GitHub(access, say=_say) as github:
+        with GitHub(access, on_wait=_say) as github:
             github.pull_request_from(proposal.branch, base)
         return proposal
 
@@ -460,7 +460,7 @@ class _Proposal:
             renew=True,
         )
         push(self.path, branch)
-        with GitHub(self.access, say=_say) as github:
+        with GitHub(self.access, on_wait=_say) as github:
             posted = github.open_pull_request(
                 head=branch.name, base=self.base, title=title, body=body
             )

@@ -199,9 +199,9 @@ def command(
         path or project.root / "evals",
         act,
         prompts=[prompt],
-        loading=True,
+        include_targets=True,
         options=option_words(options),
-        draw=False,
+        prefetch=False,
     )
     for score in done:
         _check_floor(project, score)

@@ -33,17 +33,17 @@ from regauge.scaffold import (
     WorkflowContext,
     WorkflowHost,
     find_install,
-    given_install,
     merge_pyproject,
     new_eval,
     new_judge,
     new_prompt,
     new_target_eval,
+    parse_install,
     refuse_blocked,
     workflow,
     write_file,
 )
-from regauge.scaffold._files import append_case, redacted
+from regauge.scaffold._files import append_case, redact_case
 from regauge.strict_json import read_json
 from regauge.targets import settings_of_target
 from regauge.wording import did_you_mean, plural
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.scaffold import NewFile, Planned
+    from regauge.scaffold import NewFile, PlannedFile
 
 __all__ = ["command"]
 
@@ -255,7 +255,7 @@ def workflow_command(
     if shards is not None and name != "evals":
         raise UsageError(f"--shards is for the workflow evals, not {name}\n  fix: leave it out")
     project = Project.find()
-    source = given_install(install) if install is not None else find_install(project.root)
+    source = parse_install(install) if install is not None else find_install(project.root)
     if source is None:
         raise UsageError(
             "nothing in this project pins regauge, so the workflow would install whatever has"
@@ -365,7 +365,7 @@ def case_command(
         document["expected"] = _value(expected)
     if tier is not None:
         document["tier"] = tier
-    document = redacted(project, document)
+    document = redact_case(project, document)
     if edit:
         document = _edit(document)
     if dry_run:
@@ -406,7 +406,7 @@ def _from_spans(
         "calls": candidates.calls,
         "candidates": len(candidates.documents),
         "added": added,
-        "joined": candidates.joined,
+        "joined": candidates.duplicates,
         "unmatched": list(candidates.unmatched),
         "masked": candidates.masked,
     }
@@ -419,7 +419,7 @@ def _from_spans(
     verb = "would add" if dry_run else "added"
     echo(f"{verb} {plural(added, 'candidate')} to {short(path)}", style="green")
     echo(
-        f"  {plural(candidates.calls, 'model call')}: {candidates.joined} joined or known,"
+        f"  {plural(candidates.calls, 'model call')}: {candidates.duplicates} joined or known,"
         f" {len(candidates.unmatched)} of other prompts, {plural(candidates.masked, 'text')} masked"
     )
     if added:
@@ -447,7 +447,7 @@ def _write(
     as_json: bool,
     dry_run: bool,
     fix: str = "choose another name",
-    extended: Sequence[Planned] = (),
+    extended: Sequence[PlannedFile] = (),
 ) -> None:
     paths = [project.root / piece.path for piece in pieces]
     for path in paths:
@@ -471,7 +471,7 @@ def _write(
             echo(f"wrote {short(path)}", style="green")
 
 
-def _show_planned(pieces: Sequence[NewFile], extended: Sequence[Planned]) -> None:
+def _show_planned(pieces: Sequence[NewFile], extended: Sequence[PlannedFile]) -> None:
     for piece in pieces:
         echo(f"would write {piece.path}\n{piece.text}")
     for file in extended:

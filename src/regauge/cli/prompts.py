@@ -39,7 +39,7 @@ from regauge.cli._terminal import (
 )
 from regauge.cli.targets import find_target
 from regauge.errors import Fault, PromptError, UsageError
-from regauge.history import History, lines_of
+from regauge.history import History, trend_lines
 from regauge.project import Project
 from regauge.prompts import (
     Repository,
@@ -274,7 +274,7 @@ def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) ->
     lines = [
         line
         for each in names
-        for line in lines_of(history.suites(each), every_run=True)
+        for line in trend_lines(history.suites(each), every_run=True)
         if model in {None, line.model}
     ]
     if as_json:

@@ -26,13 +26,13 @@ from regauge.errors import BudgetError, RegaugeError, UnmeasuredError, UsageErro
 from regauge.maintenance.batches import (
     BatchOptions,
     ProjectBatches,
-    ask_all,
     calls_under_way,
+    request_trials,
 )
 from regauge.maintenance.collection import left_out_faults, option_words, with_evals
 from regauge.maintenance.stale import prune_files
 from regauge.project import TRIALS_MAX, Project
-from regauge.recordings import warn_of_sizes
+from regauge.recordings import check_file_sizes
 from regauge.reports import (
     missing_judgement_lines,
     missing_lines,
@@ -165,9 +165,9 @@ def command(
         act,
         prompts=prompts,
         options=options,
-        draw=batches is None or dry_run,
-        whole=True,
-        interrupted=lambda: _left_at(progress),
+        prefetch=batches is None or dry_run,
+        one_item_per_eval=True,
+        interrupt_message=lambda: _left_at(progress),
         warn=lambda text: None if prune else output.warn([text]),  # pruning refuses them
     )
     output.warn(progress.notes if progress else ())  # some come when the last process ends
@@ -292,7 +292,7 @@ def _batch(
         plan = evals.prepare(evals.plan.cases)
         evals.progress.start(len(plan.missing))
         with Meter(lambda: progress_line(evals.progress, evals.budget)):
-            run_stoppable(ask_all(evals, plan.model_trials, failures))
+            run_stoppable(request_trials(evals, plan.model_trials, failures))
         troubles = batches.start()
         batches.tidy()
     done = evals.progress.completed
@@ -360,7 +360,7 @@ def _publish(
     output.document["written"] = [*written]
     output.document["from_local_store"] = {**stored}
     output.document["warnings"] = []
-    output.warn(map(str, warn_of_sizes(project, published.changed_lines)))
+    output.warn(map(str, check_file_sizes(project, published.changed_lines)))
     output.document["answers_recorded"] = recorded
     output.document["judge_calls_recorded"] = calls
     output.document["vectors_recorded"] = evals.embeddings.requested_texts

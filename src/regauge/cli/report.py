@@ -256,11 +256,11 @@ def _comment(
     mark = Mark(name=marker, made_at=_made_at(*of_run))
     where = "`regauge report` shows all of the run."
     if dry_run:
-        body = cut_markdown(mark.on(_body(run_found, event)), where=where)
+        body = cut_markdown(mark.on(_body(run_found, event)), full_text_note=where)
         echo(json.dumps({"outcome": "none", "text": body}) if as_json else body)
         return
     try:
-        github = GitHub.from_environ(os.environ, repo=repo, say=partial(click.echo, err=True))
+        github = GitHub.from_environ(os.environ, repo=repo, on_wait=partial(click.echo, err=True))
     except UsageError as error:
         hint = "to read the comment here: regauge report --comment --dry-run"
         raise UsageError(f"{error}\n  {hint}") from error
@@ -274,7 +274,7 @@ def _comment(
             event = named
             number = pull_request_number(event)
         text = mark.on(_body(run_found, event))
-        posted = github.upsert_comment(number, text, mark=mark, where=where)
+        posted = github.upsert_comment(number, text, mark=mark, full_text_note=where)
     document = {"outcome": posted.outcome, "url": posted.url, "pull_request": number}
     echo(json.dumps(document) if as_json else f"{posted.outcome}: {posted.url}")
 

@@ -147,7 +147,7 @@ def merge_command(directories: tuple[Path, ...], *, as_json: bool) -> None:
         *judge_lines(record.suites),
         *not_blocking_lines(merged.tally.not_blocking()),
         *(cause_lines(merged.tally.causes()) if record.merged and not record.merged.base else ()),
-        *recorded_lines(project, merged.written),
+        *recorded_lines(project, merged.written_lines),
     ]:
         echo(line.text, style=_TONES[line.tone])
     for text in merged.unmeasured:
@@ -168,7 +168,7 @@ def _of_history(project: Project, *, limit: int, sync: bool) -> tuple[list[RunRe
     history = History.open(project, os.environ)
     report = history.caught_up
     if sync:
-        if not history.place.own:
+        if not history.place.is_project_file:
             report = history.sync()
         click.echo(said_of_sync(report, history.place.display), err=True)
     for run, problem in report.unreadable:
@@ -179,7 +179,7 @@ def _of_history(project: Project, *, limit: int, sync: bool) -> tuple[list[RunRe
             click.echo(printable(str(record)), err=True)
         else:
             records.append(record)
-    return records, ".regauge/runs" if history.place.own else history.place.display
+    return records, ".regauge/runs" if history.place.is_project_file else history.place.display
 
 
 def _of_machine(project: Project, *, limit: int) -> Iterator[RunRecord]:
@@ -351,7 +351,7 @@ def _join(
         for row in rows():
             tally.add(_label(row))
             outline.add(row)
-        tally.settle(compared=True)
+        tally.settle(compares_models=True)
         outlines.append(outline)
     joined = records[0].model_copy(
         update={
@@ -499,7 +499,10 @@ def _commit(run: RunRecord) -> str:
 def _headline(suite: SuiteComparison) -> str:
     on = "" if suite.dataset == suite.prompt else f" on {suite.dataset}"
     counts = [f"{suite.count(change)} {words}" for change, (words, _) in _WORDS.items()]
-    counts = [*(count for count in counts if not count.startswith("0 ")), f"{suite.same} the same"]
+    counts = [
+        *(count for count in counts if not count.startswith("0 ")),
+        f"{suite.unchanged} the same",
+    ]
     return f"{suite.prompt}{on}  {_versions(suite)}: {', '.join(counts)}"
 
 

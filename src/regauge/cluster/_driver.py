@@ -25,7 +25,7 @@ from regauge.cluster._worker import make_call
 from regauge.errors import ProviderError, UsageError
 from regauge.on_demand import require
 from regauge.providers import AdaptiveLimit, AttemptError, Window
-from regauge.providers._retry import Ledger, retried
+from regauge.providers._retry import Ledger, call_with_retries
 from regauge.targets import document_of
 
 if TYPE_CHECKING:
@@ -512,14 +512,14 @@ class ClusterAttempts:
         root: The root of the project.
 
     Attributes:
-        sent: The number of attempts.
+        attempt_count: Number of attempts.
     """
 
     def __init__(self, cluster: Cluster, endpoint: Endpoint, *, root: Path) -> None:
         self._cluster = cluster
         self._digest = digest_endpoint(endpoint)
         self._root = root
-        self.sent = 0
+        self.attempt_count = 0
 
     async def open(self) -> None:
         """Connect to the cluster."""
@@ -533,7 +533,7 @@ class ClusterAttempts:
         Raises:
             ProviderError: The attempt failed.
         """
-        self.sent += 1
+        self.attempt_count += 1
         document = request_to_json(request, root=self._root)
         call = {"endpoint": self._digest, "request": document}
         return result_from(await self._cluster.call(call, timeout_s=timeout_s))
@@ -576,13 +576,13 @@ class ClusterTarget:
         }
 
         async def attempt(ledger: Ledger) -> Completion:
-            async with self._limit.permit(again=ledger.attempts > 1):
+            async with self._limit.permit(is_retry=ledger.attempts > 1):
                 await self._cluster.open()
                 result = await self._cluster.call(call, timeout_s=deadline_s)
                 return result_from(result)[0]
 
         ledger = Ledger(max_attempts=_LOST_MAX, deadline_s=_LOST_MAX * deadline_s)
-        return await retried(attempt, ledger)
+        return await call_with_retries(attempt, ledger)
 
     async def aclose(self) -> None:
         """Do nothing: the run disconnects from the cluster."""

@@ -67,7 +67,7 @@ class _WorkerCalls:
         from regauge.cluster._calls import error_to_json, request_from, result_to_json
         from regauge.errors import ProviderError
         from regauge.providers.registry import APIS
-        from regauge.providers.remote import supported
+        from regauge.providers.remote import drop_unsupported
         from regauge.recordings import map_texts, redactor_for
 
         self._compare(call["identity"])
@@ -79,7 +79,7 @@ class _WorkerCalls:
         try:
             request = request_from(call["request"], root=self._project.root)
             if endpoint.settings.api in APIS:
-                request = supported(request, endpoint)
+                request = drop_unsupported(request, endpoint)
             completion, quotas = await api.call(request, timeout_s=call["timeout_s"])
         except ProviderError as error:
             return map_texts({"error": error_to_json(error)}, self._redactor.redact)

@@ -1,4 +1,4 @@
-"""One golden case: what a record of any format must hold, and every way it may not."""
+"""Golden cases: reads and checks records of any format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KEY_NAMES = """
 id inputs expected tags tier split source licence note checks pass_at turns persona max_turns tools
 max_steps
 """
-# A mapping, since it keeps the order that messages show and is asked for every key of every case.
+# A mapping keeps the order for messages, and its look-up is fast for every key of every case.
 KEYS = dict.fromkeys(_KEY_NAMES.split())
 
 _MARKS_OF_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -38,12 +38,12 @@ _MARKS_OF_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(slots=True, kw_only=True)
 class Record:
-    """One case as its file states it, before anything was checked.
+    """The values of one case in a file, unchecked.
 
     Attributes:
-        line: Where it starts, counted from 1; the row of a parquet file.
+        line: Its first line, from 1; the row of a parquet file.
         values: The values by key.
-        lines: The line of a key, where the format shows it; the case's own line otherwise.
+        lines: The line of each key, if the format shows it.
     """
 
     line: int
@@ -51,45 +51,45 @@ class Record:
     lines: dict[str, int] = field(default_factory=dict[str, int])
 
     def line_of(self, key: str) -> int:
-        """The line to name when `key` is at fault."""
+        """The line of a key for error messages."""
         return self.lines.get(key, self.line)
 
 
 @dataclass(slots=True, kw_only=True)
 class Source:
-    """A file being read, and all that is found wrong with it.
+    """A file that is being read, with its errors.
 
     Attributes:
-        path: The file on this machine.
-        place: The file as errors name it.
-        unit: What places of this file are counted in: `line`, or `row` for parquet.
-        holds: What one record of it is, in words.
-        part: The shard whose cases alone are read; None reads all.
-        left_out: How many cases of other shards were left out.
+        path: The path on this machine.
+        place: The path in error messages.
+        unit: The unit of places in the file: `line`, or `row` for parquet.
+        record_noun: The word for one record, with its article.
+        shard: Only its cases are read; None reads all.
+        excluded: The number of cases of other shards.
     """
 
     path: Path
     place: Path
     unit: str = "line"
-    holds: str = "a case"
+    record_noun: str = "a case"
     faults: list[Fault] = field(default_factory=list[Fault])
-    part: Shard | None = None
-    left_out: int = 0
+    shard: Shard | None = None
+    excluded: int = 0
 
-    def leaves_out(self, case_id: object) -> bool:
-        """Return whether a case is of another shard; it is counted then."""
-        if self.part is None or not isinstance(case_id, str) or self.part.holds(case_id):
+    def excludes(self, case_id: object) -> bool:
+        """Return whether a case is of another shard, and count it if so."""
+        if self.shard is None or not isinstance(case_id, str) or self.shard.includes(case_id):
             return False
-        self.left_out += 1
+        self.excluded += 1
         return True
 
-    def fault(self, line: int | None, message: str, fix: str = "") -> None:
-        """Note that something is wrong at `line` and go on."""
+    def add_fault(self, line: int | None, message: str, fix: str = "") -> None:
+        """Add an error at a line."""
         self.faults.append(Fault(path=self.place, line=line, message=message, fix=fix))
 
 
 def decode_lines(source: Source) -> str | None:
-    """The text of the file, without byte order mark; None, and a fault per line, if not UTF-8.
+    """The text of the file, without byte order mark; None, with errors added, if not UTF-8.
 
     Line ends stay as they are.
     """
@@ -104,16 +104,16 @@ def decode_lines(source: Source) -> str | None:
 
 
 def decode_line(source: Source, number: int, raw: bytes) -> str | None:
-    """The text of a line; empty with an error where it is no UTF-8, None where no line can be."""
+    """The text of a line; empty, with an error, if not UTF-8; None if no line can be read."""
     if number == 1:
         if raw.startswith(_MARKS_OF_UTF16):
-            source.fault(1, "the file is UTF-16, not UTF-8", "save it as UTF-8")
+            source.add_fault(1, "the file is UTF-16, not UTF-8", "save it as UTF-8")
             return None
         raw = raw.removeprefix(codecs.BOM_UTF8)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        source.fault(
+        source.add_fault(
             number,
             f"not UTF-8: byte 0x{raw[error.start]:02x} at column {error.start + 1}",
             "save the file as UTF-8",
@@ -122,7 +122,7 @@ def decode_line(source: Source, number: int, raw: bytes) -> str | None:
 
 
 def is_known(key: str, source: Source, line: int | None, *, word: str = "key") -> bool:
-    """Return whether a case can have this key; a fault with the nearest known one if not."""
+    """Return whether a case can have this key; add an error with the nearest known key if not."""
     if key in KEYS:
         return True
     labels = {name: name for name in KEYS}
@@ -135,7 +135,7 @@ def is_known(key: str, source: Source, line: int | None, *, word: str = "key") -
         fix = "import a test file of promptfoo with its configuration: regauge import promptfoo"
     elif word == "column" and not near:
         fix = f"call a column of inputs 'inputs.{key}'; {choices}"
-    source.fault(line, f"unknown {word} {key!r}", fix)
+    source.add_fault(line, f"unknown {word} {key!r}", fix)
     return False
 
 
@@ -145,20 +145,20 @@ Split: TypeAlias = Literal["train", "holdout"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenCase:
-    """Inputs of a prompt, and what a correct output holds.
+    """Inputs of a prompt, with the expected output.
 
     Attributes:
         id: Unique in its dataset, and stable.
         inputs: The values of the prompt's variables, with files read.
-        expected: The value that judges compare with.
-        tier: `critical` and `required` cases must pass; `tracked` ones do not block.
-        split: `holdout` cases are kept from refinement.
+        expected: The value that judges compare the output with.
+        tier: `critical` and `required` cases must pass; `tracked` cases do not block.
+        split: `holdout` cases are not used for refinement.
         source: The origin of the material; empty if invented.
-        at: File and line, as `fixtures/golden/x.jsonl:12`; the row in parquet files.
+        location: File and line, as `fixtures/golden/x.jsonl:12`; the row in parquet files.
         note: A remark, such as the reason for its tier.
         checks: Further judges of this case, as in YAML.
         pass_at: The weighted share of `checks` that must pass, 0 to 1; None for all.
-        script: Its conversation; None if the case is one completion.
+        script: The conversation; None if the case is one completion.
     """
 
     id: str
@@ -169,7 +169,7 @@ class GoldenCase:
     split: Split
     source: str = ""
     licence: str = ""
-    at: str = ""
+    location: str = ""
     note: str = ""
     checks: tuple[JSON, ...] = ()
     pass_at: float | None = None
@@ -182,10 +182,7 @@ class GoldenCase:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of everything that identifies it.
-
-        That is id, inputs and expected, and checks, `pass_at` and its script where it has any.
-        """
+        """The SHA-256 of id, inputs and expected, and of checks, `pass_at` and script if set."""
         if not self._digest:
             content: dict[str, JSON] = {
                 "id": self.id,
@@ -213,15 +210,15 @@ class GoldenCase:
 
 
 def split_of(case_id: str, *, salt: str = "", holdout: float = 0.3) -> Split:
-    """The split that a case's id puts it in, on every machine and for good.
+    """The split of a case, by a hash of its id: the same on every machine.
 
-    The first 8 bytes of SHA-256 over `salt`, a zero byte and the id, read as a big-endian
-    fraction of 2**64, are below `holdout` for the cases held out. So a larger `holdout` only ever
-    moves cases from train to holdout, and adding cases moves none.
+    The first 8 bytes of SHA-256 over `salt`, a zero byte and the id are read as a big-endian
+    fraction of 2**64. A case is held out if that is below `holdout`. So a larger `holdout` only
+    moves cases from train to holdout, and new cases move none.
 
     Args:
         case_id: The id of the case.
-        salt: Any text; another one deals the cases again.
+        salt: Any text; another salt reshuffles the cases.
         holdout: The share to hold out, from 0 (none) to 1 (all).
 
     Raises:
@@ -236,7 +233,7 @@ def split_of(case_id: str, *, salt: str = "", holdout: float = 0.3) -> Split:
     return "holdout" if int.from_bytes(head, "big") < holdout * 2**64 else "train"
 
 
-# Names that are searched for a similar one, and characters of a reference in an error.
+# Names that are searched for a similar one, and the characters of a path in an error.
 _LISTED_MAX = 500
 _SHOWN_MAX = 100
 # No model takes a text of this size: 64 MiB.
@@ -268,7 +265,7 @@ def _short(reference: str) -> str:
 
 
 class Texts:
-    """Reads the files that cases refer to, each once, and none outside the fixtures folder."""
+    """Reads the files that cases refer to, each once, from the fixtures folder alone."""
 
     def __init__(self, fixtures_dir: Path) -> None:
         self._home_name = fixtures_dir.name
@@ -280,7 +277,7 @@ class Texts:
     def _text(self, reference: str) -> str:
         r"""The text of a file, without byte order mark and with `\n` for every line end.
 
-        So the digest of a case is the same on every machine, however git checks files out.
+        So the digest of a case does not depend on how git checks files out.
 
         Args:
             reference: The path from the fixtures folder, with `/` between its parts.
@@ -308,7 +305,7 @@ class Texts:
             suffixes = ", ".join(_MAGIC[kind])
             raise ValueError(f"the {kind} {reference!r} does not end in {suffixes}")
         if not re.match(formats, data, re.DOTALL):
-            raise ValueError(f"the file {reference!r} does not hold what its name says")
+            raise ValueError(f"the content of {reference!r} is no {kind} of this file type")
         return hashlib.sha256(data).hexdigest()
 
     def _bytes(self, reference: str, *, bytes_max: int) -> bytes:
@@ -352,7 +349,7 @@ class Texts:
 
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+/-]{0,199}")
 _ID_RULE = "a-z, A-Z, 0-9 and _ . + / - only, at most 200"
-# `-k` reads these words as operators, so no one could select such a case.
+# `-k` reads these words as operators, so such a case could not be selected.
 _OPERATORS = frozenset({"and", "or", "not"})
 _TIERS: tuple[str, ...] = get_args(Tier)
 _SPLITS: tuple[str, ...] = get_args(Split)
@@ -375,14 +372,14 @@ class Reading:
     holdout: float
 
 
-def cases_of(records: Iterable[Record], source: Source, reading: Reading) -> list[GoldenCase]:
-    """The cases of a file; what is wrong with any of them is noted in `source`."""
+def read_cases(records: Iterable[Record], source: Source, reading: Reading) -> list[GoldenCase]:
+    """Read the cases of a file; errors are added to `source`."""
     first: dict[str, int] = {}
     cases: list[GoldenCase] = []
     for record in records:
-        if source.leaves_out(record.values.get("id")):
+        if source.excludes(record.values.get("id")):
             continue
-        case = _CaseReader(record, record.values, source, reading).case(first)
+        case = _CaseReader(record, record.values, source, reading).read_case(first)
         if case is not None:
             cases.append(case)
     return cases
@@ -390,26 +387,26 @@ def cases_of(records: Iterable[Record], source: Source, reading: Reading) -> lis
 
 @dataclass(frozen=True, slots=True)
 class _CaseReader:
-    """Reads one record as a case; what is wrong with it is noted in its source."""
+    """Reads one record as a case; errors are added to its source."""
 
     _record: Record
     _values: Mapping[str, object]
     _source: Source
     _reading: Reading
 
-    def case(self, first: dict[str, int]) -> GoldenCase | None:
-        """The case; None if anything is wrong with it.
+    def read_case(self, first: dict[str, int]) -> GoldenCase | None:
+        """Read the case; None if it has an error.
 
         Args:
-            first: The place of each id so far.
+            first: The first line of each id so far.
         """
         record, source, reading = self._record, self._source, self._reading
         faults = len(source.faults)
-        case_id = self._id(first)
+        case_id = self._read_id(first)
         for key in record.values:
             if key not in KEYS:
                 is_known(key, source, record.line_of(key))
-        inputs, expected = self._inputs(), self._expected()
+        inputs, expected = self._read_inputs(), self._read_expected()
         tier = self._word("tier", _TIERS) or "required"
         split = self._word("split", _SPLITS)
         tags = self._tags()
@@ -429,101 +426,101 @@ class _CaseReader:
             or split_of(case_id, salt=reading.salt, holdout=reading.holdout),
             source=origin,
             licence=licence,
-            at=f"{source.place.as_posix()}:{record.line}",
+            location=f"{source.place.as_posix()}:{record.line}",
             note=note,
             checks=checks,
             pass_at=pass_at,
             script=script,
         )
 
-    def _fault(self, key: str, message: str, fix: str = "") -> None:
-        self._source.fault(self._record.line_of(key), message, fix)
+    def _add_fault(self, key: str, message: str, fix: str = "") -> None:
+        self._source.add_fault(self._record.line_of(key), message, fix)
 
-    def _id(self, first: dict[str, int]) -> str:
+    def _read_id(self, first: dict[str, int]) -> str:
         value = self._values.get("id")
         if value is None:
-            self._fault("id", "a case without an id", 'give it one: "id": "a-unique-name"')
+            self._add_fault("id", "a case without an id", 'give it one: "id": "a-unique-name"')
             return ""
         if not isinstance(value, str):
-            self._fault("id", f"the id {_format_value(value)} is not text", "put it in quotes")
+            self._add_fault("id", f"the id {_format_value(value)} is not text", "put it in quotes")
             return ""
         if not _ID.fullmatch(value) or value in _OPERATORS:
             plain = _slug(value)
             fix = f"{_ID_RULE}" + (f", such as {plain!r}" if plain else "")
             if value in _OPERATORS:
                 fix = "pytest -k reads this word as an operator; choose another id"
-            self._fault("id", f"the id {_format_value(value)} cannot be the id of a test", fix)
+            self._add_fault("id", f"the id {_format_value(value)} cannot be the id of a test", fix)
         if value in first:
             place = f"{self._source.unit} {first[value]}"
-            taken = f"the id {_format_value(value)} is taken: {place} has it too"
-            self._fault("id", taken, "every case needs an id of its own")
+            message = f"the id {_format_value(value)} is taken: {place} has it too"
+            self._add_fault("id", message, "every case needs an id of its own")
         else:
             first[value] = self._record.line_of("id")
         return value
 
-    def _inputs(self) -> Mapping[str, JSON]:
+    def _read_inputs(self) -> Mapping[str, JSON]:
         value = self._values.get("inputs")
         if isinstance(value, dict):
             return self._with_texts("inputs", cast("Mapping[str, JSON]", value))
         if "inputs" in self._values:
             fix = 'name each value, as in "inputs": {"name": "..."}'
             message = f"inputs is {_kind(value)}, not a mapping of names to values"
-            self._fault("inputs", message, fix)
+            self._add_fault("inputs", message, fix)
         else:
             fix = 'name what the prompt needs: "inputs": {"name": "..."}'
-            self._fault("inputs", "a case without inputs", fix)
+            self._add_fault("inputs", "a case without inputs", fix)
         return {}
 
-    def _expected(self) -> JSON:
+    def _read_expected(self) -> JSON:
         value = cast("JSON", self._values.get("expected"))
         if (reference := file_reference(value)) is not None:
             return self._text_of("expected", "expected", reference)
         return self._with_texts("expected", value) if isinstance(value, dict) else value
 
     def _with_texts(self, key: str, values: Mapping[str, JSON]) -> Mapping[str, JSON]:
-        """The same mapping, with the text of a file instead of each `{"file": ...}` value."""
+        """The mapping, with the text of the file for each `{"file": ...}` value."""
         if not any(isinstance(item, dict | list) for item in values.values()):
             return values
         changed = dict(values)
         for name, item in values.items():
-            where = f"{key}.{name}"
+            place = f"{key}.{name}"
             if isinstance(item, list) and key == "inputs":
                 changed[name] = [
-                    self._message(f"{where}[{number}]", message)
+                    self._message(f"{place}[{number}]", message)
                     for number, message in enumerate(item)
                 ]
             elif (reference := file_reference(item)) is not None:
-                changed[name] = self._text_of(key, where, reference)
+                changed[name] = self._text_of(key, place, reference)
             elif isinstance(item, dict) and key == "inputs":
-                changed[name] = self._part(key, where, item)
+                changed[name] = self._part(key, place, item)
         return changed
 
-    def _message(self, where: str, message: JSON) -> JSON:
-        """A message with what the parts of its content name; any other value as it is."""
+    def _message(self, place: str, message: JSON) -> JSON:
+        """A message with the files that its content names; any other value unchanged."""
         if not isinstance(message, dict) or not isinstance(message.get("content"), list | dict):
             return message
         content = message["content"]
         parts = content if isinstance(content, list) else [content]
-        read = [self._part("inputs", f"{where}.content", part) for part in parts]
+        read = [self._part("inputs", f"{place}.content", part) for part in parts]
         return {**message, "content": read}
 
-    def _part(self, key: str, where: str, part: JSON) -> JSON:
-        """A part of a content: a text from its file, an attachment with its digest, or as it is."""
+    def _part(self, key: str, place: str, part: JSON) -> JSON:
+        """A part of a message: a file's text, an attachment with its digest, or unchanged."""
         if (reference := file_reference(part)) is not None:
-            return self._text_of(key, where, reference)
+            return self._text_of(key, place, reference)
         if isinstance(part, dict) and (kind := _attached_kind(part)):
             path = str(part[kind])
             try:
                 return {kind: path, "sha256": self._reading.texts.digest(path, kind)}
             except ValueError as error:
-                self._fault(key, f"{where}: {error}")
+                self._add_fault(key, f"{place}: {error}")
         return part
 
-    def _text_of(self, key: str, where: str, reference: str) -> str:
+    def _text_of(self, key: str, place: str, reference: str) -> str:
         try:
             return self._reading.texts.text(reference)
         except ValueError as error:
-            self._fault(key, f"{where}: {error}")
+            self._add_fault(key, f"{place}: {error}")
             return ""
 
     def _tags(self) -> tuple[str, ...]:
@@ -536,18 +533,18 @@ class _CaseReader:
         if sound and not any(";" in word for word in words):
             return tuple(words)
         fix = 'a list of words without ";": "tags": ["storage", "night"]'
-        self._fault("tags", f"tags is {_format_value(self._values['tags'])}", fix)
+        self._add_fault("tags", f"tags is {_format_value(self._values['tags'])}", fix)
         return ()
 
     def _checks(self, key: str, value: object) -> tuple[JSON, ...]:
-        """The judges that a case or a turn names; the run checks what they mean."""
+        """The judges that a case or a turn names; the run resolves them."""
         if value is None:
             return ()
         checks = _items(value)
         if checks and all(isinstance(check, str | dict) for check in checks):
             return tuple(cast("list[JSON]", checks))
         fix = 'a list of judges: "checks": [{"contains": "Berlin"}, "is_json"]'
-        self._fault(key, f"checks is {_format_value(value)}", fix)
+        self._add_fault(key, f"checks is {_format_value(value)}", fix)
         return ()
 
     def _script(self) -> Script | None:
@@ -559,13 +556,13 @@ class _CaseReader:
         turns = self._turns()
         persona, tools = self._text("persona"), self._text("tools")
         if set_keys >= {"turns", "persona"}:
-            self._fault("persona", "a case with `turns` and a `persona`", "remove one of them")
+            self._add_fault("persona", "a case with `turns` and a `persona`", "remove one of them")
         if "max_turns" in set_keys and "persona" not in set_keys:
             fix = "name a `persona`, or remove `max_turns`"
-            self._fault("max_turns", "max_turns without a persona", fix)
+            self._add_fault("max_turns", "max_turns without a persona", fix)
         if set_keys == {"max_steps"}:
             fix = "add `tools`, `turns` or `persona`"
-            self._fault("max_steps", "max_steps without a conversation", fix)
+            self._add_fault("max_steps", "max_steps without a conversation", fix)
         line = self._record.line_of("tools")
         return Script(
             turns=turns,
@@ -580,7 +577,7 @@ class _CaseReader:
         if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LIMIT:
             return value
         if value is not None:
-            self._fault(
+            self._add_fault(
                 key, f"{key} is {_format_value(value)}", f"write a number from 1 to {LIMIT}"
             )
         return default
@@ -589,31 +586,31 @@ class _CaseReader:
         value = self._values.get("turns")
         fix = '"turns": [{"user": "Where is my order?"}]'
         if value is not None and not _items(value):
-            self._fault("turns", f"turns is {_format_value(value)}", f"a list of turns: {fix}")
+            self._add_fault("turns", f"turns is {_format_value(value)}", f"a list of turns: {fix}")
         turns: list[Turn] = []
         for number, item in enumerate(_items(value), start=1):
             if not isinstance(item, dict):
-                self._fault("turns", f"turn {number} is {_kind(item)}, not a mapping", fix)
+                self._add_fault("turns", f"turn {number} is {_kind(item)}, not a mapping", fix)
                 continue
             fields = cast("dict[str, JSON]", item)
             for key in fields:
                 if key not in TURN_KEYS:
                     hint = did_you_mean(key, TURN_KEYS) or f"known keys: {', '.join(TURN_KEYS)}"
-                    self._fault("turns", f"turn {number} has no key {key!r}", hint)
+                    self._add_fault("turns", f"turn {number} has no key {key!r}", hint)
             user = self._user(fields.get("user", ""), number)
             if user is None:
-                what = f"the user of turn {number} is {_kind(fields['user'])}, not text"
-                self._fault("turns", what, fix)
+                message = f"the user of turn {number} is {_kind(fields['user'])}, not text"
+                self._add_fault("turns", message, fix)
                 continue
             if not user and number > 1:
-                why = "only the first turn can leave `user` out: the prompt itself may end with it"
-                self._fault("turns", f"turn {number} has no message of the user", why)
+                fix_user = "only the first turn can omit `user`: the prompt itself may end with it"
+                self._add_fault("turns", f"turn {number} has no message of the user", fix_user)
             checks = self._checks("turns", fields.get("checks"))
             turns.append(Turn(user=user, expected=fields.get("expected"), checks=checks))
         return tuple(turns)
 
     def _user(self, value: JSON, number: int) -> JSON:
-        """The message of a turn: a text, or a list of texts and attachments; None for neither."""
+        """The message of a turn: a text, or a list of texts and attachments; None if neither."""
         parts = [
             self._part("turns", f"turns[{number}].user", part)
             for part in (value if isinstance(value, list) else [value])
@@ -632,11 +629,13 @@ class _CaseReader:
                 value = float(value)
         of_turns = script is not None and any(turn.checks for turn in script.turns)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-            self._fault(
+            self._add_fault(
                 "pass_at", f"pass_at is {_format_value(value)}", "a share above 0 and up to 1"
             )
         elif not self._values.get("checks") and not of_turns:
-            self._fault("pass_at", "pass_at without checks", "add `checks`, or remove `pass_at`")
+            self._add_fault(
+                "pass_at", "pass_at without checks", "add `checks`, or remove `pass_at`"
+            )
         else:
             return float(value)
         return None
@@ -648,13 +647,13 @@ class _CaseReader:
         if value is not None:
             near = did_you_mean(str(value), allowed)
             fix = f"one of {', '.join(allowed)}" + (f"; {near}" if near else "")
-            self._fault(key, f"no such {key}: {_format_value(value)}", fix)
+            self._add_fault(key, f"no such {key}: {_format_value(value)}", fix)
         return ""
 
     def _text(self, key: str) -> str:
         value = self._values.get(key)
         if value is not None and not isinstance(value, str):
-            self._fault(key, f"{key} is {_kind(value)}, not text")
+            self._add_fault(key, f"{key} is {_kind(value)}, not text")
         return value if isinstance(value, str) else ""
 
 
@@ -663,7 +662,7 @@ def _items(value: object) -> list[object]:
 
 
 def _attached_kind(value: JSON) -> str:
-    """`image` or `pdf` where an input names such a file; what else it may hold is its digest."""
+    """`image` or `pdf` if the value names such a file, with or without its digest; else empty."""
     if not isinstance(value, dict):
         return ""
     for kind in _MAGIC:

@@ -1,4 +1,4 @@
-"""A dataset: where it is found, how it is read, and what it holds."""
+"""Datasets: finds and reads golden files, and assigns cases to shards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 from heapq import heapify, heapreplace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, overload
 
-from regauge.datasets._case import Reading, Record, Source, Texts, cases_of
+from regauge.datasets._case import Reading, Record, Source, Texts, read_cases
 from regauge.datasets._formats import ToolFiles, read_jsonl, read_yaml
 from regauge.datasets._table import read_csv, read_parquet
 from regauge.digests import digest_of
@@ -30,10 +30,10 @@ SHARDS_MAX: Final = 10_000
 
 
 def shard_of(case_id: str, count: int) -> int:
-    """The shard of a case, from 1: stable on every machine, and when other cases are added.
+    """The shard of a case, from 1: the same on every machine, and when cases are added.
 
-    The first 8 bytes of SHA-256 over the text `regauge-shard`, a zero byte and the id in UTF-8,
-    read as a big-endian number, are multiplied by `count` and divided by 2**64, rounded down.
+    The first 8 bytes of SHA-256 over `regauge-shard`, a zero byte and the id in UTF-8 are read
+    as a big-endian number. It is multiplied by `count` and divided by 2**64, rounded down.
 
     >>> shard_of("KubeletDown", 4), shard_of("Watchdog", 4)
     (1, 1)
@@ -42,14 +42,14 @@ def shard_of(case_id: str, count: int) -> int:
     return (int.from_bytes(hashlib.sha256(text).digest()[:8], "big") * count >> 64) + 1
 
 
-def deal_by_time(seconds: Mapping[str, float], *, count: int, first: str) -> list[set[str]]:
-    """Deal cases to shards so that all take about as long: the longest first, to the shortest.
+def assign_by_time(seconds: Mapping[str, float], *, count: int, first: str) -> list[set[str]]:
+    """Assign cases to shards of about equal duration: the longest case first, to the shortest.
 
     Args:
-        seconds: What each case takes.
+        seconds: The duration of each case, by id.
         count: The number of shards.
-        first: A text whose hash names the shard that the first case goes to, so that the longest
-            cases of several datasets are on several machines.
+        first: A text whose hash selects the shard of the first case, so that the longest cases of
+            several datasets are on different machines.
 
     >>> [sorted(part) for part in deal_by_time({"a": 3, "b": 2, "c": 1}, count=2, first="x")]
     [['a'], ['b', 'c']]
@@ -61,7 +61,7 @@ def deal_by_time(seconds: Mapping[str, float], *, count: int, first: str) -> lis
     for case in sorted(seconds, key=lambda case: (-seconds[case], case)):
         load, number = loads[0]
         parts[(start + number) % count].add(case)
-        # Cases without a duration are dealt evenly, too.
+        # Cases without a duration are spread evenly, too.
         heapreplace(loads, (load + max(seconds[case], 1e-9), number))
     return parts
 
@@ -73,23 +73,23 @@ class Shard:
     Attributes:
         number: From 1.
         count: The number of shards.
-        by: How cases are dealt: by a hash of their id, or by the time that recordings state.
-        dealt: Of a dataset that is dealt by time: the ids of this shard's cases.
-        plan: The digest of what every shard got then; empty elsewhere.
+        assigned_by: The rule of assignment: a hash of the id, or the latency in recordings.
+        case_ids: The ids of this shard's cases, if assigned by time; None otherwise.
+        plan: The digest of all shards' cases, if assigned by time; empty otherwise.
     """
 
     number: int
     count: int
-    by: ShardBy = "id"
-    dealt: Collection[str] | None = field(default=None, repr=False)
+    assigned_by: ShardBy = "id"
+    case_ids: Collection[str] | None = field(default=None, repr=False)
     plan: str = ""
 
     @classmethod
-    def parse(cls, text: str, *, by: ShardBy = "id") -> Shard:
-        """The shard that `3/20` names.
+    def parse(cls, text: str, *, assigned_by: ShardBy = "id") -> Shard:
+        """Parse a shard, such as `3/20`.
 
         Raises:
-            UsageError: It names none.
+            UsageError: The text is no shard.
         """
         number, _, count = text.partition("/")
         plain = re.fullmatch(r"[0-9]{1,6}/[0-9]{1,6}", text)
@@ -98,15 +98,15 @@ class Shard:
                 f"--shard {text!r} is no shard: they are numbered from 1 to their count, which is"
                 f" {SHARDS_MAX:,} at most\n  fix: write the third of 20 as 3/20"
             )
-        return cls(number=int(number), count=int(count), by=by)
+        return cls(number=int(number), count=int(count), assigned_by=assigned_by)
 
     def __str__(self) -> str:
         return f"shard {self.number} of {self.count}"
 
-    def holds(self, case_id: str) -> bool:
-        """Return whether a case is of this shard."""
-        if self.dealt is not None:
-            return case_id in self.dealt
+    def includes(self, case_id: str) -> bool:
+        """Return whether this shard has a case."""
+        if self.case_ids is not None:
+            return case_id in self.case_ids
         return shard_of(case_id, self.count) == self.number
 
 
@@ -117,7 +117,7 @@ _READERS: dict[str, Callable[[Source], Iterable[Record]]] = {
     ".csv": read_csv,
     ".parquet": read_parquet,
 }
-# Enough to see what went wrong with a file; a file of another format has a fault on every line.
+# Enough to see the problem; a file of another format has an error on every line.
 _FAULTS_SHOWN_MAX = 100
 
 
@@ -128,9 +128,9 @@ class Dataset:
     Attributes:
         name: The file's stem.
         cases: At least one, except in a shard.
-        fixtures_dir: The folder that images and files of inputs are in; None where cases have none.
-        shard: The part of the file's cases that `cases` are; None where they are all.
-        left_out: How many cases of the file are of other shards.
+        fixtures_dir: The folder of images and other input files; None if cases have none.
+        shard: The shard of `cases`; None if they are all cases of the file.
+        excluded: The number of cases in other shards.
     """
 
     name: str
@@ -138,7 +138,7 @@ class Dataset:
     cases: tuple[GoldenCase, ...]
     fixtures_dir: Path | None = None
     shard: Shard | None = None
-    left_out: int = 0
+    excluded: int = 0
 
     def __len__(self) -> int:
         return len(self.cases)
@@ -148,8 +148,8 @@ class Dataset:
 
     @property
     def size(self) -> int:
-        """The number of cases of the file, in all shards."""
-        return len(self.cases) + self.left_out
+        """The number of cases in all shards."""
+        return len(self.cases) + self.excluded
 
     def __contains__(self, case_id: object) -> bool:
         return case_id in self._by_id
@@ -171,7 +171,7 @@ class Dataset:
         """The SHA-256 of the digests of all cases, by id.
 
         The order of the file, tiers, splits, tags, sources and notes do not count: they change
-        no answer and no verdict.
+        no completion and no verdict.
         """
         return digest_of({case.id: case.digest for case in self.cases})
 
@@ -188,22 +188,22 @@ def load_dataset(
 
     Args:
         path: The file.
-        fixtures_dir: The folder that files named by cases are looked up in, and must stay in.
+        fixtures_dir: The folder of all files that cases name.
         salt: Reshuffles cases without a `split`; see `split_of`.
         holdout: The share of them to hold out, from 0 to 1.
-        shard: The shard whose cases are kept; it reports no errors of other shards' cases.
+        shard: Read only its cases, and report only their errors.
 
     Raises:
-        DatasetError: The file cannot be used; it lists all that is wrong with it.
+        DatasetError: The file cannot be used; lists all errors.
     """
     project = fixtures_dir.parent
     place = path.relative_to(project) if path.is_relative_to(project) else path
     unit = "row" if path.suffix == ".parquet" else "line"
-    source = Source(path=path, place=place, unit=unit, part=shard)
+    source = Source(path=path, place=place, unit=unit, shard=shard)
     read = _READERS.get(path.suffix)
     if read is None:
         formats = ", ".join(_READERS)
-        source.fault(
+        source.add_fault(
             None, f"{path.suffix or 'a file without suffix'} is no dataset format", formats
         )
         raise DatasetError(source.faults)
@@ -211,14 +211,14 @@ def load_dataset(
         texts=Texts(fixtures_dir), tools=ToolFiles(fixtures_dir), salt=salt, holdout=holdout
     )
     try:
-        cases = cases_of(read(source), source, reading)
+        cases = read_cases(read(source), source, reading)
     except IsADirectoryError as error:
         raise DatasetError([Fault.unreadable(place, error)]) from error
     except OSError as error:
-        source.fault(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
+        source.add_fault(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
         raise DatasetError(source.faults) from error
-    if not cases and not source.faults and not source.left_out:
-        source.fault(None, "no cases", "add one, or remove the file")
+    if not cases and not source.faults and not source.excluded:
+        source.add_fault(None, "no cases", "add one, or remove the file")
     if source.faults:
         raise DatasetError(_first_faults(source))
     return Dataset(
@@ -227,43 +227,43 @@ def load_dataset(
         cases=tuple(cases),
         fixtures_dir=fixtures_dir,
         shard=shard,
-        left_out=source.left_out,
+        excluded=source.excluded,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NoCase(Shard):
-    """A shard without cases, which notes the ids of all."""
+    """A shard without cases that collects all ids."""
 
     ids: dict[str, None] = field(default_factory=dict[str, None])
 
-    def holds(self, case_id: str) -> bool:
+    def includes(self, case_id: str) -> bool:
         self.ids[case_id] = None
         return False
 
 
 def case_ids(path: Path, *, fixtures_dir: Path) -> list[str]:
-    """The ids of the golden cases of a file, in their order; the cases are not kept.
+    """The ids of the golden cases of a file, in file order, without loading all cases.
 
     Raises:
         DatasetError: The file cannot be read.
     """
-    none = _NoCase(number=1, count=1)
-    load_dataset(path, fixtures_dir=fixtures_dir, shard=none)
-    return list(none.ids)
+    no_case = _NoCase(number=1, count=1)
+    load_dataset(path, fixtures_dir=fixtures_dir, shard=no_case)
+    return list(no_case.ids)
 
 
 def _first_faults(source: Source) -> list[Fault]:
     faults = sorted(source.faults, key=lambda fault: fault.line or 0)
     left = len(faults) - _FAULTS_SHOWN_MAX
     if left > 0:
-        message = f"and {left:,} more faults"
+        message = f"and {left:,} more errors"
         faults[_FAULTS_SHOWN_MAX:] = [Fault(path=source.place, line=None, message=message)]
     return faults
 
 
 def dataset_files(fixtures_dir: Path) -> list[Path]:
-    """The files of golden cases in a fixtures folder, in any format, sorted; not hidden ones."""
+    """The golden files in a fixtures folder, in any format, sorted; hidden files are ignored."""
     golden = fixtures_dir / "golden"
     if not golden.is_dir():
         return []
@@ -278,7 +278,7 @@ def find_dataset(name: str, *, fixtures_dir: Path) -> Path:
     """The file of a dataset: `golden/<name>` in the fixtures folder, in any known format.
 
     Raises:
-        DatasetError: There is none of this name, or there are two.
+        DatasetError: No file or two files have this name.
     """
     place = (fixtures_dir / "golden").relative_to(fixtures_dir.parent)
     files = dataset_files(fixtures_dir)

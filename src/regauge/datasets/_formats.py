@@ -12,7 +12,13 @@ import yaml
 from regauge.datasets._case import Record, Source, decode_line, decode_lines
 from regauge.datasets._script import ToolResult, ToolResults, error_content, result_content
 from regauge.regular_file import BYTES_MAX, open_regular
-from regauge.strict_json import NoNumberError, TwiceError, no_constant, read_json, unique
+from regauge.strict_json import (
+    DuplicateKeyError,
+    InvalidNumberError,
+    read_json,
+    refuse_constant,
+    unique,
+)
 from regauge.wording import closest, cut, did_you_mean
 from regauge.yaml_errors import explain_yaml_error
 
@@ -29,10 +35,10 @@ _ENTRY_FIX = "write `- args: {id: 7}` and `result: ...` below it, or `error`"
 
 
 class _NotJSONError(ValueError):
-    """A text that should be JSON and is not, with the fix.
+    """The text is not JSON.
 
     Attributes:
-        fix: Empty where only the line as a whole can be said to be wrong.
+        fix: Empty if no fix is known.
     """
 
     def __init__(self, message: str, fix: str = "") -> None:
@@ -48,7 +54,7 @@ def _finite(digits: str) -> float:
 
 
 _decoder = json.JSONDecoder(
-    object_pairs_hook=unique, parse_constant=no_constant, parse_float=_finite
+    object_pairs_hook=unique, parse_constant=refuse_constant, parse_float=_finite
 )
 
 
@@ -56,8 +62,8 @@ def parse_json(text: str) -> object:
     """Read one JSON text.
 
     Raises:
-        ValueError: It is not JSON, a key is given twice, or a number is NaN or infinite; the
-            message says which, with the column where that is known.
+        ValueError: The text is not JSON, a key is given twice, or a number is NaN or infinite; the
+            message has the column if known.
     """
     try:
         value: object = _decoder.decode(text)
@@ -72,7 +78,7 @@ def parse_json(text: str) -> object:
 
 
 def _explain(error: Exception) -> tuple[str, str]:
-    """The words of an error of a text that is no JSON, and its fix."""
+    """The message and the fix for an error of a JSON parser."""
     match error:
         case json.JSONDecodeError():
             return f"not JSON: {error.msg.lower()} at column {error.colno}", ""
@@ -81,9 +87,9 @@ def _explain(error: Exception) -> tuple[str, str]:
             return problem, "write the character itself"
         case RecursionError():
             return "nested too deeply", "give it as a text"
-        case TwiceError():
+        case DuplicateKeyError():
             return str(error), "keep one of the two"
-        case NoNumberError():
+        case InvalidNumberError():
             return str(error), "write a number, or null for none"
         case _:
             return "a number has too many digits", "write it as a text"
@@ -96,40 +102,40 @@ _SHARDED_BYTES_MAX = 64 * BYTES_MAX
 
 
 def read_jsonl(source: Source) -> Iterator[Record]:
-    """The records of a JSON Lines file, one after the other; blank lines count but hold none."""
-    begun = False
-    size = BYTES_MAX if source.part is None else _SHARDED_BYTES_MAX
+    """Yield the records of a JSON Lines file; blank lines count as lines."""
+    has_record = False
+    size = BYTES_MAX if source.shard is None else _SHARDED_BYTES_MAX
     with open_regular(source.path, bytes_max=size) as file:
         # Only \n ends a line here: str.splitlines would also cut at characters that JSON allows
         # inside its strings, such as U+2028.
         for number, raw in enumerate(file, 1):
-            if source.part is not None and (first := _FIRST_ID.match(raw)) is not None:
-                begun = True
-                if source.leaves_out(first[1].decode("ascii")):
+            if source.shard is not None and (first := _FIRST_ID.match(raw)) is not None:
+                has_record = True
+                if source.excludes(first[1].decode("ascii")):
                     continue
             line = decode_line(source, number, raw.removesuffix(b"\n"))
             if line is None:
                 return
             if not line or line.isspace():
                 continue
-            if not begun and line.lstrip().startswith("["):
-                source.fault(
+            if not has_record and line.lstrip().startswith("["):
+                source.add_fault(
                     1,
                     "this is a JSON array, not JSON Lines",
                     "write one object per line, without brackets around them and commas between"
                     " them",
                 )
                 return
-            begun = True
+            has_record = True
             yield from _record(source, number, line)
 
 
 def _record(source: Source, number: int, line: str) -> Iterator[Record]:
-    """The record of a line; none, with the error noted, where it is no object."""
+    """Yield the record of a line; nothing, with an error added, if it is no object."""
     try:
         value = parse_json(line)
     except _NotJSONError as error:
-        source.fault(number, str(error), error.fix or _whole_line(source))
+        source.add_fault(number, str(error), error.fix or _whole_line(source))
         try:
             # Python reads more than JSON has, so the rest of such a case can be checked too.
             value = read_json(line)
@@ -138,13 +144,13 @@ def _record(source: Source, number: int, line: str) -> Iterator[Record]:
     if isinstance(value, dict):
         yield Record(line=number, values=cast("dict[str, object]", value))
     else:
-        message = f"{source.holds} is a JSON object, not {json.dumps(value)[:40]}"
-        source.fault(number, message, _whole_line(source))
+        message = f"{source.record_noun} is a JSON object, not {json.dumps(value)[:40]}"
+        source.add_fault(number, message, _whole_line(source))
 
 
 def _whole_line(source: Source) -> str:
-    """The line that each record of a format should be, stated once for a file."""
-    fix = f'write {source.holds} as one {{"key": "value"}} object on a line of its own'
+    """The fix for a line that is no record; empty if the file has that fix already."""
+    fix = f'write {source.record_noun} as one {{"key": "value"}} object on a line of its own'
     return "" if any(fault.fix == fix for fault in source.faults) else fix
 
 
@@ -161,7 +167,7 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 
 class _Reader:
-    """Turns nodes into JSON values and notes what JSON has no word for."""
+    """Turns nodes into JSON values; adds errors for values that JSON does not have."""
 
     def __init__(self, source: Source, loader: yaml.SafeLoader) -> None:
         self.source = source
@@ -170,19 +176,19 @@ class _Reader:
         self._count = 0
 
     def value(self, node: yaml.Node) -> JSON:
-        """The JSON value of a node; None where it has none, after a fault was noted."""
+        """The JSON value of a node; None, with an error added, if it has none."""
         self._count += 1
         if self._count > _NODES_MAX:
             raise yaml.YAMLError(f"aliases expand to more than {_NODES_MAX:,} values")
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
         if id(node) in self._open:
-            self._fault(node, "an alias contains itself")
+            self._add_fault(node, "an alias contains itself")
             return None
         self._open.add(id(node))
         try:
             if node.tag not in _COLLECTIONS:
-                self._fault(node, f"the tag {node.tag} has no JSON value")
+                self._add_fault(node, f"the tag {node.tag} has no JSON value")
             elif isinstance(node, yaml.MappingNode):
                 return {key: self.value(item) for key, item in self.pairs(node)}
             elif isinstance(node, yaml.SequenceNode):
@@ -192,19 +198,19 @@ class _Reader:
         return None
 
     def pairs(self, node: yaml.MappingNode) -> list[tuple[str, yaml.Node]]:
-        """The keys and values of a mapping, merged ones first, each own key once."""
-        own: set[str] = set()
+        """The keys and values of a mapping, merged ones first; repeated keys are errors."""
+        own_keys: set[str] = set()
         merges = False
         for key, _ in node.value:
             if key.tag == _MERGE:
                 merges = True
             elif key.tag != "tag:yaml.org,2002:str":
                 key_text = key.value if isinstance(key, yaml.ScalarNode) else "this key"
-                self._fault(key, f"the key {key_text!r} is not text", "put it in quotes")
-            elif key.value in own:
-                self._fault(key, f"the key {key.value!r} is given twice")
+                self._add_fault(key, f"the key {key_text!r} is not text", "put it in quotes")
+            elif key.value in own_keys:
+                self._add_fault(key, f"the key {key.value!r} is given twice")
             else:
-                own.add(key.value)
+                own_keys.add(key.value)
         if merges:
             self._loader.flatten_mapping(node)
         return [(key.value, item) for key, item in node.value if isinstance(key.value, str)]
@@ -212,24 +218,26 @@ class _Reader:
     def _scalar(self, node: yaml.ScalarNode) -> JSON:
         text: str = node.value
         if node.tag == "tag:yaml.org,2002:timestamp":
-            self._fault(node, f"{text} reads as a date in YAML", "put it in quotes")
+            self._add_fault(node, f"{text} reads as a date in YAML", "put it in quotes")
             return None
         try:
             value = self._construct(node)
         except (yaml.YAMLError, ValueError, LookupError, AttributeError):
-            # What yaml raises depends on how a value does not fit its tag.
-            self._fault(node, f"{text!r} with the tag {node.tag} has no JSON value")
+            # The error that yaml raises depends on how a value does not fit its tag.
+            self._add_fault(node, f"{text!r} with the tag {node.tag} has no JSON value")
             return None
         surprise = _SURPRISES.get(node.tag)
         if surprise and surprise.match(text):
-            self._fault(node, f"{text} reads as {json.dumps(value)} in YAML", "put it in quotes")
+            self._add_fault(
+                node, f"{text} reads as {json.dumps(value)} in YAML", "put it in quotes"
+            )
             return None
         if isinstance(value, float) and not math.isfinite(value):
-            self._fault(node, f"{text} is no JSON number")
+            self._add_fault(node, f"{text} is no JSON number")
             return None
         if value is None or isinstance(value, bool | int | float | str):
             return value
-        self._fault(node, f"{text!r} with the tag {node.tag} has no JSON value")
+        self._add_fault(node, f"{text!r} with the tag {node.tag} has no JSON value")
         return None
 
     def _construct(self, node: yaml.ScalarNode) -> object:
@@ -237,8 +245,8 @@ class _Reader:
         construct = cast("Callable[[yaml.Node], object]", self._loader.construct_object)  # pyright: ignore[reportUnknownMemberType]
         return construct(node)
 
-    def _fault(self, node: yaml.Node, message: str, fix: str = "") -> None:
-        self.source.fault(node.start_mark.line + 1, message, fix)
+    def _add_fault(self, node: yaml.Node, message: str, fix: str = "") -> None:
+        self.source.add_fault(node.start_mark.line + 1, message, fix)
 
 
 def read_yaml(source: Source) -> list[Record]:
@@ -246,19 +254,21 @@ def read_yaml(source: Source) -> list[Record]:
     return _read(source, _records) or []
 
 
-def _mapping(source: Source, holds: str, fix: str) -> tuple[dict[str, JSON], dict[str, int]]:
+def _mapping(source: Source, content_noun: str, fix: str) -> tuple[dict[str, JSON], dict[str, int]]:
     """The values of a YAML file that is one mapping, and the lines of its keys.
 
     Args:
         source: The file.
-        holds: What it holds, in words.
-        fix: How it is written.
+        content_noun: The content of the file, in words.
+        fix: The fix for a file that is no mapping.
     """
     lines: dict[str, int] = {}
 
     def values(reader: _Reader, root: yaml.Node) -> dict[str, JSON]:
         if not isinstance(root, yaml.MappingNode):
-            source.fault(root.start_mark.line + 1, f"the file is no mapping: {holds}", fix)
+            source.add_fault(
+                root.start_mark.line + 1, f"the file is no mapping: {content_noun}", fix
+            )
             return {}
         pairs = reader.pairs(root)
         lines.update({key.value: key.start_mark.line + 1 for key, _ in root.value})
@@ -268,7 +278,7 @@ def _mapping(source: Source, holds: str, fix: str) -> tuple[dict[str, JSON], dic
 
 
 def _read(source: Source, values: Callable[[_Reader, yaml.Node], _Values]) -> _Values | None:
-    """The contents of a YAML file; None, with the errors noted, if it is unreadable or empty."""
+    """The content of a YAML file; None, with errors added, if it is unreadable or empty."""
     text = decode_lines(source)
     if text is None:
         return None
@@ -281,21 +291,21 @@ def _read(source: Source, values: Callable[[_Reader, yaml.Node], _Values]) -> _V
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         line, problem, fix = explain_yaml_error(error)
-        source.fault(line, f"not YAML: {problem}", fix)
+        source.add_fault(line, f"not YAML: {problem}", fix)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        source.fault(line, f"not YAML: the character {chr(error.character)!r} is not allowed")
+        source.add_fault(line, f"not YAML: the character {chr(error.character)!r} is not allowed")
     except yaml.YAMLError as error:
-        source.fault(None, str(error))
+        source.add_fault(None, str(error))
     except RecursionError:
-        source.fault(None, "nested too deeply")
+        source.add_fault(None, "nested too deeply")
     return None
 
 
 def _records(reader: _Reader, root: yaml.Node) -> list[Record]:
     source = reader.source
     if not isinstance(root, yaml.SequenceNode):
-        source.fault(
+        source.add_fault(
             root.start_mark.line + 1,
             "a dataset in YAML is a list of cases",
             "start each case with `- id: ...`",
@@ -305,7 +315,7 @@ def _records(reader: _Reader, root: yaml.Node) -> list[Record]:
     for node in root.value:
         line: int = node.start_mark.line + 1
         if not isinstance(node, yaml.MappingNode):
-            source.fault(line, "a case is a mapping with `id` and `inputs`")
+            source.add_fault(line, "a case is a mapping with `id` and `inputs`")
             continue
         lines = {
             key.value: key.start_mark.line + 1
@@ -329,12 +339,12 @@ class ToolFiles:
         self._loaded: dict[str, ToolResults | None] = {}
 
     def read(self, name: str, source: Source, line: int) -> ToolResults | None:
-        """The results of a file; None with its errors noted where it cannot be used.
+        """Read the results of a file; None, with errors added, if it cannot be used.
 
         Args:
-            name: The file without `.yml`.
-            source: The dataset that names it.
-            line: The place of the name.
+            name: The file name without `.yml`.
+            source: The dataset that names the file.
+            line: The line of the name.
         """
         if name not in self._loaded:
             self._loaded[name] = self._load(name, source, line)
@@ -344,13 +354,13 @@ class ToolFiles:
         place = f"{self._dir.parent.name}/{self._dir.name}/{name}.yml"
         path = self._dir / f"{name}.yml"
         if "/" in name or "\\" in name or name.startswith(".") or "\0" in name:
-            source.fault(line, f"tools is {name!r}", f"name a file of {self._dir.name}/")
+            source.add_fault(line, f"tools is {name!r}", f"name a file of {self._dir.name}/")
             return None
         if not path.is_file():
             names = [path.stem for path in self._dir.glob("*.yml")]
             near = closest(name, names)
             fix = f"did you mean {near!r}?" if near else "write it: a list of results for each tool"
-            source.fault(line, f"tools: there is no file {place}", fix)
+            source.add_fault(line, f"tools: there is no file {place}", fix)
             return None
         file = Source(path=path, place=path.relative_to(self._dir.parents[1]))
         document, lines = _mapping(file, "results by tool", "write `lookup_order:` and a list")
@@ -363,7 +373,7 @@ class ToolFiles:
                 continue
             if function is not None:
                 fix = "write `function: module:name`, such as app.orders:lookup"
-                file.fault(lines.get(tool), f"{tool}: {function!r} names no function", fix)
+                file.add_fault(lines.get(tool), f"{tool}: {function!r} names no function", fix)
                 continue
             entries[tool] = tuple(
                 entry
@@ -377,25 +387,27 @@ class ToolFiles:
 
 
 def _entry(item: JSON, tool: str, file: Source, line: int | None) -> ToolResult | None:
-    """One result; None with the error noted where it is none."""
+    """Read one result; None, with an error added, if it is invalid."""
     if item == "error":
         return ToolResult(args={}, content=error_content("the call failed"))
     if not isinstance(item, dict):
         fix = (did_you_mean(item, ["error"]) if isinstance(item, str) else "") or _ENTRY_FIX
-        file.fault(line, f"{tool}: {cut(repr(item), 60)} is no result", fix)
+        file.add_fault(line, f"{tool}: {cut(repr(item), 60)} is no result", fix)
         return None
     unknown = next((key for key in item if key not in _ENTRY_KEYS), None)
     args = item.get("args") or {}
     if unknown is not None:
-        meant = did_you_mean(unknown, [*_ENTRY_KEYS, "function"])
-        fix = meant or f"known keys: {', '.join(_ENTRY_KEYS)}"
-        file.fault(line, f"{tool}: an entry has no key {unknown!r}", fix)
+        suggestion = did_you_mean(unknown, [*_ENTRY_KEYS, "function"])
+        fix = suggestion or f"known keys: {', '.join(_ENTRY_KEYS)}"
+        file.add_fault(line, f"{tool}: an entry has no key {unknown!r}", fix)
     elif not {"result", "error"} & item.keys():
-        file.fault(line, f"{tool}: an entry has no `result`", _ENTRY_FIX)
+        file.add_fault(line, f"{tool}: an entry has no `result`", _ENTRY_FIX)
     elif not isinstance(args, dict):
-        file.fault(line, f"{tool}: `args` is no mapping of arguments to values", _ENTRY_FIX)
+        file.add_fault(line, f"{tool}: `args` is no mapping of arguments to values", _ENTRY_FIX)
     elif {"result", "error"} <= item.keys():
-        file.fault(line, f"{tool}: an entry has both `result` and `error`", "remove one of them")
+        file.add_fault(
+            line, f"{tool}: an entry has both `result` and `error`", "remove one of them"
+        )
     elif "error" in item:
         return ToolResult(args=args, content=error_content(str(item["error"])))
     else:

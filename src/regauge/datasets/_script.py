@@ -1,4 +1,4 @@
-"""`Script`: how the conversation of a case goes: its turns, its user, the results of its tools."""
+"""`Script`: the conversation of a case: turns, user, and tool results."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Turn:
     """One turn of a scripted conversation.
 
     Attributes:
-        user: The user's message: a text, or a list of texts and attachments; empty where the
-            prompt itself ends with one.
-        expected: What judges of this turn compare with.
+        user: The user's message: a text, or a list of texts and attachments; empty if the prompt
+            itself ends with one.
+        expected: The value that judges of this turn compare with.
         checks: Judges of this turn alone.
     """
 
@@ -34,7 +34,7 @@ class Turn:
     checks: tuple[JSON, ...] = ()
 
     def to_json(self) -> dict[str, JSON]:
-        """A plain document; what is not set is left out."""
+        """A plain document without unset values."""
         document: dict[str, JSON] = {"user": self.user} if self.user else {}
         if self.expected is not None:
             document["expected"] = self.expected
@@ -75,17 +75,18 @@ class ToolResults:
     functions: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def find(self, tool: str, arguments: Mapping[str, JSON]) -> str | None:
-        """The text of the first result that fits a call; None where none does."""
+        """The text of the first result that matches a call; None if none does."""
         for name in (tool, _ANY_TOOL):
             for entry in self.entries.get(name, ()):
-                if _holds(entry.args, arguments):
+                if _has_parts(entry.args, arguments):
                     return entry.content
         return None
 
-    def function(self, tool: str) -> str | None:
-        """The function that answers calls of a tool."""
-        own = self.functions.get(tool)
-        return self.functions.get(_ANY_TOOL) if own is None and tool not in self.entries else own
+    def find_function(self, tool: str) -> str | None:
+        """The function for calls of a tool; None if it has none."""
+        if tool in self.functions or tool in self.entries:
+            return self.functions.get(tool)
+        return self.functions.get(_ANY_TOOL)
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document, for digests."""
@@ -100,14 +101,14 @@ class ToolResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """The course of the conversation of a case.
+    """The conversation of a case.
 
     Attributes:
-        turns: The user's messages; empty where a persona writes them.
+        turns: The user's messages; empty if a persona writes them.
         persona: The prompt of the model that plays the user; empty for none.
-        max_turns: The most messages of a persona.
-        tools: The results of tool calls; None where the case has none.
-        max_steps: The most calls of the tested model in one turn.
+        max_turns: The maximum number of messages from a persona.
+        tools: The results of tool calls; None if the case has none.
+        max_steps: The maximum number of calls to the tested model in one turn.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -118,11 +119,11 @@ class Script:
 
     @property
     def length(self) -> int:
-        """The most turns it can have."""
+        """The maximum number of turns."""
         return self.max_turns if self.persona else max(1, len(self.turns))
 
     def to_json(self) -> dict[str, JSON]:
-        """A plain document of what the conversation depends on, for digests."""
+        """A plain document, for digests."""
         return {
             "turns": [turn.user for turn in self.turns],
             "persona": self.persona,
@@ -132,7 +133,7 @@ class Script:
         }
 
     def to_record(self) -> dict[str, JSON]:
-        """The keys of a case that state it."""
+        """The keys of the case's record that describe the conversation."""
         record: dict[str, JSON] = {}
         if self.turns:
             record["turns"] = [turn.to_json() for turn in self.turns]
@@ -153,28 +154,28 @@ class Script:
         ]
 
 
-def _holds(expected: JSON, actual: JSON) -> bool:
-    """Return whether a value has all parts of another: the keys of mappings, everything else equal.
+def _has_parts(expected: JSON, actual: JSON) -> bool:
+    """Return whether a value has all keys of an expected mapping, with everything else equal.
 
     >>> _holds({"id": 7}, {"id": 7, "limit": 5}), _holds({"id": 1}, {"id": True})
     (True, False)
     """
     if isinstance(expected, Mapping):
         return isinstance(actual, Mapping) and all(
-            key in actual and _holds(value, actual[key]) for key, value in expected.items()
+            key in actual and _has_parts(value, actual[key]) for key, value in expected.items()
         )
     if isinstance(expected, Sequence) and not isinstance(expected, str):
         if not isinstance(actual, Sequence) or isinstance(actual, str):
             return False
-        return len(expected) == len(actual) and all(map(_holds, expected, actual))
+        return len(expected) == len(actual) and all(map(_has_parts, expected, actual))
     return expected == actual and isinstance(expected, bool) is isinstance(actual, bool)
 
 
 def result_content(result: JSON) -> str:
-    """A result as the model receives it: a text as it is, anything else as JSON."""
+    """A result for the model: text unchanged, any other value as JSON."""
     return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
 
 def error_content(message: str) -> str:
-    """An error of a tool as the model receives it."""
+    """A tool's error for the model."""
     return json.dumps({"error": message}, ensure_ascii=False)

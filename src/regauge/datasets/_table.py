@@ -1,7 +1,7 @@
-"""Datasets as tables: CSV and parquet files, read within limits of memory.
+"""Tabular datasets: reads CSV and parquet files within a memory limit.
 
-A kilobyte can hold a million rows, or one long text a thousand times. So texts are read as
-references to the distinct texts of their column, in batches, and their lengths are summed.
+A compressed kilobyte can hold a million rows, or one long text a thousand times. So texts are read
+in batches as references to the distinct texts of their column, and their lengths are summed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 ROWS_MAX: Final = 1_000_000
-"""The rows above which a file is refused."""
+"""The maximum number of rows of a file."""
 BYTES_MAX: Final = 512 * 1024 * 1024
-"""The memory above which the rows of a file are refused."""
+"""The maximum memory for the rows of a file."""
 
 # Rows in memory at once; wide rows come in smaller batches.
 _BATCH_ROWS: Final = 1024
@@ -42,21 +42,21 @@ _UNNAMED_INDEX: Final = re.compile(r"__index_level_\d+__")
 
 
 def count_rows_and_bytes(data: BinaryIO) -> tuple[int, int]:
-    """The rows of a file, and the bytes they need; counting ends where one exceeds its maximum.
+    """Count the rows of a file and their bytes in memory, until one exceeds its maximum.
 
     Raises:
-        OSError: It is no parquet file; ValueError and NotImplementedError alike.
+        OSError: It is no parquet file; also ValueError and NotImplementedError.
     """
     parquet: Any = importlib.import_module("pyarrow.parquet")
     chunks = _Chunks(parquet.ParquetFile(data))
-    size = max(chunks.stored, chunks.needed_at_least)
+    size = max(chunks.stored_bytes, chunks.bytes_min)
     if chunks.rows > ROWS_MAX or size > BYTES_MAX:
         return chunks.rows, size
     file = parquet.ParquetFile(data, read_dictionary=chunks.referable)
-    batch_rows = max(1, min(_BATCH_ROWS, BYTES_MAX // max(1, chunks.largest)))
+    batch_rows = max(1, min(_BATCH_ROWS, BYTES_MAX // max(1, chunks.largest_bytes)))
     size = 0
     for batch in file.iter_batches(batch_size=batch_rows):
-        size += sum(map(_needed, batch.columns))
+        size += sum(map(_count_bytes, batch.columns))
         if size > BYTES_MAX:
             break
     return chunks.rows, size
@@ -66,25 +66,25 @@ class _Chunks:
     """The columns of a file, from its metadata.
 
     Attributes:
-        rows: Of the file.
-        stored: The bytes of all columns, decompressed.
-        largest: The bytes of the largest column.
-        needed_at_least: The bytes to read the file with texts as references.
+        rows: The number of rows.
+        stored_bytes: The bytes of all columns, decompressed.
+        largest_bytes: The bytes of the largest column.
+        bytes_min: The bytes to read the file with texts as references.
         referable: The columns whose texts can be read as references.
     """
 
     def __init__(self, file: Any) -> None:
         columns = [file.schema.column(number) for number in range(len(file.schema))]
         self.rows: int = file.metadata.num_rows
-        self.stored = self.largest = self.needed_at_least = 0
+        self.stored_bytes = self.largest_bytes = self.bytes_min = 0
         referable = {column.path for column in columns if _is_text(column)}
         for number in range(file.num_row_groups):
             group = file.metadata.row_group(number)
-            for at, column in enumerate(columns):
-                chunk = group.column(at)
+            for position, column in enumerate(columns):
+                chunk = group.column(position)
                 size = max(0, chunk.total_uncompressed_size)
-                self.stored += size
-                self.largest = max(self.largest, size)
+                self.stored_bytes += size
+                self.largest_bytes = max(self.largest_bytes, size)
                 width = max(_ITEM_BYTES, column.length)
                 if any(name.startswith("DELTA") for name in chunk.encodings):
                     # Such texts can share their beginnings, and cannot be read as references. In a
@@ -92,7 +92,7 @@ class _Chunks:
                     referable.discard(column.path)
                     nested = column.max_repetition_level > 0
                     width = size if nested and _is_text(column) else width
-                self.needed_at_least += chunk.num_values * width
+                self.bytes_min += chunk.num_values * width
         self.referable = sorted(referable)
 
 
@@ -100,31 +100,33 @@ def _is_text(column: Any) -> bool:
     return bool(column.physical_type == "BYTE_ARRAY" and column.logical_type.type != "DECIMAL")
 
 
-def _needed(array: Any) -> int:
-    """The bytes of an array's values in Python, where equal texts are not shared."""
+def _count_bytes(array: Any) -> int:
+    """The bytes of an array's values in Python, with equal texts stored separately."""
     arrow: Any = importlib.import_module("pyarrow")
     kind, size = array.type, len(array) * _ITEM_BYTES
     if isinstance(array, arrow.ExtensionArray):
-        return _needed(array.storage)
+        return _count_bytes(array.storage)
     if arrow.types.is_dictionary(kind):
         return size + len(array) * _TEXT_BYTES + _sum_lengths(array.dictionary, array.indices)
     if arrow.types.is_struct(kind):
-        return size + len(array) * _DICT_BYTES + sum(map(_needed, array.flatten()))
+        return size + len(array) * _DICT_BYTES + sum(map(_count_bytes, array.flatten()))
     if arrow.types.is_map(kind):
-        return size + len(array) * _LIST_BYTES + _needed(array.keys) + _needed(array.items)
+        return (
+            size + len(array) * _LIST_BYTES + _count_bytes(array.keys) + _count_bytes(array.items)
+        )
     if arrow.types.is_nested(kind):
-        return size + len(array) * _LIST_BYTES + _needed(array.flatten())
+        return size + len(array) * _LIST_BYTES + _count_bytes(array.flatten())
     return size + int(array.nbytes)
 
 
 def _sum_lengths(texts: Any, indices: Any) -> int:
-    """The summed length of the texts that indices refer to."""
+    """The total length of the texts that indices refer to."""
     compute: Any = importlib.import_module("pyarrow.compute")
     lengths = compute.binary_length(texts.cast("large_binary")).cast("int64")
     return int(compute.sum(lengths.take(indices)).as_py() or 0)
 
 
-# A cell may hold a whole document; the csv module stops at 128 KiB by default.
+# A cell may hold a whole document; the default limit of the csv module is 128 KiB.
 _CELL_CHARS_MAX = 64 * 1024 * 1024
 _SHOWN_CHARS = 60
 _JSON_COLUMNS = ("checks", "turns", "max_turns", "max_steps")
@@ -132,15 +134,15 @@ _ONE_COLUMN_EACH = "one column `inputs.<name>` for each input, `expected.<key>` 
 
 
 def read_csv(source: Source) -> list[Record]:
-    """The records of a CSV file with a header line; cells may span lines when quoted.
+    """Read the records of a CSV file with a header line; quoted cells may span lines.
 
-    The csv module of Python reads it because only that knows the line a row starts on.
+    Python's csv module reads it because only that reports the line a row starts on.
     """
     text = decode_lines(source)
     if text is None:
         return []
     if "\0" in text:
-        source.fault(text.count("\n", 0, text.index("\0")) + 1, "a NUL character in a table")
+        source.add_fault(text.count("\n", 0, text.index("\0")) + 1, "a NUL character in a table")
         return []
     limit = csv.field_size_limit(_CELL_CHARS_MAX)
     try:
@@ -158,7 +160,7 @@ def _csv_records(source: Source, text: str) -> list[Record]:
         try:
             row = next(rows, None)
         except csv.Error as error:
-            source.fault(line, f"not CSV: {error}", "double the quotes inside a quoted cell")
+            source.add_fault(line, f"not CSV: {error}", "double the quotes inside a quoted cell")
             return records
         if row is None:
             return records
@@ -169,7 +171,7 @@ def _csv_records(source: Source, text: str) -> list[Record]:
             if not _columns_are_sound(source, columns, line):
                 return []
         elif len(row) != len(columns):
-            source.fault(
+            source.add_fault(
                 line,
                 f"{len(row)} cells where the header has {len(columns)} columns",
                 "put cells with commas or line ends in quotes",
@@ -183,12 +185,12 @@ def _csv_records(source: Source, text: str) -> list[Record]:
             records.append(_from_cells(cells, line))
 
 
-# Inputs that name a file; every other one is text as it stands.
+# Inputs that name a file; every other input is plain text.
 _FILES = ('{"file"', '{"image"', '{"pdf"')
 
 
 def _text_cell(source: Source, line: int, column: str, cell: str) -> object:
-    """The value of a CSV cell: inputs are text as they stand, `expected` may be JSON."""
+    """The value of a CSV cell: inputs are plain text, `expected` may be JSON."""
     if column == "tags":
         return [tag for tag in (part.strip() for part in cell.split(";")) if tag]
     if (
@@ -201,23 +203,23 @@ def _text_cell(source: Source, line: int, column: str, cell: str) -> object:
 
 
 def _json_or_text(source: Source, line: int, column: str, cell: str) -> object:
-    """The value of a cell that is JSON or plain text; a fault where it starts as JSON does."""
+    """The value of a cell that is JSON or plain text; adds an error for invalid JSON."""
     try:
         return parse_json(cell)
     except ValueError as error:
         if cell.lstrip().startswith(("{", "[")):
             text = json.dumps(cell, ensure_ascii=False)
             preview = text if len(text) <= _SHOWN_CHARS else 'a JSON string, such as "[1] first"'
-            source.fault(
+            source.add_fault(
                 line, f"{column}: {error}", f"correct the JSON; if it is text, write {preview}"
             )
         return cell
 
 
 def read_parquet(source: Source) -> Iterator[Record]:
-    """The records of a parquet file, batch by batch; an empty cell (null) is an absent key."""
+    """Yield the records of a parquet file; an empty cell (null) is an absent key."""
     if find_missing("parquet"):
-        source.fault(
+        source.add_fault(
             None, "parquet needs pyarrow, which is not installed", install_command("pyarrow")
         )
         return
@@ -236,23 +238,24 @@ def read_parquet(source: Source) -> Iterator[Record]:
                 for row in zip(*columns, strict=True):
                     number += 1
                     cells = dict(zip(names, row, strict=True))
-                    if not source.leaves_out(cells.get("id")):
+                    if not source.excludes(cells.get("id")):
                         yield _row(source, number, cells)
         except (OSError, ValueError, NotImplementedError):
-            source.fault(None, "not a parquet file, or a damaged one")
+            source.add_fault(None, "not a parquet file, or a damaged one")
 
 
 def _frames(file: BinaryIO) -> Iterator[Any]:
-    """The rows of a parquet file as frames of pandas; one without rows where there is none."""
+    """Yield the rows of a parquet file as pandas frames; one empty frame if it has no rows."""
     import pandas as pd
 
     parquet: Any = importlib.import_module("pyarrow.parquet")
     arrow: Any = importlib.import_module("pyarrow")
-    opened = parquet.ParquetFile(file)
-    empty = opened.schema_arrow.empty_table().to_batches()
-    for batch in [*empty[:1]] if not opened.metadata.num_rows else opened.iter_batches(_BATCH_ROWS):
-        # Arrow's types keep apart what numpy would merge: null and NaN, whole numbers and floats.
-        # A column that was made the index before the file was written is still a column.
+    parquet_file = parquet.ParquetFile(file)
+    empty = parquet_file.schema_arrow.empty_table().to_batches()
+    has_rows = bool(parquet_file.metadata.num_rows)
+    for batch in parquet_file.iter_batches(_BATCH_ROWS) if has_rows else empty[:1]:
+        # Arrow's types distinguish null from NaN and whole numbers from floats; numpy's do not.
+        # A column that was the index when the file was written is still a column.
         table = arrow.Table.from_batches([batch])
         frame = table.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)
         yield frame[[name for name in frame.columns if not _UNNAMED_INDEX.fullmatch(str(name))]]
@@ -270,18 +273,18 @@ def _row(source: Source, number: int, cells: Mapping[str, object]) -> Record:
 
 
 def _fits_in_memory(source: Source, file: BinaryIO) -> bool:
-    """Return whether a parquet file is of a size that cases have; a fault if not.
+    """Return whether the rows of a parquet file fit in memory; adds an error if not.
 
-    A shard keeps its own part of the rows.
+    A shard stores only its own rows.
     """
     rows, size = count_rows_and_bytes(file)
     file.seek(0)
-    parts = source.part.count if source.part is not None else 1
+    parts = source.shard.count if source.shard is not None else 1
     if rows > ROWS_MAX * parts:
-        source.fault(None, f"{rows:,} rows, and a dataset has at most {ROWS_MAX:,}")
+        source.add_fault(None, f"{rows:,} rows, and a dataset has at most {ROWS_MAX:,}")
     elif size > BYTES_MAX * parts:
         limit = BYTES_MAX // 1024 // 1024
-        source.fault(
+        source.add_fault(
             None, f"its rows need more than {limit} MiB of memory", "keep long texts in files"
         )
     return rows <= ROWS_MAX * parts and size <= BYTES_MAX * parts
@@ -296,47 +299,51 @@ def _typed_cell(source: Source, row: int, column: str, cell: object) -> object:
 
 
 def _json_value(source: Source, row: int, column: str, cell: object) -> object:
-    """A cell as JSON; a fault and None when JSON has no word for it."""
+    """A cell as JSON; None, with an error added, if it has no JSON value."""
     if isinstance(cell, dict):
         items = cast("dict[str, object]", cell).items()
         return {key: _json_value(source, row, column, item) for key, item in items}
     if isinstance(cell, list):
         return [_json_value(source, row, column, item) for item in cast("list[object]", cell)]
     if isinstance(cell, float) and not math.isfinite(cell):
-        source.fault(row, f"{column} is {cell}, which is no JSON number")
+        source.add_fault(row, f"{column} is {cell}, which is no JSON number")
         return None
     if cell is None or isinstance(cell, bool | int | float | str):
         return cell
     kind = type(cell).__name__
     if isinstance(cell, dt.date | dt.time | dt.timedelta | decimal.Decimal):
-        source.fault(row, f"{column} is a {kind}, which JSON does not have", "store it as text")
+        source.add_fault(row, f"{column} is a {kind}, which JSON does not have", "store it as text")
     else:
-        source.fault(row, f"{column} is of type {kind}, which JSON does not have")
+        source.add_fault(row, f"{column} is of type {kind}, which JSON does not have")
     return None
 
 
 def _columns_are_sound(source: Source, columns: list[str], line: int | None) -> bool:
     before = len(source.faults)
     for name in dict.fromkeys(name for name in columns if columns.count(name) > 1):
-        source.fault(line, f"the column {name!r} is given twice")
+        source.add_fault(line, f"the column {name!r} is given twice")
     for name in columns:
         head, dot, rest = name.partition(".")
         if head not in {"inputs", "expected"} or not dot:
             if name == "inputs":
-                source.fault(line, "the column 'inputs' names no input", _ONE_COLUMN_EACH)
+                source.add_fault(line, "the column 'inputs' names no input", _ONE_COLUMN_EACH)
             else:
                 is_known(name, source, line, word="column")
         elif not rest:
-            source.fault(line, f"the column {name!r} names nothing", _ONE_COLUMN_EACH)
+            source.add_fault(line, f"the column {name!r} names nothing", _ONE_COLUMN_EACH)
     if "expected" in columns and any(name.startswith("expected.") for name in columns):
-        source.fault(line, "both `expected` and `expected.<key>` columns", "keep one of the two")
+        source.add_fault(
+            line, "both `expected` and `expected.<key>` columns", "keep one of the two"
+        )
     if "id" not in columns:
-        source.fault(line, "there is no column `id`", f"columns found: {', '.join(columns)[:200]}")
+        source.add_fault(
+            line, "there is no column `id`", f"columns found: {', '.join(columns)[:200]}"
+        )
     return len(source.faults) == before
 
 
 def _from_cells(cells: dict[str, object], line: int) -> Record:
-    """Gather the dotted columns of one row into `inputs` and `expected`."""
+    """The record of one row, with dotted columns gathered into `inputs` and `expected`."""
     inputs: dict[str, object] = {}
     expected: dict[str, object] = {}
     values: dict[str, object] = {"inputs": inputs}

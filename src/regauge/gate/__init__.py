@@ -1,20 +1,20 @@
-"""The merge gate: is a prompt, on the evidence of its trials, as good as it was on the base?
+"""The merge gate: decides whether a prompt performs as well as on the base, from its trials.
 
-`_base.py` finds out what a change touched, `baselines.py` what is known of the base, and
-`_decided.py` brings both together. `_engine.py` decides on counts alone, and `_run.py` runs the
-trials that it requests; `power.py` estimates what it can see. `_decide.py` is the way through all
-of them; `_messages.py` words the outcome.
+`_base.py` compares the change with the base, `baselines.py` stores trials of the base, and
+`_result.py` joins both. `_engine.py` decides on counts alone, `_run.py` runs the trials that it
+requests, and `power.py` estimates its sensitivity. `_decide.py` is the entry point;
+`_messages.py` writes the messages.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.on_demand import names_of
+from regauge.on_demand import lazy_getattr
 
 if TYPE_CHECKING:
     from regauge.evidence import (
-        NONE_DRAWN as NONE_DRAWN,
+        NO_TRIALS as NO_TRIALS,
         CaseTier as CaseTier,
         CheckReport as CheckReport,
         Count as Count,
@@ -70,12 +70,12 @@ if TYPE_CHECKING:
         Bill as Bill,
         CaseComparison as CaseComparison,
         Comparison as Comparison,
-        Decided as Decided,
         FinalDecision as FinalDecision,
+        GateResult as GateResult,
         SuiteBase as SuiteBase,
         bill_draws as bill_draws,
         cause_of_case as cause_of_case,
-        compared_cases as compared_cases,
+        collect_compared_cases as collect_compared_cases,
         final_decision as final_decision,
     )
     from regauge.gate._decision_log import (
@@ -111,17 +111,17 @@ if TYPE_CHECKING:
     )
     from regauge.gate._redraw import (
         SESSIONS as SESSIONS,
-        AskedRedraw as AskedRedraw,
-        AskedSuite as AskedSuite,
         Drift as Drift,
-        LandedSuite as LandedSuite,
         Redraw as Redraw,
+        RedrawSuite as RedrawSuite,
+        SuiteTrials as SuiteTrials,
         TopUp as TopUp,
         TopUpPolicy as TopUpPolicy,
-        applied as applied,
+        TopUpSuite as TopUpSuite,
+        add_session as add_session,
         draw_trials as draw_trials,
         draws_of as draws_of,
-        merged as merged,
+        merge_histories as merge_histories,
         redraw_trials as redraw_trials,
         top_up as top_up,
     )
@@ -166,7 +166,7 @@ if TYPE_CHECKING:
         operating_line_of as operating_line_of,
     )
 else:
-    __getattr__ = names_of(__name__)
+    __getattr__ = lazy_getattr(__name__)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__getattr__("__all__")})

@@ -1,4 +1,4 @@
-"""The audit: committed completions next to fresh trials of the same requests."""
+"""The audit: recorded trials compared with new trials of the same requests."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _BASE_WORSE = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedTrial:
-    """A recorded trial and whether it passed.
+    """A recorded trial and its outcome.
 
     Attributes:
-        series: Whose numbers it has: of the evals, or of a gate.
-        number: Which of its series, from 0.
-        recorded_at: As recordings write times.
+        series: Trial numbers it belongs to: those of the evals or those of a gate.
+        number: Position in its series, from 0.
+        recorded_at: UTC time, as in recordings.
     """
 
     prompt: str
@@ -47,17 +47,17 @@ class AuditedTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """Recorded trials next to fresh ones.
+    """The comparison of recorded trials with new ones.
 
     Attributes:
-        trials: How many were compared.
-        better: Those whose recorded trial passed and whose fresh one failed.
-        worse: The reverse.
-        p_value: The probability of at least this many of the first kind where no one selected.
-        level: Up to this p-value the recordings count as better than fresh trials.
-        result: `agree`; `better` than fresh trials; or `base-worse`, where they are better, but
-            the base is below its record today as well, so the provider may have changed.
-        prompts: Those with more of the first kind than of the second.
+        trials: Number of compared trials.
+        better: Trials that passed when recorded and failed again.
+        worse: Trials that failed when recorded and passed again.
+        p_value: Probability of at least `better` such trials if none were selected.
+        level: Largest p-value that counts as better than new trials.
+        result: `agree`; `better` than new trials; or `base-worse`: better, but the base is also
+            worse than its baseline today, so the provider may have changed.
+        prompts: Prompts with more `better` than `worse` trials.
     """
 
     trials: int
@@ -70,7 +70,7 @@ class AuditReport:
 
     @property
     def message(self) -> str:
-        """The report in plain counts."""
+        """The result in plain counts."""
         names = ", ".join(self.prompts)
         counts = (
             f"{self.better} of {self.trials} recorded trials passed where a fresh one failed,"
@@ -89,7 +89,7 @@ class AuditReport:
 
     @property
     def fix(self) -> str:
-        """The command that records fresh completions; empty where that is not called for."""
+        """The command that records new completions; empty if none is needed."""
         if self.result != "better":
             return ""
         return f"`regauge record --refresh {' '.join(self.prompts)}`, then commit the recordings"
@@ -101,12 +101,12 @@ def recorded_outcomes(
     *,
     numbers: Callable[[str], int],
 ) -> list[AuditedTrial]:
-    """The committed trials of cases that can be judged from what is committed.
+    """Return the committed trials that can be judged from recordings alone.
 
     Args:
         reader: A session that only reads recordings.
-        cases: The name of each suite, what is asked, and the checks that must pass.
-        numbers: How many trials of each series of a suite, from its first.
+        cases: Suite name, case and required checks.
+        numbers: Returns the number of trials in each series of a suite.
     """
     audited_trials: list[AuditedTrial] = []
     for prompt, planned, checks in cases:
@@ -147,14 +147,14 @@ def recorded_outcomes(
 def audit_fresh(
     recorded: Sequence[AuditedTrial], fresh: Mapping[tuple[str, str], Sequence[bool | None]]
 ) -> AuditReport | None:
-    """Compare every recorded trial with the fresh one of its number; None where none can be.
+    """Compare each recorded trial with the new one of its number; None without any pair.
 
-    The trials of the evals and those of a gate are tested apart, for a fresh trial serves each
-    test once; both share the level.
+    Trials of the evals and of a gate are tested separately and share the level, as a new trial
+    serves each test once.
 
     Args:
-        recorded: What is committed.
-        fresh: Whether each fresh trial of a suite and case passed, by number.
+        recorded: Committed trials.
+        fresh: Outcomes of the new trials of a suite and case, by number; None if unmeasured.
     """
     pairs: dict[str, list[tuple[AuditedTrial, bool]]] = defaultdict(list)
     for recorded_trial in recorded:
@@ -178,15 +178,15 @@ def audit_by_steps(
     *,
     seed: str,
 ) -> AuditReport:
-    """Repeat few of the recorded trials, and more where these leave a doubt.
+    """Re-run few of the recorded trials, and more if these leave a doubt.
 
     Args:
-        session: Calls models; finds again what the partner of the cases has.
-        recorded: At least one trial, all of one suite.
-        cases: What is asked, by the id of each case.
-        checks: The judges that must pass.
-        seed: What orders the trials; an author must not know it beforehand, such as the commit
-            that merged the recordings.
+        session: Runs the trials, and reuses what a partner of the cases recorded.
+        recorded: Trials of one suite, at least one.
+        cases: Planned cases by id.
+        checks: Required judges.
+        seed: Seed of the order. Authors must not know it beforehand, such as the commit that merged
+            the recordings.
     """
     return run_stoppable(_by_steps(session, recorded, cases, checks, seed=seed))
 
@@ -230,7 +230,7 @@ async def _by_steps(
 
 
 def _place(audited: AuditedTrial, seed: str) -> Fraction:
-    """Where a trial stands in the order of an audit, from 0 to 1."""
+    """The position of a trial in the order of an audit, from 0 to 1."""
     digest = digest_of([seed, audited.prompt, audited.case, audited.series, audited.number])
     return Fraction(int(digest[:12], 16), 16**12)
 
@@ -238,13 +238,13 @@ def _place(audited: AuditedTrial, seed: str) -> Fraction:
 def fresh_counts(
     session: EvalSession, cases: Sequence[PlannedCase], checks: Sequence[str], *, nth: int
 ) -> dict[str, Count]:
-    """One further trial of the base for each case, by the id of the case.
+    """Run one further trial of the base for each case; return counts by case id.
 
     Args:
-        session: Calls models.
-        cases: What is asked.
-        checks: The judges that must pass.
-        nth: Which trial of today; those before have decided something.
+        session: Runs the trials.
+        cases: Planned cases.
+        checks: Required judges.
+        nth: Number of the trial today; earlier ones were used for a decision.
     """
     draws = [PlannedTrial(planned, stored_number("base", nth)) for planned in cases]
 
@@ -262,7 +262,7 @@ def fresh_counts(
 
 
 def today_is_worse(before: Sequence[Count], today: Sequence[Count]) -> bool:
-    """Return whether the base passes less today than its record says, all cases weighed alike."""
+    """Return whether the base passes less today than in its baseline, with equal weights."""
     p_value = suite_p_value(
         [count.passed for count in before],
         [count.trials for count in before],

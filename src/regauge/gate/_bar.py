@@ -1,4 +1,4 @@
-"""The bar of a change: what decides a gate and must come from the base, and what a change moves."""
+"""The bar of a change: the acceptance criteria, which come from the base, and edits of them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 
 def is_function_judge(judge: object) -> bool:
-    """Return whether a judge is a function, so that its digest follows the code that it uses."""
+    """Return whether a judge is a function, so that its digest covers the code it uses."""
     is_rule = isinstance(judge, Rule) and judge.kind == "function"
     return is_rule or isinstance(judge, AsyncFunctionJudge)
 
 
 def files_of_code(at: BaseCommit, judge: object) -> frozenset[str]:
-    """The files that define a judge or a judge inside it, and the modules that they import.
+    """Return the files that define a judge and the judges inside it, and the modules they import.
 
     Only files of the repository count, apart from regauge and the environment.
     """
@@ -48,7 +48,7 @@ def files_of_code(at: BaseCommit, judge: object) -> frozenset[str]:
 
 
 def files_named_in(at: BaseCommit, files: Iterable[str]) -> frozenset[str]:
-    """The changed files, apart from code, whose name is a text in the code of some files."""
+    """Return the changed files, apart from code, that string literals of some files name."""
     changed = {name: PurePosixPath(name).name for name in at.changed if not name.endswith(".py")}
     if not changed:
         return frozenset()
@@ -64,7 +64,7 @@ def files_named_in(at: BaseCommit, files: Iterable[str]) -> frozenset[str]:
 
 
 def _files(judge: object) -> Iterator[str]:
-    """The files of the classes and functions that a judge consists of."""
+    """The files of the classes and functions of a judge."""
     seen: set[int] = set()
     remaining: list[object] = [judge]
     while remaining:
@@ -80,7 +80,7 @@ def _files(judge: object) -> Iterator[str]:
 
 
 def _parts(value: object) -> Iterable[object]:
-    """The parts of a judge, or of a part of one."""
+    """The objects inside a judge or inside one of its parts."""
     match value:
         case FunctionType():
             cells = value.__closure__ or ()
@@ -105,12 +105,12 @@ def _attributes(value: object) -> Iterable[object]:
 
 
 def _is_code(value: object) -> bool:
-    """Return whether a value is an object that judges or can be called."""
+    """Return whether a value is an object that judges or is callable."""
     return not isinstance(value, type) and (callable(value) or hasattr(value, "judge"))
 
 
 def _files_of_class(kind: type) -> Iterator[str]:
-    """The modules of a class and its bases, and the files of its methods: they may be replaced."""
+    """The modules of a class and its bases, and the files of methods, which may be replaced."""
     for base in kind.__mro__:
         module = sys.modules.get(base.__module__)
         yield str(vars(module).get("__file__")) if module is not None else ""
@@ -127,7 +127,7 @@ def _is_set(cell: Any) -> bool:
 
 
 def _find_imported(at: BaseCommit, names: Iterable[str]) -> Iterator[str]:
-    """The files of imported modules; of modules that are not loaded, changed files."""
+    """Find the files of imported modules; for modules that are not loaded, changed files."""
     for name in names:
         for node in ast.walk(_tree(at, name)):
             match node:
@@ -176,9 +176,9 @@ class MovedBar:
     """One part of the bar that a change lowers.
 
     Attributes:
-        part: Such as `on_broken in [tool.regauge.gate]`.
-        base: Its value on the base; empty for a file.
-        head: Its value now; empty for a file.
+        part: Name of the part, such as `on_broken in [tool.regauge.gate]`.
+        base: Value on the base; empty for a file.
+        head: Value now; empty for a file.
     """
 
     part: str
@@ -219,10 +219,10 @@ _DATA: Final = frozenset({".json", ".jsonl"})
 
 
 def moved_settings(base: Settings, head: Settings) -> Iterator[MovedBar]:
-    """The settings that decide and are looser than on the base.
+    """Yield the gate settings that are looser than on the base.
 
     A setting with neither a rank nor a direction, such as `ref`, is moved by any change. Settings
-    of a provider that the base does not have move nothing.
+    of providers that are new move nothing.
     """
     now_set, base_set = head.model_dump(mode="json"), base.model_dump(mode="json")
     for table in ("gate", "calibration"):
@@ -291,10 +291,10 @@ def _is_looser(name: str, before: Any, now: Any) -> bool:
 
 
 def moved_tiers(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
-    """The cases whose tier is lower than on the base.
+    """Yield the cases with a lower tier than on the base.
 
     Args:
-        before: The base's golden cases; None where they are today's.
+        before: Golden cases of the base; None if they are today's.
     """
     for case in dataset:
         then = before.get(case.id) if before is not None else None
@@ -303,12 +303,12 @@ def moved_tiers(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
 
 
 def moved_checks(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
-    """The cases that lost a check of the base, or that pass with a smaller share of them.
+    """Yield the cases that lost a check of the base, or that pass with a smaller share of them.
 
-    A check that was added moves nothing, unless a share suffices: then it outweighs the others.
+    An added check moves nothing, unless a share suffices: then it outweighs the others.
 
     Args:
-        before: The base's golden cases; None where they are today's.
+        before: Golden cases of the base; None if they are today's.
     """
     for case in dataset:
         then = before.get(case.id) if before is not None else None
@@ -328,12 +328,12 @@ def moved_checks(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]
 
 
 def moved_expectations(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
-    """The cases with another expectation than on the base, whatever their inputs are.
+    """Yield the cases with another expectation than on the base, whatever their inputs are.
 
-    Next to a changed prompt, another expectation can turn a broken case into a fixed one.
+    With a changed prompt, another expectation can turn a broken case into a fixed one.
 
     Args:
-        before: The base's golden cases; None where they are today's.
+        before: Golden cases of the base; None if they are today's.
     """
     for case in dataset:
         then = before.get(case.id) if before is not None else None
@@ -342,10 +342,10 @@ def moved_expectations(dataset: Dataset, before: Dataset | None) -> Iterator[Mov
 
 
 def moved_scripts(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
-    """The conversations with other expectations, limits or tool results than on the base.
+    """Yield the conversations with other expectations, limits or tool results than on the base.
 
     Args:
-        before: The base's golden cases; None where they are today's.
+        before: Golden cases of the base; None if they are today's.
     """
     files: set[str] = set()
     for case in dataset:
@@ -367,7 +367,7 @@ def moved_scripts(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar
 
 
 def edited_partners(suite: Eval, at: BaseCommit) -> Mapping[str, MovedBar]:
-    """The personas and functions of conversations that differ from the base's, by name."""
+    """Return the personas and functions of conversations that differ from the base's, by name."""
     edited: dict[str, MovedBar] = {}
     for name, persona in suite.partners.personas.items():
         before = at.prompt(persona.prompt)
@@ -381,10 +381,10 @@ def edited_partners(suite: Eval, at: BaseCommit) -> Mapping[str, MovedBar]:
 
 
 def moved_evaluators(prompt: Prompt, before: Prompt | None) -> Iterator[MovedBar]:
-    """The `evaluators` of a prompt file that the base has and the change does not.
+    """Yield the `evaluators` of a prompt file that only the base has.
 
     Args:
-        before: The prompt on the base; None where it is new.
+        before: The prompt on the base; None if it is new.
     """
     now = [(evaluator.name, evaluator.kind, evaluator.body) for evaluator in prompt.evaluators]
     for old in before.evaluators if before is not None else ():
@@ -398,10 +398,10 @@ def moved_evaluators(prompt: Prompt, before: Prompt | None) -> Iterator[MovedBar
 
 
 def moved_judging(at: BaseCommit, suites: Sequence[tuple[Eval, bool]]) -> Iterator[MovedBar]:
-    """Judges that evals of the base lost, and judges of the project whose code changed.
+    """Yield judges that evals of the base lost, and judges of the project whose code changed.
 
     Args:
-        suites: Those whose prompt changed, and whether a baseline of this base knows their judges.
+        suites: Evals with a changed prompt, and whether a baseline of this base has their judges.
     """
     if not suites:
         return
@@ -427,10 +427,10 @@ def _lost_evals(
     before: Mapping[str, Sequence[DeclaredEval]],
     suites: Sequence[tuple[Eval, bool]],
 ) -> Iterator[MovedBar]:
-    """Evals of the base whose judges no eval of the change has, by the source of `@golden`.
+    """Yield evals of the base whose judges no eval of the change has, by the source of `@golden`.
 
-    A baseline knows the judges of an eval by their digests. The source counts where there are
-    fewer of these than evals.
+    A baseline has the digests of an eval's judges. The source counts if fewer evals are known than
+    the base has.
     """
     files = sorted((at.project.root / "evals").rglob("*.py"))
     now = [
@@ -472,16 +472,15 @@ def _lost_judges(before: Sequence[DeclaredEval], now: Sequence[DeclaredEval]) ->
 def _changed_judges(
     at: BaseCommit, suite: Eval, of_prompt: set[str], *, is_known: bool
 ) -> Iterator[MovedBar]:
-    """The judges whose code or data changed, where their digest need not follow it.
+    """Yield the judges whose code or data changed, unless their digest covers it.
 
-    The digest of a function that a baseline knows follows the code that the function uses. A judge
-    object states its own. Compared are the files of its class, the project's modules that they
-    import, the evals of its prompt apart from the evals themselves, and files that any of this
-    code names.
+    The digest of a function that a baseline knows covers the code it uses; a judge object sets its
+    own. The files of its class and the modules they import are compared, with evals of its prompt
+    but not the eval functions, and files that this code names.
 
     Args:
         of_prompt: Files with evals of the prompt on the base.
-        is_known: Whether a baseline of this base knows the judges.
+        is_known: Whether a baseline of this base has the judges.
     """
     for judge in suite.judges:
         files = files_of_code(at, judge)
@@ -496,7 +495,7 @@ def _changed_judges(
 
 
 def _is_other_code(at: BaseCommit, name: str) -> bool:
-    """Return whether a file differs from the base's; of Python its code, apart from evals."""
+    """Return whether a file differs from the base's; of Python, its code without evals."""
     path = at.repository.top / name
     head = path.read_bytes() if path.is_file() else b""
     base = at.repository.read(at.commit, at.renamed.get(name, name))
@@ -514,9 +513,9 @@ def _code(source: bytes | None) -> str | None:
 
 
 def moved_files(at: BaseCommit, directory: Path) -> Iterator[MovedBar]:
-    """Files of labels, calibrations or baselines that differ from the base.
+    """Yield files of labels, calibrations or baselines that differ from the base.
 
-    Labels that were only added move nothing, nor do files that the base does not have.
+    Added labels and new files move nothing.
     """
     inside = at.repository.inside(directory)
     for name in sorted(at.changed):
@@ -528,7 +527,7 @@ def moved_files(at: BaseCommit, directory: Path) -> Iterator[MovedBar]:
 
 
 def _only_added(path: Path, base: bytes) -> bool:
-    """Return whether a file of labels holds every line that it held on the base."""
+    """Return whether a file of labels keeps every line of the base."""
     if path.suffix != ".jsonl":
         return False
     try:

@@ -1,4 +1,4 @@
-"""The anchor of a base version: what its baseline keeps of an old version."""
+"""A suite compared with its base version: changed cases, refusals and the baseline."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class BaseAnchor:
     """An old version that the candidate is also compared with.
 
     Attributes:
-        version: The anchor's.
-        anchor: Its trials; None where the baseline keeps none that can be compared.
-        base: The base's own record next to it; None where nothing can be compared.
+        version: Version of the anchor.
+        anchor: Trials of the anchor; None if the baseline has none that can be compared.
+        base: The base compared with the anchor; None if nothing can be compared.
         accepted: Cases that changelogs accept since the anchor.
     """
 
@@ -109,27 +109,27 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """A suite's base version, and how its cases stand to it.
+    """The base version of a suite, and the state of its cases.
 
     Attributes:
-        at: The commit.
-        candidate: The suite as it is.
-        suite: The base's side: the base version's prompt and model, with the cases and judges of
-            today, so that both sides are asked and judged alike; None where the prompt is new.
-        cases: For the engine: the cases of today in their order, then those that are gone.
-        history: What the baseline knows of the base; None where it knows nothing under this key.
-        anchor: The old version that the candidate is also compared with; None without any.
-        refusals: Why nothing may be compared; empty when it may.
-        breaches: Version rules that the change breaks, each of which rejects it.
+        base_commit: The commit.
+        candidate: The suite now.
+        suite: The base's prompt and model with today's cases and judges, so that both sides are
+            judged alike; None if the prompt is new.
+        cases: Input of the engine: today's cases in their order, then removed ones.
+        history: Trials of the base in the baseline; None without any under this key.
+        anchor: Old version that the candidate is also compared with; None without any.
+        refusals: Reasons not to compare anything.
+        breaches: Broken version rules, each of which rejects the change.
         bars: Parts of the bar that the change lowers for this suite.
-        edited: Cases of the base with other inputs or expectations now.
-        other_judges: The judges that differ from the baseline's, where that is no refusal.
-        newer: Cases that the base got since the change left it.
-        faults: Acknowledgements in the changelog that are about no case, each of which rejects.
-        notes: What a reader should know, each one sentence.
+        edited: Cases with other inputs or expectations than on the base.
+        other_judges: Judges that differ from the baseline's, if that is no refusal.
+        newer: Cases added to the base since the change branched off.
+        faults: Changelog entries about no case, each of which rejects the change.
+        notes: Sentences for the reader.
     """
 
-    at: BaseCommit
+    base_commit: BaseCommit
     candidate: Eval
     suite: Eval | None
     cases: tuple[GateCase, ...]
@@ -146,7 +146,7 @@ class Base:
 
     @property
     def unchanged(self) -> bool:
-        """Return whether no case has to be drawn or explained."""
+        """Return whether every case is unchanged, so that no trial is needed."""
         return all(case.state == "unchanged" for case in self.cases)
 
     @property
@@ -168,21 +168,21 @@ def compare_with_base(
     base_model: ModelId | None = None,
     baseline: Baseline | None = None,
 ) -> Base:
-    """Work out what of a suite changed since its base version, and what is known of the base.
+    """Compare a suite with its base version, and find the baseline of the base.
 
-    A file of the base that cannot be read does not block its fix: it is left out with a note.
+    An unreadable file of the base does not block its fix: it is left out with a note.
 
     Args:
-        suite: As it is now.
-        at: From `find_base`.
+        suite: The suite now.
+        base_commit: From `find_base`.
         across_models: Whether two models are compared on purpose (`--model`).
-        base_model: The model of the base; by default the one that the base version names.
-        baseline: Taken instead of the one that is committed.
+        base_model: Model of the base; None for that of the base version.
+        baseline: Replaces the committed baseline.
 
     Raises:
-        UsageError: None of the suite's judges decides.
-        LockError: The lock as it is now cannot be read.
-        BaselineError: The baseline as it is now cannot be read.
+        UsageError: All judges of the suite are advisory.
+        LockError: The current lock cannot be read.
+        BaselineError: The current baseline cannot be read.
     """
     head = suite.prompt
     own = baseline_path(at.project, head.name)
@@ -276,7 +276,7 @@ def compare_with_base(
         edited=edited,
     )
     base = Base(
-        at=at,
+        base_commit=at,
         candidate=suite,
         suite=base_eval,
         cases=tuple(cases),
@@ -311,7 +311,7 @@ def compare_with_base(
 
 
 def _partners_of(case: GoldenCase) -> frozenset[str]:
-    """The persona and the functions that take part in the conversation of a case."""
+    """The persona and the functions in the conversation of a case."""
     if case.script is None:
         return frozenset()
     functions = case.script.tools.functions.values() if case.script.tools is not None else ()
@@ -321,7 +321,7 @@ def _partners_of(case: GoldenCase) -> frozenset[str]:
 def _subject_of_base(
     suite: Eval, at: BaseCommit, unreadable: list[str]
 ) -> tuple[Prompt | None, Target | None, bool]:
-    """The subject of the base: its prompt or target, and whether rules of versions apply."""
+    """Return the base's prompt and target, and whether the eval pins a version or has a target."""
     head, own = suite.prompt, suite.target
     if own is not None:
         target = readable(lambda: target_of_base(own, at), at, unreadable)
@@ -337,7 +337,7 @@ def check_locks(at: BaseCommit) -> tuple[RuleBreach, ...]:
     """Compare `prompts.lock` with that of the base version, once for a project.
 
     Raises:
-        LockError: The lock as it is now cannot be read.
+        LockError: The current lock cannot be read.
     """
     base = readable(at.lock, at, [])
     if base is None:
@@ -377,8 +377,8 @@ def _dataset_before(suite: Eval, at: BaseCommit, prompt: Prompt | None) -> Datas
         return None
     shard = suite.dataset.shard
     cases = cases_from_test_data(prompt)
-    own = tuple(case for case in cases if shard is None or shard.holds(case.id))
-    return replace(suite.dataset, cases=own, left_out=len(cases) - len(own))
+    own = tuple(case for case in cases if shard is None or shard.includes(case.id))
+    return replace(suite.dataset, cases=own, excluded=len(cases) - len(own))
 
 
 def _under_names_of_today(baseline: Baseline, suite: Eval, at: BaseCommit) -> Baseline:
@@ -402,10 +402,12 @@ def _base_model(suite: Eval, prompt: Prompt, at: BaseCommit, *, across_models: b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineMatch:
-    """The record of the baseline under a key, or the difference to the nearest record.
+    """The trials of a baseline under a key, or the differences from the nearest ones.
 
     Attributes:
-        judges: In which judges another version's history differs, where this one has none.
+        history: Trials under the key; None without any.
+        differences: Differences of the nearest key of the same prompt and dataset.
+        judges: Judges that differ for another version of the prompt, if this one has no trials.
     """
 
     history: StoredHistory | None = None
@@ -423,7 +425,9 @@ def known_of(base: Eval, baselines: Sequence[Baseline]) -> BaselineMatch:
     for each in baselines:
         if (history := each.find(key)) is not None:
             return BaselineMatch(history=history)
-    nearest = next((near for each in baselines if (near := each.nearest(key)) is not None), None)
+    nearest = next(
+        (near for each in baselines if (near := each.find_nearest(key)) is not None), None
+    )
     if nearest is not None:
         return BaselineMatch(differences=nearest.key.differences(key))
     older = [
@@ -439,7 +443,7 @@ def known_of(base: Eval, baselines: Sequence[Baseline]) -> BaselineMatch:
 def committed_baselines(
     head: Prompt, prompt: Prompt, at: BaseCommit, unreadable: list[str]
 ) -> list[Baseline]:
-    """The committed baselines of a prompt, newest first; under older names where there are none."""
+    """The committed baselines of a prompt, newest first; under older names if there are none."""
 
     def read(name: str) -> list[Baseline]:
         path = baseline_path(at.project, name)
@@ -485,7 +489,7 @@ def states_of(suite: Eval, base_eval: Eval | None, before: Dataset | None) -> di
 
 
 def _request(suite: Eval, case: GoldenCase) -> str | None:
-    """The digest of what is asked; None where the prompt cannot be rendered with the case."""
+    """The digest of a request; None if the prompt cannot be rendered with the case."""
     try:
         return suite.request(case, 0).digest
     except RegaugeError:
@@ -493,7 +497,7 @@ def _request(suite: Eval, case: GoldenCase) -> str | None:
 
 
 def _tier_on_base(case: GoldenCase, before: Dataset | None) -> CaseTier:
-    """The tier that a change is held to: a change cannot lower its own bar."""
+    """The tier that applies to a case: a change cannot lower its own bar."""
     then = before.get(case.id) if before is not None else None
     return case.tier if then is None else then.tier
 
@@ -508,14 +512,14 @@ def gate_cases(
     judges: tuple[str, ...],
     history: StoredHistory | None,
 ) -> list[GateCase]:
-    """The cases of today in their order, then those that are gone.
+    """The cases of today in their order, then removed ones.
 
     Args:
-        before: The base version's golden cases, where they differ from the change's.
-        today: Those that set the tiers.
-        acknowledged: The cases that the changelog acknowledges.
-        judges: The names of the judges that decide.
-        history: What is known of the base.
+        before: Golden cases of the base; None if they are today's.
+        today: Golden cases that set the tiers.
+        accepted: Cases that the changelog accepts.
+        judges: Names of the blocking judges.
+        history: Trials of the base in the baseline.
     """
     name = suite.prompt.name
     cases = [

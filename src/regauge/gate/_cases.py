@@ -1,4 +1,4 @@
-"""Trials of the cases, and the evidence of every check of each case."""
+"""Trials of each case, and the evidence of its checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from regauge.evidence import NONE_DRAWN, Count
+from regauge.evidence import NO_TRIALS, Count
 from regauge.stats import e_bh, log_drift_ratio, log_e_value
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ class CaseTrials:
     """The trials of one case, by side and number.
 
     Attributes:
-        case: Whose trials they are.
+        case: The case.
         first: Trials of the candidate in the first round.
-        seeds: How many of the base's first trials replace a history that is missing.
-        replay: Whether trials of the first round may be missing where some are recorded.
-        pairs: Numbers of trials that the case test drew side by side: the candidate's and base's.
-        own: How many trials of the candidate belong to the case itself, before those for the
-            suite; None while that is open.
+        seeds: Number of first trials of the base that replace a missing history.
+        replay: Whether a recorded first round may be shorter.
+        pairs: Numbers of the paired trials of the case test: candidate, base.
+        case_stop: End of the candidate's trials for the case test, before those for the suite; None
+            until it ends.
     """
 
     def __init__(self, case: GateCase, *, first: int, seeds: int, replay: bool = False) -> None:
@@ -61,8 +61,8 @@ class CaseTrials:
         self.pairs: list[tuple[range, range]] = []
         self._kept_varies = (
             history is not None
-            and history.distinct_answers > 1
-            and varies(history.distinct_answers, trials_of(history))
+            and history.distinct_outputs > 1
+            and varies(history.distinct_outputs, trials_of(history))
         )
         self.own: int | None = None
         self._sides: dict[Side, list[TrialFacts | NotRecorded | str | None]] = {
@@ -114,8 +114,8 @@ class CaseTrials:
     def gaps(self) -> tuple[int, int]:
         """The number of unmeasured trials of the case, and of unrecorded ones.
 
-        A trial that is still awaited counts as not measured. Trials for the suite and the outage
-        check do not count, nor does a replay's shorter first round, where any of it is recorded.
+        A pending trial counts as unmeasured. Trials for the suite and the outage check do not
+        count, nor does a replay's shorter first round if any of it is recorded.
         """
         stop = self.asked("candidate") if self.own is None else self.own
         start = self.first if self.replay and any(self.facts("candidate", 0, self.first)) else 0
@@ -141,19 +141,19 @@ class CaseTrials:
                 yield trial
 
     def candidate(self, check: str | None = None, stop: int | None = None) -> Count:
-        """The candidate's trials that count, of one check or of all together."""
+        """Trials of the candidate that count, for one check or all together."""
         stop = self.asked("candidate") if stop is None else stop
         return self.count("candidate", [range(stop)], check)
 
     def paired(self, side: Side, check: str | None = None) -> Count:
-        """The trials of a side that the case test drew side by side."""
+        """Paired trials of a side in the case test."""
         index = 0 if side == "candidate" else 1
         return self.count(side, [pair[index] for pair in self.pairs], check)
 
     def count(self, side: Side, numbers: Iterable[range], check: str | None = None) -> Count:
-        """Some trials that count, of one check or of all together.
+        """Count some trials, for one check or all together.
 
-        A completion out of a cache is the same trial and counts once.
+        A cached completion is the same trial and counts once.
         """
         trials = self._sides[side]
         new = self._uncached(side)
@@ -166,26 +166,26 @@ class CaseTrials:
             if verdict is not None:
                 drawn += 1
                 passed += verdict
-        return Count(passed=passed, trials=drawn) if drawn else NONE_DRAWN
+        return Count(passed=passed, trials=drawn) if drawn else NO_TRIALS
 
     def history(self, check: str | None = None) -> Count:
-        """The base's trials before today's, of one check or of all together."""
+        """Trials of the base before this run, for one check or all together."""
         history = self._kept
         if history is None:
             return self.count("base", [range(self.seeds)], check)
         if check is None:
-            return history.whole
-        return history.checks.get(check, NONE_DRAWN)
+            return history.total
+        return history.checks.get(check, NO_TRIALS)
 
     def history_scores(self, check: str) -> Sequence[float]:
-        """The base's scores before today's."""
+        """Scores of the base before this run."""
         history = self._kept
         if history is None:
             return self.scores("base", check, [range(self.seeds)])
         return history.scores.get(check, ())
 
     def scores(self, side: Side, check: str, numbers: Iterable[range]) -> list[float]:
-        """The scores of measured trials, by number."""
+        """Scores of measured trials, by number."""
         given_scores = (
             facts.scores.get(check)
             for part in numbers
@@ -209,7 +209,7 @@ class CaseTrials:
         return measured - sum(number < stop for number in new)
 
     def _uncached(self, side: Side) -> frozenset[int] | None:
-        """The trials whose completion no earlier one of the side has; None where all count."""
+        """The trials with a completion new to their side; None if all count."""
         if not self._kept_varies:
             return None
         if self._new is None:
@@ -226,25 +226,27 @@ class CaseTrials:
         for number, facts in enumerate(self._sides[side]):
             if facts is None or isinstance(facts, str):
                 continue
-            if not facts.answer or facts.answer not in seen:
+            if not facts.output_digest or facts.output_digest not in seen:
                 new.add(number)
-            seen.add(facts.answer)
+            seen.add(facts.output_digest)
         return frozenset(new)
 
     def _is_cached(self) -> bool:
-        """Return whether completions repeat today that hardly ever did.
+        """Return whether completions repeat today that hardly ever did before.
 
-        The base's completions show it: a broken prompt may well return the same every time, and a
-        label is the same by nature. The base runs again before a case is named, so this is known in
-        time.
+        Only the base's completions count as a sign: a broken prompt may return the same every time,
+        and a label is the same by nature. The base runs again before a case is broken, so this is
+        known in time.
         """
-        answers = [facts.answer for facts in self.facts("base", self.seeds) if facts.answer]
+        answers = [
+            facts.output_digest for facts in self.facts("base", self.seeds) if facts.output_digest
+        ]
         return len(answers) > 1 and not varies(len({*answers}), len(answers))
 
 
 def trials_of(history: BaseTrials) -> int:
     """The number of trials in a history: that of its most often judged check."""
-    return max([history.whole.trials, *(count.trials for count in history.checks.values())])
+    return max([history.total.trials, *(count.trials for count in history.checks.values())])
 
 
 def varies(distinct: int, trials: int) -> bool:
@@ -284,9 +286,9 @@ class OpenCellCounts(NamedTuple):
     """Passes and trials of the open cells so far, in their order.
 
     Attributes:
-        candidate: All trials of the candidate, the first round included.
-        today: The base's trials of today, drawn in pairs.
-        paired: The candidate's trials of the same pairs.
+        candidate: All trials of the candidate, first round included.
+        today: Paired trials of the base.
+        paired: Paired trials of the candidate.
     """
 
     candidate: Tallies
@@ -300,9 +302,9 @@ class CellTest:
     Attributes:
         steps: Further trials of an open cell for each look after the first round.
         ends: An `End` for each cell; shape (runs, cells).
-        log_e: The evidence against the base's record and today's trials, at the last look.
-        log_today: The evidence of the pairs alone, at the last look; -inf without any.
-        log_bound: The bound of `log_e` in each run, at the last look; shape (runs,).
+        log_e: Evidence against all trials of the base at the last look.
+        log_today: Evidence of the pairs alone at the last look; -inf without any.
+        log_bound: Bound of `log_e` in each run at the last look; shape (runs,).
     """
 
     def __init__(
@@ -318,11 +320,11 @@ class CellTest:
         """Begin with the cells whose first round leaves a doubt.
 
         Args:
-            base: Passes and trials of the base's record; shape (runs, cells).
+            base: Passes and trials of the base's history; shape (runs, cells).
             first: Passes and trials of the candidate in the first round.
-            family: The number of cells that are tested together, if there are more than these.
+            family: Number of cells tested together, if more than these.
             direction: `better` tests whether cells that the base fails are fixed.
-            passes_at_most: Only cells that the base passes at most so often are tested for that.
+            passes_at_most: Largest pass rate of the base for a test of `better`.
         """
         self._policy = policy
         self._direction: Direction = direction
@@ -351,7 +353,7 @@ class CellTest:
         return np.nonzero(self.ends == End.OPEN)
 
     def paired(self, number: int) -> BoolArray:
-        """The open cells, in order, that run the base as well at a look, counted from 0."""
+        """The open cells, in order, that need the base as well at a look, counted from 0."""
         evidence = self.log_e[self.open]
         if number + 2 >= self._policy.paired_from:
             return np.ones(evidence.shape, dtype=np.bool_)
@@ -413,14 +415,14 @@ class CellTest:
             self.ends[rows[open_cells], cells[open_cells]] = end[open_cells]
 
     def stop(self, row: int, cell: int) -> None:
-        """Draw no more for a cell, because trials of it are missing."""
+        """End the test of a cell because trials of it are missing."""
         self.ends[row, cell] = End.MISSING
 
     def _evidence(self, s: IntArray, m: IntArray, k: IntArray, r: IntArray) -> NDArray[np.float64]:
         return log_e_value(s, m, k, r, direction=self._direction)
 
     def _name_cells(self, rows: IntArray, cells: IntArray) -> tuple[BoolArray, BoolArray]:
-        """The open cells that the record names, and those that the pairs confirm."""
+        """The open cells above the bound by all trials, and those that the pairs confirm."""
         policy = self._policy
         looked, row = np.unique(rows, return_inverse=True)
         bounds = e_bh(self._record[looked], alpha=policy.alpha, cells=self._family)
@@ -443,7 +445,7 @@ class CellTest:
         moved: BoolArray,
         untold: BoolArray,
     ) -> IntArray:
-        """The end of each cell once the regular steps are used up; OPEN where it continues."""
+        """The end of each cell after the regular steps; OPEN if it continues."""
         policy = self._policy
         worth = asked & ((today >= log(policy.keep_on)) | (ahead >= policy.passes_ahead))
         open_end = likely | untold
@@ -460,16 +462,16 @@ class CellTest:
 
 
 class CaseStage:
-    """Every cell of the required cases, tested both ways.
+    """All cells of the required cases, tested both ways.
 
     Attributes:
         cells: Case and check of each column of the tests.
-        worse: The test for broken cells.
-        better: The test for fixed ones, spent on cells that the base hardly ever passes.
+        worse: Test for broken cells.
+        better: Test for fixed cells, applied to cells that the base hardly ever passes.
     """
 
     def __init__(self, drawn: Sequence[CaseTrials], policy: GatePolicy) -> None:
-        """Begin once the first round is in."""
+        """Begin after the first round."""
         self.cells: list[tuple[CaseTrials, str]] = [
             (case, check) for case in drawn for check in case.case.checks
         ]
@@ -486,7 +488,7 @@ class CaseStage:
         )
 
     def waves(self) -> Iterator[list[Request]]:
-        """The trials each look needs; the looks are taken between them."""
+        """The trials of each look; the results are evaluated between them."""
         for number, step in enumerate(self.worse.steps):
             wave = self._next_requests(number, step)
             if not wave:

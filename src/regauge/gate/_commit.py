@@ -1,4 +1,4 @@
-"""The base version: the commit a change came from, what its files say, and its targets."""
+"""The base version: its commit, files, settings and targets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Checkout:
-    """The files of a commit in a directory of their own, a detached worktree; made when needed."""
+    """The files of a commit in a detached worktree, created when needed."""
 
     def __init__(self, root: Path, commit: str, *, prefix: str) -> None:
         self._root = root
@@ -46,10 +46,10 @@ class Checkout:
         self._directory: Path | None = None
 
     def project(self) -> Path:
-        """The project's root in it.
+        """The root of the project in the worktree.
 
         Raises:
-            ProviderError: It cannot be made.
+            ProviderError: The worktree cannot be created.
         """
         if self._directory is None:
             directory = Path(tempfile.mkdtemp(prefix="regauge-base-")).resolve()
@@ -64,7 +64,7 @@ class Checkout:
         return self._directory / self._prefix
 
     def remove(self) -> None:
-        """Remove it, if it was made."""
+        """Remove the worktree if it exists."""
         directory, self._directory = self._directory, None
         if directory is None:
             return
@@ -75,14 +75,14 @@ class Checkout:
 
 
 def target_of_base(target: Target, at: BaseCommit) -> Target | None:
-    """A target as the base version has it; None where the base has no such target.
+    """Load a target from the base version; None if the base has no such target.
 
-    A function and a program run in a checkout of the base; an endpoint is that which `base` names;
+    A function or program runs in a checkout of the base; an endpoint is the one that `base` names;
     recorded outputs are those of the base.
 
     Raises:
-        PromptError: A prompt that it declares cannot be read there.
-        DatasetError: Its outputs cannot be read there.
+        PromptError: A declared prompt of the base cannot be read.
+        DatasetError: Outputs of the base cannot be read.
     """
     project = at.project
     inline = isinstance(target.settings, PythonTarget) and target.settings.callable == target.name
@@ -120,12 +120,12 @@ class BaseCommit:
     """The commit that a change is compared with.
 
     Attributes:
-        ref: What was asked for, such as `origin/main`.
-        commit: The newest commit that HEAD and `ref` have in common.
-        tip: The commit that `ref` names now.
-        changed: Paths that differ from the commit, as git writes them, new files among them.
-        renamed: For every renamed file, by its path now, its path in the commit.
-        dirty: Whether files differ from what is committed; they are compared as they are.
+        ref: Requested ref, such as `origin/main`.
+        commit: Newest common commit of HEAD and `ref`.
+        tip: Commit that `ref` points to now.
+        changed: Paths that differ from the commit, new files included, as git writes them.
+        renamed: Old path of each renamed file, by its new path.
+        dirty: Whether there are uncommitted changes; files are compared as they are.
     """
 
     project: Project
@@ -152,16 +152,16 @@ class BaseCommit:
 
     @cached_property
     def newest(self) -> BaseCommit:
-        """The same base where `ref` is now; its bar counts for a change of an older commit, too."""
+        """The base at the tip of `ref`, whose bar also applies to a change of an older commit."""
         if self.tip == self.commit:
             return self
         changed, renamed = self.repository.changed(self.tip)
         return replace(self, commit=self.tip, changed=frozenset(changed), renamed=renamed)
 
     def path_of(self, path: Path) -> str:
-        """The path that a file of today had in the base version, be it there or not.
+        """The path of a current file in the base version, whether it exists there or not.
 
-        An unchanged symbolic link leads to the file that it names.
+        An unchanged symbolic link stands for its target.
         """
         name = self.repository.inside(path)
         if name not in self.changed and path.is_symlink():
@@ -175,14 +175,14 @@ class BaseCommit:
         return self.repository.read(self.commit, self.path_of(path))
 
     def read_newest(self, path: Path) -> list[bytes]:
-        """The contents of a file at `ref` now, and in the base version."""
+        """The contents of a file at the tip of `ref`, and in the base version."""
         name = self.repository.inside(path)
         commits = dict.fromkeys((self.tip, self.commit))
         texts = self.repository.read_all((commit, name) for commit in commits)
         return [data for data in texts if data is not None]
 
     def baseline(self, data: bytes, *, place: Path) -> Baseline:
-        """The baseline that a file holds; several commits often hold the same one.
+        """Parse a baseline, once for commits with the same file.
 
         Raises:
             BaselineError: It is no baseline.
@@ -212,26 +212,26 @@ class BaseCommit:
 
     @cached_property
     def prefix(self) -> str:
-        """The project's root below the top of the repository; "." where it is the top."""
+        """The project's root below the top of the repository; "." if it is the top."""
         return PurePosixPath(self.repository.inside(self.project.pyproject)).parent.as_posix()
 
     @cached_property
     def checkout(self) -> Checkout:
-        """The files of the base in a directory of their own."""
+        """A worktree of the base."""
         return Checkout(self.repository.top, self.commit, prefix=self.prefix)
 
     def prompt_name(self, head: Prompt) -> str:
-        """The name that a prompt has on the base; today's where it is new."""
+        """The name of a prompt on the base; today's if it is new."""
         if not _is_prompt(head.path):
             return head.name  # what is evaluated is a target
         return prompt_name(Path(self._prompt_path(head) or head.path))
 
     def _prompt_path(self, head: Prompt) -> str:
-        """The path that a prompt has on the base; empty where it is new."""
+        """The path of a prompt on the base; empty if it is new."""
         return self._by_title(head) if self.read(head.path) is None else self.path_of(head.path)
 
     def lock(self) -> PromptLock:
-        """`prompts.lock` of the base version; one without entries where there was none.
+        """`prompts.lock` of the base version; one without entries if there was none.
 
         Raises:
             LockError: It cannot be read.
@@ -241,11 +241,11 @@ class BaseCommit:
         return PromptLock.parse(data.decode("utf-8", "replace") if data else "", path)
 
     def dataset(self, head: Dataset, *, prompt: str) -> Dataset | None:
-        """The golden cases of the base version; None where they are today's or the base has none.
+        """The golden cases of the base version; None if they are today's or the base has none.
 
         Args:
-            head: As it is now.
-            prompt: The prompt's name on the base, which its dataset has by default.
+            head: The dataset now.
+            prompt: Name of the prompt on the base, the default name of its dataset.
 
         Raises:
             DatasetError: They cannot be read.
@@ -262,7 +262,7 @@ class BaseCommit:
 
     @cached_property
     def settings(self) -> Settings:
-        """`[tool.regauge]` of the base version; what cannot be read there has its default."""
+        """`[tool.regauge]` of the base version; unreadable settings have their defaults."""
         data = self.read(self.project.pyproject)
         try:
             document: dict[str, Any] = tomllib.loads((data or b"").decode("utf-8", "replace"))
@@ -270,10 +270,10 @@ class BaseCommit:
             return Settings()
         tool = document.get("tool")
         table = cast("dict[str, Any]", tool).get("regauge") if isinstance(tool, dict) else None
-        return Settings.of_other_version(table)
+        return Settings.validate_leniently(table)
 
     def deleted_prompts(self) -> tuple[str, ...]:
-        """The names of prompts that the base version has and that are gone, renamed ones aside."""
+        """The names of prompts that only the base version has, apart from renamed ones."""
         directory = self.repository.inside(self.project.prompts_dir)
         now = {self.path_of(path) for path in prompt_files(self.project.prompts_dir)}
         files = [Path(name) for name in self.repository.files(self.commit, directory)]
@@ -282,7 +282,7 @@ class BaseCommit:
         return tuple(sorted(prompt_name(path) for path in deleted if path.as_posix() not in titles))
 
     def deleted_datasets(self) -> tuple[str, ...]:
-        """The paths of golden datasets that the base version has and that are gone."""
+        """The paths of golden datasets that only the base version has."""
         directory = self.repository.inside(self.project.golden_dir)
         moved = {*self.renamed.values()}
         return tuple(
@@ -294,11 +294,11 @@ class BaseCommit:
         )
 
     def dataset_name(self, head: Dataset, *, prompt: str) -> str:
-        """The name that a dataset has on the base; today's where the base has none of it."""
+        """The name of a dataset on the base; today's if the base does not have it."""
         return Path(self._dataset_path(head, prompt) or head.path).name.split(".", maxsplit=1)[0]
 
     def _dataset_path(self, head: Dataset, prompt: str) -> str:
-        """The path that a dataset has on the base, also after a move that git does not follow.
+        """The path of a dataset on the base, also after a move that git does not follow.
 
         Such a file has the dataset's name in another format, or the prompt's. Empty without any.
         """
@@ -309,14 +309,14 @@ class BaseCommit:
         return deleted.get(head.name) or deleted.get(prompt) or ""
 
     def _is_input(self, name: str) -> bool:
-        """Return whether a file is one that golden cases may take texts from."""
+        """Return whether golden cases may take texts from a file."""
         fixtures = self.repository.inside(self.project.fixtures_dir)
         return name.startswith(f"{fixtures}/") and not name.startswith(
             tuple(f"{fixtures}/{part}/" for part in _NO_INPUTS)
         )
 
     def _by_title(self, head: Prompt) -> str:
-        """The path of the one prompt that is gone and had the same content or the same title."""
+        """The path of the one deleted prompt with the same content or the same title."""
         directory = self.repository.inside(self.project.prompts_dir)
         now = {self.path_of(path) for path in prompt_files(self.project.prompts_dir)}
         names = [
@@ -354,7 +354,7 @@ class BaseCommit:
             return None
 
     def _materialise(self, root: Path, dataset: str) -> Path:
-        """Write a golden dataset of the base version below a directory, with the texts it names."""
+        """Write a golden dataset of the base version below a directory, with the texts it uses."""
         fixtures = self.repository.inside(self.project.fixtures_dir)
         names = [
             name
@@ -382,16 +382,16 @@ _BASE_BRANCHES = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
 
 
 def base_branch(environ: Mapping[str, str]) -> str:
-    """The branch that the pull request of this CI job is to be merged into; empty elsewhere."""
+    """The target branch of the pull request of this CI job; empty elsewhere."""
     return next((environ[name] for name in _BASE_BRANCHES if environ.get(name)), "")
 
 
 def find_base(project: Project, ref: str) -> BaseCommit:
-    """Find what a change is compared with: where it left the branch, tag or commit `ref`.
+    """Find the commit where a change branched off the branch, tag or commit `ref`.
 
     Raises:
         GitError: There is no git or no repository, no such ref, or no common commit, as in a
-            clone that was cut off.
+            shallow clone.
     """
     repository = Repository.at(project.root)
     if not repository.has_commits():

@@ -1,4 +1,4 @@
-"""A new version compared with the record of the one before, and with an anchor."""
+"""A version compared with the baseline of the version before, and with an anchor."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellChange:
-    """One check of one case whose pass rate certainly changed.
+    """One check of one case whose pass rate changed with certainty.
 
     Attributes:
-        e_value: The evidence.
-        bound: What it had to reach among all cells.
-        since: When it fared as `before` says.
+        e_value: Evidence.
+        bound: E-value required among all cells.
+        since: When the counts in `before` were measured.
     """
 
     case: str
@@ -54,13 +54,13 @@ def changes_between(
     alpha: float = 0.05,
     accepted: Collection[str] = (),
 ) -> tuple[CellChange, ...]:
-    """The cells that pass less often or better, by the gate's own test of one case.
+    """Find the cells that pass less or more often, by the gate's own test of one case.
 
-    It finds what the one or few trials of a gate cannot: a case that now fails every other time.
+    It finds what the few trials of a gate cannot, such as a case that now fails every other time.
 
     Args:
-        alpha: The false discovery rate, over all cells, for each direction.
-        accepted: Cases that may pass less often because it is wanted.
+        alpha: False discovery rate over all cells, for each direction.
+        accepted: Cases that may pass less often.
     """
     cells = [
         (case_id, check, case.checks[check], now.cases[case_id].checks[check])
@@ -111,17 +111,17 @@ def accepted_since(prompt: Prompt, version: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorComparison:
-    """A version next to the anchor, on the cases that both have trials of.
+    """A version compared with the anchor, on the cases that both have trials of.
 
     Attributes:
-        version: The anchor's.
-        cases: How many cases were compared.
+        version: Version of the anchor.
+        cases: Number of compared cases.
         difference: The version minus the anchor.
-        p_value: The probability of at least this many failures if nothing changed since the
-            anchor; cases that changelogs accept since then are left out.
-        redrawn: Whether the anchor was drawn again next to this version.
-        suspected: Whether the kept trials ask for drawing the anchor again.
-        confirmed: Whether its trials of the same days show the loss, too.
+        p_value: Probability of at least this many failures if nothing changed since the anchor,
+            without cases that changelogs accept since.
+        redrawn: Whether the anchor was re-run alongside this version.
+        suspected: Whether the stored trials suggest a loss, so that the anchor should be re-run.
+        confirmed: Whether trials of the same days show the loss, too.
     """
 
     version: str
@@ -141,7 +141,7 @@ class AnchorComparison:
 def anchor_version(
     setting: str, released: Iterable[Semver], *, current: Semver | None
 ) -> Semver | None:
-    """The version to compare with; None where there is none, or where it is the current one.
+    """The version to compare with; None without any, or if it is the current one.
 
     >>> versions = [Semver.parse(text) for text in ("1.0.0", "2.0.0", "2.1.0")]
     >>> str(anchor_version("major", versions, current=Semver.parse("2.2.0")))
@@ -150,7 +150,7 @@ def anchor_version(
     Args:
         setting: `major`, `none` or a version.
         released: All released versions of the prompt.
-        current: The version that is compared; None where it has none.
+        current: Compared version; None if the prompt has none.
     """
     if setting == "none" or current is None:
         return None
@@ -165,11 +165,11 @@ def anchor_version(
 
 
 def anchor_suite(suite: Eval, version: Semver) -> Eval:
-    """An eval with the prompt of the anchor, as git has it, and the cases and judges of today.
+    """An eval with the prompt of the anchor from git, and today's cases and judges.
 
     Raises:
         PromptError: The prompt of that version cannot be read.
-        GitError: Neither the file nor any commit holds the version.
+        GitError: Neither the file nor any commit has the version.
     """
     head = suite.prompt
     prompt = load_version(head.path, version)
@@ -186,12 +186,12 @@ def anchor_suite(suite: Eval, version: Semver) -> Eval:
 def stored_anchor(
     baselines: Iterable[Baseline], version: str, key: HistoryKey
 ) -> AnchorTrials | None:
-    """The kept trials of a version with the dataset and judges of a key; None without any.
+    """The stored trials of a version with the dataset and judges of a key; None without any.
 
-    An anchor may name another model than the key, and then counts as it was released.
+    An anchor may name another model than the key, and then counts as released.
 
     Args:
-        baselines: Of the prompt, the newest first.
+        baselines: Baselines of the prompt, newest first.
     """
     fitting = [
         anchor
@@ -212,9 +212,9 @@ def compare_histories(
     accepted: Collection[str] = (),
     policy: AnchorPolicy | None = None,
 ) -> AnchorComparison | None:
-    """A version's history next to the anchor's; None without a case that both have trials of."""
+    """Compare a version's trials with the anchor's; None without a common case."""
     policy = policy or AnchorPolicy()
-    counts = {case_id: case.whole for case_id, case in history.cases.items()}
+    counts = {case_id: case.total for case_id, case in history.cases.items()}
     digests = {case_id: case.digest for case_id, case in history.cases.items()}
     comparison = compare_with_anchor(anchor, counts, digests, accepted=accepted)
     if comparison is None:
@@ -235,20 +235,20 @@ def compare_with_anchor(
     *,
     accepted: Collection[str] = (),
 ) -> AnchorComparison | None:
-    """Trials of some version next to the anchor's; None without a case that both have trials of.
+    """Compare trials of some version with the anchor's; None without a common case.
 
     Args:
         counts: Passes and trials, by case.
-        digests: The digest of each case; trials of another state of it are not compared.
-        accepted: Cases that may have got worse since the anchor; the test leaves them out.
+        digests: Digest of each case; trials of another state of it are not compared.
+        accepted: Cases left out of the test, as they may be worse since the anchor.
     """
     pairs = {
-        case_id: (history.whole, count)
+        case_id: (history.total, count)
         for case_id, count in sorted(counts.items())
         if count.trials
         and (history := anchor.history.cases.get(case_id)) is not None
         and history.digest == digests[case_id][:CASE_DIGITS]
-        and history.whole.trials
+        and history.total.trials
     }
     base, new = _sides(pairs.values())
     difference = rate_difference(*base, *new) if pairs else None

@@ -1,4 +1,4 @@
-"""Version rules: what a change to a prompt must say of itself before it is weighed at all."""
+"""Version rules of a changed prompt, and the coverage of the base by the evals of a run."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Rule: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleBreach:
-    """One rule of versions that a change breaks; each rejects the change.
+    """One version rule that a change breaks; each rejects the change.
 
     Attributes:
-        prompt: The prompt's name; empty for the lock as a whole.
-        fault: Where, what, and the command that fixes it.
+        prompt: Name of the prompt; empty for the lock as a whole.
+        fault: Location, message, and the command that fixes it.
     """
 
     rule: Rule
@@ -44,14 +44,14 @@ class RuleBreach:
 def version_breaches(
     head: Prompt, base: Prompt | None, *, head_lock: PromptLock, base_lock: PromptLock
 ) -> tuple[RuleBreach, ...]:
-    """The first rule of versions that a prompt breaks against its base and both locks.
+    """The first version rule that a prompt breaks against its base and both locks.
 
-    A prompt that behaves, promises and is numbered as in the base version breaks nothing.
+    A prompt with the behaviour, contract and version of the base breaks none.
 
     Args:
-        head: The prompt as it is now.
-        base: The same prompt in the base version; None where it is new.
-        head_lock: `prompts.lock` as it is now.
+        head: The prompt now.
+        base: The prompt in the base version; None if it is new.
+        head_lock: `prompts.lock` now.
         base_lock: `prompts.lock` of the base version.
     """
     if base is not None and _state(head) == _state(base):
@@ -72,7 +72,7 @@ def version_breaches(
 def lock_breaches(
     head_lock: PromptLock, base_lock: PromptLock, *, ref: str
 ) -> tuple[RuleBreach, ...]:
-    """Releases of the base version that the lock lost or changed: it is only ever added to."""
+    """Releases of the base version that the lock lost or changed: it is append-only."""
     return tuple(
         RuleBreach(rule="lock", prompt="", fault=fault)
         for fault in head_lock.check_against(base_lock, ref)
@@ -171,8 +171,8 @@ class Coverage:
     """The parts of the base and of the change that a run does not measure.
 
     Attributes:
-        unmeasured: What should have been measured; the change is not accepted.
-        notes: What the user did not select, or gave up on purpose; one sentence each.
+        unmeasured: Omissions that keep the change from being accepted.
+        notes: Omissions by selection or on purpose, a sentence each.
     """
 
     unmeasured: tuple[Fault, ...] = ()
@@ -180,25 +180,25 @@ class Coverage:
 
 
 def coverage_of(
-    at: BaseCommit, suites: Sequence[Eval], *, owed: Sequence[Fault] = (), narrowed: bool
+    at: BaseCommit, suites: Sequence[Eval], *, omissions: Sequence[Fault] = (), is_filtered: bool
 ) -> Coverage:
     """Find every dataset with a baseline and every changed prompt that no suite of a run measures.
 
-    A deleted eval would otherwise take its cases along without a word. To give it up, delete the
-    baseline with it, or the prompt.
+    A deleted eval would otherwise drop its cases silently. To drop it on purpose, delete its
+    baseline as well, or the prompt.
 
     Args:
-        at: The base version.
-        suites: Those of the run.
-        owed: What is known to be left out; it is not reported twice.
-        narrowed: Whether the user selected some of the evals.
+        base_commit: The base version.
+        suites: Suites of the run.
+        omissions: Omissions already reported.
+        is_filtered: Whether the user selected some of the evals.
     """
-    reported = {_stem(fault.path) for fault in owed}
+    reported = {_stem(fault.path) for fault in omissions}
     faults: list[Fault] = []
     notes: list[str] = []
     unselected: list[str] = []
     for prompt, fault in _changed_prompts(at, suites):
-        if narrowed:
+        if is_filtered:
             notes.append(f"{prompt} changed, and no selected eval measures it as it is now")
         elif prompt not in reported:
             reported.add(prompt)
@@ -208,7 +208,7 @@ def coverage_of(
         if prompt in deleted:
             continue  # the list of what is gone says so
         evidence = f"{at.ref} has a baseline of {prompt} (dataset {dataset})"
-        if narrowed:
+        if is_filtered:
             unselected.append(prompt if prompt == dataset else f"{prompt} (dataset {dataset})")
         elif not _still_stored(at, prompt, dataset):
             notes.append(f"{evidence}; this change takes it out, and the eval with it")
@@ -226,7 +226,7 @@ def coverage_of(
 
 
 def _changed_prompts(at: BaseCommit, suites: Sequence[Eval]) -> Iterator[tuple[str, Fault]]:
-    """Prompts that are new or behave differently than in the base version, and are not measured.
+    """Yield prompts that are new or behave differently than on the base, and are not measured.
 
     A prompt that never had a version is a draft.
     """
@@ -287,7 +287,7 @@ def _not_measured(at: BaseCommit, suites: Iterable[Eval]) -> Sequence[tuple[str,
 def _names_of(
     at: BaseCommit, suite: Eval, stored: Container[tuple[str, str]]
 ) -> set[tuple[str, str]]:
-    """An eval's prompt and dataset under the names of today, of the base, and of its history."""
+    """The possible names of an eval's prompt and dataset: today's, the base's, and earlier ones."""
     own = (suite.prompt.name, suite.dataset.name)
     if own in stored:
         return {own}
@@ -302,7 +302,7 @@ def _names_of(
 
 
 def _still_stored(at: BaseCommit, prompt: str, dataset: str) -> bool:
-    """Return whether the change leaves the baseline where it was."""
+    """Return whether the change keeps the baseline."""
     path = baseline_path(at.project, prompt)
     try:
         baseline = load_baseline(path, place=at.project.relative(path), parse=at.baseline)

@@ -1,4 +1,4 @@
-"""Gates the planned cases of a session: base version, comparison, decision."""
+"""The gate of a session: comparison with the base version, decision and estimate."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from regauge.gate._coverage import coverage_of
 from regauge.gate._decided import (
     Bill,
     Comparison,
-    Decided,
+    GateResult,
     SuiteBase,
     anchor_report,
     bill_draws,
-    compared_cases,
+    collect_compared_cases,
     suite_names,
 )
 from regauge.gate._decision_log import DecisionLog, LoggedDecision, candidate_of, key_of_comparison
@@ -58,18 +58,18 @@ def compare(
     *,
     baseline: Baseline | None = None,
     accept_judge_change: str = "",
-    owed: Sequence[Fault] = (),
-    narrowed: bool = False,
+    omissions: Sequence[Fault] = (),
+    is_filtered: bool = False,
 ) -> Comparison:
-    """Work out what of the planned cases changed since the base version.
+    """Compare the planned cases with the base version.
 
     Args:
-        session: Once it is planned.
-        ref: A branch, tag or commit.
-        baseline: Taken instead of the one that is committed, for its prompt.
-        accept_judge_change: Why judges may change where no prompt does, or the bar may be lowered.
-        owed: What the run leaves out without a word of the user.
-        narrowed: Whether the user selected some of the evals.
+        session: A planned session.
+        ref: Branch, tag or commit.
+        baseline: Replaces the committed baseline of its prompt.
+        accept_judge_change: Reason to accept changed judges or a lowered bar.
+        omissions: Omissions of the run that the user did not select.
+        is_filtered: Whether the user selected some of the evals.
 
     Raises:
         GitError: There is no base version.
@@ -84,7 +84,7 @@ def compare(
     suites = [
         SuiteBase(
             name=name,
-            planned=group,
+            planned_cases=group,
             base=compare_with_base(
                 group[0].suite,
                 at,
@@ -108,8 +108,8 @@ def compare(
     if bars and not accept_judge_change and (prompt_changed or not noted):
         refused.append(refusal_of_bars(bars, at))
     evals = [suite.suite for suite in suites]
-    coverage = coverage_of(at, evals, owed=owed, narrowed=narrowed)
-    unmeasured = [*owed, *coverage.unmeasured]
+    coverage = coverage_of(at, evals, omissions=omissions, is_filtered=is_filtered)
+    unmeasured = [*omissions, *coverage.unmeasured]
     if not suites and not unmeasured:
         place = session.project.relative(session.project.root / "evals")
         unmeasured = [Fault(path=place, line=None, message="no case of any eval was selected")]
@@ -123,7 +123,7 @@ def compare(
     elif accept_judge_change:
         notes.append("no judge was found to have changed, so there was nothing of it to accept")
     return Comparison(
-        at=at,
+        base_commit=at,
         suites=suites,
         notes=tuple(notes),
         refusals=tuple(dict.fromkeys(refused)),
@@ -140,25 +140,24 @@ def decide(
     comparison: Comparison,
     policy: GatePolicy,
     *,
-    waiting: Callable[[GateProgress], None],
-    copied: int = 1,
-    more: int = 0,
+    on_progress: Callable[[GateProgress], None],
+    copies_per_case: int = 1,
+    more_trials: int = 0,
     change: GatedChange | None = None,
-) -> Decided:
-    """Make the trials it takes, and decide; a refused or rejected change gets none.
+) -> GateResult:
+    """Run the trials and decide; a refused or rejected change gets none.
 
     Args:
-        session: Finds recorded answers, asks models and keeps what they say.
-        comparison: What is compared.
-        policy: What the change is held to.
-        waiting: Called every second while models answer.
-        copied: How many trials of each case are kept as trials of the evals, too, where these
-            have none.
-        more: Further trials of each suspect, for a comparison that was undecided. An accepted or
-            rejected one stays what it is.
-        change: The pull request or branch; its earlier decisions are counted.
+        session: Runs and records the trials.
+        comparison: The comparison.
+        policy: Acceptance policy.
+        on_progress: Called every second during calls.
+        copies_per_case: Trials of each case that evals without trials reuse.
+        more_trials: Further trials of each suspect, for an undecided comparison. An accepted or
+            rejected one keeps its decision.
+        change: Pull request or branch whose earlier decisions are counted.
     """
-    compared = compared_cases(comparison.suites)
+    compared = collect_compared_cases(comparison.suites)
     run_cases = compared
     if comparison.refusals:
         run_cases = []
@@ -169,21 +168,23 @@ def decide(
     candidate = candidate_of(compared)
     notes = [*comparison.notes, *_replaced_notes(session, compared)]
     logged = log.find(key)
-    steps = [*(logged.more if logged is not None else ())]
-    if more and logged is not None and logged.final:
+    steps = [*(logged.more_trials if logged is not None else ())]
+    if more_trials and logged is not None and logged.final:
         notes.append(f"decided before ({logged.decision}), so --more-trials was not used")
-    elif more:
-        steps.append(more)
+    elif more_trials:
+        steps.append(more_trials)
     for step in steps:
         policy = with_more_trials(policy, step)
     policy = replace(policy, provisional=session.options.record == "none")
-    run = GateRun(run_cases, policy, session=session, waiting=waiting, copied=copied)
+    run = GateRun(
+        run_cases, policy, session=session, on_progress=on_progress, copies_per_case=copies_per_case
+    )
     try:
         outcome = run.decide()
         outcomes = run.first_outcomes()
         audit = None if session.options.record == "none" else _audited(session, run)
     finally:
-        comparison.at.checkout.remove()
+        comparison.base_commit.checkout.remove()
     unavailable = _unavailable_bases(run)
     notes += [f"the base of {name}: {why}" for name, why in unavailable.items()]
     notes += session.progress.notes
@@ -193,9 +194,9 @@ def decide(
         were = "was" if rejected_before == 1 else "were"
         versions = plural(rejected_before, "version")
         notes.append(f"{versions} of this {change.noun} {were} rejected before")
-    decided = Decided(
+    decided = GateResult(
         comparison=comparison,
-        compared=run.compared,
+        compared_cases=run.compared_cases,
         outcome=outcome,
         trials=run.trials,
         audit=audit,
@@ -217,7 +218,7 @@ def decide(
                 change=str(change or ""),
                 candidate=candidate,
                 decision=decided.decision,
-                more=tuple(steps),
+                more_trials=tuple(steps),
             )
         )
     return decided
@@ -228,39 +229,39 @@ def draw_part(
     comparison: Comparison,
     policy: GatePolicy,
     *,
-    waiting: Callable[[GateProgress], None],
+    on_progress: Callable[[GateProgress], None],
 ) -> GateRun:
-    """Run a shard's part of the first wave, in both sides; nothing is decided.
+    """Run a shard's part of the first wave, on both sides, without a decision.
 
-    The base's control of a whole comparison is left to the run that decides.
+    The control trials of a whole comparison are left to the run that decides.
 
     Args:
-        session: Finds recorded answers, asks models and keeps what they say.
-        comparison: What is compared; a refused one gets no trial.
-        policy: What the change is held to.
-        waiting: Called every second while models answer.
+        session: Runs and records the trials.
+        comparison: The comparison; a refused one gets no trials.
+        policy: Acceptance policy.
+        on_progress: Called every second during calls.
     """
-    compared = [] if comparison.refusals else compared_cases(comparison.suites)
+    compared = [] if comparison.refusals else collect_compared_cases(comparison.suites)
     elsewhere: dict[str, int] = {}
     for suite in comparison.suites:
         changed = sum(case.state == "changed" for case in suite.base.cases)
         dataset = suite.suite.dataset
-        elsewhere[suite.name] = round(changed * dataset.left_out / max(1, len(dataset)))
+        elsewhere[suite.name] = round(changed * dataset.excluded / max(1, len(dataset)))
     policy = replace(
         policy,
         provisional=session.options.record == "none",
         suite=replace(policy.suite, control=0),
     )
-    run = GateRun(compared, policy, session=session, waiting=waiting, elsewhere=elsewhere)
+    run = GateRun(compared, policy, session=session, on_progress=on_progress, elsewhere=elsewhere)
     try:
         run.draw_first_wave()
     finally:
-        comparison.at.checkout.remove()
+        comparison.base_commit.checkout.remove()
     return run
 
 
 def _unavailable_bases(run: GateRun) -> dict[str, str]:
-    """By prompt, why the target of its base cannot be called: what, and the last line."""
+    """The reason why the target of a base cannot be called, by prompt."""
     reasons: dict[str, str] = {}
     for (prompt, _, side), trials in run.trials.items():
         for trial in trials if side == "base" else ():
@@ -276,7 +277,7 @@ def _audited(session: EvalSession, run: GateRun) -> AuditReport | None:
     """
     candidates = [
         (each.case.prompt, each.candidate, each.case.checks)
-        for each in run.compared
+        for each in run.compared_cases
         if each.candidate is not None and run.trials.get((*each.case.key, "candidate"))
     ]
     if not candidates:
@@ -310,7 +311,7 @@ def _replaced_notes(session: EvalSession, compared: Sequence[CaseComparison]) ->
 
 
 def _spoilt_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[str]:
-    """Notes on edited cases that the base fails, though it passed them before the edit."""
+    """Notes on edited cases that the base fails and passed before the edit."""
     today = {(case.prompt, case.case): case.before + case.today for case in outcome.cases}
     for suite in comparison.suites:
         if (history := suite.base.history) is None:
@@ -320,7 +321,7 @@ def _spoilt_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[str]
             for case in suite.suite.dataset
             if (base_trials := history.cases.get(case.id)) is not None
             and base_trials.digest != case.digest[: len(base_trials.digest)]
-            and not base_trials.whole.failed
+            and not base_trials.total.failed
             and (count := today.get((suite.name, case.id))) is not None
             and count.failed > count.passed
         ]
@@ -393,7 +394,7 @@ def _caveats_of_prompts(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator
 
 
 def _is_removed(compared: CaseComparison) -> bool:
-    """Return whether a case of the base is gone, and the changelog does not accept that."""
+    """Return whether a case of the base was removed without an entry in the changelog."""
     return compared.case.state == "removed" and not compared.case.accepted
 
 
@@ -406,8 +407,8 @@ def _notes(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
         yield from suite.base.notes
         if suite.partial:
             yield (
-                f"only {len(suite.planned)} of {len(suite.suite.dataset)} cases of {suite.name}"
-                " were selected; nothing is said of the rest"
+                f"only {len(suite.planned_cases)} of {len(suite.suite.dataset)} cases of"
+                f" {suite.name} were selected; the rest is not compared"
             )
 
 
@@ -416,13 +417,12 @@ class GateEstimate:
     """The estimate of a gate run; its length depends on the first trials.
 
     Attributes:
-        cases: How many are compared; unchanged ones are not among them.
-        recorded: Trials of the first wave that have an answer already; what judges say of it is
-            taken to be recorded with it.
+        cases: Number of compared cases, without unchanged ones.
+        recorded: Recorded trials of the first wave; their verdicts count as recorded, too.
         first: The first wave.
-        likely: All waves, on average, if nothing got worse; None where the base has no history.
-        worst: More than any run takes: every case drawn to the cap, and both sides side by side.
-        rejected: Why the change is rejected as it is, without any trial; empty where it is not.
+        likely: All waves on average if nothing got worse; None if the base has no history.
+        worst: Upper limit: every case up to the cap, and both sides paired.
+        rejected: Reasons that reject the change without any trial.
     """
 
     cases: int
@@ -434,12 +434,12 @@ class GateEstimate:
 
 
 def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -> GateEstimate:
-    """Count the first wave and what of it is recorded, and what may follow.
+    """Estimate the first wave, its recorded part and possible further waves.
 
     Raises:
-        RegaugeError: Recordings cannot be read, or a case cannot be asked.
+        RegaugeError: Recordings cannot be read, or a request cannot be built.
     """
-    compared = compared_cases(comparison.suites)
+    compared = collect_compared_cases(comparison.suites)
     draws = list(_first_wave(compared, policy, StoredNumbers(session)))
     missing = [draw for draw in draws if not session.completions.has(draw.planned_case, draw.key)]
     first = replace(bill_draws(missing, session), trials=len(draws))
@@ -479,7 +479,7 @@ def _likely(
         return first
     recorded = [each for each in changed if each.case.history is not None]
     calls = unchanged_calls(
-        [each.case.history.whole for each in recorded if each.case.history is not None],
+        [each.case.history.total for each in recorded if each.case.history is not None],
         policy,
         cells=sum(len(each.case.checks) for each in recorded),
         prompts=[each.case.prompt for each in recorded],
@@ -517,7 +517,7 @@ def _at_most(
 
 
 def _again(cases: Sequence[CaseComparison]) -> list[PlannedTrial]:
-    return [PlannedTrial(case.again, 0) for case in cases if case.again is not None]
+    return [PlannedTrial(case.follow_up, 0) for case in cases if case.follow_up is not None]
 
 
 def _name_candidate(compared: CaseComparison) -> tuple[str, str]:

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 def anchor_report(
     suite: SuiteBase, outcomes: Mapping[tuple[str, str], Sequence[bool | None]]
 ) -> AnchorReport | None:
-    """The report of one eval; None where it has no anchor.
+    """The anchor report of one eval; None without an anchor.
 
     Args:
-        outcomes: Whether the candidate's trials of the first round passed, by suite and case.
+        outcomes: Outcomes of the candidate's first round, by suite and case.
     """
     stored = suite.base.anchor
     if stored is None:
@@ -65,15 +65,15 @@ def anchor_report(
         p_value=comparison.p_value,
         of_base=of_base,
         base_lost=base_lost,
-        lost=lost,
-        blocks=lost and suite.base.at.newest.settings.gate.on_anchor_loss == "block",
+        has_loss=lost,
+        blocks=lost and suite.base.base_commit.newest.settings.gate.on_anchor_loss == "block",
     )
 
 
 def _compare_first_round(
     suite: SuiteBase, stored: BaseAnchor, outcomes: Mapping[tuple[str, str], Sequence[bool | None]]
 ) -> tuple[AnchorComparison | None, bool]:
-    """The candidate next to the anchor, and whether it has no trials, so that it is the base."""
+    """Compare the candidate with the anchor, or the base if the candidate has no trials (True)."""
     digests = {case.id: case.digest for case in suite.suite.dataset}
     record: dict[str, Count] = {}
     counts: dict[str, Count] = {}
@@ -81,7 +81,7 @@ def _compare_first_round(
         if case.case not in digests:
             continue
         if case.history is not None:
-            record[case.case] = case.history.whole
+            record[case.case] = case.history.total
         judged = [
             passed for passed in outcomes.get((suite.name, case.case), ()) if passed is not None
         ]
@@ -101,15 +101,14 @@ class SuiteBase:
     """One suite of a gate run and its base version.
 
     Attributes:
-        name: What the gate calls it: the prompt's name, and the dataset's where several suites
-            are of one prompt.
-        base: How the suite stands to its base version.
-        planned: The cases that were selected.
+        name: Unique name: the prompt's, with the dataset's if a prompt has several suites.
+        base: The base version and the state of its cases.
+        planned_cases: Selected cases.
     """
 
     name: str
     base: Base
-    planned: Sequence[PlannedCase]
+    planned_cases: Sequence[PlannedCase]
 
     @property
     def suite(self) -> Eval:
@@ -119,7 +118,7 @@ class SuiteBase:
     @property
     def partial(self) -> bool:
         """Return whether cases were left out, as by `-k`."""
-        return len(self.planned) < len(self.suite.dataset)
+        return len(self.planned_cases) < len(self.suite.dataset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -127,24 +126,24 @@ class CaseComparison:
     """One case of a gate run.
 
     Attributes:
-        case: For the engine.
-        candidate: What the candidate is asked; None for a case that is gone.
-        again: The same, judged by those judges alone that decide: informing ones have had their
-            say of the first trials, and may cost more than the answer.
-        base: What base is asked, so judged as well; None where base has no such case. Its trials
-            belong to the candidate's request: those of another version may be older.
-        graded: The checks whose scores are compared, next to whether they pass.
+        case: Input of the engine.
+        candidate: The candidate's case; None if it was removed.
+        follow_up: The same with blocking judges only, for further trials: advisory judges have
+            judged the first trials, and may cost more than the completion.
+        base: The base's case with the same judges; None if it has none. Its trials belong to the
+            candidate's request: those of another version may be older.
+        graded: Checks whose scores are compared as well.
     """
 
     case: GateCase
     candidate: PlannedCase | None
-    again: PlannedCase | None
+    follow_up: PlannedCase | None
     base: PlannedCase | None
     graded: frozenset[str] = field(default_factory=frozenset[str])
 
 
 def suite_names(suites: Sequence[Eval]) -> list[str]:
-    """A name of its own for each suite: its prompt's, with the part that distinguishes it."""
+    """A unique name for each suite: its prompt's, with the part that distinguishes it."""
     counts = Counter(suite.prompt.name for suite in suites)
     names: list[str] = []
     for suite in suites:
@@ -159,11 +158,11 @@ def suite_names(suites: Sequence[Eval]) -> list[str]:
     return names
 
 
-def compared_cases(suites: Iterable[SuiteBase]) -> list[CaseComparison]:
-    """The cases of all suites, in their order; what is gone counts where nothing was left out."""
+def collect_compared_cases(suites: Iterable[SuiteBase]) -> list[CaseComparison]:
+    """The cases of all suites, in their order; removed ones count if nothing was left out."""
     cases: list[CaseComparison] = []
     for suite in suites:
-        planned = {each.case.id: each for each in suite.planned}
+        planned = {each.case.id: each for each in suite.planned_cases}
         graded = _find_graded(suite.base)
         again = _with_deciding_judges(suite.suite, suite.base)
         base = _with_deciding_judges(suite.base.suite, suite.base) if suite.base.suite else None
@@ -175,7 +174,7 @@ def compared_cases(suites: Iterable[SuiteBase]) -> list[CaseComparison]:
                 CaseComparison(
                     case=replace(case, prompt=suite.name),
                     candidate=candidate,
-                    again=PlannedCase(again, candidate.case) if candidate is not None else None,
+                    follow_up=PlannedCase(again, candidate.case) if candidate is not None else None,
                     base=PlannedCase(base, candidate.case, partner=candidate.digest)
                     if base is not None and candidate is not None and case.state == "changed"
                     else None,
@@ -186,13 +185,13 @@ def compared_cases(suites: Iterable[SuiteBase]) -> list[CaseComparison]:
 
 
 def _with_deciding_judges(suite: Eval, base: Base) -> Eval:
-    """A suite with those judges alone that decide."""
+    """A suite with its blocking judges only."""
     checks = {check for case in base.cases for check in case.checks}
     return replace(suite, judges=tuple(judge for judge in suite.judges if judge.name in checks))
 
 
 def _find_graded(base: Base) -> frozenset[str]:
-    """The judges that give scores: as the base's history shows, or all that are no rules."""
+    """The judges that give scores: as in the base's history, or all that are no rules."""
     if base.history is not None:
         return base.history.graded
     return frozenset(judge.name for judge in base.candidate.judges if not isinstance(judge, Rule))
@@ -203,12 +202,12 @@ class Bill:
     """The calls and cost of some trials.
 
     Attributes:
-        trials: Of both sides.
-        calls: Calls for answers that are not recorded.
-        judge_calls: About how many calls their judges make.
-        tokens: About how many tokens all calls use, in and out.
-        cost_usd: About what they cost; None when a price is unknown.
-        batch_cost_usd: The same in a batch.
+        trials: Trials of both sides.
+        calls: Calls for completions that are not recorded.
+        judge_calls: Estimated calls of judges.
+        tokens: Estimated input and output tokens of all calls.
+        cost_usd: Estimated cost; None if a price is unknown.
+        batch_cost_usd: Estimated cost in a batch.
     """
 
     trials: int = 0
@@ -229,7 +228,7 @@ class Bill:
         )
 
     def times(self, share: float) -> Bill:
-        """So many of it."""
+        """The bill multiplied by a number."""
         return Bill(
             trials=round(share * self.trials),
             calls=round(share * self.calls),
@@ -271,18 +270,18 @@ class Comparison:
     """The comparison that a gate will run.
 
     Attributes:
-        at: The base version.
+        base_commit: The base version.
         suites: All suites, changed or not.
-        notes: What a reader should know.
-        refusals: Why nothing is compared; empty where the change is compared.
-        unmeasured: What the run leaves out and the user did not select so; then it is not accepted.
-        locks: What `prompts.lock` lost against the base version; each rejects the change.
-        judge_change_accepted: Why base may have been judged otherwise, where it was; empty else.
-        moved_bars: Parts of the bar that the change lowers; the base's decide.
-        caveats: What else the change edits that an accepted prompt was measured by.
+        notes: Notes for the reader.
+        refusals: Reasons to compare nothing.
+        unmeasured: Omissions that the user did not select; the change is not accepted.
+        locks: Losses of `prompts.lock` since the base version; each rejects the change.
+        judge_change_accepted: Reason to accept changed judges; empty if none changed.
+        moved_bars: Parts of the bar that the change lowers; the base's apply.
+        caveats: Other edits of the change that affect an accepted prompt's measurement.
     """
 
-    at: BaseCommit
+    base_commit: BaseCommit
     suites: Sequence[SuiteBase]
     notes: Sequence[str]
     refusals: Sequence[Refusal] = ()
@@ -302,25 +301,24 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Decided:
-    """A decision, with what it was made from.
+class GateResult:
+    """A decision and its evidence.
 
     Attributes:
-        comparison: What was compared.
-        compared: The cases, in the order of the outcome's.
-        trials: What was made, by suite, case and side.
-        audit: The candidate's committed completions next to its first trials; None where none
-            could be compared.
-        anchors: By suite, the sum of what changed since an old version.
-        not_run: How many cases were not run, because the change is refused, or rejected whatever
-            they show.
-        base_unavailable: By prompt, why the target of its base cannot be called, for some case.
-        rejected_before: How many other versions of the pull request or branch were rejected.
-        notes: What a reader should know.
+        comparison: The comparison.
+        compared_cases: Cases, in the order of the outcome's.
+        trials: Trials of the run, by suite, case and side.
+        audit: Comparison of the candidate's committed completions with its first trials; None if
+            nothing could be compared.
+        anchors: Comparison with an old version, by suite.
+        not_run: Number of cases not run because the change is refused or rejected anyway.
+        base_unavailable: Reason why the target of the base cannot be called, by prompt.
+        rejected_before: Number of rejected other versions of the pull request or branch.
+        notes: Notes for the reader.
     """
 
     comparison: Comparison
-    compared: Sequence[CaseComparison]
+    compared_cases: Sequence[CaseComparison]
     outcome: GateOutcome
     trials: Mapping[tuple[str, str, Side], Sequence[Trial]]
     audit: AuditReport | None = None
@@ -332,10 +330,10 @@ class Decided:
 
     @property
     def decision(self) -> FinalDecision:
-        """The engine's, unless the change is refused, breaks a rule or is not measured whole.
+        """The engine's decision, unless the change is refused, unmeasured or breaks a rule.
 
-        Recordings that were selected reject it, too, and so does a loss against the anchor where
-        the base's settings say so.
+        Selected recordings reject it, too, and so does a loss against the anchor if the base's
+        settings block it.
         """
         if self.comparison.refusals:
             return "refused"
@@ -354,10 +352,10 @@ class Decided:
         return self.outcome.policy.provisional and any(candidates)
 
     def rules(self, suite: SuiteBase) -> Iterator[tuple[str, Fault]]:
-        """The rules of versions and changelog that a suite breaks, with their names.
+        """The broken rules of versions and changelog of a suite, by name.
 
-        Only the first of several suites of one prompt has them, and only the first of all those
-        of the project: of the lock.
+        Rules of a prompt belong to its first suite, and those of the lock to the first suite of
+        all.
         """
         path = suite.suite.prompt.path
         suites = self.comparison.suites
@@ -371,7 +369,7 @@ class Decided:
                 yield breach.rule, breach.fault
 
     def errors(self, prompt: str = "", case: str = "") -> Iterator[UnmeasuredError]:
-        """The reason why trials are unmeasured; of one case, or of all."""
+        """The errors of unmeasured trials, of one case or of all."""
         sides: tuple[Side, ...] = ("candidate", "base")
         keys: list[tuple[str, str, Side]] = [(prompt, case, side) for side in sides]
         if not prompt:
@@ -382,8 +380,8 @@ class Decided:
                     yield trial.error
 
     @property
-    def lacks(self) -> str:
-        """The reason why trials are unmeasured: `recordings`, `budget`, `answers` or empty."""
+    def unmeasured_cause(self) -> str:
+        """The cause of unmeasured trials: `recordings`, `budget`, `answers` or empty."""
         errors = list(self.errors())
         if any(isinstance(error, BudgetError) for error in errors):
             return "budget"
@@ -399,17 +397,17 @@ def final_decision(decision: Decision, *, broken: bool, unmeasured: bool) -> Dec
     'unmeasured'
 
     Args:
-        decision: Of the engine, from the trials.
-        broken: Whether the change breaks a rule of versions; then it is rejected.
-        unmeasured: Whether something was left out of the run; then it is not accepted.
+        decision: Decision of the engine.
+        broken: Whether the change breaks a version rule and is rejected.
+        unmeasured: Whether the run left something out, so that the change is not accepted.
     """
     if broken or decision == "reject":
         return "reject"
     return "unmeasured" if unmeasured else decision
 
 
-def cause_of_case(decided: Decided, prompt: str, case: str) -> str:
-    """The reason why trials of a case have no verdict, on one line."""
+def cause_of_case(decided: GateResult, prompt: str, case: str) -> str:
+    """The cause of unmeasured trials of a case, on one line."""
     for error in decided.errors(prompt, case):
         if isinstance(error, ProviderError) and error.status is not None:
             return f"HTTP {error.status}"

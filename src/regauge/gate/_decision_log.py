@@ -1,4 +1,4 @@
-"""Decisions of this change so far: a repeated gate continues one, and does not begin another."""
+"""Earlier decisions of a change: a repeated gate continues one instead of starting again."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class GatedChange:
 
     Attributes:
         noun: `pull request`, `merge request` or `branch`.
-        name: Its number or name; empty where git is on no branch.
+        name: Number or name; empty for a detached HEAD.
     """
 
     noun: str
@@ -41,7 +41,7 @@ class GatedChange:
 
     @classmethod
     def current(cls, root: Path, environ: Mapping[str, str]) -> GatedChange:
-        """The change that a CI job is for, or the branch that is checked out."""
+        """The change of a CI job, or the current branch."""
         pull = _PULL.match(environ.get("GITHUB_REF", ""))
         if pull is not None:
             return cls(noun="pull request", name=pull[1])
@@ -63,19 +63,19 @@ class LoggedDecision:
     """One decision.
 
     Attributes:
-        key: What was compared, and how; see `key_of_comparison`.
-        change: The pull request or branch.
-        candidate: Its prompts; see `candidate_of`.
-        more: The further trials that were asked for, run by run.
-        at: When, as recordings write times.
+        key: Digest of the comparison; see `key_of_comparison`.
+        change: Pull request or branch.
+        candidate: Digest of its prompts; see `candidate_of`.
+        more_trials: Further trials requested, run by run.
+        decided_at: UTC time, as in recordings.
     """
 
     key: str
     change: str
     candidate: str
     decision: FinalDecision
-    more: tuple[int, ...] = ()
-    at: str = ""
+    more_trials: tuple[int, ...] = ()
+    decided_at: str = ""
 
     @property
     def final(self) -> bool:
@@ -87,7 +87,7 @@ class DecisionLog:
     """The decisions in one file, oldest first.
 
     Args:
-        path: The file; lines that a killed job left incomplete are passed over.
+        path: The file; incomplete lines of a killed job are skipped.
     """
 
     def __init__(self, path: Path) -> None:
@@ -107,17 +107,19 @@ class DecisionLog:
         return len(rejected - {candidate})
 
     def add(self, decision: LoggedDecision) -> None:
-        """Append a decision, unless it is the latest of its key already."""
+        """Append a decision, unless it is already the latest of its key."""
         latest = self.find(decision.key)
-        if latest is not None and asdict(latest) | {"at": ""} == asdict(decision) | {"at": ""}:
+        if latest is not None and asdict(latest) | {"decided_at": ""} == asdict(decision) | {
+            "decided_at": ""
+        }:
             return
-        document = {**asdict(decision), "at": utc_now()}
+        document = {**asdict(decision), "decided_at": utc_now()}
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(document) + "\n")
         except OSError as error:
-            raise MachineError.explaining(error, self._path) from error
+            raise MachineError.from_os_error(error, self._path) from error
 
     def _read(self) -> Iterator[LoggedDecision]:
         try:
@@ -129,7 +131,9 @@ class DecisionLog:
         for line in lines:
             try:
                 document: dict[str, Any] = read_json(line)
-                yield replace(LoggedDecision(**document), more=tuple(document["more"]))
+                yield replace(
+                    LoggedDecision(**document), more_trials=tuple(document["more_trials"])
+                )
             except (ValueError, TypeError, KeyError):
                 continue
 
@@ -137,13 +141,13 @@ class DecisionLog:
 def key_of_comparison(
     compared: Sequence[CaseComparison], policy: GatePolicy, *, endpoint_of: Callable[[str], str]
 ) -> str:
-    """The digest of all that a decision depends on, apart from the trials themselves.
+    """The digest of everything that a decision depends on, apart from the trials.
 
-    Requests and judges of both sides, the base's history, tiers and policy are in it; a commit is
-    not: the same comparison after a rebase is the same.
+    It covers the requests and judges of both sides, the base's history, tiers and policy, and no
+    commit: a comparison is the same after a rebase.
 
     Args:
-        endpoint_of: The digest of a provider's endpoint; empty where it has none.
+        endpoint_of: Returns the digest of a provider's endpoint; empty without one.
     """
     candidates = {
         id(each.candidate.suite): each.candidate.suite
@@ -177,7 +181,7 @@ def key_of_comparison(
 
 
 def candidate_of(compared: Sequence[CaseComparison]) -> str:
-    """The digest of the prompts that changed."""
+    """The digest of the changed prompts."""
     prompts = {
         f"{each.candidate.suite.prompt.name} {each.candidate.suite.prompt.digest}"
         for each in compared

@@ -52,7 +52,7 @@ _LARGEST_LOG = 700.0
 
 
 def case_report(drawn: CaseTrials, stage: CaseStage | None, policy: GatePolicy) -> CaseReport:
-    """The result of a case; trials that are still awaited count as unmeasured."""
+    """The result of a case; pending trials count as unmeasured."""
     case = drawn.case
     unmeasured, not_recorded = drawn.gaps()
     history = drawn.history()
@@ -71,9 +71,9 @@ def case_report(drawn: CaseTrials, stage: CaseStage | None, policy: GatePolicy) 
         checks=tuple(_check_report(drawn, check, stage) for check in case.checks),
         accepted=case.accepted,
         broke_before=case.broke_before,
-        repeated=drawn.repeated,
-        missing=unmeasured,
-        needs=not_recorded,
+        repeat_count=drawn.repeated,
+        unmeasured_trials=unmeasured,
+        unrecorded_trials=not_recorded,
         recorded=len(verdicts),
         flaky=is_flaky(history.passed, history.trials),
     )
@@ -95,7 +95,7 @@ def critical_policy(drawn: CaseTrials, policy: GatePolicy) -> CriticalPolicy:
 
 @lru_cache(maxsize=4096)
 def is_flaky(passed: int, trials: int) -> bool:
-    """Return whether a record says that a case now passes and now fails.
+    """Return whether a record has mixed results.
 
     >>> is_flaky(9, 12), is_flaky(12, 12), is_flaky(0, 0)
     (True, False, False)
@@ -150,16 +150,16 @@ def _new(report: CaseReport, policy: GatePolicy) -> CaseReport:
 
 def _lacking(report: CaseReport) -> CaseStatus | None:
     """The verdict of a case whose trials are not all there."""
-    if report.missing:
+    if report.unmeasured_trials:
         return "unmeasured"
-    if report.needs:
+    if report.unrecorded_trials:
         return "undecided" if report.recorded else "unmeasured"
     return None
 
 
 def _only_fix_waits(report: CaseReport) -> bool:
-    """Return whether all that a short recording leaves open is whether the case was fixed."""
-    return not report.missing and all(
+    """Return whether a short recording only leaves open whether the case was fixed."""
+    return not report.unmeasured_trials and all(
         check.verdict in {"passed", "known-failing"} for check in report.checks
     )
 
@@ -286,7 +286,7 @@ _STRONGEST_FIRST: tuple[Decision, ...] = ("reject", "unmeasured", "undecided", "
 def with_blocks(
     cases: Sequence[CaseReport], suites: Sequence[SuiteReport], policy: GatePolicy
 ) -> tuple[CaseReport, ...]:
-    """The cases, where broken ones note whether they keep the change from being accepted."""
+    """Set `blocks` of the broken cases that keep the change from being accepted."""
     by_prompt = {suite.prompt: suite for suite in suites}
     return tuple(
         replace(case, blocks=_of_broken(policy, by_prompt.get(case.prompt)) != "accept")
@@ -299,7 +299,7 @@ def with_blocks(
 def reasons_for(
     cases: Sequence[CaseReport], suites: Sequence[SuiteReport], policy: GatePolicy
 ) -> tuple[Reason, ...]:
-    """Everything the decision rests on or a reader should know, what decides first."""
+    """The reasons of a decision and notes for the reader, strongest first."""
     by_prompt = {suite.prompt: suite for suite in suites}
     reasons = [reason for case in cases for reason in _of_case(case, policy, by_prompt)]
     reasons += [reason for suite in suites for reason in _of_suite(suite, policy)]
@@ -356,7 +356,7 @@ def _of_case(
             yield _single(case, kind, "reject" if case.blocks else "accept")
         case "removed" if case.blocks:
             yield _single(case, "removed", "reject")
-        case "unmeasured" | "undecided" if case.missing or case.needs:
+        case "unmeasured" | "undecided" if case.unmeasured_trials or case.unrecorded_trials:
             yield _without_trials(case, policy)
         case "unmeasured":
             yield _single(case, "unmeasured", "unmeasured")
@@ -371,7 +371,7 @@ def _of_case(
 
 
 def _without_trials(case: CaseReport, policy: GatePolicy) -> Reason:
-    kind: ReasonKind = "unmeasured" if case.missing else "not-recorded"
+    kind: ReasonKind = "unmeasured" if case.unmeasured_trials else "not-recorded"
     if case.verdict == "unmeasured":
         return _single(case, kind, "unmeasured")
     return _single(case, kind, "accept" if policy.provisional else "undecided")
@@ -379,7 +379,7 @@ def _without_trials(case: CaseReport, policy: GatePolicy) -> Reason:
 
 def _of_suite(suite: SuiteReport, policy: GatePolicy) -> Iterator[Reason]:
     if suite.net:
-        kind: ReasonKind = "not-recorded" if suite.needs else "net"
+        kind: ReasonKind = "not-recorded" if suite.unrecorded_trials else "net"
         yield _whole(suite, kind, _weighed(suite))
         return
     match suite.verdict:
@@ -400,7 +400,7 @@ def _of_suite(suite: SuiteReport, policy: GatePolicy) -> Iterator[Reason]:
 
 
 def _asks_for_pairs(suite: SuiteReport) -> bool:
-    """Return whether the candidate is worse than the base's record, for pairs to test."""
+    """Return whether the candidate is worse than the baseline, for paired trials to test."""
     last = suite.rounds[-1] if suite.rounds else None
     return last is not None and min([last.p_value, *last.scores.values()]) <= last.bound
 
@@ -420,8 +420,8 @@ def _if_blocking(choice: str) -> Decision:
 class Gate:
     """Compares a candidate with the base, wave by wave.
 
-    Ask what is `wanted`, draw all of it in any order, `observe` each trial, and ask again until
-    nothing is wanted. The same trials always give the same outcome, whatever order they land in.
+    Run all `pending_trials` in any order, `observe` each result, and repeat until none are pending.
+    The same trials always give the same outcome, in whatever order they arrive.
     """
 
     def __init__(
@@ -435,8 +435,8 @@ class Gate:
 
         Args:
             cases: The cases.
-            policy: What the change is held to.
-            elsewhere: By prompt, about how many changed cases other shards have.
+            policy: Acceptance policy.
+            elsewhere: Approximate number of changed cases in other shards, by prompt.
 
         Raises:
             ValueError: If two cases have the same prompt and id.
@@ -475,10 +475,10 @@ class Gate:
         return self._first[prompt]
 
     def pending_trials(self) -> tuple[TrialRequest, ...]:
-        """The trials of this wave that have not been observed; empty when all is decided.
+        """The trials of this wave without a result; empty when all is decided.
 
-        Trials of both sides that are compared side by side come next to each other, pair by pair.
-        Asking twice gives the same trials. A trial that was observed is never wanted again.
+        Paired trials of both sides come next to each other, pair by pair. Repeated calls return the
+        same trials; an observed trial is never requested again.
         """
         requests: list[TrialRequest] = []
         paired: dict[tuple[str, str], dict[Side, list[int]]] = {}
@@ -508,15 +508,15 @@ class Gate:
         number: int,
         facts: TrialFacts | NotRecorded | None,
     ) -> None:
-        """Take in one wanted trial.
+        """Add the result of one pending trial.
 
         Args:
-            number: As in `TrialRequest.trials`.
-            facts: None where the trial could not be measured, after all retries; `not-recorded`
-                where only recordings may be used and there is none.
+            number: Number as in `TrialRequest.trials`.
+            facts: Result of the trial; None if it is unmeasured after all retries; `not-recorded`
+                if only recordings may be used and it has none.
 
         Raises:
-            ValueError: If the trial is not wanted.
+            ValueError: If the trial is not pending.
         """
         drawn = self._by_key.get((prompt, case))
         if drawn is None or not drawn.waits_for(side, number):
@@ -529,9 +529,9 @@ class Gate:
             self._advance()
 
     def outcome(self) -> GateOutcome:
-        """The decision so far; final once no trials are requested.
+        """The decision so far; final once no trials are pending.
 
-        Before that, cases that wait for trials count as unmeasured.
+        Before that, cases with pending trials count as unmeasured.
         """
         suites = tuple(stage.report() for stage in self._suites)
         cases = with_blocks(self._settled or self._case_reports(), suites, self._policy)
@@ -552,7 +552,7 @@ class Gate:
         )
 
     def _process(self) -> Iterator[list[Request]]:
-        """The waves from beginning to end; what they show is weighed between them."""
+        """The waves from beginning to end; results are evaluated between them."""
         compared = [drawn for drawn in self._drawn if drawn.case.state in {"changed", "new"}]
         changed = [drawn for drawn in compared if drawn.case.state == "changed"]
         by_prompt: dict[str, list[CaseTrials]] = {}
@@ -619,7 +619,7 @@ class Gate:
         return tuple(case_report(case, self._case_stage, self._policy) for case in self._drawn)
 
     def _advance(self) -> None:
-        """Go on to the next wave that asks for a trial not yet drawn."""
+        """Continue to the next wave with a new trial."""
         while not self._waiting and not self._finished:
             wave = next(self._waves, None)
             self._finished = wave is None
@@ -643,7 +643,7 @@ def _trial_request(key: tuple[str, str], side: Side, trials: range) -> TrialRequ
 
 
 def _hash_of(case: CaseTrials) -> str:
-    """An order of cases that nothing but their records decides."""
+    """A sort key of cases that depends on their records only."""
     before = case.history()
     return digest_of({"case": [*case.case.key], "before": [before.passed, before.trials]})
 

@@ -20,15 +20,15 @@ class MessageContext:
     """The facts of a run that messages about cases use.
 
     Attributes:
-        cells: How many pairs of case and check were tested together.
-        stored: Whether the base's history was drawn before this run.
-        unmeasured: Why trials have no verdict, on one line.
+        cells: Number of pairs of case and check tested together.
+        has_history: Whether the base has trials from before this run.
+        unmeasured: Cause of missing verdicts, on one line.
         across_models: Whether two models are compared, and not only two prompts.
         provisional: Whether recorded trials alone decided.
     """
 
     cells: int
-    stored: bool = True
+    has_history: bool = True
     unmeasured: str = ""
     across_models: bool = False
     provisional: bool = False
@@ -50,7 +50,7 @@ def _broken(report: CaseReport, context: MessageContext) -> str:
     check = f" {decisive.check} in" if decisive is not None and len(report.checks) > 1 else ""
     side = "the other model" if context.across_models else "the candidate"
     words = f"failed{check} {_failed(new)} new trials; base passed {before} before."
-    if not context.stored:
+    if not context.has_history:
         words = f"failed{check} {_failed(new)} new trials; base passed {before} in this run."
     if decisive is not None and today.trials:
         words += f" Side by side today: {side} {decisive.paired}, base {today}."
@@ -59,7 +59,7 @@ def _broken(report: CaseReport, context: MessageContext) -> str:
             f" It broke in {plural(report.broke_before, 'version')} before as well, and was"
             " accepted: it is edit-sensitive; consider the tier `tracked`."
         )
-    return f"{words} {_repeated(report)}" if report.repeated else words
+    return f"{words} {_repeated(report)}" if report.repeat_count else words
 
 
 def _fixed(report: CaseReport, _: MessageContext) -> str:
@@ -110,13 +110,14 @@ def _unchanged(_report: CaseReport, _: MessageContext) -> str:
 
 
 def _unmeasured(report: CaseReport, context: MessageContext) -> str:
-    if report.needs and not report.missing:
-        return f"none of its trials is recorded; it needs {_trials(report.needs, 'live ')}."
-    asked = report.candidate.trials + report.missing
+    if report.unrecorded_trials and not report.unmeasured_trials:
+        needed = _trials(report.unrecorded_trials, "live ")
+        return f"none of its trials is recorded; it needs {needed}."
+    asked = report.candidate.trials + report.unmeasured_trials
     why = f" ({context.unmeasured})" if context.unmeasured else ""
     if asked == 1:
         return f"its only trial has no verdict{why}."
-    return f"{report.missing or 'some'} of {asked or 'its'} trials have no verdict{why}."
+    return f"{report.unmeasured_trials or 'some'} of {asked or 'its'} trials have no verdict{why}."
 
 
 def _mixed(report: CaseReport, _: MessageContext) -> str:
@@ -136,16 +137,16 @@ def _mixed(report: CaseReport, _: MessageContext) -> str:
 
 def _undecided(report: CaseReport, context: MessageContext) -> str:
     new, today, before = _counts(report)
-    if report.needs and context.provisional:
+    if report.unrecorded_trials and context.provisional:
         return (
             f"failed {_failed(new)} recorded trials; base passed {before}. Left to the audit: a run"
             " with a key tests it side by side."
         )
-    if report.needs:
+    if report.unrecorded_trials:
         few = {0: "none is recorded", 1: "only 1 is recorded"}
         recorded = few.get(report.recorded, f"only {report.recorded} are recorded")
-        return f"needs {_trials(report.needs, 'live ')}; {recorded}."
-    if report.repeated and not new.passed:
+        return f"needs {_trials(report.unrecorded_trials, 'live ')}; {recorded}."
+    if report.repeat_count and not new.passed:
         return f"passed {new}; base passed {before + today}. {_repeated(report)}"
     decisive = report.decisive
     if decisive is not None and today.passed < today.trials and 2 * today.passed < today.trials:
@@ -170,10 +171,10 @@ def _removed(report: CaseReport, _: MessageContext) -> str:
 
 
 def _repeated(report: CaseReport) -> str:
-    times = "time" if report.repeated == 1 else "times"
+    times = "time" if report.repeat_count == 1 else "times"
     return (
-        f"The same completion came back {report.repeated} {times} and counts once: a cache, or a"
-        " fixed seed."
+        f"The same completion came back {report.repeat_count} {times} and counts once: a cache, or"
+        " a fixed seed."
     )
 
 
@@ -195,7 +196,7 @@ _SENTENCES: Final[Mapping[CaseStatus, Callable[[CaseReport, MessageContext], str
 
 
 def _counts(report: CaseReport) -> tuple[Count, Count, Count]:
-    """The candidate, base today and the base before: of the check that decided, or of the case."""
+    """Candidate, base today and base before: of the decisive check, or of the case."""
     decisive = report.decisive
     if decisive is None:
         return report.candidate, report.today, report.before
@@ -230,7 +231,7 @@ def suite_message(report: SuiteReport) -> str:
 
 
 def control_note(outcome: GateOutcome) -> str:
-    """Prompts whose the base is below its record in the first round; empty where none is.
+    """Prompts whose base is worse than its baseline in the first round; empty without any.
 
     The outage check has few trials: without evidence, it adds no text.
     """
@@ -255,8 +256,10 @@ def _sentence(report: SuiteReport) -> str:
     compared = f"{plural(report.cases, 'case')} compared"
     match report.verdict:
         case "undecided":
-            needs = plural(report.needs, "live trial")
-            asked = f"{_asked(report)}, not yet tested side by side: that " if report.asked else ""
+            needs = plural(report.unrecorded_trials, "live trial")
+            asked = (
+                f"{_asked(report)}, not yet tested side by side: that " if report.suspects else ""
+            )
             return f"{asked}needs {needs}{'' if asked else ' to judge the prompt as a whole'}."
         case "unmeasured":
             return "trials of it have no verdict."
@@ -275,13 +278,13 @@ def _asked(report: SuiteReport) -> str:
         else ""
     )
     words = (
-        f"{last.fails} of {last.drawn} trials failed; the base's baseline predicts"
+        f"{last.fails} of {last.total_trials} trials failed; the base's baseline predicts"
         f" {_decimal(last.expected)}{stable}"
     )
-    lower = [check for check in report.asked if check]
+    lower = [check for check in report.suspects if check]
     if lower:
         words += f"; scores of {', '.join(lower)} are lower"
-    asking = [last.scores[check] if check else last.p_value for check in report.asked] or [
+    asking = [last.scores[check] if check else last.p_value for check in report.suspects] or [
         last.p_value
     ]
     return f"{words} ({_p(min(asking))})"
@@ -301,8 +304,8 @@ def _weighed(report: SuiteReport) -> str:
             return f"{counts}: not worse on the whole side by side; {sides}."
         case "unmeasured":
             return f"{counts}: trials that weigh them have no verdict."
-        case _ if report.needs:
-            needed = plural(report.needs, "live trial")
+        case _ if report.unrecorded_trials:
+            needed = plural(report.unrecorded_trials, "live trial")
             return f"{counts}: to weigh them takes {needed}."
         case _:
             return (
@@ -314,12 +317,12 @@ def _weighed(report: SuiteReport) -> str:
 def reason_message(
     reason: Reason, outcome: GateOutcome, *, case_messages: Mapping[tuple[str, str], str]
 ) -> str:
-    """One reason of a decision, in words that need nothing else.
+    """One reason of a decision as a message of its own.
 
     Args:
-        reason: One of the outcome's.
-        outcome: What the gate decided.
-        case_messages: What `case_message` says, by prompt and case.
+        reason: A reason of the outcome.
+        outcome: Outcome of the gate.
+        case_messages: Results of `case_message`, by prompt and case.
     """
     if reason.case:
         return case_messages[reason.prompt, reason.case]
@@ -332,7 +335,7 @@ def reason_message(
 
 
 def critical_note(outcome: GateOutcome) -> str:
-    """The bound that the record of the base gives for the critical cases; empty without any.
+    """The failure rate that the baseline leaves open for critical cases; empty without any.
 
     A case that never failed in m trials may still fail up to 3/m of the time (rule of three).
     """

@@ -52,7 +52,7 @@ EVALS_COPIES: Final = HISTORY_FIRST - EVALS_FIRST
 
 
 def stored_number(side: Literal["candidate", "base"], number: int) -> int:
-    """The number under which the gate's n-th trial of a side is recorded, both counted from 0.
+    """The number under which the gate's n-th trial of a side is recorded, both from 0.
 
     >>> stored_number("candidate", 2), stored_number("base", 2)
     (3002, 1002)
@@ -61,10 +61,10 @@ def stored_number(side: Literal["candidate", "base"], number: int) -> int:
 
 
 class StoredNumbers:
-    """The numbers under which the candidate's trials are stored, request by request.
+    """The numbers under which the candidate's trials are stored, by request.
 
-    They have the gate's own numbers. Where no model may be called and none of these is there,
-    those of the evals serve in their place.
+    They are the gate's own numbers. In a replay without any of these, the numbers of the evals are
+    used instead.
     """
 
     def __init__(self, session: EvalSession) -> None:
@@ -73,7 +73,7 @@ class StoredNumbers:
         self._candidates: dict[str, bool] = {}
 
     def of_candidate(self, planned: PlannedCase, nth: int) -> int:
-        """The number of the candidate's n-th trial, counted from 0."""
+        """The number of the candidate's n-th trial, from 0."""
         own = stored_number("candidate", nth)
         if not self._replays:
             return own
@@ -105,10 +105,10 @@ def case_to_json(case: GateCase) -> dict[str, Any]:
 
 
 def case_from_json(document: Mapping[str, Any]) -> GateCase:
-    """Read the document that `case_to_json` writes.
+    """Read a document of `case_to_json`.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is invalid.
     """
     try:
         return _cases().validate_python(document)
@@ -123,10 +123,10 @@ def policy_to_json(policy: GatePolicy) -> dict[str, Any]:
 
 
 def policy_from_json(document: Mapping[str, Any]) -> GatePolicy:
-    """Read the document that `policy_to_json` writes.
+    """Read a document of `policy_to_json`.
 
     Raises:
-        UsageError: It is something else.
+        UsageError: It is invalid.
     """
     try:
         values: dict[str, Any] = {**document}
@@ -142,12 +142,12 @@ def policy_from_json(document: Mapping[str, Any]) -> GatePolicy:
 def facts_of_trial(
     trial: Trial, checks: Iterable[str], *, graded: Collection[str]
 ) -> TrialFacts | None:
-    """The checks that must pass, as one judged trial showed them; None if it is unmeasured.
+    """The results of the required checks in one trial; None if it is unmeasured.
 
     Args:
-        trial: Of either side.
-        checks: The names of the judges that must pass.
-        graded: Those of them whose scores are compared, next to whether they pass.
+        trial: A trial of either side.
+        checks: Names of the required judges.
+        graded: Judges whose scores are compared as well.
     """
     if trial.error is not None or trial.sourced_completion is None:
         return None
@@ -163,7 +163,7 @@ def facts_of_trial(
 def facts_of_row(
     row: Mapping[str, Any], checks: Iterable[str], *, graded: Collection[str]
 ) -> TrialFacts | NotRecorded | None:
-    """The same of a row of a run record."""
+    """The same from a row of a run record."""
     if row["cause"] is not None and row["cause"]["kind"] in _NOT_RECORDED:
         return "not-recorded"
     if row["cause"] is not None or row["source"] is None:
@@ -192,7 +192,7 @@ def _facts(
         bits[check] = None if outcome == "abstain" else outcome == "pass"
         if outcome != "abstain" and check in graded:
             scores[check] = score
-    return TrialFacts(checks=bits, scores=scores, answer=digest_of(answer))
+    return TrialFacts(checks=bits, scores=scores, output_digest=digest_of(answer))
 
 
 def _tuples(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Tops up a baseline: which trials of base are wanted, and what becomes of those that landed."""
+"""Sessions of a baseline: missing trials of the base, their results, and re-checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regauge.errors import BudgetError, MissingRecordingError, UsageError
-from regauge.evidence import NONE_DRAWN, Count, RoundReport
+from regauge.evidence import NO_TRIALS, Count, RoundReport
 from regauge.gate._cases import CaseTrials, tallies_of
 from regauge.gate._compare import CellChange
 from regauge.gate._record import CONTROL_FIRST, HISTORY_FIRST, facts_of_trial, stored_number
@@ -61,11 +61,10 @@ class TopUpPolicy:
 
     Attributes:
         complete_trials: Trials of a complete history.
-        sessions: Sessions they must come from at least: one session is one look at the mood of
-            the provider.
+        sessions: Minimum number of sessions: trials of one session share the provider's state.
         per_session: Trials of each case in one session.
-        apart_h: Hours from the beginning of one session to that of the next.
-        any_time: Whether a session counts however short ago the last one was.
+        apart_h: Hours between the starts of two sessions.
+        any_time: Whether a session counts however recent the last one was.
     """
 
     complete_trials: int = 12
@@ -80,14 +79,14 @@ class TopUp:
     """The trials of one session for one eval.
 
     Attributes:
-        history: What is stored, cases that are gone or changed left out.
-        digests: The digest of each case as it is now, by its id.
-        critical: The cases that need more trials than others.
-        first: The session's first trial number.
-        trials_by_case: Trials that each case gets; cases that have enough are not in it.
-        waits_h: Hours until the next session may begin, when that is why nothing is drawn.
-        sessions: How many sessions complete the history, this one among them.
-        sessions_others: How many complete the cases that are not critical.
+        history: Stored trials, without removed or changed cases.
+        digests: Digest of each current case, by id.
+        critical: Cases that need more trials.
+        first: First trial number of the session.
+        trials_by_case: Trials of each case; complete cases are left out.
+        waits_h: Hours until the next session may begin, if that is why there are no trials.
+        sessions: Number of sessions that complete the history, this one included.
+        sessions_others: Number of sessions that complete the cases that are not critical.
     """
 
     history: StoredHistory
@@ -101,7 +100,7 @@ class TopUp:
 
     @property
     def complete(self) -> bool:
-        """Return whether nothing is wanted any more."""
+        """Return whether the history needs no more trials."""
         return not self.trials_by_case and not self.waits_h
 
     def numbers(self, case_id: str) -> range:
@@ -121,15 +120,15 @@ def top_up(
     deselected: Collection[str] = (),
     restart: bool = False,
 ) -> TopUp:
-    """Select the trials that are missing in the history under a key.
+    """Select the missing trials of the history under a key.
 
     Args:
-        version: The prompt's version; empty where it has none.
-        cases: The digest of each case as it is now, by its id.
-        critical: The cases that need `CRITICAL_TRIALS`.
-        now: When this session begins.
-        deselected: The cases that this session cannot run; their stored trials stay.
-        restart: Whether stored trials are dropped; their numbers stay taken.
+        version: Version of the prompt; empty if it has none.
+        cases: Digest of each current case, by id.
+        critical: Cases that need `CRITICAL_TRIALS`.
+        now: Start of this session.
+        deselected: Cases that this session cannot run; their stored trials stay.
+        restart: Whether stored trials are dropped; their numbers stay used.
 
     Raises:
         UsageError: The numbers for trials of the base are used up.
@@ -180,62 +179,62 @@ def top_up(
     )
 
 
-def applied(
-    asked: TopUp,
+def add_session(
+    top_up: TopUp,
     facts: Mapping[str, Mapping[int, TrialFacts]],
     *,
     now: datetime,
-    served: Collection[str],
+    models: Collection[str],
 ) -> StoredHistory:
-    """The history with the trials of a session that could be measured.
+    """The history with the measured trials of a session.
 
-    Where none of those who answered now ever answered before, the provider serves another model
-    under the old name: what was stored is forgotten.
+    If no model of this session ever served the history, the provider serves another one under the
+    old name: stored trials are dropped.
 
     Args:
-        facts: By case and trial number; trials that could not be measured are not in it.
-        now: When the session began.
-        served: Who answered, as the provider says it.
+        facts: Measured trials, by case and trial number.
+        now: Start of the session.
+        models: Models and fingerprints of the session.
     """
-    history = asked.history
+    history = top_up.history
     if not any(facts.values()):
         return history
-    if history.served and served and history.served.isdisjoint(served):
+    if history.models and models and history.models.isdisjoint(models):
         history = replace(history, sessions=(), cases={})
     cases = dict(history.cases)
     for case_id, trials in facts.items():
         if not trials:
             continue
-        digest = asked.digests[case_id][:CASE_DIGITS]
+        digest = top_up.digests[case_id][:CASE_DIGITS]
         case = cases.get(case_id, StoredTrials(digest=digest))
         for number in sorted(trials):
             case = case.add(number, trials[number])
         cases[case_id] = case
     session = Session(
         id=now.astimezone(UTC).strftime(_ID),
-        first=asked.first,
+        first=top_up.first,
         last=max(number for trials in facts.values() for number in trials),
-        served=tuple(sorted(served)),
+        models=tuple(sorted(models)),
     )
     return replace(history, sessions=(*history.sessions, session), cases=cases)
 
 
-def merged(
+def merge_histories(
     baseline: Baseline,
     updated: Sequence[tuple[StoredHistory, bool]],
     *,
     anchors: Sequence[AnchorTrials] = (),
     anchor_versions: Collection[str] = (),
 ) -> Baseline:
-    """The baseline with histories of all evals of a prompt, the version before kept as needed.
+    """The baseline with the histories of all evals of a prompt; keeps the version before as needed.
 
     Histories of other models stay as long as the prompt does.
 
     Args:
-        baseline: As it was.
-        updated: The history of each eval, and whether it is complete.
-        anchors: Trials of the version that later ones are compared with, for each eval.
-        anchor_versions: That version, by eval; stored trials of it stay where no others are given.
+        baseline: The old baseline.
+        updated: History of each eval, and whether it is complete.
+        anchors: Trials of the anchor version, for each eval.
+        anchor_versions: Anchor versions whose stored trials stay if `anchors` has none.
     """
     current = tuple(history for history, _ in updated if history.cases)
     keys = [history.key for history in current]
@@ -247,7 +246,7 @@ def merged(
     )
     previous: list[StoredHistory] = []
     for history, complete in updated:
-        before = None if complete else baseline.before(history.key)
+        before = None if complete else baseline.find_previous(history.key)
         if before is not None and before not in previous:
             previous.append(before)
     if not current:  # nothing could be measured, so nothing is known better than before
@@ -271,15 +270,15 @@ def _lacking(history: StoredHistory, case: StoredTrials | None, policy: TopUpPol
     """The number of trials of a case for this session."""
     if case is None:
         return min(policy.per_session, policy.complete_trials)
-    trials = min(policy.per_session, max(0, policy.complete_trials - len(case.drawn)))
+    trials = min(policy.per_session, max(0, policy.complete_trials - len(case.numbers)))
     sessions = len(history.sessions_of(case))
     return max(trials, 1 if sessions < policy.sessions else 0)
 
 
 def _sessions(history: StoredHistory, case: StoredTrials | None, policy: TopUpPolicy) -> int:
-    """The number of sessions a case still needs."""
+    """The number of sessions that a case still needs."""
     drawn, session_count = (
-        (len(case.drawn), len(history.sessions_of(case))) if case is not None else (0, 0)
+        (len(case.numbers), len(history.sessions_of(case))) if case is not None else (0, 0)
     )
     lacking = max(0, policy.complete_trials - drawn)
     return max(-(-lacking // policy.per_session), policy.sessions - session_count, 0)
@@ -298,16 +297,16 @@ _PROGRESS_EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedSuite:
-    """One eval, and what this session draws for it."""
+class TopUpSuite:
+    """One eval and its trials of this session."""
 
-    asked: TopUp
+    top_up: TopUp
     cases: tuple[PlannedCase, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedRedraw:
-    """One eval whose history is complete, and what asks for fresh trials of it."""
+class RedrawSuite:
+    """One eval with a complete history, and its new trials."""
 
     redraw: Redraw
     checks: Mapping[str, str]
@@ -315,27 +314,25 @@ class AskedRedraw:
 
 
 @dataclass(slots=True, kw_only=True)
-class LandedSuite:
+class SuiteTrials:
     """The results of the trials of one eval.
 
     Attributes:
-        facts: By case and trial number.
-        served: Who answered, as the provider says it.
-        unmeasured: Why trials could not be measured, with how many share the reason.
-        unmeasured_cases: The cases they belong to.
+        facts: Measured trials, by case and trial number.
+        models: Models and fingerprints of the completions.
+        unmeasured: Number of unmeasured trials, by cause.
+        unmeasured_cases: Cases with unmeasured trials.
     """
 
     facts: dict[str, dict[int, TrialFacts]] = field(
         default_factory=lambda: defaultdict[str, dict[int, "TrialFacts"]](dict)
     )
-    served: set[str] = field(default_factory=set[str])
+    models: set[str] = field(default_factory=set[str])
     unmeasured: Counter[str] = field(default_factory=Counter[str])
     unmeasured_cases: set[str] = field(default_factory=set[str])
 
-    def take(
-        self, draw: PlannedTrial, trial: Trial, checks: Mapping[str, str]
-    ) -> TrialFacts | None:
-        """Note one trial; what it showed, or None where it could not be measured."""
+    def add(self, draw: PlannedTrial, trial: Trial, checks: Mapping[str, str]) -> TrialFacts | None:
+        """Add one trial; return its facts, or None if it is unmeasured."""
         case_id = draw.planned_case.case.id
         facts = facts_of_trial(trial, checks, graded=checks)
         if facts is None or trial.sourced_completion is None:
@@ -343,11 +340,11 @@ class LandedSuite:
             self.unmeasured_cases.add(case_id)
             return None
         self.facts[case_id][draw.trial] = facts
-        self.served.add(_served(trial.sourced_completion.completion))
+        self.models.add(_model_name(trial.sourced_completion.completion))
         return facts
 
 
-def _served(completion: Completion) -> str:
+def _model_name(completion: Completion) -> str:
     return f"{completion.model} {completion.fingerprint or ''}".strip()
 
 
@@ -364,9 +361,9 @@ def _why(trial: Trial) -> str:
             return str(error)
 
 
-def draws_of(suite: AskedSuite) -> list[PlannedTrial]:
+def draws_of(suite: TopUpSuite) -> list[PlannedTrial]:
     """The draws of one eval in this session, round by round."""
-    numbers = {planned.case.id: suite.asked.numbers(planned.case.id) for planned in suite.cases}
+    numbers = {planned.case.id: suite.top_up.numbers(planned.case.id) for planned in suite.cases}
     rounds = max((len(drawn) for drawn in numbers.values()), default=0)
     return [
         PlannedTrial(planned, numbers[planned.case.id][index])
@@ -377,71 +374,71 @@ def draws_of(suite: AskedSuite) -> list[PlannedTrial]:
 
 
 def draw_trials(
-    suites: Sequence[AskedSuite],
+    suites: Sequence[TopUpSuite],
     *,
     session: EvalSession,
-    waiting: Callable[[RunProgress], None],
-) -> list[LandedSuite]:
-    """Have every trial made; one that cannot be measured is noted and does not count.
+    on_progress: Callable[[RunProgress], None],
+) -> list[SuiteTrials]:
+    """Run the trials of a session; unmeasured ones are listed and do not count.
 
     Args:
-        suites: What is asked for.
-        session: Finds answers, asks models and keeps what they say.
-        waiting: Called now and then while models answer.
+        suites: Evals with their trials.
+        session: Runs and records the trials.
+        on_progress: Called every few seconds during calls.
     """
 
-    async def draw_all() -> list[LandedSuite]:
+    async def draw_all() -> list[SuiteTrials]:
         _expect(session, sum(len(draws_of(suite)) for suite in suites))
-        async with _drawing(session, waiting) as trials:
+        async with _drawing(session, on_progress) as trials:
             return [await _draw_suite(suite, trials) for suite in suites]
 
     return run_stoppable(draw_all())
 
 
 def redraw_trials(
-    asked: Sequence[AskedRedraw],
+    asked: Sequence[RedrawSuite],
     *,
     session: EvalSession,
-    waiting: Callable[[RunProgress], None],
-) -> list[LandedSuite]:
-    """Have fresh trials made until each asked history is compared with enough of them.
+    on_progress: Callable[[RunProgress], None],
+) -> list[SuiteTrials]:
+    """Run new trials until each history is compared with enough of them.
 
-    They have the numbers of a gate's trials of the base: none of them was drawn for a history.
+    They have the numbers of a gate's trials of the base, which no history contains.
 
     Args:
-        asked: What is asked for; it takes in what its trials show.
-        session: Finds answers, asks models and keeps what they say.
-        waiting: Called now and then while models answer.
+        suites: Evals with a complete history.
+        session: Runs and records the trials.
+        on_progress: Called every few seconds during calls.
     """
 
-    async def redraw_all() -> list[LandedSuite]:
+    async def redraw_all() -> list[SuiteTrials]:
         _expect(session, 0)
-        async with _drawing(session, waiting) as trials:
+        async with _drawing(session, on_progress) as trials:
             return [await _redraw_suite(redraw, session, trials) for redraw in asked]
 
     return run_stoppable(redraw_all())
 
 
-async def _draw_suite(suite: AskedSuite, trials: TrialRunner) -> LandedSuite:
+async def _draw_suite(suite: TopUpSuite, trials: TrialRunner) -> SuiteTrials:
     draws = draws_of(suite)
     made = await trials.run_all(draws)
-    landed = LandedSuite()
+    landed = SuiteTrials()
     for draw, trial in zip(draws, made, strict=True):
-        landed.take(draw, trial, suite.asked.history.key.judges)
+        landed.add(draw, trial, suite.top_up.history.key.judges)
     return landed
 
 
 async def _redraw_suite(
-    asked: AskedRedraw, session: EvalSession, trials: TrialRunner
-) -> LandedSuite:
+    asked: RedrawSuite, session: EvalSession, trials: TrialRunner
+) -> SuiteTrials:
     planned = {case.case.id: case for case in asked.cases}
-    landed = LandedSuite()
+    landed = SuiteTrials()
     for wave in asked.redraw.waves():
         session.progress.total += len(wave)
         draws = [PlannedTrial(planned[case], stored_number("base", nth)) for case, nth in wave]
         made = await trials.run_all(draws)
         for (case, nth), draw, trial in zip(wave, draws, made, strict=True):
-            asked.redraw.take(case, nth, landed.take(draw, trial, asked.checks))
+            asked.redraw.add(case, nth, landed.add(draw, trial, asked.checks))
     return landed
 
 
@@ -467,31 +464,30 @@ _SINCE = "when the baseline was made"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """The comparison of fresh trials of the base with its history.
+    """The comparison of new trials of the base with its history.
 
     Attributes:
-        changes: The checks whose pass rate certainly changed since their baseline.
+        changes: Checks whose pass rate changed with certainty since their baseline.
         before: All trials of the history, together.
-        now: The first fresh trials of every case, together.
-        suite: The probability of at least this many failures if nothing changed; None
-            where there is nothing to compare them with.
-        served: Who answers now, where no one of them ever answered before; empty else.
+        now: First new trials of every case, together.
+        suite: Test of all cases together; None without new trials.
+        new_models: Models of the new trials, if none of them served the history; empty else.
     """
 
     changes: tuple[CellChange, ...]
     before: Count
     now: Count
     suite: RoundReport | None
-    served: tuple[str, ...] = ()
+    new_models: tuple[str, ...] = ()
 
     @property
     def worse(self) -> bool:
-        """Return whether the base passes less often than its history, by a case or all together."""
+        """Return whether the base passes less often than its history, in a case or all together."""
         return self.suite_worse or any(change.direction == "worse" for change in self.changes)
 
     @property
     def suite_worse(self) -> bool:
-        """Return whether all cases together, or their scores, certainly pass less often."""
+        """Return whether all cases together, or their scores, pass less often with certainty."""
         if self.suite is None:
             return False
         by_scores = any(p <= self.suite.bound for p in self.suite.scores.values())
@@ -499,20 +495,20 @@ class Drift:
 
     @property
     def stale(self) -> bool:
-        """Return whether the history says nothing of the base of today any more."""
-        return self.worse or bool(self.changes) or bool(self.served)
+        """Return whether the history no longer describes the base."""
+        return self.worse or bool(self.changes) or bool(self.new_models)
 
 
 class Redraw:
-    """The trials that one history asks for, wave by wave, and what they come to.
+    """The new trials for one history, wave by wave, and their comparison with it.
 
     Args:
-        history: A complete one.
-        digests: The digest of each case as it is now, by its id.
-        policy: What a change of the prompt would be held to.
-        prompt: Its name.
-        trials: How many of each case are drawn at first; suspects are drawn on.
-        prompts: How many are tested together; they share the error rate of the suite.
+        history: A complete history.
+        digests: Digest of each current case, by id.
+        policy: Acceptance policy of the prompt.
+        prompt: Name of the prompt.
+        trials: First trials of each case; suspects get further ones.
+        prompts: Number of prompts tested together; they share the error rate of the suite.
     """
 
     def __init__(
@@ -525,7 +521,7 @@ class Redraw:
         trials: int,
         prompts: int = 1,
     ) -> None:
-        self._served_before = history.served
+        self._models_before = history.models
         self._policy = policy
         self._prompt = prompt
         self._first = trials
@@ -544,7 +540,7 @@ class Redraw:
         self._changes: tuple[CellChange, ...] = ()
 
     def waves(self) -> Iterator[list[tuple[str, int]]]:
-        """Cases and numbers of trials, from 0; each wave is taken before the next is requested."""
+        """Cases and trial numbers, from 0; add all results of a wave before the next."""
         yield self._ask(self._drawn, self._first)
         suspects = self._suspects()
         least = self._policy.case.suspect
@@ -556,25 +552,25 @@ class Redraw:
             yield self._ask(dict.fromkeys(case for case, _, _ in suspects), step)
         self._changes, _ = self._weigh(suspects, least=least)
 
-    def take(self, case: str, number: int, facts: TrialFacts | None) -> None:
-        """Take in a trial; None where it could not be measured."""
+    def add(self, case: str, number: int, facts: TrialFacts | None) -> None:
+        """Add a trial; None if it is unmeasured."""
         self._drawn[case].take("candidate", number, facts)
 
-    def drift(self, *, served: Collection[str]) -> Drift:
-        """The drift that all trials show.
+    def drift(self, *, models: Collection[str]) -> Drift:
+        """The drift over all trials.
 
         Args:
-            served: Who answered, as the provider says it.
+            models: Models and fingerprints of the new trials.
         """
-        before = self._served_before
-        another = bool(before and served) and before.isdisjoint(served)
-        now = sum((case.candidate(stop=self._first) for case in self._drawn.values()), NONE_DRAWN)
+        before = self._models_before
+        is_other_model = bool(before and models) and before.isdisjoint(models)
+        now = sum((case.candidate(stop=self._first) for case in self._drawn.values()), NO_TRIALS)
         return Drift(
             changes=self._changes,
-            before=sum((case.history() for case in self._drawn.values()), NONE_DRAWN),
+            before=sum((case.history() for case in self._drawn.values()), NO_TRIALS),
             now=now,
             suite=self._suite() if now.trials else None,
-            served=tuple(sorted(served)) if another else (),
+            new_models=tuple(sorted(models)) if is_other_model else (),
         )
 
     def _ask(self, cases: Iterable[str], trials: int) -> list[tuple[str, int]]:
@@ -645,7 +641,7 @@ class Redraw:
         graded = graded_checks(drawn)
         return RoundReport(
             trials=self._first,
-            drawn=int(candidate[1].sum()),
+            total_trials=int(candidate[1].sum()),
             fails=int((candidate[1] - candidate[0]).sum()),
             expected=float(expected_failures(*base, candidate[1])),
             p_value=float(suite_p_value(*base, *candidate)),

@@ -1,4 +1,4 @@
-"""Files that a change edits and a reader should look at: recordings, baselines, code of evals."""
+"""Refusals of a change, accepted cases in changelogs, and notes on edited files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from regauge.errors import Fault
-from regauge.evidence import NONE_DRAWN
+from regauge.evidence import NO_TRIALS
 from regauge.gate._types import CRITICAL_TRIALS, tier_held
 from regauge.gate.baselines import BaselineError
 from regauge.judges import changed_rule
@@ -44,11 +44,10 @@ _PYTEST_FILES: Final = frozenset(
 
 
 def edited_notes(at: BaseCommit, suites: Sequence[Eval], *, prompt_changed: bool) -> Iterator[str]:
-    """Sentences on what a change edits besides prompts and could decide with.
+    """Notes on edits besides prompts that could affect the decision.
 
-    Recordings of the base that hold something else now are named by case: a gate without a key
-    reads them. A baseline with fewer passes is named: later gates compare with it. Next to a
-    changed prompt, so is code that runs in the gate, as the change has it.
+    Replaced recordings of the base are listed by case, as a replay reads them, and baselines with
+    fewer passes, as later gates use them. With a changed prompt, so is code that runs in the gate.
     """
     recordings = at.repository.inside(at.project.recordings_dir)
     baselines = at.repository.inside(at.project.fixtures_dir / "baselines")
@@ -68,7 +67,7 @@ def edited_notes(at: BaseCommit, suites: Sequence[Eval], *, prompt_changed: bool
 
 
 def edited_code(at: BaseCommit, suites: Iterable[Eval]) -> list[str]:
-    """The changed files that run in this gate or its workflow, or set how it runs."""
+    """The changed files that run in this gate or its workflow, or configure it."""
     evals = code_of_evals(at).union(*(files_of_judges(at, suite) for suite in suites))
     return [name for name in sorted(at.changed) if name in evals or _is_set_up(at, name)]
 
@@ -91,7 +90,7 @@ def code_of_evals(at: BaseCommit) -> frozenset[str]:
 
 
 def files_of_judges(at: BaseCommit, suite: Eval) -> frozenset[str]:
-    """Files of the project that judges are made of, such as the program of a command."""
+    """Files of the project that judges use, such as the program of a command."""
     names: set[str] = set()
     for judge in suite.judges:
         names |= {*cast("Mapping[str, str]", getattr(judge, "files", {}))}
@@ -99,7 +98,7 @@ def files_of_judges(at: BaseCommit, suite: Eval) -> frozenset[str]:
 
 
 def _is_set_up(at: BaseCommit, name: str) -> bool:
-    """Return whether a file is part of a workflow, or sets how pytest runs."""
+    """Return whether a file is part of a workflow, or configures pytest."""
     path = PurePosixPath(name)
     if path.name == "pyproject.toml":
         now = at.repository.top / name
@@ -117,7 +116,7 @@ def _pytest_settings(data: bytes | None) -> object:
 
 
 def _baseline_notes(at: BaseCommit, name: str) -> Iterator[str]:
-    """Notes on losses of the base's record; `regauge baseline update` only adds trials."""
+    """Notes on losses of a baseline; `regauge baseline update` only adds trials."""
     path = at.repository.top / name
     try:
         data = at.repository.read(at.commit, name)
@@ -140,19 +139,19 @@ def _baseline_notes(at: BaseCommit, name: str) -> Iterator[str]:
 def _has_fewer_passes(before: StoredHistory, now: StoredHistory) -> bool:
     """Return whether any case has fewer trials or fewer passes than before."""
     pairs = (
-        (case.whole, now.cases[case_id].whole if case_id in now.cases else NONE_DRAWN)
+        (case.total, now.cases[case_id].total if case_id in now.cases else NO_TRIALS)
         for case_id, case in before.cases.items()
     )
     return any(new.passed < old.passed or new.failed < old.failed for old, new in pairs)
 
 
 def _whole(history: StoredHistory) -> str:
-    counts = [case.whole for case in history.cases.values()]
+    counts = [case.total for case in history.cases.values()]
     return f"{sum(count.passed for count in counts)} of {sum(count.trials for count in counts)}"
 
 
 def _find_replaced(at: BaseCommit, name: str) -> list[str]:
-    """The case of each recorded line that differs from that of the base under the same key."""
+    """The case of each recorded line that differs from the base's with the same key."""
     path = at.repository.top / name
     data = at.repository.read(at.commit, name)
     try:
@@ -197,14 +196,13 @@ _VERSIONS_LOOKED_AT = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedChange:
-    """The entries of a changelog that its base version did not have.
+    """The changelog entries that are new since the base version.
 
     Attributes:
-        accepted: Why a case may pass less often, by its id.
-        removed: Why a case is gone, by its id.
-        broke_before: In how many of the last versions of the base version's changelog a case was
-            accepted as broken, by its id.
-        faults: Acknowledgements that speak of no case they could be about.
+        accepted: Reason why a case may pass less often, by id.
+        removed: Reason why a case was removed, by id.
+        broke_before: Number of recent versions of the base that accept a case as broken, by id.
+        faults: Entries about no existing case.
     """
 
     accepted: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -248,7 +246,7 @@ def acknowledged(
 
 
 def _broke_before(base: Prompt) -> Counter[str]:
-    """Of the last versions, the one that is weighed now being the last of all."""
+    """The number of recent versions with an accepted break, by case, the current one included."""
     entries = [*base.changelog]
     with suppress(ValueError):  # versions of targets are free texts, the newest first
         entries = sorted(entries, key=lambda entry: Semver.parse(entry.version), reverse=True)
@@ -265,9 +263,9 @@ def case_state(
     """The state of a case relative to its base version.
 
     Args:
-        before: The base version's golden cases; None where they are those of today.
-        request: The digest of what the candidate is asked.
-        base_request: The digest of what base is asked; None where base cannot be asked this case.
+        before: Golden cases of the base version; None if they are today's.
+        request: Digest of the candidate's request.
+        base_request: Digest of the base's request; None if it cannot be built.
     """
     if base_request is None:
         return "new"
@@ -308,11 +306,11 @@ class Refusal:
     """The reason why a change is not compared.
 
     Attributes:
-        part: What changed.
+        part: Changed part.
         message: One sentence.
-        details: The judges that differ or the lowered parts of the bar, each on one line.
-        fix: How to have the change compared.
-        prompt: Its name; empty where it is about the whole change.
+        details: Judges that differ or lowered parts of the bar, one per line.
+        fix: Command or edit that makes the change comparable.
+        prompt: Name of the prompt; empty if it concerns the whole change.
         prompt_changed: Whether a prompt changed as well; if none did, the refusal can be accepted.
     """
 
@@ -346,11 +344,11 @@ def refusals_of(
     across_models: bool,
     prompt_changed: bool,
 ) -> tuple[Refusal, ...]:
-    """The reason why the base and the change would not be measured alike; empty when they would.
+    """The reasons why base and candidate would not be measured alike; empty if they would.
 
     Args:
         base: The base's side.
-        differences: The differences between the nearest history of the baseline and the wanted one.
+        differences: Differences between the baseline's nearest history and the required one.
         across_models: Whether two models are compared on purpose.
         prompt_changed: Whether any request changed.
     """
@@ -387,7 +385,7 @@ def refusals_of(
 
 
 def refusal_of_bars(bars: Sequence[MovedBar], at: BaseCommit) -> Refusal:
-    """The reason why a change that lowers the bar it is measured by is not compared."""
+    """The refusal of a change that lowers its own acceptance criteria."""
     behind = at.tip != at.commit
     return Refusal(
         part="bar",
@@ -399,7 +397,7 @@ def refusal_of_bars(bars: Sequence[MovedBar], at: BaseCommit) -> Refusal:
 
 
 def refusal_of_trials(at: BaseCommit) -> Refusal | None:
-    """The refusal of a commit that holds `.regauge/`: its author supplies the trials."""
+    """The refusal of a commit with `.regauge/`: its author supplies the trials."""
     paths = at.repository.tracked(at.project.state_dir)
     committed = next((path for path in paths if not path.endswith("/.gitignore")), None)
     if committed is None:
@@ -421,19 +419,19 @@ def _accepting(at: BaseCommit) -> str:
 
 
 def _describe_difference(part: KeyDifference, suite: Eval) -> str:
-    """A judge that differs; one that lost its calibration is still there, but advisory."""
+    """Describe a judge that differs; one that lost its calibration is only advisory now."""
     judge = next((candidate for candidate in suite.judges if candidate.name == part.name), None)
-    if part.current is not None or judge is None:
+    if part.current_value is not None or judge is None:
         return str(part)
     return f"judge {part.name!r} was blocking and is advisory now: {suite.status_of(judge).reason}"
 
 
 def _changed_rule(part: KeyDifference, suite: Eval) -> str:
-    """The rule that regauge changed, where that alone makes a judge differ; else empty."""
-    if part.part != "judge" or not part.stored or not part.current:
+    """The rule that regauge changed, if only that makes a judge differ; else empty."""
+    if part.part != "judge" or not part.stored_value or not part.current_value:
         return ""
     judge = next((candidate for candidate in suite.judges if candidate.name == part.name), None)
-    return changed_rule(judge, part.stored, part.rules)
+    return changed_rule(judge, part.stored_value, part.rules)
 
 
 def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:
@@ -448,7 +446,7 @@ def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:
 
 
 def _calibration_fix(differences: Sequence[KeyDifference], suite: Eval) -> str:
-    """The fix for model judges that differ from their calibration."""
+    """The fix for LLM judges that differ from their calibration."""
     names = {part.name for part in differences}
     again = [
         f"regauge judges calibrate {shlex.quote(judge.name)}"
@@ -493,13 +491,13 @@ def notes_of(
     differences: tuple[KeyDifference, ...],
     edited: Sequence[str],
 ) -> list[str]:
-    """Sentences for readers of the comparison of one suite.
+    """Notes for readers of the comparison of one suite.
 
     Args:
-        prompt: The base version; None where the prompt is new.
-        drawn_beside: Whether base is drawn next to the change, for no baseline has its pass rates.
-        differences: In what the nearest history of the baseline differs from what is wanted.
-        edited: Cases of the base with other inputs or expectations now.
+        prompt: Base version of the prompt; None if it is new.
+        runs_base: Whether the base is run as well because no baseline has its pass rates.
+        differences: Differences between the baseline's nearest history and the required one.
+        edited: Cases with other inputs or expectations than on the base.
     """
     name, notes = suite.prompt.name, list[str]()
     update = f"regauge baseline update {name}"
@@ -535,9 +533,9 @@ def notes_of(
 
 
 def proven_tier(case: GoldenCase, history: StoredHistory | None, *, tier: CaseTier) -> CaseTier:
-    """The tier a case is held to: a critical one is required until the base has proven it."""
+    """The tier that applies to a case: a critical one is required until the base has proven it."""
     stored = history.history(case.id, case.digest) if history is not None else None
-    return tier_held(tier, stored.whole if stored is not None else NONE_DRAWN, CRITICAL_TRIALS)
+    return tier_held(tier, stored.total if stored is not None else NO_TRIALS, CRITICAL_TRIALS)
 
 
 def critical_notes(
@@ -552,7 +550,7 @@ def critical_notes(
         ):
             continue
         stored = history.history(case.id, case.digest) if history is not None else None
-        passed = stored.whole if stored is not None else "none"
+        passed = stored.total if stored is not None else "none"
         unproven.append(f"{case.id} {passed}")
     if not unproven:
         return []

@@ -1,4 +1,4 @@
-"""Failures of recorded answers that do not fail a run, since committed evidence explains them."""
+"""Failures of recorded trials that committed evidence explains, so that they do not fail a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regauge.errors import FaultyFileError, GitError
-from regauge.evidence import NONE_DRAWN, Count
+from regauge.evidence import NO_TRIALS, Count
 from regauge.gate._commit import base_branch
 from regauge.gate._engine import is_flaky
 from regauge.gate._record import CANDIDATE_FIRST, facts_of_trial
@@ -29,14 +29,13 @@ if TYPE_CHECKING:
 
 
 class ReplayEvidence:
-    """Explains failures of recorded answers by what the gate knew of the same case.
+    """Explains failures of recorded trials by the gate's evidence on the same case.
 
-    Without it a gate that accepts a flaky case, and a replay of the answers that it recorded,
-    would contradict each other.
+    Otherwise a gate that accepts a flaky case would contradict a replay of its recordings.
 
     Args:
-        session: Of the run; its recordings are read.
-        environ: Names the base branch of a pull request.
+        session: Session of the run, whose recordings are read.
+        environ: Environment that names the base branch of a pull request.
     """
 
     def __init__(self, session: EvalSession, *, environ: Mapping[str, str]) -> None:
@@ -46,11 +45,11 @@ class ReplayEvidence:
         self._gate_trials: dict[str, dict[str, list[int]]] = {}
 
     def reason(self, result: EvalResult) -> str:
-        """The reason why a failed case does not fail the run; empty where it does.
+        """The reason why a failed case does not fail the run; empty if it does.
 
-        The first that holds: the committed baseline calls the case flaky, the changelog of this
-        version accepts the case, or the gate's recorded trials of the same request did not make
-        it broken. A live completion that failed always counts.
+        The first of these: the committed baseline is flaky; the changelog of this version accepts
+        the case; the gate's recorded trials of the request do not break it. A failed live trial
+        always counts.
         """
         if any(
             trial.sourced_completion is None or trial.sourced_completion.source == "live"
@@ -59,8 +58,8 @@ class ReplayEvidence:
             return ""
         histories = self._histories(result)
         for history in histories:
-            if is_flaky(history.whole.passed, history.whole.trials):
-                return f"flaky: the base passes {history.whole} trials"
+            if is_flaky(history.total.passed, history.total.trials):
+                return f"flaky: the base passes {history.total} trials"
         return _accepted_reason(result) or self._not_broken(result, next(iter(histories), None))
 
     def _not_broken(self, result: EvalResult, history: BaseTrials | None) -> str:
@@ -83,7 +82,7 @@ class ReplayEvidence:
             return f"the gate's trials: passed {counts}" if passed else ""
         evidence = max(
             _log_evidence(
-                history.checks.get(check, NONE_DRAWN),
+                history.checks.get(check, NO_TRIALS),
                 [trial_facts.checks.get(check) for trial_facts in facts],
             )
             for check in checks
@@ -92,7 +91,7 @@ class ReplayEvidence:
         # Evidence below 1 speaks for the candidate; up to the bound it needs a pass, or a case
         # that always fails would hide behind too few trials.
         if evidence < 0 or (passed and evidence < bound):
-            return f"the gate's trials: passed {counts}, on the base {history.whole}"
+            return f"the gate's trials: passed {counts}, on the base {history.total}"
         return ""
 
     def _recorded_by_gate(self, result: EvalResult) -> Sequence[Trial]:
@@ -118,14 +117,14 @@ class ReplayEvidence:
         if id(suite) not in self._stored:
             baseline, key = self._baseline(suite), key_of(suite)
             stored_histories = (
-                (baseline.find(key), baseline.before(key)) if baseline is not None else ()
+                (baseline.find(key), baseline.find_previous(key)) if baseline is not None else ()
             )
             self._stored[id(suite)] = [stored for stored in stored_histories if stored is not None]
         found_of_case = [stored.history(case.id, case.digest) for stored in self._stored[id(suite)]]
         return [history for history in found_of_case if history is not None]
 
     def _baseline(self, suite: Eval) -> Baseline | None:
-        """The committed baseline: in a pull request the base's, or the author could write it."""
+        """The committed baseline; in a pull request the base's, as the author could edit it."""
         try:
             return baseline_of(self._session.project, suite, read=self._committed)[0]
         except FaultyFileError:

@@ -1,4 +1,4 @@
-"""Draws what the gate wants, wave by wave and side by side, until it has decided."""
+"""Runs the trials that the gate requests, wave by wave on both sides, until it decides."""
 
 from __future__ import annotations
 
@@ -43,50 +43,53 @@ class GateProgress:
     """The progress of a gate run; the number of waves is not known in advance.
 
     Attributes:
-        wave: Counted from 1.
-        requested: Trials of this wave.
-        landed: Those of them that there are.
-        trials: Of all waves so far.
-        spent_usd: So far.
+        wave: Current wave, from 1.
+        requested_trials: Trials of this wave.
+        finished_trials: Finished trials of this wave.
+        trials: Finished trials of all waves.
+        spent_usd: Cost so far.
     """
 
     wave: int = 0
-    requested: int = 0
-    landed: int = 0
+    requested_trials: int = 0
+    finished_trials: int = 0
     trials: int = 0
     spent_usd: float = 0.0
     _started: float = field(default=0.0)
 
     def start_wave(self, requested: int) -> None:
-        """Begin to count again."""
+        """Start a wave with no finished trials."""
         self.wave += 1
-        self.requested, self.landed = requested, 0
+        self.requested_trials, self.finished_trials = requested, 0
         self._started = time.monotonic()
 
     def count(self) -> None:
-        """Count a trial that has landed."""
-        self.landed += 1
+        """Count a finished trial."""
+        self.finished_trials += 1
         self.trials += 1
 
     @property
     def remaining_s(self) -> float | None:
         """Seconds until the end of this wave, at its pace so far; None before its first trial."""
-        if not self.landed:
+        if not self.finished_trials:
             return None
-        return (time.monotonic() - self._started) / self.landed * (self.requested - self.landed)
+        return (
+            (time.monotonic() - self._started)
+            / self.finished_trials
+            * (self.requested_trials - self.finished_trials)
+        )
 
 
 class GateRun:
-    """One comparison of candidate and the base.
+    """One comparison of candidate and base.
 
     Args:
-        compared: The cases.
-        policy: What the change is held to.
-        session: Finds recorded answers, asks models and keeps what they say.
-        waiting: Called every second while models answer.
-        copied: How many trials of each case are kept as trials of the evals, too, where these
-            have none.
-        elsewhere: By prompt, about how many changed cases other shards have.
+        compared_cases: The cases.
+        policy: Acceptance policy.
+        session: Runs and records the trials.
+        on_progress: Called every second during calls.
+        copies_per_case: Trials of each case that evals without trials reuse.
+        elsewhere: Approximate number of changed cases in other shards, by prompt.
     """
 
     def __init__(
@@ -95,15 +98,15 @@ class GateRun:
         policy: GatePolicy,
         *,
         session: EvalSession,
-        waiting: Callable[[GateProgress], None],
-        copied: int = 1,
+        on_progress: Callable[[GateProgress], None],
+        copies_per_case: int = 1,
         elsewhere: Mapping[str, int] | None = None,
     ) -> None:
-        self.compared = compared
-        self._copied = min(copied, EVALS_COPIES)
+        self.compared_cases = compared
+        self._copies_per_case = min(copies_per_case, EVALS_COPIES)
         self.gate = Gate([each.case for each in compared], policy, elsewhere=elsewhere)
         self._session = session
-        self._waiting = waiting
+        self._waiting = on_progress
         self._by_key = {each.case.key: each for each in compared}
         self._progress = GateProgress()
         self._trials: dict[tuple[str, str, Side], list[Trial]] = defaultdict(list)
@@ -111,26 +114,26 @@ class GateRun:
 
     @property
     def trials(self) -> Mapping[tuple[str, str, Side], Sequence[Trial]]:
-        """The trials made, by suite, case and side, in the order of their numbers."""
+        """The trials by suite, case and side, in the order of their numbers."""
         return self._trials
 
     def decide(self) -> GateOutcome:
-        """Draw and judge until nothing more is wanted.
+        """Run and judge trials until no more are requested.
 
-        The outcome depends on the trials alone, not on the order in which they land; those of a
-        run that was cut off are found again by the next.
+        The outcome depends on the trials alone, not on their order; an interrupted run is continued
+        by the next.
         """
         run_stoppable(self._decide())
         return self.gate.outcome()
 
     def draw_first_wave(self) -> None:
-        """Run the trials of the first wave alone, which are wanted whatever they show."""
+        """Run the trials of the first wave only, which do not depend on results."""
         run_stoppable(self._decide(waves=1))
 
     def first_outcomes(self) -> dict[tuple[str, str], list[bool | None]]:
-        """The candidate's first verdicts, by suite and case; None for unmeasured ones."""
+        """The candidate's outcomes in the first round, by suite and case; None if unmeasured."""
         outcomes: dict[tuple[str, str], list[bool | None]] = {}
-        for each in self.compared:
+        for each in self.compared_cases:
             made = self._trials.get((*each.case.key, "candidate"), [])[
                 : self.gate.first_draws(each.case.prompt)
             ]
@@ -141,10 +144,10 @@ class GateRun:
         return outcomes
 
     def base_today(self) -> list[tuple[Count, Count]]:
-        """As many trials of the base as of the first round: for each case its record, and these."""
+        """Re-run the base as often as in the first round; return old and new counts by case."""
         recorded = [
-            (each, each.base, each.case.history.whole)
-            for each in self.compared
+            (each, each.base, each.case.history.total)
+            for each in self.compared_cases
             if each.base is not None and each.case.history is not None
         ]
         counts: list[tuple[Count, Count]] = []
@@ -180,7 +183,7 @@ class GateRun:
     async def _wave(
         self, trials: TrialRunner, requests: Sequence[tuple[str, str, Side, int]]
     ) -> None:
-        """All trials of one wave at once; how many calls run side by side is for the session."""
+        """Run all trials of one wave at once; the session limits concurrent calls."""
         self._progress.start_wave(len(requests))
         draws = [self._draw(*request) for request in requests]
         made = await trials.run_all(draws, on_trial=self._progress.count)
@@ -199,18 +202,18 @@ class GateRun:
         planned = compared.base
         if side == "candidate":
             first = number < self.gate.first_draws(prompt)
-            planned = compared.candidate if first else compared.again
+            planned = compared.candidate if first else compared.follow_up
         assert planned is not None, f"{side} has no {case!r}"
         return planned
 
     async def _copy_for_evals(self, trials: TrialRunner) -> None:
-        """Have evals find the candidate's first trials as theirs, so that these are paid once."""
+        """Copy the candidate's first trials for the evals, so that they are paid once."""
         if self._session.options.record == "none":
             return
         copies: dict[PlannedTrial, int] = {}
         for (prompt, case, side), made in self._trials.items():
             if side == "candidate":
-                for number, trial in enumerate(made[: self._copied]):
+                for number, trial in enumerate(made[: self._copies_per_case]):
                     if trial.error is None:
                         planned = self._planned_case(prompt, case, side, number)
                         copies[PlannedTrial(planned, trial.number)] = EVALS_FIRST + number

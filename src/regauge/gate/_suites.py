@@ -1,4 +1,4 @@
-"""The tests of a whole suite: against the record, then side by side.
+"""The tests of a whole suite: against the baseline, then paired.
 
 The arrays have one row per run, as in `_cases.py`.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from regauge.digests import digest_of
 from regauge.evidence import (
-    NONE_DRAWN,
+    NO_TRIALS,
     ControlReport,
     NetReport,
     PairsReport,
@@ -49,7 +49,7 @@ _BOUND_DIGITS = 9
 
 
 class Pairs(NamedTuple):
-    """Passes and trials of both sides in one wave side by side; shape (runs, cases)."""
+    """Passes and trials of both sides in one wave of pairs; shape (runs, cases)."""
 
     base: Tallies
     candidate: Tallies
@@ -68,9 +68,9 @@ class Screened(NamedTuple):
 
 
 def screen(base: Tallies, candidate: Tallies) -> Screened:
-    """Weigh the candidate's trials of every case against the base's record.
+    """Test the candidate's trials of every case against the baseline.
 
-    The smaller p-value is taken, for the screen decides nothing.
+    The smaller p-value is used because the screen decides nothing.
     """
     weighted = suite_p_value(*base, *candidate)
     equal = suite_p_value(*base, *candidate, weights=1)
@@ -78,14 +78,14 @@ def screen(base: Tallies, candidate: Tallies) -> Screened:
 
 
 def rest_better(base: Tallies, candidate: Tallies, broken: BoolArray) -> FloatArray:
-    """The p-value that the cases which are not broken pass more than the base's record."""
+    """The p-value that cases other than broken ones pass more often than in the baseline."""
     rest = (~broken).astype(np.int64)
     (s, m), (k, r) = base, candidate
     return suite_p_value(s * rest, m * rest, k * rest, r * rest, direction="better", weights=1)
 
 
 def pair_weights(base: Tallies, waves: Sequence[Pairs], equal: ArrayLike) -> IntArray:
-    """Weight of a failure of each case: by the record and all pairs, of both sides together."""
+    """The weight of a failure of each case, from the baseline and all pairs of both sides."""
     fails, trials = base[1] - base[0], base[1]
     for wave in waves:
         for passed, drawn in wave:
@@ -97,7 +97,7 @@ def pair_weights(base: Tallies, waves: Sequence[Pairs], equal: ArrayLike) -> Int
 def pairs_p_value(
     waves: Sequence[Pairs], weights: ArrayLike, *, direction: Direction = "worse"
 ) -> FloatArray:
-    """The exact p-value of all waves; trials are exchanged within case and wave alone."""
+    """The exact p-value of all waves; trials are exchanged within case and wave only."""
     of_base, drawn_base, passed, drawn = (
         np.concatenate(sides, axis=-1)
         for sides in zip(*((*wave.base, *wave.candidate) for wave in waves), strict=True)
@@ -108,7 +108,7 @@ def pairs_p_value(
 
 
 def passes_ahead(waves: Sequence[Pairs]) -> FloatArray:
-    """The passed points of the candidate above the base, over the cases, from -1 to 1."""
+    """The mean pass rate of the candidate minus that of the base over cases, from -1 to 1."""
     base_passes, base_trials = _add_up([wave.base for wave in waves])
     passes, trials = _add_up([wave.candidate for wave in waves])
     both = (base_trials > 0) & (trials > 0)
@@ -120,20 +120,20 @@ def passes_ahead(waves: Sequence[Pairs]) -> FloatArray:
 
 
 def screen_bound(policy: SuitePolicy, number: int, *, prompts: int) -> float:
-    """Up to which p-value round `number`, from 0, asks for trials side by side."""
+    """The largest p-value of round `number`, from 0, that requests paired trials."""
     return round(policy.screen[number] / prompts, _BOUND_DIGITS)
 
 
 def screen_extends(policy: SuitePolicy, number: int, p_value: ArrayLike) -> BoolArray:
-    """Return whether another round is worth its calls, where this one asks for nothing."""
+    """Return whether another round is worth its calls if this one requests no pairs."""
     return (np.asarray(p_value) <= policy.extend) & (number + 1 < policy.rounds)
 
 
 def day_bound(policy: SuitePolicy, number: int, *, prompts: int, tests: int = 1) -> float:
-    """Up to which p-value look `number`, from 0, blocks.
+    """The largest p-value of look `number`, from 0, that blocks.
 
-    The error rate is shared out to the prompts, and then to the tests of one prompt: that of the
-    cases, and one for each check with scores.
+    Prompts share the error rate, and so do the tests of one prompt: that of all cases, and one for
+    each check with scores.
     """
     return round(policy.levels[number] / prompts / tests, _BOUND_DIGITS)
 
@@ -145,7 +145,7 @@ def day_goes_on(policy: SuitePolicy, number: int, p_value: ArrayLike) -> BoolArr
 
 
 def net_bound(policy: NetPolicy, number: int, *, prompts: int) -> float:
-    """Up to which p-value look `number`, from 0, rejects."""
+    """The largest p-value of look `number`, from 0, that rejects."""
     return round(policy.all_levels[number] / prompts, _BOUND_DIGITS)
 
 
@@ -159,8 +159,8 @@ class SuiteCase:
     """One case of a suite, with the numbers of the trials that its tests use.
 
     Attributes:
-        blocks: Of the candidate against the record, round by round.
-        pairs: Of each side, look by look side by side.
+        blocks: Trials of the candidate against the baseline, by round.
+        pairs: Paired trials of each side, by look.
     """
 
     drawn: CaseTrials
@@ -169,16 +169,16 @@ class SuiteCase:
 
     @property
     def candidate(self) -> Count:
-        """The candidate's trials against the record."""
+        """Trials of the candidate against the baseline."""
         return self.drawn.count("candidate", self.blocks)
 
     def paired(self, side: Side) -> Count:
-        """All trials of one side, side by side."""
+        """All paired trials of one side."""
         return self.drawn.count(side, self.pairs[side])
 
 
 class SuiteStage:
-    """All cases of one prompt that the base has trials of, taken together."""
+    """The suite tests of one prompt, on all cases that the base has trials of."""
 
     def __init__(
         self,
@@ -192,14 +192,14 @@ class SuiteStage:
         fixed: Collection[str] = (),
         accepted: Collection[str] = (),
     ) -> None:
-        """Begin once single cases are settled.
+        """Begin after the tests of single cases.
 
         Args:
-            drawn: The changed cases of the prompt.
-            prompts: How many prompts changed; they share the error rate.
+            cases: Changed cases of the prompt.
+            prompts: Number of changed prompts, which share the error rate.
             first_draws: Trials of every case in the first round.
-            broken: The required cases that count as broken, without those that are accepted.
-            fixed: The cases that count as fixed.
+            broken: Broken required cases, without accepted ones.
+            fixed: Fixed cases.
             accepted: Broken cases that the changelog accepts; only these are left out.
         """
         self.prompt = prompt
@@ -225,7 +225,7 @@ class SuiteStage:
 
     @property
     def rejects_cases(self) -> bool:
-        """Return whether broken cases reject the change, with nothing to weigh them against."""
+        """Return whether broken cases reject the change without a net test."""
         match self._policy.on_broken:
             case "block":
                 return bool(self._broken)
@@ -235,10 +235,10 @@ class SuiteStage:
                 return False
 
     def waves(self, *, blocked: bool) -> Iterator[list[Request]]:
-        """The trials each test needs; the tests are made between them.
+        """The trials of each test; results are evaluated between them.
 
         Args:
-            blocked: Whether something has already rejected the change, so nothing more is spent.
+            blocked: Whether the change is already rejected, so that no more trials are run.
         """
         if not self._cases:
             return
@@ -267,7 +267,7 @@ class SuiteStage:
             cases=len(self._cases),
             first_draws=self._first,
             rounds=tuple(self._rounds),
-            asked=self._asked,
+            suspects=self._asked,
             pairs=tuple(self._pairs),
             net=tuple(self._net),
             broken=len(self._broken),
@@ -281,7 +281,7 @@ class SuiteStage:
                 not case.drawn.history().failed and case.candidate.failed > 0
                 for case in self._cases
             ),
-            needs=self._missing[1],
+            unrecorded_trials=self._missing[1],
         )
 
     def _weighs(self) -> bool:
@@ -295,7 +295,7 @@ class SuiteStage:
         return float(rest_better(base, candidate, broken)) <= self._policy.net.trigger
 
     def _compare(self) -> Iterator[list[Request]]:
-        """Against the record; where that asks for it, side by side."""
+        """Test against the baseline; on a suspected loss, with pairs."""
         policy = self._policy.suite
         for number in range(policy.rounds):
             if number:
@@ -313,7 +313,7 @@ class SuiteStage:
         self._end("passed")
 
     def _next_round(self) -> list[Request]:
-        """Further trials of every case; none of those whose trials ran out."""
+        """Further trials of every case, without cases that have missing trials."""
         wave: list[Request] = []
         extra = self._policy.suite.extra_round(self._first)
         for case in self._cases:
@@ -336,7 +336,7 @@ class SuiteStage:
         }
         return RoundReport(
             trials=max(sum(map(len, case.blocks)) for case in self._cases),
-            drawn=int(candidate[1].sum()),
+            total_trials=int(candidate[1].sum()),
             fails=int((candidate[1] - candidate[0]).sum()),
             expected=float(expected_failures(*base, candidate[1])),
             p_value=float(screened.p_value),
@@ -346,7 +346,7 @@ class SuiteStage:
         )
 
     def _side_by_side(self) -> Iterator[list[Request]]:
-        """Pairs of every case until they confirm the loss, or nothing points to one."""
+        """Pairs of every case until they confirm the loss, or stop suggesting one."""
         policy = self._policy.suite
         tests = 1 + len(self._graded)
         number = 0
@@ -399,8 +399,8 @@ class SuiteStage:
     def _next_wave(self, pairs: int) -> list[Request]:
         """Pairs of every case; of recorded outputs all, as there are no others.
 
-        Recorded ones are trials that the screen has seen. The test's own bound holds for them, so
-        a change without a loss is rejected no more often.
+        The screen has used recorded trials before. The bound of this test applies to them all the
+        same, so a change without a loss is rejected no more often.
         """
         self._looks += 1
         wave: list[Request] = []
@@ -428,15 +428,15 @@ class SuiteStage:
     def _totals(self) -> tuple[Count, Count]:
         """All pairs of all cases, by side."""
         return (
-            sum((case.paired("base") for case in self._cases), NONE_DRAWN),
-            sum((case.paired("candidate") for case in self._cases), NONE_DRAWN),
+            sum((case.paired("base") for case in self._cases), NO_TRIALS),
+            sum((case.paired("candidate") for case in self._cases), NO_TRIALS),
         )
 
     def _ahead(self) -> float:
         return float(passes_ahead(self._sides()))
 
     def _p_value(self, check: str) -> float:
-        """Side by side: of all cases, or of the scores of a check."""
+        """The p-value of the pairs: for all cases, or for the scores of a check."""
         if not check:
             sides = self._sides()
             weights = pair_weights(self._record(), sides, self._rounds[-1].equal)
@@ -465,7 +465,7 @@ class SuiteStage:
         return tallies_of([case.candidate for case in self._cases])
 
     def _control(self) -> ControlReport | None:
-        """The base's few trials of the first round: an outage check, which decides nothing."""
+        """Control trials of the base in the first round: an outage check, which decides nothing."""
         drawn = [
             (case.history(), case.count("base", [range(case.seeds, case.seeds + 1)]))
             for case in (case.drawn for case in self._cases)
@@ -476,13 +476,13 @@ class SuiteStage:
             return None
         before, now = (tallies_of(side) for side in zip(*checked, strict=True))
         return ControlReport(
-            base=sum((now for _, now in checked), NONE_DRAWN),
+            base=sum((now for _, now in checked), NO_TRIALS),
             p_history=float(suite_p_value(*before, *now, weights=1)),
             bound=self._policy.suite.control_p,
         )
 
     def _end(self, verdict: SuiteVerdict) -> None:
-        """Keep a verdict, unless trials are missing that it needs."""
+        """Set the verdict, unless trials for it are missing."""
         unmeasured, not_recorded = self._missing
         self._verdict = "unmeasured" if unmeasured else "undecided" if not_recorded else verdict
 
@@ -505,7 +505,7 @@ class SuiteStage:
 
 
 def graded_checks(drawn: Sequence[CaseTrials]) -> tuple[str, ...]:
-    """Checks whose scores on the base carry more than pass or fail, by name."""
+    """The checks with fractional scores on the base, sorted by name."""
     checks = {check for case in drawn for check in case.case.checks}
     return tuple(
         sorted(

@@ -1,4 +1,4 @@
-"""The values of a gate: what is compared, under which limits, and the outcome."""
+"""The values of a gate: inputs, limits and outcome."""
 
 from __future__ import annotations
 
@@ -36,34 +36,33 @@ _MORE_STEP = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatePolicy:
-    """Everything about a decision that a project can choose.
+    """The settings of a decision.
 
     Attributes:
-        case: When one case counts as broken.
-        suite: When a suite counts as worse.
-        net: How broken cases are weighed against fixed ones.
-        critical: When a critical case blocks.
-        on_broken: What broken cases do: weigh them against fixed ones (`net`), `block`, or only
+        case: Test for broken and fixed cases.
+        suite: Test for a worse suite.
+        net: Test that weighs broken against fixed cases.
+        critical: Rule for critical cases.
+        on_broken: Effect of broken cases: weigh them against fixed ones (`net`), `block`, or only
             `warn`. Critical cases always block.
-        on_undecided: Whether a case that stays undecided keeps the change from being accepted. A
-            recording that is too short always does, unless the run is provisional.
-        on_drifted: The same for a case that the base fails too, today.
-        on_new: What a new case does that misses its bar.
-        first_draws: Trials of every case in the first round, at least 1; `auto` is about 100 in
-            all for each prompt.
+        on_undecided: Whether an undecided case keeps the change from being accepted. A recording
+            that is too short always does, unless the run is provisional.
+        on_drifted: The same for a case that the base fails today, too.
+        on_new: Effect of a new case that misses its bar.
+        first_draws: Trials of every case in the first round, at least 1; `auto` is about 100 in all
+            for each prompt.
         baseline_trials: Trials of every case in a complete baseline; `auto` is about 200 in all,
             and at least 12.
-        accepted_max: The most broken cases that changelogs may accept in one change; None is no
+        accepted_max: Limit of broken cases that changelogs may accept in one change; None for no
             limit.
-        min_effect: How much lower scores may be and not count; between 0 and 1.
-        first_history: How many trials of base, at least, are drawn in the same run for a case that
-            has none.
-        new_trials: How many trials a new case gets.
-        new_passes: How many of them must pass.
-        improved_at_most: Only cases that base passes at most so often are tested for being fixed;
-            below 0 none is.
-        provisional: Whether recorded trials alone decide, until a run with a key audits them: then
-            suspects whose recorded trials run out are left to that run.
+        min_effect: Decrease of scores that does not count, from 0 to below 1.
+        first_history: Minimum trials of the base in the same run for a case without a history.
+        new_trials: Trials of a new case.
+        new_passes: Trials of a new case that must pass.
+        improved_at_most: Largest pass rate of the base for a case to be tested for a fix; below 0
+            for none.
+        provisional: Whether recorded trials alone decide, until a run with a key audits them.
+            Suspects without enough recorded trials are left to that run.
     """
 
     case: CasePolicy = field(default_factory=CasePolicy)
@@ -103,23 +102,23 @@ class GatePolicy:
         return auto_first_draws(cases) if self.first_draws == "auto" else self.first_draws
 
     def baseline_trials_of(self, cases: int) -> int:
-        """Trials of every case in a complete baseline of this number of cases."""
+        """Trials of every case in a complete baseline of `cases` cases."""
         if self.baseline_trials == "auto":
             return auto_baseline_trials(cases)
         return self.baseline_trials
 
     @property
-    def more(self) -> int:
+    def more_trials(self) -> int:
         """Trials of a suspect beyond the policy's own steps."""
         return sum(self.case.more)
 
 
 def with_more_trials(policy: GatePolicy, more: int) -> GatePolicy:
-    """The same policy for a run that continues an undecided one, by `more` trials of a suspect.
+    """The policy for a run that continues an undecided one, with further trials of each suspect.
 
-    Evidence of single cases may be gathered for as long as you like: the error rates hold at every
-    stop. Tests of a whole suite spend half of what is left of 5 % at each further look. Looks come
-    every 8 trials, so 16 more trials continue the run that had 8 more.
+    Evidence of single cases may be gathered without limit: the error rates hold at every stop. Each
+    further look of a suite test spends half of the rest of 5 %. Looks come every 8 trials, so 16
+    more trials continue the run that had 8 more.
 
     >>> with_more_trials(GatePolicy(), 24).case.more
     (8, 8, 8)
@@ -147,14 +146,14 @@ class PolicyOptions:
     on_undecided: BlockOrWarn | None = None
     on_drifted: BlockOrWarn | None = None
 
-    def applied(self, policy: GatePolicy) -> GatePolicy:
+    def apply_to(self, policy: GatePolicy) -> GatePolicy:
         """The policy with these options."""
         return replace(policy, **self._overrides())
 
-    def loosened(self, policy: GatePolicy) -> tuple[str, ...]:
-        """The options that are looser than the policy, as they are typed.
+    def looser_options(self, policy: GatePolicy) -> tuple[str, ...]:
+        """The options that are looser than the policy, as on the command line.
 
-        >>> PolicyOptions(on_drifted="warn", on_undecided="warn").loosened(GatePolicy())
+        >>> PolicyOptions(on_drifted="warn", on_undecided="warn").looser_options(GatePolicy())
         ('--on-undecided warn',)
         """
         return tuple(
@@ -169,7 +168,7 @@ class PolicyOptions:
 
 
 def policy_of(settings: GateSettings) -> GatePolicy:
-    """The policy that settings ask for.
+    """The policy of settings.
 
     Raises:
         UsageError: Two settings contradict each other.
@@ -203,38 +202,37 @@ class BaseTrials:
     """The trials of the base of one case before this run.
 
     Attributes:
-        checks: Passes and trials of each required check; a check that abstained has fewer trials.
-        whole: Trials in which every required check passed.
-        scores: The scores of each check, where it gives any, each between 0 and 1.
-        sessions: Ids of the runs the trials were made in.
-        distinct_answers: How many different texts the answers were.
+        checks: Passes and trials of each required check, without abstentions.
+        total: Trials in which every required check passed.
+        scores: Scores of each check, if it gives any, each between 0 and 1.
+        sessions: Ids of the sessions.
+        distinct_outputs: Number of different outputs.
     """
 
     checks: Mapping[str, Count]
-    whole: Count
+    total: Count
     scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict[str, tuple[float, ...]])
     sessions: tuple[str, ...] = ()
-    distinct_answers: int = 0
+    distinct_outputs: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateCase:
-    """One golden case of one prompt, and what is known of it on the base.
+    """One golden case of one prompt, and its history on the base.
 
     Attributes:
-        prompt: The name of the prompt.
-        case: The id of the golden case.
-        checks: The names of the checks that must pass; at least one.
-        history: The base's trials; None where there are none.
-        state: `unchanged` when the request is the same to the byte: nothing is drawn. `new` when
-            the base has no such case, so it is judged by its own bar.
-        tier: `critical` cases must not fail whatever base does; `tracked` ones count for the suite
-            alone.
+        prompt: Name of the prompt.
+        case: Id of the golden case.
+        checks: Names of the required checks; at least one.
+        history: Trials of the base; None without any.
+        state: `unchanged` if the request is the same to the byte: no trials are needed. `new` if
+            the base has no such case, so that it has its own bar.
+        tier: `critical` cases must not fail whatever the base does; `tracked` ones only count for
+            the suite.
         strict: Whether one failure of a critical case is enough.
-        accepted: Why this case may change its verdict, or may be removed; empty when it may not.
-        broke_before: In how many of the last versions of base its changelog accepts that the case
-            broke.
-        recorded: Whether both sides have recorded outputs alone, so that no trial can be added.
+        accepted: Reason why this case may break or be removed; empty if it may not.
+        broke_before: Number of recent versions of the base that accept the case as broken.
+        recorded: Whether both sides have recorded outputs only, so that no trial can be added.
     """
 
     prompt: str
@@ -259,7 +257,7 @@ class GateCase:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Prompt and case: what a case is known by."""
+        """Prompt and case."""
         return self.prompt, self.case
 
 
@@ -268,29 +266,29 @@ class TrialFacts:
     """The result of one trial.
 
     Attributes:
-        checks: Whether each required check passed; None where it abstained.
-        scores: The scores of checks that give one, between 0 and 1.
-        answer: A digest of the answer's text: equal texts have equal digests.
+        checks: Whether each required check passed; None if it abstained.
+        scores: Scores of checks that give one, between 0 and 1.
+        output_digest: Digest of the output; equal for equal texts.
     """
 
     checks: Mapping[str, bool | None]
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
-    answer: str = ""
+    output_digest: str = ""
 
     @property
     def passed(self) -> bool | None:
-        """Return whether all checks passed that had an opinion; None when none had."""
+        """Return whether all checks without an abstention passed; None if all abstained."""
         opinions = [passed for passed in self.checks.values() if passed is not None]
         return all(opinions) if opinions else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRequest:
-    """Trials of one case that the gate asks for.
+    """Trials of one case that the gate requests.
 
     Attributes:
-        trials: Numbers counted from 0 within the side: the candidate's own trials, and the base's
-            trials of this run. Whoever draws knows under which numbers they are stored.
+        trials: Numbers from 0 within the side: the candidate's trials, or the base's of this run.
+            The caller maps them to stored numbers.
     """
 
     prompt: str
@@ -300,9 +298,9 @@ class TrialRequest:
 
 
 def tier_held(tier: CaseTier, base: Count, trials_min: int) -> CaseTier:
-    """The tier a case is held to: a critical one only if the base passed that many trials.
+    """The tier that applies to a case: critical only if the base passed that many trials.
 
-    A case that the base itself fails now and then would block changes that did nothing.
+    A critical case that the base sometimes fails would block harmless changes.
 
     >>> from regauge.evidence import Count
     >>> tier_held("critical", Count(passed=3, trials=3), 1)
@@ -345,20 +343,20 @@ class CaseReport:
 
     Attributes:
         blocks: Whether this case alone keeps the change from being accepted.
-        candidate: Trials of the candidate in which every check passed, all that were drawn.
-        before: The same of the base before this run, or of its first trials if there were none.
-        today: The same of the base's trials of this run, drawn side by side with the candidate's.
-        checks: One report for each required check, in the order of the case.
-        repeated: Trials of the candidate that do not count, because today answers repeat, base's
-            too, that hardly ever did.
-        missing: Trials asked for that could not be measured.
-        needs: Trials that would have to be drawn live; 0 unless a recording was too short.
-        recorded: Trials of the candidate that there were.
-        flaky: Whether the base's history says that the case is flaky.
-        bar: Passes and trials that a case of its own bar needs (a new or critical case).
-        broke_before: In how many of the last versions the case broke, and was accepted.
-        failure_bound: For a critical case that never failed on the base: the greatest failure rate
-            that is still plausible (rule of three).
+        candidate: Trials of the candidate in which every check passed, of all its trials.
+        before: The same of the base before this run, or of its first trials without any.
+        today: The same of the base's trials in this run that are paired with the candidate's.
+        checks: Report of each required check, in the order of the case.
+        repeat_count: Trials of the candidate that do not count because completions, the base's too,
+            repeat today that hardly ever did.
+        unmeasured_trials: Requested trials that could not be measured.
+        unrecorded_trials: Live trials needed because a recording is too short.
+        recorded: Measured trials of the candidate.
+        flaky: Whether the base's history is flaky.
+        bar: Passes and trials required of a new or critical case; None for others.
+        broke_before: Number of recent versions that broke the case and were accepted.
+        failure_bound: For a critical case that never failed on the base: the greatest plausible
+            failure rate (rule of three).
     """
 
     prompt: str
@@ -372,9 +370,9 @@ class CaseReport:
     today: Count
     checks: tuple[CheckReport, ...]
     accepted: str = ""
-    repeated: int = 0
-    missing: int = 0
-    needs: int = 0
+    repeat_count: int = 0
+    unmeasured_trials: int = 0
+    unrecorded_trials: int = 0
     recorded: int = 0
     flaky: bool = False
     bar: Count | None = None
@@ -383,12 +381,12 @@ class CaseReport:
 
     @property
     def edit_sensitive(self) -> bool:
-        """Return whether edits of the prompt break the case again and again."""
+        """Return whether edits of the prompt repeatedly break the case."""
         return self.broke_before + (self.verdict == "broken") >= _SENSITIVE_FROM
 
     @property
     def decisive(self) -> CheckReport | None:
-        """The check that the verdict of the case comes from; None where nothing was drawn."""
+        """The check that the status of the case comes from; None without trials."""
         same = [check for check in self.checks if check.verdict == self.verdict]
         return max(same, key=lambda check: check.e_value or 0.0, default=None)
 
@@ -412,12 +410,12 @@ def accepted_broken(cases: Iterable[CaseReport]) -> tuple[CaseReport, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """One thing that the decision rests on, or that a reader should know.
+    """One reason of the decision, or a note for the reader.
 
     Attributes:
-        leads_to: What it alone would lead to; `accept` for advisory checks.
-        case: Empty when it is the whole suite.
-        check: For scores: whose.
+        leads_to: Decision that it leads to alone; `accept` if it does not block.
+        case: Id of the case; empty for the whole suite.
+        check: Name of the check, for scores.
     """
 
     kind: ReasonKind
@@ -432,12 +430,12 @@ class GateOutcome:
     """The decision of the gate, with its evidence.
 
     Attributes:
-        cases: In the order in which they were given.
+        cases: Reports in the order of the input.
         suites: One for each changed prompt, in order of first mention.
-        reasons: Those that lead to the decision first.
-        cells: How many pairs of case and check were tested together.
-        base_trials: Trials of the base that were measured in this run.
-        finished: Whether every trial that was asked for was answered.
+        reasons: Reasons, strongest first.
+        cells: Number of pairs of case and check tested together.
+        base_trials: Measured trials of the base in this run.
+        finished: Whether no trials are pending.
         first_draws: Trials of every case in the first round, by prompt.
     """
 
@@ -453,5 +451,5 @@ class GateOutcome:
 
     @property
     def accepted_broken(self) -> tuple[CaseReport, ...]:
-        """Cases that miss their bar and block nothing, by the word of the change's author."""
+        """Cases that miss their bar and do not block, as the author of the change accepts them."""
         return accepted_broken(self.cases)

@@ -1,4 +1,4 @@
-"""A baseline: what is known of the base's behaviour, per case, and under which key it is known."""
+"""Baselines: pass counts of the base per case, and the key they belong to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from regauge.gate._types import BaseTrials
 from regauge.judges import is_case_checks, versions_of_checks
 from regauge.prompts import Repository
 from regauge.regular_file import read_regular
-from regauge.strict_json import TwiceError, read_json, unique
+from regauge.strict_json import DuplicateKeyError, read_json, unique
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,38 +47,38 @@ class KeyDifference:
     """One part in which two keys differ.
 
     Attributes:
-        name: The judge's name; empty for other parts.
-        stored: What the stored trials were made with; None where there was no such judge.
-        current: The digest now; None where there is no such judge any more.
-        rules: The versions of rules that the stored trials were judged with, as in `HistoryKey`.
+        name: Name of the judge; empty for other parts.
+        stored_value: Value of the stored trials; None if there was no such judge.
+        current_value: Value now; None if the judge was removed.
+        rules: Rule versions of the stored trials, as in `HistoryKey`.
     """
 
     part: KeyPart
     name: str = ""
-    stored: str | None
-    current: str | None
+    stored_value: str | None
+    current_value: str | None
     rules: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
 
     def __str__(self) -> str:
         which = f"judge {self.name!r}" if self.part == "judge" else self.part
-        if self.stored is None:
+        if self.stored_value is None:
             return f"{which} is new"
-        if self.current is None:
+        if self.current_value is None:
             return f"{which} is gone"
-        return f"{which}: {_short(self.stored)} then, {_short(self.current)} now"
+        return f"{which}: {_short(self.stored_value)} then, {_short(self.current_value)} now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryKey:
-    """Everything but the case that can change a result; another key is another history.
+    """Everything but the case that can change a result; each key has its own history.
 
     Attributes:
-        prompt: The digest of the prompt.
-        model: Who answers, as `provider:model`.
-        parameters: The sampling parameters; the prompt's digest covers them too.
-        dataset: The name of the golden dataset.
-        judges: The digest of each judge that gates, by its name.
-        rules: The versions of regauge's rules that the digest of checks holds; empty without.
+        prompt: Digest of the prompt.
+        model: Model as `provider:model`.
+        parameters: Sampling parameters; the prompt's digest covers them too.
+        dataset: Name of the golden dataset.
+        judges: Digest of each blocking judge, by name.
+        rules: Versions of regauge's rules in the digest of checks; empty without checks.
     """
 
     prompt: str
@@ -89,7 +89,7 @@ class HistoryKey:
     rules: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
 
     def differences(self, key: HistoryKey) -> tuple[KeyDifference, ...]:
-        """In what trials of this key differ from those another key asks for."""
+        """The differences between this key and another."""
         key_differences: list[KeyDifference] = []
         parts: tuple[tuple[KeyPart, str, str], ...] = (
             ("prompt", self.prompt, key.prompt),
@@ -98,10 +98,14 @@ class HistoryKey:
         )
         for part, own, other in parts:
             if own != other:
-                key_differences.append(KeyDifference(part=part, stored=own, current=other))
+                key_differences.append(
+                    KeyDifference(part=part, stored_value=own, current_value=other)
+                )
         if self.prompt == key.prompt and dict(self.parameters) != dict(key.parameters):
             own, other = str(dict(self.parameters)), str(dict(key.parameters))
-            key_differences.append(KeyDifference(part="parameters", stored=own, current=other))
+            key_differences.append(
+                KeyDifference(part="parameters", stored_value=own, current_value=other)
+            )
         for name in sorted({*self.judges, *key.judges}):
             stored, its_judge = self.judges.get(name), key.judges.get(name)
             if stored != its_judge:
@@ -109,8 +113,8 @@ class HistoryKey:
                     KeyDifference(
                         part="judge",
                         name=name,
-                        stored=stored,
-                        current=its_judge,
+                        stored_value=stored,
+                        current_value=its_judge,
                         rules=self.rules,
                     )
                 )
@@ -119,19 +123,19 @@ class HistoryKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One run that drew trials of the base.
+    """One session of trials of the base.
 
     Attributes:
-        id: When it began, in UTC, such as `2026-11-21T09:30:00Z`.
-        first: Its first trial number.
-        last: Its last trial number.
-        served: Who answered, as providers say it: model and fingerprint, sorted.
+        id: Start in UTC, such as `2026-11-21T09:30:00Z`.
+        first: First trial number.
+        last: Last trial number.
+        models: Models and fingerprints that providers reported, sorted.
     """
 
     id: str
     first: int
     last: int
-    served: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,34 +143,34 @@ class StoredTrials:
     """The stored trials of one case.
 
     Attributes:
-        digest: The first 16 digits of the case's digest.
-        drawn: The numbers of the trials that were made, rising.
-        passed: How many of them every judge let pass that had an opinion.
-        silent: In how many no judge had an opinion: those count neither way.
-        checks: Per judge, in how many it had an opinion and how many of these it let pass.
-        scores: What each judge gave, lowest first: one score for each trial it had an opinion of.
-        answers: The first digits of the digests of the judged answers, each once, sorted.
+        digest: First 16 digits of the case's digest.
+        numbers: Trial numbers, rising.
+        passed: Trials that passed every judge without an abstention.
+        silent: Trials in which all judges abstained: they count neither way.
+        checks: Passes and trials of each judge, without abstentions.
+        scores: Scores of each judge, lowest first, without abstentions.
+        output_digests: First digits of the digests of different outputs, sorted.
     """
 
     digest: str
-    drawn: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()
     passed: int = 0
     silent: int = 0
     checks: Mapping[str, Count] = field(default_factory=dict[str, Count])
     scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict[str, tuple[float, ...]])
-    answers: tuple[str, ...] = ()
+    output_digests: tuple[str, ...] = ()
 
     @property
-    def whole(self) -> Count:
-        """The passed trials, of those with a verdict of any judge."""
-        return Count(passed=self.passed, trials=len(self.drawn) - self.silent)
+    def total(self) -> Count:
+        """The passed trials, of those with a verdict."""
+        return Count(passed=self.passed, trials=len(self.numbers) - self.silent)
 
     def add(self, number: int, facts: TrialFacts) -> StoredTrials:
-        """The case with one more trial; a number that counts already changes nothing."""
-        if number in self.drawn:
+        """The case with one more trial; unchanged if it has the number already."""
+        if number in self.numbers:
             return self
-        if self.drawn and number < self.drawn[-1]:
-            raise ValueError(f"trial {number} comes after {self.drawn[-1]}")
+        if self.numbers and number < self.numbers[-1]:
+            raise ValueError(f"trial {number} comes after {self.numbers[-1]}")
         checks, scores = dict(self.checks), dict(self.scores)
         for name, outcome in facts.checks.items():
             count = checks.get(name, Count(passed=0, trials=0))
@@ -175,17 +179,17 @@ class StoredTrials:
                 score = round(facts.scores.get(name, float(outcome)), _SCORE_DIGITS)
                 scores[name] = tuple(sorted((*scores.get(name, ()), score)))
             checks[name] = count
-        answers = {*self.answers}
+        answers = {*self.output_digests}
         if facts.passed is not None:
-            answers.add(facts.answer[:_ANSWER_DIGITS])
+            answers.add(facts.output_digest[:_ANSWER_DIGITS])
         return replace(
             self,
-            drawn=(*self.drawn, number),
+            numbers=(*self.numbers, number),
             passed=self.passed + bool(facts.passed),
             silent=self.silent + (facts.passed is None),
             checks=checks,
             scores=scores,
-            answers=tuple(sorted(answers)),
+            output_digests=tuple(sorted(answers)),
         )
 
 
@@ -194,19 +198,18 @@ class StoredHistory:
     """The trials of the base under one key.
 
     Attributes:
-        version: The prompt's version when they were drawn; empty where it has none.
-        sessions: Oldest first; their trial numbers rise.
-        cases: By case id.
-        graded: The judges that ever gave a score strictly between 0 and 1.
-        audited: The digest of the recorded trials that fresh ones were compared with; empty where
-            there were none.
+        version: Version of the prompt at that time; empty if it has none.
+        sessions: Sessions, oldest first, with rising trial numbers.
+        cases: Trials by case id.
+        graded: Judges that ever gave a score strictly between 0 and 1.
+        audit_digest: Digest of the recorded trials of the last audit; empty without any.
     """
 
     key: HistoryKey
     version: str = ""
     sessions: tuple[Session, ...] = ()
     cases: Mapping[str, StoredTrials] = field(default_factory=dict[str, StoredTrials])
-    audited: str = ""
+    audit_digest: str = ""
     # Computed once: every case asks for it.
     graded: frozenset[str] = field(init=False, compare=False, repr=False)
 
@@ -223,32 +226,32 @@ class StoredHistory:
         """The history of a case for the engine; None without one.
 
         Args:
-            digest: Of the case as it is now: stored trials of an older state do not count.
+            digest: Digest of the current case; stored trials of an older state do not count.
         """
         case = self.cases.get(case_id)
-        if case is None or not case.drawn or case.digest != digest[:CASE_DIGITS]:
+        if case is None or not case.numbers or case.digest != digest[:CASE_DIGITS]:
             return None
         graded = self.graded
         return BaseTrials(
             checks=case.checks,
-            whole=case.whole,
+            total=case.total,
             scores={name: scores for name, scores in case.scores.items() if name in graded},
             sessions=self.sessions_of(case),
-            distinct_answers=len(case.answers),
+            distinct_outputs=len(case.output_digests),
         )
 
     def sessions_of(self, case: StoredTrials) -> tuple[str, ...]:
-        """The sessions that drew a case."""
+        """The sessions that ran a case."""
         return tuple(
             session.id
             for session in self.sessions
-            if any(session.first <= number <= session.last for number in case.drawn)
+            if any(session.first <= number <= session.last for number in case.numbers)
         )
 
     @property
-    def served(self) -> frozenset[str]:
-        """The models that answered in any session."""
-        return frozenset(name for session in self.sessions for name in session.served)
+    def models(self) -> frozenset[str]:
+        """The models and fingerprints of all sessions."""
+        return frozenset(name for session in self.sessions for name in session.models)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,8 +259,8 @@ class AnchorTrials:
     """The trials of an old version, which later versions are compared with.
 
     Attributes:
-        drawn_for: The prompt digest of the version next to which the trials were drawn again;
-            empty for trials that are older than that.
+        drawn_for: Digest of the prompt version that the trials were re-run alongside; empty if they
+            are older.
     """
 
     history: StoredHistory
@@ -269,9 +272,9 @@ class Baseline:
     """The baseline of one prompt: `fixtures/baselines/<prompt>.json`.
 
     Attributes:
-        histories: One for each eval of the prompt as the base has it.
+        histories: History of each eval of the prompt on the base.
         previous: Histories of the version before, kept until the new ones are complete.
-        anchors: The old version that later ones are compared with, for each eval.
+        anchors: Trials of the anchor version, for each eval.
     """
 
     prompt: str
@@ -280,11 +283,11 @@ class Baseline:
     anchors: tuple[AnchorTrials, ...] = ()
 
     def find(self, key: HistoryKey) -> StoredHistory | None:
-        """The history under a key, be it of the current version or of the one before."""
+        """The history under a key, of the current version or the one before."""
         return next((stored for stored in self._all() if not stored.key.differences(key)), None)
 
-    def nearest(self, key: HistoryKey) -> StoredHistory | None:
-        """The history that differs least from a key, of the same prompt text and dataset."""
+    def find_nearest(self, key: HistoryKey) -> StoredHistory | None:
+        """The history of the same prompt text and dataset that differs least from a key."""
         same = [
             stored
             for stored in self._all()
@@ -292,8 +295,8 @@ class Baseline:
         ]
         return min(same, key=lambda stored: len(stored.key.differences(key)), default=None)
 
-    def before(self, key: HistoryKey) -> StoredHistory | None:
-        """The history of another version of the prompt that a key's can be compared with."""
+    def find_previous(self, key: HistoryKey) -> StoredHistory | None:
+        """The history of another prompt version under an otherwise equal key."""
         return next(
             (
                 stored
@@ -304,7 +307,7 @@ class Baseline:
         )
 
     def with_dataset(self, before: str, now: str) -> Baseline:
-        """The baseline after a dataset was renamed; as it is where it has the new name already."""
+        """The baseline after a dataset was renamed; unchanged if it has the new name already."""
         if any(stored.key.dataset == now for stored in self._all()):
             return self
 
@@ -332,8 +335,8 @@ def _short(value: str) -> str:
     return value[:12] if digest else value
 
 
-def gating_judges(suite: Eval) -> tuple[Judge, ...]:
-    """The judges whose verdicts decide: all but model judges without a passing calibration."""
+def blocking_judges(suite: Eval) -> tuple[Judge, ...]:
+    """The judges whose verdicts decide: all but LLM judges without a passing calibration."""
     return tuple(judge for judge in suite.judges if suite.status_of(judge).gates)
 
 
@@ -341,9 +344,9 @@ def key_of(suite: Eval) -> HistoryKey:
     """The key of a suite's trials in a baseline.
 
     Raises:
-        UsageError: None of its judges decides.
+        UsageError: All judges are advisory.
     """
-    judges = gating_judges(suite)
+    judges = blocking_judges(suite)
     if not judges:
         names = ", ".join(judge.name for judge in suite.judges)
         raise UsageError(
@@ -364,7 +367,7 @@ SCHEMA_VERSION: Final = 1
 
 
 def baseline_text(baseline: Baseline) -> str:
-    """A baseline as its file has it."""
+    """The text of a baseline file."""
     head = [f'  "schema_version": {SCHEMA_VERSION}', f'  "prompt": {_json(baseline.prompt)}']
     head += [
         f'  "{name}": {_encode_histories([(history, "") for history in histories])}'
@@ -391,10 +394,10 @@ def ranges_text(numbers: Iterable[int]) -> str:
 
 
 def numbers_of(text: str) -> tuple[int, ...]:
-    """The rising numbers that a text such as `100-103,105` names, at least one.
+    """The rising numbers of a text such as `100-103,105`, at least one.
 
     Raises:
-        ValueError: It names none, or not in rising order.
+        ValueError: It has no numbers, or they do not rise.
     """
     numbers: list[int] = []
     for part in text.split(","):
@@ -409,7 +412,7 @@ def numbers_of(text: str) -> tuple[int, ...]:
 
 
 def plain_scores(count: Count) -> tuple[float, ...]:
-    """The scores of a judge that only passes and fails: these are not written."""
+    """The scores of a judge that only passes and fails: they are not written."""
     return (0.0,) * count.failed + (1.0,) * count.passed
 
 
@@ -438,7 +441,7 @@ def _history_text(history: StoredHistory, drawn_for: str) -> str:
             "judges", [f"{_json(name)}: {_json(key.judges[name])}" for name in sorted(key.judges)]
         ),
         *([f'      "rules": {_json(key.rules, ordered=True)}'] if key.rules else []),
-        *([f'      "audited": {_json(history.audited)}'] if history.audited else []),
+        *([f'      "audit_digest": {_json(history.audit_digest)}'] if history.audit_digest else []),
         _block("sessions", [_session_text(session) for session in history.sessions], ends="[]"),
         _block(
             "cases",
@@ -460,19 +463,19 @@ def _session_text(session: Session) -> str:
         "id": session.id,
         "trials": ranges_text(range(session.first, session.last + 1)),
     }
-    if session.served:
-        document["served"] = list(session.served)
+    if session.models:
+        document["models"] = list(session.models)
     return _json(document)
 
 
 def _case_text(case: StoredTrials) -> str:
-    trials = len(case.drawn)
+    trials = len(case.numbers)
     document: dict[str, Any] = {
         "digest": case.digest,
         "trials": trials,
         "passed": case.passed,
-        "drawn": ranges_text(case.drawn),
-        "answers": list(case.answers),
+        "numbers": ranges_text(case.numbers),
+        "outputs": list(case.output_digests),
     }
     names = sorted(case.checks)
     document |= {"silent": case.silent} if case.silent else {}
@@ -494,7 +497,7 @@ def _above_zero(counts: dict[str, int]) -> dict[str, int]:
 
 
 def _json(value: Any, *, ordered: bool = False) -> str:
-    """One line; keys stand as they are given, unless they have no order of their own."""
+    """JSON on one line; keys keep their order unless they are to be sorted."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, default=dict, sort_keys=ordered)
 
 
@@ -505,12 +508,12 @@ class _BaselineDocument(BaseModel):
 class _SessionDocument(_BaselineDocument):
     id: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")
     trials: str
-    served: list[str] = []
+    models: list[str] = []
 
     def value(self) -> Session:
         numbers = numbers_of(self.trials)
         return Session(
-            id=self.id, first=numbers[0], last=numbers[-1], served=tuple(sorted(self.served))
+            id=self.id, first=numbers[0], last=numbers[-1], models=tuple(sorted(self.models))
         )
 
 
@@ -519,15 +522,15 @@ class _CaseDocument(_BaselineDocument):
     trials: int
     passed: int
     silent: int = 0
-    drawn: str
-    answers: list[str] = []
+    numbers: str
+    outputs: list[str] = []
     failed: dict[str, int] = {}
     abstained: dict[str, int] = {}
     scores: dict[str, list[float]] = {}
 
     @model_validator(mode="after")
     def _adds_up(self) -> _CaseDocument:
-        drawn = len(numbers_of(self.drawn))
+        drawn = len(numbers_of(self.numbers))
         if self.trials != drawn:
             raise ValueError(f"trials is {self.trials}, but {drawn} numbers are listed")
         if not 0 <= self.silent <= self.trials:
@@ -562,12 +565,12 @@ class _CaseDocument(_BaselineDocument):
                 )
         return StoredTrials(
             digest=self.digest,
-            drawn=numbers_of(self.drawn),
+            numbers=numbers_of(self.numbers),
             passed=self.passed,
             silent=self.silent,
             checks=checks,
             scores=scores,
-            answers=tuple(sorted(self.answers)),
+            output_digests=tuple(sorted(self.outputs)),
         )
 
 
@@ -579,7 +582,7 @@ class _HistoryDocument(_BaselineDocument):
     dataset: str
     judges: dict[str, str]
     rules: dict[str, int] = {}
-    audited: str = ""
+    audit_digest: str = ""
     sessions: list[_SessionDocument]
     cases: dict[str, _CaseDocument]
 
@@ -597,7 +600,7 @@ class _HistoryDocument(_BaselineDocument):
             end = numbers[-1] + 1
         drawn = {n for session in self.sessions for n in numbers_of(session.trials)}
         for name, case in self.cases.items():
-            if not drawn.issuperset(numbers_of(case.drawn)):
+            if not drawn.issuperset(numbers_of(case.numbers)):
                 message = f"case {name!r} has trials of no session"
                 raise _contradiction(message, key=name)
             unknown = {*case.failed, *case.abstained, *case.scores}.difference(self.judges)
@@ -622,7 +625,7 @@ class _HistoryDocument(_BaselineDocument):
                 rules=self.rules,
             ),
             version=self.version,
-            audited=self.audited,
+            audit_digest=self.audit_digest,
             sessions=tuple(session.value() for session in self.sessions),
             cases={name: case.value(self.judges) for name, case in self.cases.items()},
         )
@@ -642,7 +645,7 @@ class BaselineDocument(_BaselineDocument):
     anchors: list[_AnchorDocument] = []
 
     def value(self) -> Baseline:
-        """The baseline that the file holds."""
+        """The baseline in the file."""
         return Baseline(
             prompt=self.prompt,
             histories=tuple(history.value() for history in self.histories),
@@ -655,7 +658,7 @@ class BaselineDocument(_BaselineDocument):
 
 
 def _contradiction(message: str, *, key: str) -> PydanticCustomError:
-    """A fault of a history as a whole, with the key whose line shows it best."""
+    """An error in a whole history, with the key whose line shows it best."""
     return PydanticCustomError("contradiction", "{message}", {"message": message, "key": key})
 
 
@@ -673,11 +676,11 @@ def _rebuild(path: Path) -> str:
 
 
 class BaselineError(FaultyFileError):
-    """A baseline that cannot be read; nothing is compared with half of it."""
+    """A baseline that cannot be read or written."""
 
 
 def baseline_path(project: Project, prompt: str) -> Path:
-    """Where the baseline of a prompt is."""
+    """The path of a prompt's baseline."""
     return project.baseline_path(prompt)
 
 
@@ -685,11 +688,11 @@ def parse_baseline(data: bytes, *, place: Path) -> Baseline:
     """Read the content of a baseline.
 
     Args:
-        data: What the file holds, now or in a commit.
-        place: The file, as messages name it.
+        data: Content of the file, now or in a commit.
+        place: Path of the file in messages.
 
     Raises:
-        BaselineError: It is no baseline; every fault is listed with its line.
+        BaselineError: It is no baseline; every error is listed with its line.
     """
     document, text = _document(data, place)
     schema_version = document.get("schema_version") if isinstance(document, dict) else None
@@ -717,14 +720,14 @@ def parse_baseline(data: bytes, *, place: Path) -> Baseline:
 def load_baseline(
     path: Path, *, place: Path, parse: Callable[..., Baseline] = parse_baseline
 ) -> Baseline | None:
-    """Read a baseline; None where there is no such file.
+    """Read a baseline; None if there is no such file.
 
     Args:
-        place: The file, as messages name it.
-        parse: Reads its content, as `parse_baseline` does.
+        place: Path of the file in messages.
+        parse: Parses its content, as `parse_baseline` does.
 
     Raises:
-        BaselineError: It cannot be read; every fault is listed with its line.
+        BaselineError: It cannot be read; every error is listed with its line.
     """
     try:
         data = read_regular(path)
@@ -747,7 +750,7 @@ def baseline_faults(project: Project) -> list[Fault]:
 
 
 def save_baseline(path: Path, baseline: Baseline) -> bool:
-    """Write a baseline in one step; returns whether the file differs from what was there.
+    """Write a baseline in one step; return whether the file changed.
 
     Raises:
         BaselineError: It cannot be written.
@@ -777,7 +780,7 @@ def _document(data: bytes, place: Path) -> tuple[JSON, str]:
         line = text[: conflict.start()].count("\n") + 1 if conflict else error.lineno
         message = "a merge conflict was left here" if conflict else f"not JSON: {error.msg}"
         raise _broken_error(place, line, message) from error
-    except TwiceError as error:
+    except DuplicateKeyError as error:
         named = [n for n, line in enumerate(text.splitlines(), 1) if _key_of(line) == error.key]
         raise _broken_error(
             place, named[-1] if named else None, f"{error.key!r} stands twice"
@@ -837,12 +840,12 @@ class _Places:
 def baseline_of(
     project: Project, suite: Eval, *, read: Callable[[Path], Baseline | None] | None = None
 ) -> tuple[Baseline | None, Path | None]:
-    """The baseline of an eval's prompt under the names of today, and its file of an older name.
+    """The baseline of an eval's prompt under current names, and the path of its older file.
 
     Either is None without any.
 
     Args:
-        read: Reads the baseline at a path; by default the file of today.
+        read: Reads the baseline at a path; None for the current file.
 
     Raises:
         BaselineError: It cannot be read.
@@ -868,7 +871,7 @@ def baseline_of(
 
 
 def older_names(project: Project, path: Path) -> list[str]:
-    """The names that a file had in git, the newest first, and whose files are gone."""
+    """The earlier names of a file in git that are free now, newest first."""
     try:
         repository = Repository.find(project.root)
         commits = repository.history(repository.inside(path)) if repository is not None else []

@@ -1,7 +1,6 @@
 """Many simulated runs of the gate at once, on counts alone.
 
-The tests and rules are those of the gate itself; only the bookkeeping of single trials is left
-out. Each case has one check.
+They use the gate's own tests and rules, without single trials. Each case has one check.
 """
 
 from __future__ import annotations
@@ -61,19 +60,19 @@ _SUITES = 30
 _HALVINGS = 30
 
 
-def lowered(drop: float) -> Callable[[FloatArray], FloatArray]:
-    """Every pass rate lower by the same, down to 0.
+def lower_rates(drop: float) -> Callable[[FloatArray], FloatArray]:
+    """A change that lowers every pass rate by the same drop, down to 0.
 
-    >>> lowered(0.1)(np.array([1.0, 0.05])).tolist()
+    >>> lower_rates(0.1)(np.array([1.0, 0.05])).tolist()
     [0.9, 0.0]
     """
     return lambda p: np.clip(p - drop, 0.0, 1.0)
 
 
-def lowered_where_flaky(drop: float) -> Callable[[FloatArray], FloatArray]:
-    """The same loss on average over all cases, all of it on flaky ones: one shift of their logits.
+def lower_flaky_rates(drop: float) -> Callable[[FloatArray], FloatArray]:
+    """A change with the same mean loss, but on flaky cases only: one shift of their logits.
 
-    >>> lowered_where_flaky(0.1)(np.array([[1.0, 0.5]])).round(2).tolist()
+    >>> lower_flaky_rates(0.1)(np.array([[1.0, 0.5]])).round(2).tolist()
     [[1.0, 0.3]]
     """
 
@@ -107,10 +106,10 @@ class SimulatedSuite:
     """Cases to simulate.
 
     Attributes:
-        base: Passes and trials of the base's record; shape (cases,).
-        family: How many cells are tested together.
-        prompts: The columns of the cases of each prompt.
-        recorded: Trials of each case that a replay has; 0 where models may be called.
+        base: Passes and trials of the base; shape (cases,).
+        family: Number of cells tested together.
+        prompts: Columns of the cases of each prompt.
+        recorded: Trials of each case in a replay; 0 if models may be called.
     """
 
     base: tuple[IntArray, IntArray]
@@ -129,7 +128,7 @@ class SimulatedSuite:
         cases: int | None = None,
         prompts: Sequence[str] = (),
     ) -> SimulatedSuite | None:
-        """A suite with these histories on the base; None where none holds a trial."""
+        """A suite with these histories of the base; None without any trial."""
         named = list(prompts) or [""] * len(histories)
         recorded = [
             (count, prompt) for count, prompt in zip(histories, named, strict=True) if count.trials
@@ -173,7 +172,7 @@ class SimulatedSuite:
 
     @property
     def suites(self) -> int:
-        """The number of suites for a range; 0 for a record that is long enough."""
+        """The number of suites for a range; 0 if the record is long enough."""
         is_known = self.size >= _CASES_KNOWN and int(self.base[1].min()) >= _TRIALS_KNOWN
         return 0 if is_known else _SUITES
 
@@ -190,15 +189,15 @@ class SimulatedSuite:
         flaky = (rates > _FLAKY_LOW) & (rates < _FLAKY_HIGH)
         return float(np.mean(np.where(flaky, rates, 0.0)))
 
-    def breaking_one(self, p: FloatArray) -> FloatArray:
-        """One stable case of each run never passes, another one in the next run."""
+    def break_one(self, p: FloatArray) -> FloatArray:
+        """Break one stable case in each run, another one in the next run."""
         stable = self.stable
         q = p.copy()
         runs = np.arange(len(p))
         q[runs, stable[runs % stable.size]] = 0.0
         return q
 
-    def play(
+    def simulate(
         self,
         seed: int,
         change: Callable[[FloatArray], FloatArray],
@@ -206,21 +205,21 @@ class SimulatedSuite:
         runs: int,
         suites: int = 0,
     ) -> SimulatedRun:
-        """Run the gate many times, on pass rates that the record leaves open.
+        """Run the gate many times, on pass rates that fit the record.
 
         Args:
-            suites: Suites whose rates are drawn once for all their runs, so many for each; 0 draws
-                them for every run.
+            suites: Number of suites, each with one set of pass rates for all its runs; 0 for new
+                rates in every run.
         """
         passes, trials = (tuple(side.tolist()) for side in self.base)
-        p, after = _drawn_rates(passes, trials, seed=seed, runs=runs, suites=suites)
+        p, after = _sample_rates(passes, trials, seed=seed, runs=runs, suites=suites)
         rng = deepcopy(after)
         q = change(p)
         record = tuple(np.broadcast_to(side, p.shape) for side in self.base)
-        return play(
+        return simulate(
             self.policy,
             (record[0], record[1]),
-            Chances(rng, lambda _: p, lambda _: q),
+            RandomTrials(rng, lambda _: p, lambda _: q),
             family=self.family,
             prompts=self.prompts,
             recorded=self.recorded,
@@ -228,7 +227,7 @@ class SimulatedSuite:
 
 
 @lru_cache(maxsize=2)
-def _drawn_rates(
+def _sample_rates(
     passes: tuple[int, ...], trials: tuple[int, ...], *, seed: int, runs: int, suites: int
 ) -> tuple[FloatArray, np.random.Generator]:
     """Pass rates, and the generator after them: changes of one suite are simulated on the same."""
@@ -243,19 +242,19 @@ _WAVES_OF_CASES = 30
 
 
 class SimulatedTrials(Protocol):
-    """The trials that simulated runs use."""
+    """The trials of simulated runs."""
 
     def draw(self, side: Side, wave: int, where: Index, count: IntArray | int) -> IntArray:
         """Passes of `count` further trials of some runs and cases, all of one wave."""
         ...
 
 
-class Chances:
-    """Trials that pass by chance, at rates that may be others in each wave.
+class RandomTrials:
+    """Random trials, at rates that may differ between waves.
 
     Args:
-        base: The pass rates of the base in a wave; shape (runs, cases).
-        candidate: The same of the candidate.
+        base: Returns the pass rates of the base in a wave; shape (runs, cases).
+        candidate: Returns those of the candidate.
     """
 
     def __init__(self, rng: np.random.Generator, base: Rates, candidate: Rates) -> None:
@@ -272,14 +271,14 @@ class SimulatedRun:
     """The results of simulated runs; every array has shape (runs,).
 
     Attributes:
-        blocked: The change is rejected.
-        undecided: It is neither rejected nor accepted.
-        broken: How many cases were named as broken.
-        fixed: How many cases were named as fixed.
-        worse: A suite was found worse side by side.
-        asked: A suite was below the base's record, so both sides were drawn side by side.
-        weighed: Broken cases were weighed against fixed ones.
-        drifted: A case fails on the base too, today.
+        blocked: Whether the change is rejected.
+        undecided: Whether it is neither rejected nor accepted.
+        broken: Number of broken cases.
+        fixed: Number of fixed cases.
+        worse: Whether paired trials showed a suite to be worse.
+        paired: Whether a suite was below its baseline, so that paired trials were run.
+        net_tested: Whether broken cases were weighed against fixed ones.
+        drifted: Whether the base fails a case today, too.
         calls: Trials of both sides together.
     """
 
@@ -288,8 +287,8 @@ class SimulatedRun:
     broken: IntArray
     fixed: IntArray
     worse: BoolArray
-    asked: BoolArray
-    weighed: BoolArray
+    paired: BoolArray
+    net_tested: BoolArray
     drifted: BoolArray
     calls: IntArray
 
@@ -299,7 +298,7 @@ class SimulatedRun:
         return ~self.blocked & ~self.undecided
 
 
-def play(
+def simulate(
     policy: GatePolicy,
     base: Tallies,
     trials: SimulatedTrials,
@@ -311,16 +310,16 @@ def play(
     """Run the gate many times.
 
     Args:
-        base: Passes and trials of the base's record; shape (runs, cases).
-        trials: What is drawn.
-        family: How many cells are tested together; as many as cases if None.
-        prompts: The columns of the cases of each prompt; all cases are of one prompt if None.
-        recorded: Trials of each case that a replay has, and none of the base; 0 where models may be
+        base: Passes and trials of the base; shape (runs, cases).
+        trials: Source of further trials.
+        family: Number of cells tested together; None for the number of cases.
+        prompts: Columns of the cases of each prompt; None for a single prompt.
+        recorded: Trials of each case in a replay, which has none of the base; 0 if models may be
             called.
     """
     if recorded:
         return _replay(policy, base, trials, prompts=prompts, recorded=recorded)
-    return _Runs(policy, base, trials, family=family, prompts=prompts).played()
+    return _Runs(policy, base, trials, family=family, prompts=prompts).simulate()
 
 
 def _replay(
@@ -331,7 +330,7 @@ def _replay(
     prompts: Sequence[IntArray] | None,
     recorded: int,
 ) -> SimulatedRun:
-    """Replays are not accepted where their trials are below base's record; pairs are missing."""
+    """Simulate replays, which have no pairs: those below the baseline are not accepted."""
     runs, cases = base[0].shape
     columns = prompts or [_range(cases)]
     blocked = np.zeros(runs, dtype=np.bool_)
@@ -348,15 +347,15 @@ def _replay(
         broken=none,
         fixed=none,
         worse=no,
-        asked=blocked,
-        weighed=no,
+        paired=blocked,
+        net_tested=no,
         drifted=no,
         calls=none,
     )
 
 
 class _Runs:
-    """All runs of one call of `play`; arrays have one row per run."""
+    """All runs of one call of `simulate`; arrays have one row per run."""
 
     def __init__(
         self,
@@ -381,7 +380,7 @@ class _Runs:
         self._worse = self._cell_test("worse")
         self._better = self._cell_test("better")
 
-    def played(self) -> SimulatedRun:
+    def simulate(self) -> SimulatedRun:
         runs = len(self._calls)
         named = self._worse.ends == End.NAMED
         fixed = self._better.ends == End.NAMED
@@ -415,14 +414,14 @@ class _Runs:
             broken=np.asarray(named.sum(axis=1)),
             fixed=np.asarray(fixed.sum(axis=1)),
             worse=worse,
-            asked=asked,
-            weighed=np.asarray(weighs.any(axis=1)),
+            paired=asked,
+            net_tested=np.asarray(weighs.any(axis=1)),
             drifted=np.any(self._worse.ends == End.DRIFTED, axis=1),
             calls=self._calls,
         )
 
     def _cell_test(self, direction: str) -> CellTest:
-        """The test of single cases in one direction, all looks taken."""
+        """The test of single cases in one direction, after all looks."""
         s = self._base[0]
         better = direction == "better"
         test = CellTest(
@@ -476,7 +475,7 @@ class _Runs:
         return hit & ~weighs, weighs
 
     def _screen(self, going: IntArray, own: IntArray) -> tuple[IntArray, BoolArray]:
-        """The runs whose suite is below the base's record, and whether equal weights show it."""
+        """The runs whose suite is below the baseline, and whether equal weights show it."""
         policy, prompts = self._policy.suite, len(self._columns)
         here = np.ix_(going, own)
         s, m, k = self._base[0][here], self._base[1][here], self._first_passes[here]
@@ -502,7 +501,7 @@ class _Runs:
         return np.concatenate(int_arrays), np.concatenate(equal)
 
     def _side_by_side(self, rows: IntArray, own: IntArray, equal: BoolArray) -> BoolArray:
-        """The runs, among some, that confirm side by side that the suite is worse."""
+        """The runs, among some, whose paired trials confirm a worse suite."""
         policy, prompts = self._policy.suite, len(self._columns)
         here = np.ix_(rows, own)
         record = self._base[0][here], self._base[1][here]
@@ -559,7 +558,7 @@ class _Runs:
     def _draw(
         self, side: Side, wave: int, rows: IntArray, own: IntArray, count: IntArray | int
     ) -> IntArray:
-        """Passes of further trials of all cases of some runs; shape (rows, cases)."""
+        """Passes of further trials of some runs; shape (rows, cases)."""
         shape = (rows.size, own.size)
         where = (
             np.broadcast_to(rows[:, np.newaxis], shape),
@@ -602,8 +601,8 @@ class Rate:
     ('< 1 %', '79 % (62-91)')
 
     Attributes:
-        range: Where the rate lies for nine in ten suites that the record leaves open; None where
-            the record is long enough for one number.
+        range: Range of the rate for nine in ten suites that fit the record; None if the record is
+            long enough.
     """
 
     hits: int
@@ -612,12 +611,12 @@ class Rate:
 
     @property
     def value(self) -> float:
-        """Between 0 and 1."""
+        """The rate, between 0 and 1."""
         return self.hits / self.runs
 
     @property
     def interval(self) -> Interval:
-        """Where the true rate lies, at 95 % confidence."""
+        """The 95 % confidence interval of the rate."""
         return clopper_pearson(self.hits, self.runs)
 
     def __str__(self) -> str:
@@ -634,21 +633,21 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectableDrop:
-    """A drop of every case's pass rate that is to be found, and how often.
+    """A drop of every case's pass rate, and the required power.
 
     Attributes:
-        drop: How much lower every pass rate is, between 0 and 1.
-        power: How often it is to be found, between 0 and 1.
-        seed: Of the runs that are simulated.
+        drop: Drop of every pass rate, between 0 and 1.
+        power: Required rate of detection, between 0 and 1.
+        seed: Seed of the simulated runs.
     """
 
     drop: float
     power: float
     seed: int = 0
 
-    def found_in(self, suite: SimulatedSuite) -> Rate:
-        """The rate at which the drop is found in a suite."""
-        return _rate(suite.play(self.seed, lowered(self.drop), runs=_SEARCH_RUNS))
+    def detection_rate(self, suite: SimulatedSuite) -> Rate:
+        """The rate at which the drop is detected in a suite."""
+        return _rate(suite.simulate(self.seed, lower_rates(self.drop), runs=_SEARCH_RUNS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -656,9 +655,9 @@ class NextStep:
     """The same gate with twice the trials of every case in the first round.
 
     Attributes:
-        first_draws: The setting.
-        drops: How often drops are found, by their size.
-        calls_per_case: Trials per case for an unchanged prompt, mean.
+        first_draws: Value of the setting.
+        drops: Rate of detection of each drop.
+        calls_per_case: Mean trials per case for an unchanged prompt.
     """
 
     first_draws: int
@@ -674,20 +673,20 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingLine:
-    """The detections and errors of a gate with the present cases.
+    """The detection and false alarm rates of a gate with the current cases.
 
     Attributes:
-        cases: How many cases were simulated.
-        false_alarm: How often an unchanged prompt is blocked.
-        one_broken: How often one case is found that always passed and now always fails; None
-            without a case that the base passes nearly always.
-        drops: How often a drop of every case's pass rate is found, by its size.
-        flaky_drop: How often a drop of 5 points on average is found, all of it on flaky cases;
-            None where so few cases are flaky that they cannot lose as much.
-        calls_per_case: Trials per case for an unchanged prompt, mean.
-        step: What more first trials find; None where a drop of 5 points is found often enough, or
-            where cases have as many as there are.
-        recorded: Trials of each case that a replay has; 0 where models may be called.
+        cases: Number of simulated cases.
+        false_alarm: Rate at which an unchanged prompt is blocked.
+        one_broken: Rate at which one case is detected that always passed and now always fails; None
+            without a stable case.
+        drops: Rate of detection of each drop of all pass rates.
+        flaky_drop: Rate of detection of a mean drop of 5 points on flaky cases only; None if they
+            are too few to lose as much.
+        calls_per_case: Mean trials per case for an unchanged prompt.
+        step: The gate with more first trials; None if a drop of 5 points is detected often enough,
+            or first trials are at their maximum.
+        recorded: Trials of each case in a replay; 0 if models may be called.
     """
 
     cases: int
@@ -720,10 +719,10 @@ class OperatingLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredCases:
-    """The number of cases like these a wanted power needs.
+    """The number of cases that gives a required power.
 
     Attributes:
-        detection: How often the drop is found with this number of cases.
+        detection: Rate of detection with this number of cases.
     """
 
     cases: int
@@ -741,20 +740,19 @@ def operating_line(
     drops: Sequence[float] = _DROPS,
     recorded: int = 0,
 ) -> OperatingLine | None:
-    """Simulate the gate on a suite whose cases are as the base's record says.
+    """Simulate the gate on a suite with the base's record.
 
-    The pass rate of each case is drawn from what its record leaves open, so a case that never
-    failed in 12 trials may still fail now and then.
+    Pass rates are sampled from the range that fits each record, so a case that never failed in 12
+    trials may still fail sometimes.
 
     Args:
-        histories: The base's trials of each compared case, all checks together.
-        seed: One seed gives one result.
-        cells: How many pairs of case and check are tested together; as many as cases if None.
-        cases: Simulate this number of cases like these instead of these; taken as of one prompt.
-        prompts: Whose case each record is of, where there are several: each prompt's suite is
-            tested for itself.
+        histories: Trials of the base for each compared case, all checks together.
+        seed: Seed of the simulation.
+        cells: Number of pairs of case and check tested together; None for the number of cases.
+        cases: Number of cases like these to simulate instead, as one prompt.
+        prompts: Prompt of each case, if there are several: each has its own suite test.
         drops: Sizes of drops, each between 0 and 1.
-        recorded: Trials of each case that a replay has; 0 where models may be called.
+        recorded: Trials of each case in a replay; 0 if models may be called.
 
     Returns:
         None without any trial of the base.
@@ -766,16 +764,16 @@ def operating_line(
         suite = replace(suite, recorded=recorded)
     if suite is None:
         return None
-    alike = suite.play(seed, lambda p: p, runs=suite.runs)
+    alike = suite.simulate(seed, lambda p: p, runs=suite.runs)
     runs = min(suite.runs, _CHANGE_RUNS)
     broken = None
     if suite.stable.size:
-        broken = _rate(suite.play(seed + 1, suite.breaking_one, runs=runs))
+        broken = _rate(suite.simulate(seed + 1, suite.break_one, runs=runs))
     flaky = None
     if _FLAKY_DROP in drops and suite.flaky_share > 2 * _FLAKY_DROP:
-        flaky = _detection_rate(suite, seed + 2, lowered_where_flaky(_FLAKY_DROP), runs=runs)
+        flaky = _detection_rate(suite, seed + 2, lower_flaky_rates(_FLAKY_DROP), runs=runs)
     losses = tuple(
-        (drop, _detection_rate(suite, seed + 2, lowered(drop), runs=runs)) for drop in drops
+        (drop, _detection_rate(suite, seed + 2, lower_rates(drop), runs=runs)) for drop in drops
     )
     size = cases or sum(1 for count in histories if count.trials)
     first_draws = min(2 * policy.first_draws_of(size), FIRST_DRAWS_MOST)
@@ -784,11 +782,11 @@ def operating_line(
     # Prompts have first rounds of their own, which one number cannot double.
     if weak and not recorded and first_draws > policy.first_draws_of(size) and len({*prompts}) <= 1:
         more = replace(suite, policy=replace(policy, first_draws=first_draws))
-        unchanged = more.play(seed, lambda p: p, runs=runs)
+        unchanged = more.simulate(seed, lambda p: p, runs=runs)
         step = NextStep(
             first_draws=first_draws,
             drops=tuple(
-                (drop, _detection_rate(more, seed + 2, lowered(drop), runs=runs))
+                (drop, _detection_rate(more, seed + 2, lower_rates(drop), runs=runs))
                 for drop in drops
                 if drop >= _STEP_DROP
             ),
@@ -809,12 +807,12 @@ def operating_line(
 def _detection_rate(
     suite: SimulatedSuite, seed: int, change: Callable[[FloatArray], FloatArray], *, runs: int
 ) -> Rate:
-    """The rate at which a change is found, with its range if the record is short."""
+    """The rate at which a change is detected, with its range if the record is short."""
     if not suite.suites:
-        return _rate(suite.play(seed, change, runs=runs))
+        return _rate(suite.simulate(seed, change, runs=runs))
     # All suites together get as many runs as there is time for.
     each = max(_RANGE_RUNS_LEAST, min(_RANGE_RUNS, suite.runs_in_time))
-    played = suite.play(seed, change, runs=max(1, each // suite.suites), suites=suite.suites)
+    played = suite.simulate(seed, change, runs=max(1, each // suite.suites), suites=suite.suites)
     blocked = played.blocked.reshape(suite.suites, -1)
     low, high = np.quantile(blocked.mean(axis=1), _RANGE)
     return Rate(
@@ -832,19 +830,19 @@ def unchanged_calls(
     prompts: Sequence[str] = (),
     seed: int = 0,
 ) -> float | None:
-    """The average trials of both sides for a case without a change.
+    """The mean trials per case of both sides for an unchanged prompt.
 
     The arguments are those of `operating_line`. None without any trial of the base.
     """
     suite = SimulatedSuite.from_histories(histories, policy, cells=cells, prompts=prompts)
     if suite is None:
         return None
-    played = suite.play(seed, lambda p: p, runs=min(suite.runs, _CHANGE_RUNS))
+    played = suite.simulate(seed, lambda p: p, runs=min(suite.runs, _CHANGE_RUNS))
     return float(np.mean(played.calls)) / suite.size
 
 
 def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine | None:
-    """The line for the cases that a gate compared; None where it compared none with a history."""
+    """The line for the cases that a gate compared; None without a history."""
     compared = [case for case in outcome.cases if case.state == "changed" and case.before.trials]
     recorded = 0
     if outcome.policy.provisional and not outcome.base_trials and compared:
@@ -864,20 +862,21 @@ def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine |
 def cases_needed(
     histories: Sequence[Count], policy: GatePolicy, target: DetectableDrop, *, at_most: int = 3_000
 ) -> RequiredCases | None:
-    """The number of cases that find a drop of every case's pass rate with a given power.
+    """The number of cases that detect a drop of every case's pass rate with a required power.
 
     Args:
-        target: What is to be found.
-        at_most: Where to stop looking.
+        target: Drop and power.
+        at_most: Largest number to try.
 
     Returns:
         The smallest number found by halving, to about a tenth; None if `at_most` is not enough or
-        the base has no trial.
+            the
+        base has no trial.
     """
 
     def detection(cases: int) -> Rate | None:
         suite = SimulatedSuite.from_histories(histories, policy, cases=cases)
-        return None if suite is None else target.found_in(suite)
+        return None if suite is None else target.detection_rate(suite)
 
     low, high = 0, 10
     reached = detection(high)
@@ -905,11 +904,11 @@ def first_draws_needed(
     *,
     at_most: int = FIRST_DRAWS_MOST,
 ) -> int | None:
-    """The number of first trials per case that finds a drop with a given power.
+    """The number of first trials per case that detects a drop with a required power.
 
     Args:
-        target: What is to be found.
-        at_most: Where to stop looking.
+        target: Drop and power.
+        at_most: Largest number to try.
 
     Returns:
         None if `at_most` is not enough, or the base has no trial.
@@ -919,7 +918,7 @@ def first_draws_needed(
         suite = SimulatedSuite.from_histories(histories, replace(policy, first_draws=first_draws))
         if suite is None:
             return None
-        if target.found_in(suite).value >= target.power:
+        if target.detection_rate(suite).value >= target.power:
             return first_draws
         first_draws += max(1, first_draws // 2)
     return None

@@ -116,11 +116,11 @@ class Purpose:
     """The purpose of a request, for error messages.
 
     Attributes:
-        what: In words, to follow on "cannot".
+        action: In words, to follow on "cannot".
         permission: What the token needs for it.
     """
 
-    what: str
+    action: str
     permission: str = "pull-requests: write"
 
 
@@ -138,13 +138,13 @@ class Api:
         access: GitHubAccess,
         *,
         sleep: Callable[[float], None] = time.sleep,
-        say: Callable[[str], None] | None = None,
+        on_wait: Callable[[str], None] | None = None,
     ) -> None:
         import httpx2
 
         self.access = access
         self._sleep = sleep
-        self._say = say
+        self._on_wait = on_wait
         self._client = httpx2.Client(
             timeout=_TIMEOUT_S,
             headers={
@@ -161,15 +161,15 @@ class Api:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def ask(
+    def request(
         self,
         method: Method,
         path: str,
         purpose: Purpose,
         document: Mapping[str, Any] | None = None,
         *,
-        again: bool | None = None,
-        needs: Sequence[str] = (),
+        is_repeatable: bool | None = None,
+        required_keys: Sequence[str] = (),
     ) -> Any:
         """The JSON of GitHub's answer; None where its body is empty.
 
@@ -178,17 +178,19 @@ class Api:
             path: Below the repository; one that begins with `/` is below the API itself.
             purpose: For errors.
             document: Sent as JSON.
-            again: Whether a second request does no harm where the outcome of the first one is
+            is_repeatable: Whether a second request does no harm where the outcome of the first one is
                 unknown; by default for all but POST.
-            needs: Keys that the answer must have.
+            required_keys: Keys that the answer must have.
 
         Raises:
             GitHubError: It cannot be reached, or refuses.
         """
-        again = method != "POST" if again is None else again
-        response = self._response(method, self._url(path), purpose, document, again=again)
+        is_repeatable = method != "POST" if is_repeatable is None else is_repeatable
+        response = self._response(
+            method, self._url(path), purpose, document, is_repeatable=is_repeatable
+        )
         answer = self._document(response, purpose)
-        return self._check(answer, purpose, needs) if needs else answer
+        return self._check(answer, purpose, required_keys) if required_keys else answer
 
     def pages(
         self,
@@ -196,7 +198,7 @@ class Api:
         purpose: Purpose,
         *,
         query: Mapping[str, str | int] | None = None,
-        needs: Sequence[str] = (),
+        required_keys: Sequence[str] = (),
     ) -> Iterator[dict[str, Any]]:
         """Each element of a list, however many pages it has.
 
@@ -215,9 +217,9 @@ class Api:
             if not isinstance(document, list):
                 raise self._malformed_error(purpose, "no list")
             for element in cast("list[object]", document):
-                yield self._check(element, purpose, needs)
+                yield self._check(element, purpose, required_keys)
             following = response.links.get("next", {}).get("url")
-            url = self._own(following, purpose) if following else None
+            url = self._own_url(following, purpose) if following else None
 
     def _url(self, path: str) -> str:
         if path.startswith("/"):
@@ -231,66 +233,68 @@ class Api:
         purpose: Purpose,
         document: Mapping[str, Any] | None = None,
         *,
-        again: bool = True,
+        is_repeatable: bool = True,
     ) -> httpx2.Response:
         """The final response, after redirects and waits."""
         waited_s, redirects, attempt = 0.0, 0, 0
         while True:
             attempt += 1
-            response = self._sent(method, url, purpose, document, again=again)
+            response = self._send(method, url, purpose, document, is_repeatable=is_repeatable)
             if response.status_code in _REDIRECTS and redirects < _REDIRECTS_MAX:
                 # A repository that was renamed; the method stays what it was.
                 redirects += 1
-                url = self._own(response.headers.get("location", ""), purpose, base=url)
+                url = self._own_url(response.headers.get("location", ""), purpose, base=url)
                 continue
             if response.status_code < HTTPStatus.BAD_REQUEST:
                 return response
-            wait = _wait_s(response, attempt, again=again)
+            wait = _wait_s(response, attempt, is_repeatable=is_repeatable)
             if wait is None or waited_s + wait > _PATIENCE_S:
                 raise _refused_error(response, purpose, limited=wait is not None)
-            if self._say is not None:
-                self._say(f"GitHub answered {response.status_code}; asking again in {wait:.0f} s")
+            if self._on_wait is not None:
+                self._on_wait(
+                    f"GitHub answered {response.status_code}; asking again in {wait:.0f} s"
+                )
             waited_s += wait
             self._sleep(wait)
 
-    def _sent(
+    def _send(
         self,
         method: Method,
         url: str,
         purpose: Purpose,
         document: Mapping[str, Any] | None,
         *,
-        again: bool,
+        is_repeatable: bool,
     ) -> httpx2.Response:
         """One response; a connection that broke is tried again where that does no harm."""
         import httpx2
 
         from regauge.bounded_http import BodyTooLargeError, send_bounded
 
-        for last in (False, True) if again else (True,):
+        for last in (False, True) if is_repeatable else (True,):
             try:
-                sent = self._client.build_request(method, url, json=document)
-                return send_bounded(self._client, sent, seconds_max=_WHOLE_S)
+                request = self._client.build_request(method, url, json=document)
+                return send_bounded(self._client, request, seconds_max=_WHOLE_S)
             except (BodyTooLargeError, httpx2.InvalidURL) as error:
                 raise self._malformed_error(purpose, str(error)) from error
             except httpx2.RequestError as error:
                 if last:
                     raise GitHubError(
-                        f"cannot {purpose.what}: {self.access.api_url} cannot be reached:"
+                        f"cannot {purpose.action}: {self.access.api_url} cannot be reached:"
                         f" {error or type(error).__name__}\n  fix: check the network and"
                         " GITHUB_API_URL, then run the same command again",
                         kind="connection",
                     ) from error
         raise AssertionError("the last attempt answers or raises")
 
-    def _own(self, named: str, purpose: Purpose, *, base: str = "") -> str:
+    def _own_url(self, link: str, purpose: Purpose, *, base: str = "") -> str:
         """An address that GitHub named; the token goes to no other host."""
         try:
-            url = urljoin(base, named)
-            own, target = urlsplit(self.access.api_url), urlsplit(url)
+            url = urljoin(base, link)
+            api, target = urlsplit(self.access.api_url), urlsplit(url)
         except ValueError as error:
-            raise self._malformed_error(purpose, f"it points to {named!r}") from error
-        if (own.scheme, own.netloc) != (target.scheme, target.netloc):
+            raise self._malformed_error(purpose, f"it points to {link!r}") from error
+        if (api.scheme, api.netloc) != (target.scheme, target.netloc):
             raise self._malformed_error(purpose, f"it points to {target.netloc!r}")
         return url
 
@@ -302,21 +306,21 @@ class Api:
         except ValueError as error:
             raise self._malformed_error(purpose, "no JSON") from error
 
-    def _check(self, document: object, purpose: Purpose, needs: Sequence[str]) -> dict[str, Any]:
+    def _check(
+        self, document: object, purpose: Purpose, required_keys: Sequence[str]
+    ) -> dict[str, Any]:
         """An object of a response, whose values are of the kinds that GitHub documents."""
         if not isinstance(document, dict):
             raise self._malformed_error(purpose, "no object")
         table = cast("dict[str, Any]", document)
         for key, kind in _KINDS.items():
             value: object = table.get(key)
-            if not isinstance(value, kind) and (value is not None or key in needs):
+            if not isinstance(value, kind) and (value is not None or key in required_keys):
                 raise self._malformed_error(purpose, f"no {key}")
         return table
 
-    def _malformed_error(self, purpose: Purpose, why: str) -> GitHubError:
-        message = (
-            f"cannot {purpose.what}: {self.access.api_url} does not answer as GitHub does: {why}"
-        )
+    def _malformed_error(self, purpose: Purpose, reason: str) -> GitHubError:
+        message = f"cannot {purpose.action}: {self.access.api_url} does not answer as GitHub does: {reason}"
         return GitHubError(message, fix="check GITHUB_API_URL", kind="malformed")
 
 
@@ -333,23 +337,23 @@ def repo_of_remote(url: str) -> str | None:
     return match["repo"] if match else None
 
 
-def _wait_s(response: httpx2.Response, attempt: int, *, again: bool) -> float | None:
+def _wait_s(response: httpx2.Response, attempt: int, *, is_repeatable: bool) -> float | None:
     """Seconds to wait before the same request; None if it must not be sent again.
 
     Args:
         response: Of GitHub.
         attempt: How many requests were made, from 1.
-        again: Whether a second request does no harm where the outcome of the first one is unknown.
+        is_repeatable: Whether a second request does no harm where the outcome of the first one is unknown.
     """
     status, headers = response.status_code, response.headers
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        waits = _SERVER_WAITS_S if again else ()
+        waits = _SERVER_WAITS_S if is_repeatable else ()
         return waits[attempt - 1] if attempt <= len(waits) else None
     if status not in {HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS}:
         return None
-    named = _retry_after_s(headers)
-    if named is not None:
-        return named
+    retry_after_s = _retry_after_s(headers)
+    if retry_after_s is not None:
+        return retry_after_s
     if headers.get("x-ratelimit-remaining") == "0":
         reset = _number(headers.get("x-ratelimit-reset"))
         return _SECONDARY_S if reset is None else max(reset - time.time(), 0.0) + 1.0
@@ -391,7 +395,7 @@ def _refused_error(response: httpx2.Response, purpose: Purpose, *, limited: bool
         fixes[kind] = _LET_PULL
     fix = f"\n  fix: {fixes[kind]}" if kind in fixes else ""
     return GitHubError(
-        f"cannot {purpose.what}: GitHub answered {status}: {words}{fix}",
+        f"cannot {purpose.action}: GitHub answered {status}: {words}{fix}",
         kind=kind,
         status=status,
     )
@@ -427,10 +431,10 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
     if value is None or seconds is not None:
         return seconds
     try:
-        at = parsedate_to_datetime(value)
+        date = parsedate_to_datetime(value)
     except ValueError:
         return None
-    return max(at.replace(tzinfo=at.tzinfo or UTC).timestamp() - time.time(), 0.0)
+    return max(date.replace(tzinfo=date.tzinfo or UTC).timestamp() - time.time(), 0.0)
 
 
 def _number(value: str | None) -> float | None:

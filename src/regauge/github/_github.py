@@ -87,10 +87,12 @@ def _event(document: Mapping[str, Any]) -> PullRequestEvent:
     if issue.get("pull_request"):
         return PullRequestEvent(number=_number(issue))
     run = _table(document.get("workflow_run"))
-    listed = run.get("pull_requests")
+    pull_list = run.get("pull_requests")
     pulls = [
         pull
-        for pull in map(_table, cast("list[object]", listed) if isinstance(listed, list) else [])
+        for pull in map(
+            _table, cast("list[object]", pull_list) if isinstance(pull_list, list) else []
+        )
         if _number(pull) is not None and _is_of_run(pull, run)
     ]
     # A branch may be the head of several pull requests; which one, the commit tells.
@@ -198,42 +200,44 @@ def github_length(text: str) -> int:
     return len(text) + sum(character > "\uffff" for character in text)
 
 
-def cut_markdown(text: str, *, where: str = "", chars_max: int = BODY_CHARS_MAX) -> str:
+def cut_markdown(text: str, *, full_text_note: str = "", chars_max: int = BODY_CHARS_MAX) -> str:
     """The text, or as many whole lines of it as fit, with a last line that says so.
 
     A fence or a folded block that the cut would leave open is closed.
 
     Args:
         text: Markdown.
-        where: Says where all of it can be read.
+        full_text_note: Says where all of it can be read.
         chars_max: How long it may be, in characters as GitHub counts them; from 1000.
     """
     if github_length(text) <= chars_max:
         return text
     lines = text.splitlines()
-    notice = _NOTICE.format(left=len(lines), all=len(lines), where=where)
-    used = github_length(notice) + 2
-    kept: list[str] = []
-    open_ = _Open()
+    notice = _NOTICE.format(left=len(lines), all=len(lines), where=full_text_note)
+    length = github_length(notice) + 2
+    kept_lines: list[str] = []
+    open_ = _OpenMarkup()
     for line in lines:
         after = open_.after(line)
-        if used + github_length(line) + 1 + github_length(after.closed()) > chars_max:
+        if length + github_length(line) + 1 + github_length(after.closed()) > chars_max:
             break
-        used += github_length(line) + 1
-        kept.append(line)
+        length += github_length(line) + 1
+        kept_lines.append(line)
         open_ = after
-    ending = _NOTICE.format(left=len(lines) - len(kept), all=len(lines), where=where).rstrip()
-    return "\n".join(kept) + open_.closed() + f"\n\n{ending}"
+    ending = _NOTICE.format(
+        left=len(lines) - len(kept_lines), all=len(lines), where=full_text_note
+    ).rstrip()
+    return "\n".join(kept_lines) + open_.closed() + f"\n\n{ending}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Open:
+class _OpenMarkup:
     """The Markdown that is open at one place of a text."""
 
     fence: str = ""
     folds: int = 0
 
-    def after(self, line: str) -> _Open:
+    def after(self, line: str) -> _OpenMarkup:
         """The Markdown that is open after a further line."""
         match = _FENCE.match(line)
         if self.fence:
@@ -242,7 +246,7 @@ class _Open:
         if match:
             return replace(self, fence=match["ticks"])
         folds = self.folds + line.count("<details>") - line.count("</details>")
-        return _Open(folds=max(folds, 0))
+        return _OpenMarkup(folds=max(folds, 0))
 
     def closed(self) -> str:
         """The text that closes all open Markdown."""
@@ -280,20 +284,20 @@ class Remark:
     """One text that a person wrote.
 
     Attributes:
-        by: The login of its author.
+        author: The login of its author.
         association: What GitHub says they are to the repository, in small letters: `owner`,
             `member`, `collaborator`, `contributor`, `none`.
         path: The file that a comment on a line is about; empty for any other.
         url: Where it can be read.
-        at: When it was written, as GitHub says it.
+        written_at: When it was written, as GitHub says it.
     """
 
-    by: str
+    author: str
     association: str
     text: str
     path: str = ""
     url: str = ""
-    at: str = ""
+    written_at: str = ""
 
 
 class GitHub(Api):
@@ -302,7 +306,7 @@ class GitHub(Api):
     Use it as a context manager; it holds connections.
     """
 
-    _asked = False
+    _login_is_known = False
     _login: str | None = None
 
     @classmethod
@@ -311,21 +315,23 @@ class GitHub(Api):
         environ: Mapping[str, str],
         *,
         repo: str | None = None,
-        say: Callable[[str], None] | None = None,
+        on_wait: Callable[[str], None] | None = None,
     ) -> Self:
         """The GitHub of `GITHUB_API_URL`, with `GITHUB_TOKEN` or `GH_TOKEN`.
 
         Args:
             environ: Of the process.
             repo: `owner/name`; `GITHUB_REPOSITORY` where it is not given.
-            say: Called with a line before each wait.
+            on_wait: Called with a line before each wait.
 
         Raises:
             UsageError: There is no token, or no repository.
         """
-        return cls(GitHubAccess.from_environ(environ, repo=repo), say=say)
+        return cls(GitHubAccess.from_environ(environ, repo=repo), on_wait=on_wait)
 
-    def upsert_comment(self, number: int, body: str, *, mark: Mark, where: str = "") -> Posted:
+    def upsert_comment(
+        self, number: int, body: str, *, mark: Mark, full_text_note: str = ""
+    ) -> Posted:
         """Write the comment of this mark on a pull request: a new one, or over the earlier one.
 
         Runs that do so at the same time leave one comment, that of the newest mark.
@@ -334,26 +340,30 @@ class GitHub(Api):
             number: Of the pull request.
             body: Markdown; cut where it is too long.
             mark: Finds the comment again.
-            where: Says where all of it can be read, should it be cut.
+            full_text_note: Says where all of it can be read, should it be cut.
 
         Raises:
             GitHubError: GitHub cannot be reached, or refuses.
         """
-        text = cut_markdown(mark.on(body), where=where)
-        comments = f"issues/{number}/comments"
-        purpose = Purpose(what=f"comment on pull request {number} of {self.access.repo}")
+        text = cut_markdown(mark.on(body), full_text_note=full_text_note)
+        path = f"issues/{number}/comments"
+        purpose = Purpose(action=f"comment on pull request {number} of {self.access.repo}")
         created: dict[str, Any] | None = None
         for last in (*[False] * (_ROUNDS_MAX - 1), True):
             try:
-                written = self._find_marked(comments, mark, purpose)
-                if not written and created is None:
-                    made: Any = self.ask("POST", comments, purpose, {"body": text}, needs=["id"])
-                    created = {"body": text, **made}
+                comments = self._find_marked(path, mark, purpose)
+                if not comments and created is None:
+                    response: Any = self.request(
+                        "POST", path, purpose, {"body": text}, required_keys=["id"]
+                    )
+                    created = {"body": text, **response}
                     # A run that was as quick can be seen only now.
-                    written = self._find_marked(comments, mark, purpose)
-                if created is not None and created["id"] not in {each["id"] for each in written}:
-                    written.append(created)
-                first, outcome = self._settle(written, text, mark, purpose)
+                    comments = self._find_marked(path, mark, purpose)
+                if created is not None and created["id"] not in {
+                    comment["id"] for comment in comments
+                }:
+                    comments.append(created)
+                first, outcome = self._merge_comments(comments, text, mark, purpose)
             except GitHubError as error:
                 # Gone since it was listed, or written although no answer came.
                 if last or error.kind not in {"not-found", *_UNKNOWN}:
@@ -371,18 +381,18 @@ class GitHub(Api):
         self, path: str, mark: Mark, purpose: Purpose, **query: str
     ) -> list[dict[str, Any]]:
         """The comments or issues of a mark that this token wrote; anyone can write a mark."""
-        needs = ["number"] if path == "issues" else ["id"]
+        required_keys = ["number"] if path == "issues" else ["id"]
         return [
-            each
-            for each in self.pages(path, purpose, query=query, needs=needs)
-            if mark.found_on(each.get("body") or "") is not None and self._wrote(each)
+            document
+            for document in self.pages(path, purpose, query=query, required_keys=required_keys)
+            if mark.found_on(document.get("body") or "") is not None and self._is_own(document)
         ]
 
-    def _settle(
+    def _merge_comments(
         self, comments: list[dict[str, Any]], text: str, mark: Mark, purpose: Purpose
     ) -> tuple[dict[str, Any], Outcome]:
         """Leave one comment of several, the oldest, with the newest text."""
-        first, *others = sorted(comments, key=lambda comment: comment["id"])
+        first, *duplicates = sorted(comments, key=lambda comment: comment["id"])
         marked = mark.found_on(first["body"])
         outcome: Outcome
         if marked is not None and marked.made_at > mark.made_at:
@@ -391,10 +401,10 @@ class GitHub(Api):
             outcome = "unchanged"
         else:
             outcome = "updated"
-            self.ask("PATCH", f"issues/comments/{first['id']}", purpose, {"body": text})
-        for other in others:
+            self.request("PATCH", f"issues/comments/{first['id']}", purpose, {"body": text})
+        for other in duplicates:
             try:
-                self.ask("DELETE", f"issues/comments/{other['id']}", purpose)
+                self.request("DELETE", f"issues/comments/{other['id']}", purpose)
             except GitHubError as error:
                 # Another run was quicker.
                 if error.kind != "not-found":
@@ -403,33 +413,33 @@ class GitHub(Api):
 
     def _exists(self, number: int) -> bool:
         try:
-            self.ask("GET", f"issues/{number}", Purpose(what=f"read pull request {number}"))
+            self.request("GET", f"issues/{number}", Purpose(action=f"read pull request {number}"))
         except GitHubError:
             return False
         return True
 
-    def _wrote(self, written: Mapping[str, Any]) -> bool:
+    def _is_own(self, document: Mapping[str, Any]) -> bool:
         """Return whether this token wrote a comment or an issue.
 
         The token of a workflow may not ask who it is; then it is taken for any bot.
         """
-        if not self._asked:
-            self._login = self._who()
-            self._asked = True
-        user: Mapping[str, Any] = written.get("user") or {}
+        if not self._login_is_known:
+            self._login = self._fetch_login()
+            self._login_is_known = True
+        user: Mapping[str, Any] = document.get("user") or {}
         if self._login is not None:
             return bool(user.get("login") == self._login)
         return user.get("type") == "Bot"
 
-    def _who(self) -> str | None:
-        purpose = Purpose(what="ask whose token this is", permission="")
+    def _fetch_login(self) -> str | None:
+        purpose = Purpose(action="ask whose token this is", permission="")
         try:
-            who: Any = self.ask("GET", "/user", purpose)
+            user: Any = self.request("GET", "/user", purpose)
         except GitHubError as error:
             if error.kind in {"permission", "not-found"}:
                 return None
             raise
-        return _text(_table(who), "login") or None
+        return _text(_table(user), "login") or None
 
     def open_pull_request(self, *, head: str, base: str, title: str, body: str) -> Posted:
         """Open a pull request, or renew the text of the open one of these branches.
@@ -446,19 +456,21 @@ class GitHub(Api):
         """
         repo = self.access.repo
         purpose = Purpose(
-            what=f"open a pull request of {head} into {base} of {repo}", permission=_PULL
+            action=f"open a pull request of {head} into {base} of {repo}", permission=_PULL
         )
         text = cut_markdown(body)
         document = {"head": head, "base": base, "title": title, "body": text}
         try:
             # A second one of the same branches is refused, so asking again does no harm.
-            made: Any = self.ask("POST", "pulls", purpose, document, again=True, needs=["number"])
+            pull: Any = self.request(
+                "POST", "pulls", purpose, document, is_repeatable=True, required_keys=["number"]
+            )
         except GitHubError as error:
-            pull = self._pull_of(head, base, purpose.what) if error.kind == "invalid" else None
+            pull = self._pull_of(head, base, purpose.action) if error.kind == "invalid" else None
             if pull is None:
                 raise
-            return self._renew(f"pulls/{pull['number']}", pull, title, text, purpose)
-        return _post(made, "created")
+            return self._update_text(f"pulls/{pull['number']}", pull, title, text, purpose)
+        return _posted(pull, "created")
 
     def pull_request_from(self, head: str, base: str) -> Posted | None:
         """The open pull request of these branches; None where there is none.
@@ -466,9 +478,9 @@ class GitHub(Api):
         Raises:
             GitHubError: GitHub cannot be reached, or refuses.
         """
-        what = f"look for a pull request of {head} in {self.access.repo}"
-        pull = self._pull_of(head, base, what)
-        return _post(pull, "unchanged") if pull is not None else None
+        action = f"look for a pull request of {head} in {self.access.repo}"
+        pull = self._pull_of(head, base, action)
+        return _posted(pull, "unchanged") if pull is not None else None
 
     def refused_pull_request(self, head: str, base: str, words: str) -> Posted | None:
         """The pull request of these branches that holds some words and was closed unmerged.
@@ -476,10 +488,12 @@ class GitHub(Api):
         Raises:
             GitHubError: GitHub cannot be reached, or refuses.
         """
-        what = f"look for a pull request of {head} that was closed"
-        for pull in self._pulls({"head": self._full(head), "base": base, "state": "closed"}, what):
+        action = f"look for a pull request of {head} that was closed"
+        for pull in self._pulls(
+            {"head": self._full_branch(head), "base": base, "state": "closed"}, action
+        ):
             if not pull.get("merged_at") and words in (pull.get("body") or ""):
-                return _post(pull, "unchanged")
+                return _posted(pull, "unchanged")
         return None
 
     def open_issue(self, *, title: str, body: str, mark: Mark, labels: Sequence[str]) -> Posted:
@@ -494,14 +508,16 @@ class GitHub(Api):
         Raises:
             GitHubError: GitHub cannot be reached, or refuses.
         """
-        purpose = Purpose(what=f"open an issue in {self.access.repo}", permission=_ISSUE)
+        purpose = Purpose(action=f"open an issue in {self.access.repo}", permission=_ISSUE)
         text = cut_markdown(mark.on(body))
         for issue in self._find_marked("issues", mark, purpose, state="open"):
             if "pull_request" not in issue:
-                return self._renew(f"issues/{issue['number']}", issue, title, text, purpose)
+                return self._update_text(f"issues/{issue['number']}", issue, title, text, purpose)
         document = {"title": title, "body": text, "labels": list(labels)}
-        made: Any = self.ask("POST", "issues", purpose, document, needs=["number"])
-        return _post(made, "created")
+        issue_document: Any = self.request(
+            "POST", "issues", purpose, document, required_keys=["number"]
+        )
+        return _posted(issue_document, "created")
 
     def pull_request_of(self, event: PullRequestEvent) -> PullRequestEvent | None:
         """The event with the number and the base of its open pull request.
@@ -514,8 +530,8 @@ class GitHub(Api):
         """
         if event.number is not None or not event.head_branch:
             return event
-        what = f"find the pull request of {event.head_branch}"
-        for pull in self._pulls({"head": f"{event.head_owner}:{event.head_branch}"}, what):
+        action = f"find the pull request of {event.head_branch}"
+        for pull in self._pulls({"head": f"{event.head_owner}:{event.head_branch}"}, action):
             head: dict[str, Any] = pull["head"]
             base: dict[str, Any] = pull["base"]
             if (
@@ -541,64 +557,68 @@ class GitHub(Api):
             GitHubError: GitHub cannot be reached or refuses, or there is no such pull request.
         """
         purpose = Purpose(
-            what=f"read what people said on pull request {number} of {self.access.repo}",
+            action=f"read what people said on pull request {number} of {self.access.repo}",
             permission=_READ,
         )
         # A number that is an issue's has comments too.
-        self.ask("GET", f"pulls/{number}", purpose)
-        listed: list[Remark] = []
-        others = 0
+        self.request("GET", f"pulls/{number}", purpose)
+        remarks: list[Remark] = []
+        bot_count = 0
         for path in ("issues/{}/comments", "pulls/{}/comments", "pulls/{}/reviews"):
-            for written in self.pages(path.format(number), purpose):
-                if _is_ours(written):
-                    others += 1
-                elif (written.get("body") or "").strip():
-                    listed.append(_remark(written))
-        return sorted(listed, key=lambda remark: remark.at), others
+            for comment in self.pages(path.format(number), purpose):
+                if _is_ours(comment):
+                    bot_count += 1
+                elif (comment.get("body") or "").strip():
+                    remarks.append(_remark(comment))
+        return sorted(remarks, key=lambda remark: remark.written_at), bot_count
 
-    def _pulls(self, query: dict[str, str], what: str) -> list[dict[str, Any]]:
-        purpose, query = Purpose(what=what, permission=_READ), {"state": "open", **query}
-        return list(self.pages("pulls", purpose, query=query, needs=["number", "head", "base"]))
+    def _pulls(self, query: dict[str, str], action: str) -> list[dict[str, Any]]:
+        purpose, query = Purpose(action=action, permission=_READ), {"state": "open", **query}
+        return list(
+            self.pages("pulls", purpose, query=query, required_keys=["number", "head", "base"])
+        )
 
-    def _pull_of(self, head: str, base: str, what: str) -> dict[str, Any] | None:
-        return next(iter(self._pulls({"head": self._full(head), "base": base}, what)), None)
+    def _pull_of(self, head: str, base: str, action: str) -> dict[str, Any] | None:
+        return next(
+            iter(self._pulls({"head": self._full_branch(head), "base": base}, action)), None
+        )
 
-    def _full(self, head: str) -> str:
+    def _full_branch(self, head: str) -> str:
         owner = self.access.repo.partition("/")[0]
         return head if ":" in head else f"{owner}:{head}"
 
-    def _renew(
+    def _update_text(
         self, path: str, pull: dict[str, Any], title: str, text: str, purpose: Purpose
     ) -> Posted:
         if (pull.get("title"), pull.get("body")) == (title, text):
-            return _post(pull, "unchanged")
-        self.ask("PATCH", path, purpose, {"title": title, "body": text})
-        return _post(pull, "updated")
+            return _posted(pull, "unchanged")
+        self.request("PATCH", path, purpose, {"title": title, "body": text})
+        return _posted(pull, "updated")
 
 
 def _is_from(side: dict[str, Any], repo: str) -> bool:
     """Return whether one side of a pull request is in a repository; True if none is named."""
-    named = _text(_table(side.get("repo")), "full_name")
-    return not repo or not named or named.lower() == repo.lower()
+    name = _text(_table(side.get("repo")), "full_name")
+    return not repo or not name or name.lower() == repo.lower()
 
 
-def _post(made: Mapping[str, Any], outcome: Outcome) -> Posted:
-    return Posted(number=made["number"], url=str(made.get("html_url", "")), outcome=outcome)
+def _posted(document: Mapping[str, Any], outcome: Outcome) -> Posted:
+    return Posted(number=document["number"], url=str(document.get("html_url", "")), outcome=outcome)
 
 
-def _is_ours(written: Mapping[str, Any]) -> bool:
-    user: Mapping[str, Any] = written.get("user") or {}
+def _is_ours(comment: Mapping[str, Any]) -> bool:
+    user: Mapping[str, Any] = comment.get("user") or {}
     by_bot = user.get("type") == "Bot" or str(user.get("login", "")).endswith("[bot]")
-    return by_bot or is_marked(written.get("body") or "")
+    return by_bot or is_marked(comment.get("body") or "")
 
 
-def _remark(written: Mapping[str, Any]) -> Remark:
-    user: Mapping[str, Any] = written.get("user") or {}
+def _remark(comment: Mapping[str, Any]) -> Remark:
+    user: Mapping[str, Any] = comment.get("user") or {}
     return Remark(
-        by=str(user.get("login") or "a deleted account"),
-        association=str(written.get("author_association") or "none").lower(),
-        text=str(written["body"]).replace("\r\n", "\n"),
-        path=str(written.get("path") or ""),
-        url=str(written.get("html_url") or ""),
-        at=str(written.get("created_at") or written.get("submitted_at") or ""),
+        author=str(user.get("login") or "a deleted account"),
+        association=str(comment.get("author_association") or "none").lower(),
+        text=str(comment["body"]).replace("\r\n", "\n"),
+        path=str(comment.get("path") or ""),
+        url=str(comment.get("html_url") or ""),
+        written_at=str(comment.get("created_at") or comment.get("submitted_at") or ""),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.on_demand import names_of
+from regauge.on_demand import lazy_getattr
 
 if TYPE_CHECKING:
     from regauge.history._comparison import (
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
         TrendLine as TrendLine,
         TrendPoint as TrendPoint,
         add_finished_run as add_finished_run,
-        lines_of as lines_of,
         run_entry as run_entry,
+        trend_lines as trend_lines,
     )
     from regauge.history._store import (
         MeasuredSuite as MeasuredSuite,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         StorePlace as StorePlace,
     )
 else:
-    __getattr__ = names_of(__name__)
+    __getattr__ = lazy_getattr(__name__)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__getattr__("__all__")})

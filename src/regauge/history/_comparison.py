@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["CaseChange", "CaseSide", "Change", "RunOutline", "SuiteComparison", "compare_runs"]
 
 Change = Literal["worse", "unmeasured", "better", "measured", "removed", "added", "answer"]
-_ORDER: tuple[Change, ...] = get_args(Change)
+_CHANGES: tuple[Change, ...] = get_args(Change)
 # What is shown of a row.
-_SHOWN: Final = ("trial", "outcome", "answer", "refusal", "verdicts", "cause")
+_COPIED_FIELDS: Final = ("trial", "outcome", "answer", "refusal", "verdicts", "cause")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class SuiteComparison:
         before: Version, digest and model in the first run; None where it has no such suite.
         after: The same of the second run.
         changes: The worst first, then in the order of the runs.
-        same: Cases with the same outcome and the same answer.
+        unchanged: Cases with the same outcome and the same answer.
     """
 
     prompt: str
@@ -71,7 +71,7 @@ class SuiteComparison:
     before: Mapping[str, Any] | None
     after: Mapping[str, Any] | None
     changes: Sequence[CaseChange]
-    same: int
+    unchanged: int
 
     def count(self, change: Change) -> int:
         """The number of cases with this change."""
@@ -135,8 +135,8 @@ class RunOutline:
         for (prompt, dataset, _), suite in self.suites.items():
             for case in suite.cases:
                 passed, measured = counts.get(key := (prompt, dataset, case), (0, 0))
-                more_passed, more = _counts(suite.trials(case))
-                counts[key] = (passed + more_passed, measured + more)
+                more_passed, trials = _counts(suite.trials(case))
+                counts[key] = (passed + more_passed, measured + trials)
         return counts
 
     def by_model(self, several: set[tuple[str, str]]) -> dict[_Suite, _SuiteOutline]:
@@ -173,17 +173,19 @@ def compare_runs(
         several |= {key for key, models in counts.items() if models > 1}
     old, new = before[0].by_model(several), after[0].by_model(several)
     changes: dict[_Suite, dict[str, Change]] = {}
-    same: Counter[_Suite] = Counter()
+    unchanged: Counter[_Suite] = Counter()
     for key in dict.fromkeys([*old, *new]):
         sides = [side.get(key) or _SuiteOutline({}) for side in (old, new)]
         of_suite = changes[key] = {}
         for case in {**sides[0].cases, **sides[1].cases}:
             change = _change(*(side.trials(case) for side in sides))
             if change is None:
-                same[key] += 1
+                unchanged[key] += 1
             else:
                 of_suite[case] = change
-    kept = [_changed_rows(changes, several, read, answers=answers) for _, read in (before, after)]
+    changed_rows = [
+        _changed_rows(changes, several, read, answers=answers) for _, read in (before, after)
+    ]
     return [
         SuiteComparison(
             prompt=key[0],
@@ -191,12 +193,12 @@ def compare_runs(
             before=old[key].first if key in old else None,
             after=new[key].first if key in new else None,
             changes=[
-                _case_change(case, change, *(side.get((key, case), []) for side in kept))
+                _case_change(case, change, *(side.get((key, case), []) for side in changed_rows))
                 for case, change in sorted(
-                    of_suite.items(), key=lambda changed: _ORDER.index(changed[1])
+                    of_suite.items(), key=lambda changed: _CHANGES.index(changed[1])
                 )
             ],
-            same=same[key],
+            unchanged=unchanged[key],
         )
         for key, of_suite in changes.items()
     ]
@@ -216,13 +218,15 @@ def _changed_rows(
         for case, change in of_suite.items()
         if answers or change != "answer"
     }
-    kept: dict[tuple[_Suite, str], list[Mapping[str, Any]]] = {}
+    rows_by_case: dict[tuple[_Suite, str], list[Mapping[str, Any]]] = {}
     for row in read() if identities else ():
         prompt, dataset, model = _suite_of(row)
         suite = (prompt, dataset, model if (prompt, dataset) in several else "")
         if (suite, row["case"]) in identities and row.get("side") != "base":
-            kept.setdefault((suite, row["case"]), []).append({name: row[name] for name in _SHOWN})
-    return kept
+            rows_by_case.setdefault((suite, row["case"]), []).append(
+                {name: row[name] for name in _COPIED_FIELDS}
+            )
+    return rows_by_case
 
 
 def _case_change(

@@ -33,17 +33,17 @@ def run_entry(record: RunRecord, read: Callable[[], Iterable[Mapping[str, Any]]]
         read: Reads all of its rows, in the shape of `TrialRow`; called for the measurements, and
             again for the trials, when the entry is written.
     """
-    drawn: defaultdict[tuple[str | None, ...], dict[str, _FirstTrial]] = defaultdict(dict)
+    first_trials: defaultdict[tuple[str | None, ...], dict[str, _FirstTrial]] = defaultdict(dict)
     for row in read():
         suite = (row["prompt"], row["version"], row["dataset"], row["model"], row.get("side"))
-        _note_trial(drawn[suite], row)
+        _note_trial(first_trials[suite], row)
     return RunEntry(
         id=record.id,
         started_at=record.started_at,
         finished_at=record.finished_at,
         # ASCII: no database has trouble with it, whatever a model answered.
         document=json.dumps(record.model_dump(mode="json")),
-        suites=[_suite(record, suite, drawn) for suite in record.suites],
+        suites=[_suite(record, suite, first_trials) for suite in record.suites],
         trials=(_trial(number, row) for number, row in enumerate(read())),
     )
 
@@ -72,10 +72,10 @@ def _note_trial(items: dict[str, _FirstTrial], row: Mapping[str, Any]) -> None:
 def _suite(
     record: RunRecord,
     suite: SuiteSummary,
-    drawn: Mapping[tuple[str | None, ...], Mapping[str, _FirstTrial]],
+    first_trials: Mapping[tuple[str | None, ...], Mapping[str, _FirstTrial]],
 ) -> MeasuredSuite:
     key = (suite.prompt, suite.version, suite.dataset, suite.model, suite.side)
-    first = drawn.get(key, {}).values()
+    first = first_trials.get(key, {}).values()
     outcomes = Counter(first_trial.outcome for first_trial in first)
     return MeasuredSuite(
         run=record.id,
@@ -92,7 +92,7 @@ def _suite(
         measured=outcomes.total() - outcomes["unmeasured"],
         passed=outcomes["passed"],
         trials=1 if suite.side else max((first_trial.trials for first_trial in first), default=0),
-        answers=suite.replayed + suite.live,
+        answers=suite.replays + suite.live,
         cost_usd=suite.cost_usd,
         latency_p50_s=suite.latency_p50_s,
         judges_digest=digest_of(sorted(judge.digest for judge in suite.judges if judge.gates)),
@@ -125,7 +125,7 @@ class SyncReport:
         unreadable: Name of the run, and what is wrong with it.
     """
 
-    added: tuple[str, ...] = ()
+    added_runs: tuple[str, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
 
 
@@ -155,7 +155,7 @@ class History:
             StoreError: The store cannot be used.
         """
         history = cls(project, environ)
-        if history.place.own and not history.empty:
+        if history.place.is_project_file and not history.empty:
             history.caught_up = history.sync()
         return history
 
@@ -165,7 +165,7 @@ class History:
         file = self.place.file
         if file is None or file.exists():
             return False
-        return not (self.place.own and list_runs(self._project))
+        return not (self.place.is_project_file and list_runs(self._project))
 
     def sync(self) -> SyncReport:
         """Take in the runs on this machine that are missing in the store, the oldest first.
@@ -176,18 +176,18 @@ class History:
         runs = list_runs(self._project)
         if not runs:
             return SyncReport()
-        stored = self._open().ids()
-        added: list[str] = []
+        known_ids = self._open().ids()
+        added_runs: list[str] = []
         unreadable: list[tuple[str, str]] = []
         for run in reversed(runs):
-            if run.name in stored:
+            if run.name in known_ids:
                 continue
             try:
                 if self.add(run):
-                    added.append(run.name)
+                    added_runs.append(run.name)
             except FaultyFileError as error:
                 unreadable.append((run.name, str(error)))
-        return SyncReport(added=tuple(added), unreadable=tuple(unreadable))
+        return SyncReport(added_runs=tuple(added_runs), unreadable=tuple(unreadable))
 
     def add(self, run: Path) -> bool:
         """Take in one run from its directory.
@@ -235,10 +235,14 @@ class History:
         """
         ids = [] if self.empty else self._open().matching(name)
         if len(ids) != 1 and name not in ids:
-            named = ", ".join(ids)
-            several = f"{len(ids)} runs begin with {name!r}: {named}\n  fix: give more of its id"
-            none = f"there is no run {name!r}, neither in .regauge/runs nor in {self.place.display}"
-            raise UsageError(several if ids else f"{none}\n  fix: `regauge runs list` lists them")
+            matches = ", ".join(ids)
+            several = f"{len(ids)} runs begin with {name!r}: {matches}\n  fix: give more of its id"
+            unknown = (
+                f"there is no run {name!r}, neither in .regauge/runs nor in {self.place.display}"
+            )
+            raise UsageError(
+                several if ids else f"{unknown}\n  fix: `regauge runs list` lists them"
+            )
         run = name if name in ids else ids[0]
         document = self._open().document(run)
         return self._record(document or {}), partial(self._open().rows, run)
@@ -266,7 +270,7 @@ class History:
         if self._store is None:
             from regauge.history._store import Store
 
-            if self.place.own:
+            if self.place.is_project_file:
                 self._project.prepare_state_dir()
             self._store = Store(self.place)
         return self._store
@@ -282,7 +286,7 @@ def add_finished_run(project: Project, environ: Mapping[str, str], run: Path) ->
         What to warn of, when it could not be written; the run itself is safe.
     """
     try:
-        if not StorePlace.from_settings(project, environ).own:
+        if not StorePlace.from_settings(project, environ).is_project_file:
             History(project, environ).add(run)
     except RegaugeError as error:
         return f"this run is NOT in the shared history, only in {project.relative(run)}:\n{error}"
@@ -327,7 +331,7 @@ class TrendLine:
     points: Sequence[TrendPoint]
 
 
-def lines_of(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> list[TrendLine]:
+def trend_lines(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> list[TrendLine]:
     """The lines of one prompt, the one with most runs first.
 
     A version is what has the same content: an edit without a new version number counts as a

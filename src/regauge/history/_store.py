@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import StoreError, UsageError, explain_os_error, find_no_descriptor
 from regauge.on_demand import install_command
-from regauge.project import is_store, shown_store
+from regauge.project import is_store_url, redact_store_url
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -97,13 +97,13 @@ class StorePlace:
         url: Of a server, as libpq reads it; it may hold a password. Empty for a file.
         display: The place without passwords, for messages.
         file: The database file; None for a server.
-        own: Whether it is the project's own file, which is made from the runs next to it.
+        is_project_file: Whether it is the project's own file, which is made from the runs next to it.
     """
 
     url: str
     display: str
     file: Path | None
-    own: bool
+    is_project_file: bool
 
     @classmethod
     def from_settings(cls, project: Project, environ: Mapping[str, str]) -> StorePlace:
@@ -115,15 +115,17 @@ class StorePlace:
         url = environ.get(VARIABLE, "").strip() or project.settings.store
         if not url:
             file = project.state_dir / _FILE
-            return cls(url="", display=str(project.relative(file)), file=file, own=True)
-        if not is_store(url):
-            message = f"{VARIABLE} is not a store that regauge can use: {shown_store(url)!r}"
+            return cls(url="", display=str(project.relative(file)), file=file, is_project_file=True)
+        if not is_store_url(url):
+            message = f"{VARIABLE} is not a store that regauge can use: {redact_store_url(url)!r}"
             raise UsageError(message, fix="postgresql://USER@HOST/DATABASE, or sqlite:///FILE")
         if url.startswith(_SQLITE):
             file = project.root / url.removeprefix(_SQLITE)
-            return cls(url="", display=str(project.relative(file)), file=file, own=False)
+            return cls(
+                url="", display=str(project.relative(file)), file=file, is_project_file=False
+            )
         server = _POSTGRESQL.sub("postgresql://", url, count=1)
-        return cls(url=server, display=shown_store(url), file=None, own=False)
+        return cls(url=server, display=redact_store_url(url), file=None, is_project_file=False)
 
 
 _PERMISSION: Final = "give write permission for the file and its directory"
@@ -150,7 +152,7 @@ URL_FIX: Final = "postgresql://USER@HOST/DATABASE; write special characters of a
 
 
 @contextmanager
-def explained(place: StorePlace) -> Generator[None]:
+def explain_errors(place: StorePlace) -> Generator[None]:
     """Turn what the driver raises into words.
 
     Raises:
@@ -165,15 +167,15 @@ def explained(place: StorePlace) -> Generator[None]:
             install_command("psycopg"),
         ) from error
     except OSError as error:
-        what, fix = explain_os_error(error)
-        raise StoreError(place.display, what, fix or _PERMISSION) from error
+        problem, fix = explain_os_error(error)
+        raise StoreError(place.display, problem, fix or _PERMISSION) from error
     except driver_of(place).Error as error:
         words = str(error)
-        what = words.strip().partition("\n")[0].rstrip() or "no reason given"
+        problem = words.strip().partition("\n")[0].rstrip() or "no reason given"
         fix = _fix(place, words)
         if "unable to open" in words and (no_descriptor := find_no_descriptor()) is not None:
-            what, fix = explain_os_error(no_descriptor)
-        raise StoreError(place.display, what, fix) from error
+            problem, fix = explain_os_error(no_descriptor)
+        raise StoreError(place.display, problem, fix) from error
 
 
 def driver_of(place: StorePlace) -> Any:
@@ -185,7 +187,7 @@ def driver_of(place: StorePlace) -> Any:
     return sqlite3 if place.file is not None else importlib.import_module("psycopg")
 
 
-def damaged(place: StorePlace) -> str:
+def explain_damage(place: StorePlace) -> str:
     """The fix for a file that is no database, or another program's."""
     if place.file is None:
         return (
@@ -202,8 +204,8 @@ def _fix(place: StorePlace, message: str) -> str:
     fixes = _OF_A_SERVER if place.file is None else _OF_A_FILE
     for pattern, fix in fixes:
         if re.search(pattern, message):
-            return fix or damaged(place)
-    return damaged(place) if place.file is not None else _CHECK_SERVER
+            return fix or explain_damage(place)
+    return explain_damage(place) if place.file is not None else _CHECK_SERVER
 
 
 Step = tuple[str, ...]
@@ -302,7 +304,7 @@ class Store:
     def __init__(self, place: StorePlace, *, steps: Sequence[Step] = STEPS) -> None:
         self._place = place
         self._steps = steps
-        with explained(place):
+        with explain_errors(place):
             if place.file is not None:
                 place.file.parent.mkdir(parents=True, exist_ok=True)
             self._prepare()
@@ -316,7 +318,7 @@ class Store:
         Raises:
             StoreError: The database refuses it.
         """
-        with explained(self._place):
+        with explain_errors(self._place):
             try:
                 with self._writing() as connection:
                     run = {name: getattr(entry, name) for name in _RUN}
@@ -390,11 +392,11 @@ class Store:
         try:
             return read_json(text)
         except ValueError as error:
-            what = f"a run in it is not JSON: {error}"
-            raise StoreError(self._place.display, what, damaged(self._place)) from error
+            problem = f"a run in it is not JSON: {error}"
+            raise StoreError(self._place.display, problem, explain_damage(self._place)) from error
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with explained(self._place), closing(_connect(self._place)) as connection:
+        with explain_errors(self._place), closing(_connect(self._place)) as connection:
             return list(connection.execute(self._sql(query), values).fetchall())
 
     def _insert(self, connection: Any, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -424,14 +426,14 @@ class Store:
     def _prepare(self) -> None:
         """Take the steps that are missing; processes that meet here take them one by one."""
         with closing(_connect(self._place)) as connection:
-            taken = self._steps_taken(connection)
-        if taken == len(self._steps):
+            step_count = self._steps_taken(connection)
+        if step_count == len(self._steps):
             return
         with self._writing() as connection:
             if self._place.file is None:
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            taken = self._steps_taken(connection)
-            for number, step in enumerate(self._steps[taken:], taken + 1):
+            step_count = self._steps_taken(connection)
+            for number, step in enumerate(self._steps[step_count:], step_count + 1):
                 for statement in step:
                     connection.execute(statement)
                 row = {"step": number, "regauge_version": version("regauge")}
@@ -448,18 +450,20 @@ class Store:
             table = "SELECT 1 WHERE to_regclass('regauge_schema') IS NOT NULL"
         if connection.execute(table).fetchone() is None:
             return 0
-        (taken,) = connection.execute("SELECT max(step) FROM regauge_schema").fetchone()
-        if taken is None:
-            raise StoreError(
-                self._place.display, "its table regauge_schema is empty", damaged(self._place)
-            )
-        if taken > len(self._steps):
+        (step_count,) = connection.execute("SELECT max(step) FROM regauge_schema").fetchone()
+        if step_count is None:
             raise StoreError(
                 self._place.display,
-                f"written by a newer regauge (schema {taken}, this one knows {len(self._steps)})",
+                "its table regauge_schema is empty",
+                explain_damage(self._place),
+            )
+        if step_count > len(self._steps):
+            raise StoreError(
+                self._place.display,
+                f"written by a newer regauge (schema {step_count}, this one knows {len(self._steps)})",
                 "install that version of regauge, or name another store in REGAUGE_STORE",
             )
-        return int(taken)
+        return int(step_count)
 
 
 def _connect(place: StorePlace) -> Any:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.on_demand import names_of
+from regauge.on_demand import lazy_getattr
 
 if TYPE_CHECKING:
     from regauge.judges._output import (
@@ -109,7 +109,7 @@ if TYPE_CHECKING:
     from regauge.judges.rules._documents import *
     from regauge.judges.rules._infrastructure import *
 else:
-    __getattr__ = names_of(__name__)
+    __getattr__ = lazy_getattr(__name__)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__getattr__("__all__")})

@@ -140,7 +140,7 @@ def _checks_of(cases: Iterable[GoldenCase], made: _MadeJudges) -> dict[str, _Che
             )
         except (UsageError, PromptError) as error:
             problem = error.faults[0] if isinstance(error, PromptError) else error
-            path, _, line = case.at.rpartition(":")
+            path, _, line = case.location.rpartition(":")
             faults.append(
                 Fault(
                     path=Path(path),

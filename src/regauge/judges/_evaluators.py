@@ -302,7 +302,7 @@ def cases_from_test_data(prompt: Prompt) -> tuple[GoldenCase, ...]:
             inputs={key: value for key, value in row.items() if key in prompt.variables},
             expected={key: value for key, value in row.items() if key not in prompt.variables},
             split="train",
-            at=at,
+            location=at,
         )
         for number, row in enumerate(prompt.test_data, start=1)
     )

@@ -394,7 +394,7 @@ class ExternalJudge(RunOnlyJudge):
             parameters=self._parameters,
             trial=2 * trial,
             origin=self.name,
-            answered_by=self._calls,
+            provider_override=self._calls,
         )
 
     def _verdict(self, text: str) -> Verdict:

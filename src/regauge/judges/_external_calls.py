@@ -21,7 +21,7 @@ from regauge.errors import ProviderError
 from regauge.providers import Completion, CompletionRequest, Usage
 from regauge.providers._failure import AttemptError, retry_after_s
 from regauge.providers._rate import quotas_in
-from regauge.providers._retry import Ledger, retried
+from regauge.providers._retry import Ledger, call_with_retries
 from regauge.stop_signals import end_group, end_tree
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ class HttpCalls(_ExternalCalls):
                 raise
 
         ledger = Ledger(max_attempts=_ATTEMPTS, deadline_s=2 * self.timeout_s)
-        body = await retried(attempt, ledger)
+        body = await call_with_retries(attempt, ledger)
         return self._completion(request, body, values.values(), began=began)
 
 

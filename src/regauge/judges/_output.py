@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._types import Verdict, failed, listed, quote
-from regauge.strict_json import no_constant, unique
+from regauge.strict_json import refuse_constant, unique
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ def parse_integer(digits: str) -> float:
 
 
 _decoder = json.JSONDecoder(
-    parse_constant=no_constant, parse_int=parse_integer, object_pairs_hook=unique
+    parse_constant=refuse_constant, parse_int=parse_integer, object_pairs_hook=unique
 )
 
 
@@ -348,7 +348,7 @@ class JudgedOutput:
         if self.case is None:
             return JudgeError(f"{judge}: nothing was given as {what}", judge=judge)
         return JudgeError(
-            f"{judge}: case {self.case.id!r} has no {what} ({self.case.at})\n"
+            f"{judge}: case {self.case.id!r} has no {what} ({self.case.location})\n"
             "  add it to the case, or name another path in the judge",
             judge=judge,
         )

@@ -38,16 +38,16 @@ def no_baseline(project: Project, name: str) -> RegaugeError:
 
 
 def history_lines(
-    project: Project, baseline: Baseline, history: StoredHistory, *, every: bool
+    project: Project, baseline: Baseline, history: StoredHistory, *, all_cases: bool
 ) -> Iterator[str]:
     """A history for people: its key, its sums, and the cases that do not always pass."""
     key = history.key
     simulated = ", simulated" if key.model.startswith("sim:") else ""
     title = f"{baseline.prompt}@{history.version or '-'}  {key.prompt[:12]}  {key.model}{simulated}"
-    yield title + _standing(project, baseline, history)
+    yield title + _describe_mismatch(project, baseline, history)
     cases = sorted(history.cases.items())
     if cases:
-        passed = sum(case.passed for _, case in cases) / sum(len(case.drawn) for _, case in cases)
+        passed = sum(case.passed for _, case in cases) / sum(len(case.numbers) for _, case in cases)
         yield (
             f"  {plural(len(cases), 'case')} of {key.dataset}, {trials_each(history)} from"
             f" {plural(len(history.sessions), 'session')}; {100 * passed:.1f} % passed"
@@ -55,29 +55,29 @@ def history_lines(
     if (anchor := _anchor_of(project, baseline, history)) is not None:
         yield f"  {anchor}{'; a confirmed loss' if anchor.confirmed else ''}"
     for session in history.sessions:
-        served = f", answered by {', '.join(session.served)}" if session.served else ""
-        yield f"  session {session.id}: trials {session.first}-{session.last}{served}"
+        models = f", answered by {', '.join(session.models)}" if session.models else ""
+        yield f"  session {session.id}: trials {session.first}-{session.last}{models}"
     for name in sorted(key.judges):
         yield f"  judge {name}  {key.judges[name][:12]}"
     width = max((len(case_id) for case_id, _ in cases), default=0)
-    listed = [(case_id, case) for case_id, case in cases if every or case.whole.failed]
-    for case_id, case in listed:
+    listed_cases = [(case_id, case) for case_id, case in cases if all_cases or case.total.failed]
+    for case_id, case in listed_cases:
         failed = ", ".join(
             f"{name} failed {count.failed}"
             for name, count in sorted(case.checks.items())
             if count.failed
         )
-        flaky = "  flaky" if is_flaky(case.whole.passed, case.whole.trials) else ""
-        yield f"  {case_id:{width}}  {case.whole}{flaky}  {failed}".rstrip()
-    if len(listed) < len(cases):
-        yield f"  {plural(len(cases) - len(listed), 'case')} passed every time"
+        flaky = "  flaky" if is_flaky(case.total.passed, case.total.trials) else ""
+        yield f"  {case_id:{width}}  {case.total}{flaky}  {failed}".rstrip()
+    if len(listed_cases) < len(cases):
+        yield f"  {plural(len(cases) - len(listed_cases), 'case')} passed every time"
 
 
 def trials_each(history: StoredHistory) -> str:
     """The number of trials of each case of a history that has some."""
-    drawn = [len(case.drawn) for case in history.cases.values()]
-    least, most = min(drawn), max(drawn)
-    return f"{plural(most, 'trial') if least == most else f'{least} to {most} trials'} each"
+    counts = [len(case.numbers) for case in history.cases.values()]
+    smallest, largest = min(counts), max(counts)
+    return f"{plural(largest, 'trial') if smallest == largest else f'{smallest} to {largest} trials'} each"
 
 
 def history_json(project: Project, baseline: Baseline, history: StoredHistory) -> dict[str, Any]:
@@ -104,9 +104,9 @@ def history_json(project: Project, baseline: Baseline, history: StoredHistory) -
             {
                 "case": case_id,
                 "passed": case.passed,
-                "trials": len(case.drawn),
-                "flaky": is_flaky(case.whole.passed, case.whole.trials),
-                "distinct_answers": len(case.answers),
+                "trials": len(case.numbers),
+                "flaky": is_flaky(case.total.passed, case.total.trials),
+                "distinct_answers": len(case.output_digests),
                 "sessions": len(history.sessions_of(case)),
                 "judges": {name: asdict(count) for name, count in sorted(case.checks.items())},
             }
@@ -132,10 +132,10 @@ def _anchor_of(
     return compare_histories(anchor, history, accepted=accepted)
 
 
-def _standing(project: Project, baseline: Baseline, history: StoredHistory) -> str:
+def _describe_mismatch(project: Project, baseline: Baseline, history: StoredHistory) -> str:
     """Return whether the history is of the prompt or target as it is."""
     kind, _, target = history.key.model.partition(":")
-    what = "target" if kind in TARGET_KINDS else "prompt"
+    noun = "target" if kind in TARGET_KINDS else "prompt"
     try:
         if kind in TARGET_KINDS:
             name, settings = settings_of_target(target, project.settings)
@@ -147,10 +147,10 @@ def _standing(project: Project, baseline: Baseline, history: StoredHistory) -> s
             prompt = load_prompt(baseline.prompt, root=project.root)
             digest, version = prompt.digest, str(prompt.version or "")
     except RegaugeError:
-        return f"  (the {what} is gone)"
+        return f"  (the {noun} is gone)"
     if digest == history.key.prompt:
         return ""
-    return f"  (not of the {what} as it is, {version or 'unversioned'} {digest[:12]})"
+    return f"  (not of the {noun} as it is, {version or 'unversioned'} {digest[:12]})"
 
 
 _MARK = Mark(name="baseline")
@@ -158,19 +158,19 @@ _LABEL = "regauge"
 
 
 def open_baseline_issue(
-    done: Sequence[Mapping[str, Any]], *, say: Callable[[str], None] | None = None
+    done: Sequence[Mapping[str, Any]], *, on_wait: Callable[[str], None] | None = None
 ) -> Posted:
     """Open the issue, or renew the words of the one that is open.
 
     Args:
         done: What `regauge baseline update --json` says was done.
-        say: Hears that it waits, and for what.
+        on_wait: Hears that it waits, and for what.
 
     Raises:
         UsageError: There is no token, or no repository.
         GitHubError: GitHub cannot be reached, or refuses.
     """
-    with GitHub.from_environ(os.environ, say=say) as github:
+    with GitHub.from_environ(os.environ, on_wait=on_wait) as github:
         return github.open_issue(
             title="Prompts pass less often on the default branch",
             body=issue_text(done),
@@ -184,8 +184,8 @@ def issue_text(done: Sequence[Mapping[str, Any]]) -> str:
     parts = ["Fresh trials of the default branch fail where earlier ones passed."]
     for result in done:
         if lines := [*_result_lines(result)]:
-            named = f"{result['prompt']} {result['version']} ({result['model']})"
-            parts += ["", f"**{escape_markdown(named)}**", *lines]
+            eval_name = f"{result['prompt']} {result['version']} ({result['model']})"
+            parts += ["", f"**{escape_markdown(eval_name)}**", *lines]
     parts.append(
         "\nRevert the change, propose another (`regauge refine`), or say in the prompt's changelog"
         " which cases may pass less often, with `accepted`. Where the model changed, `regauge gate"

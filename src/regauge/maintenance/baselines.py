@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from regauge.digests import digest_of
 from regauge.errors import FaultyFileError, GitError, RegaugeError
 from regauge.gate import (
-    AskedRedraw,
-    AskedSuite,
-    LandedSuite,
     Redraw,
+    RedrawSuite,
+    SuiteTrials,
     TopUp,
+    TopUpSuite,
     accepted_since,
+    add_session,
     anchor_suite,
     anchor_version,
-    applied,
     audit_by_steps,
     audit_fresh,
     bill_draws,
@@ -27,7 +27,7 @@ from regauge.gate import (
     draw_trials,
     draws_of,
     fresh_counts,
-    merged,
+    merge_histories,
     policy_of,
     recorded_outcomes,
     redraw_trials,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class AskedAnchor:
+class AnchorUpdate:
     """The trials of the anchor in this session, and their comparison with the record.
 
     Attributes:
@@ -88,8 +88,8 @@ class AskedAnchor:
     stored: AnchorTrials | None = None
     cases: tuple[PlannedCase, ...] = ()
     trouble: str = ""
-    asked: AskedSuite | None = None
-    landed: list[LandedSuite] = field(default_factory=list[LandedSuite])
+    asked: TopUpSuite | None = None
+    landed: list[SuiteTrials] = field(default_factory=list[SuiteTrials])
     drew: bool = False
     comparison: AnchorComparison | None = None
 
@@ -98,13 +98,13 @@ class AskedAnchor:
         """Return whether this session confirmed a loss against the anchor."""
         return self.drew and self.comparison is not None and self.comparison.confirmed
 
-    def take(self, landed: LandedSuite, *, now: datetime) -> None:
+    def take(self, landed: SuiteTrials, *, now: datetime) -> None:
         """Add the trials of this session to those that are kept."""
         if self.asked is None:
             return
         self.landed.append(landed)
         before = self.stored.drawn_for if self.stored is not None else ""
-        history = applied(self.asked.asked, landed.facts, now=now, served=landed.served)
+        history = add_session(self.asked.top_up, landed.facts, now=now, models=landed.models)
         if history.cases:
             self.drew = self.drew or any(landed.facts.values())
             self.stored = AnchorTrials(history=history, drawn_for=before)
@@ -119,7 +119,7 @@ class AskedAnchor:
             comparison = replace(comparison, suspected=False)
         self.comparison = comparison
 
-    def second_drawing(self, now: datetime, policy: TopUpPolicy) -> AskedSuite | None:
+    def second_drawing(self, now: datetime, policy: TopUpPolicy) -> TopUpSuite | None:
         """The anchor next to the version of today; None where the kept trials do not ask for it."""
         suspected = self.comparison is not None and self.comparison.suspected
         if not suspected or self.suite is None or not self.cases:
@@ -127,17 +127,17 @@ class AskedAnchor:
         histories = (self.stored.history,) if self.stored is not None else ()
         again = replace(policy, per_session=policy.complete_trials, sessions=1, any_time=True)
         asked = _top_up(self.suite, histories, self.cases, now=now, policy=again, restart=True)
-        return AskedSuite(asked=asked, cases=self.cases)
+        return TopUpSuite(top_up=asked, cases=self.cases)
 
     def replace_with(
-        self, asked: AskedSuite, landed: LandedSuite, history: StoredHistory, *, now: datetime
+        self, asked: TopUpSuite, landed: SuiteTrials, history: StoredHistory, *, now: datetime
     ) -> None:
         """Keep the second drawing instead, once every case was measured, and compare again."""
         self.landed.append(landed)
         measured = {case for case, trials in landed.facts.items() if trials}
-        if measured != {*asked.asked.trials_by_case}:
+        if measured != {*asked.top_up.trials_by_case}:
             return
-        drawn = applied(asked.asked, landed.facts, now=now, served=landed.served)
+        drawn = add_session(asked.top_up, landed.facts, now=now, models=landed.models)
         self.stored = AnchorTrials(history=drawn, drawn_for=history.key.prompt)
         self.drew = True
         self.compare(history, complete=True)
@@ -182,7 +182,7 @@ def ask_anchor(
     setting: str,
     policy: TopUpPolicy,
     now: datetime,
-) -> AskedAnchor | None:
+) -> AnchorUpdate | None:
     """The anchor of an eval; None where the setting or the prompt names none.
 
     It is drawn only next to a version whose own baseline fills.
@@ -199,7 +199,7 @@ def ask_anchor(
     version = anchor_version(setting, released, current=head.version)
     if version is None:
         return None
-    anchor = AskedAnchor(version=str(version), head=suite)
+    anchor = AnchorUpdate(version=str(version), head=suite)
     try:
         anchor.suite = anchor_suite(suite, version)
     except (FaultyFileError, GitError) as error:
@@ -211,7 +211,7 @@ def ask_anchor(
         (kept for kept in baseline.anchors if not kept.history.key.differences(key)), None
     )
     if anchor.stored is None and (history := baseline.find(key)) is not None:
-        anchor.stored = AnchorTrials(history=replace(history, audited=""))
+        anchor.stored = AnchorTrials(history=replace(history, audit_digest=""))
     cases = (PlannedCase(anchor.suite, case.case) for case in planned)
     anchor.cases = tuple(case for case in cases if _renders(case))
     if left_out := len(planned) - len(anchor.cases):
@@ -223,7 +223,7 @@ def ask_anchor(
         plan = replace(policy, complete_trials=most, per_session=share, sessions=1, any_time=True)
         stored = (anchor.stored.history,) if anchor.stored is not None else ()
         asked = _top_up(anchor.suite, stored, anchor.cases, now=now, policy=plan)
-        anchor.asked = AskedSuite(asked=asked, cases=anchor.cases)
+        anchor.asked = TopUpSuite(top_up=asked, cases=anchor.cases)
     return anchor
 
 
@@ -278,10 +278,10 @@ class EvalUpdate:
     """
 
     suite: Eval
-    asked: AskedSuite
-    anchor: AskedAnchor | None = None
-    landed: LandedSuite = field(default_factory=LandedSuite)
-    redrawn: LandedSuite | None = None
+    asked: TopUpSuite
+    anchor: AnchorUpdate | None = None
+    landed: SuiteTrials = field(default_factory=SuiteTrials)
+    redrawn: SuiteTrials | None = None
     drift: Drift | None = None
     audit: AuditReport | None = None
     audited: str = ""
@@ -297,7 +297,7 @@ class EvalUpdate:
     @property
     def top_up(self) -> TopUp:
         """The trials that this session makes."""
-        return self.asked.asked
+        return self.asked.top_up
 
     @property
     def prompt(self) -> str:
@@ -378,7 +378,7 @@ class EvalUpdate:
     def _drawn(self) -> int:
         return sum(len(trials) for trials in self.landed.facts.values())
 
-    def _landed_suites(self) -> list[LandedSuite]:
+    def _landed_suites(self) -> list[SuiteTrials]:
         of_anchor = self.anchor.landed if self.anchor is not None else []
         again = [self.redrawn] if self.redrawn is not None else []
         return [*again, self.landed, *of_anchor]
@@ -403,8 +403,8 @@ def _drift_lines(prompt: str, drift: Drift) -> Iterator[str]:
             f" {drift.now.trials}, {suite.expected:.1f} expected,"
             f" p = {min([suite.p_value, *suite.scores.values()]):.2g}"
         )
-    if drift.served:
-        yield f"  answered by {', '.join(drift.served)} now, who never answered before"
+    if drift.new_models:
+        yield f"  answered by {', '.join(drift.new_models)} now, who never answered before"
     yield "  a new history begins" if drift.stale else "  fresh trials agree with the baseline"
 
 
@@ -419,7 +419,7 @@ def _drift(drift: Drift) -> dict[str, Any]:
         "bound": suite and suite.bound,
         "scores": dict(suite.scores) if suite is not None else {},
         "changes": [_change(change) for change in drift.changes],
-        "served": drift.served,
+        "served": drift.new_models,
     }
 
 
@@ -471,7 +471,7 @@ class BaselineUpdate:
         policy: The plan for filling a baseline of this number of cases.
         redraw: How many fresh trials of each case a complete history is compared with; 0 is none.
         dry_run: Whether only the estimate is made.
-        say: Takes each line for people.
+        print_line: Takes each line for people.
         meter: Shows how far the work has come, as long as it is entered.
         batch: What is done with batches; None for live calls.
         pending: What is under way in batches, so that nothing is kept yet.
@@ -481,7 +481,7 @@ class BaselineUpdate:
     policy: Callable[[int], TopUpPolicy]
     redraw: int
     dry_run: bool
-    say: Callable[[str], None]
+    print_line: Callable[[str], None]
     meter: Callable[[Callable[[], str]], AbstractContextManager[object]]
     batch: BatchOptions | None
     pending: list[str] = field(default_factory=list[str])
@@ -519,7 +519,7 @@ class BaselineUpdate:
         for asked in every:
             self._estimate(evals, asked)
         for note in uncommitted_notes(self.project, [asked.suite.prompt for asked in every]):
-            self.say(note)
+            self.print_line(note)
         if self.dry_run:
             return
         try:
@@ -553,7 +553,7 @@ class BaselineUpdate:
         An audit of recordings waits for live trials.
         """
         for asked in every:
-            asked.audited = asked.top_up.history.audited
+            asked.audited = asked.top_up.history.audit_digest
         batches = ProjectBatches(self.project, evals, options, environ=os.environ)
         with batches.open():
             self._draw(every, evals)
@@ -562,7 +562,7 @@ class BaselineUpdate:
             troubles = batches.start()
             batches.tidy()
         for line in batches.warnings():
-            self.say(line)
+            self.print_line(line)
         self._batches = batches.to_json()
         self.pending = [*batches.sentences(), *troubles]
         if batches.open_calls and not self.pending:
@@ -572,7 +572,7 @@ class BaselineUpdate:
         anchors = [each.anchor for each in asked if each.anchor and each.anchor.asked]
         of_anchors = [anchor.asked for anchor in anchors if anchor.asked is not None]
         suites = [each.asked for each in asked]
-        landed = draw_trials([*suites, *of_anchors], session=evals, waiting=lambda _: None)
+        landed = draw_trials([*suites, *of_anchors], session=evals, on_progress=lambda _: None)
         for each, got in zip(asked, landed, strict=False):
             each.landed = got
         for anchor, got in zip(anchors, landed[len(asked) :], strict=True):
@@ -587,14 +587,14 @@ class BaselineUpdate:
             asked.anchor.compare(history, complete=after.complete)
             again = asked.anchor.second_drawing(self._now, self.policy(len(asked.suite.dataset)))
             if again is not None:
-                (landed,) = draw_trials([again], session=evals, waiting=lambda _: None)
+                (landed,) = draw_trials([again], session=evals, on_progress=lambda _: None)
                 asked.anchor.replace_with(again, landed, history, now=self._now)
 
     def _draw_again(self, complete: list[EvalUpdate], evals: EvalSession) -> None:
         """Hold complete histories against fresh trials; those that no longer agree begin again."""
         policy = policy_of(self.project.settings.gate)
         redraws = [
-            AskedRedraw(
+            RedrawSuite(
                 redraw=Redraw(
                     each.top_up.history,
                     {planned.case.id: planned.case.digest for planned in each.asked.cases},
@@ -608,14 +608,14 @@ class BaselineUpdate:
             )
             for each in complete
         ]
-        landed = redraw_trials(redraws, session=evals, waiting=lambda _: None)
+        landed = redraw_trials(redraws, session=evals, on_progress=lambda _: None)
         stale: list[EvalUpdate] = []
         for each, asked, got in zip(complete, redraws, landed, strict=True):
-            each.redrawn, each.drift = got, asked.redraw.drift(served=got.served)
+            each.redrawn, each.drift = got, asked.redraw.drift(models=got.models)
             if each.drift.stale:
                 baseline = Baseline(prompt=each.prompt, histories=(each.top_up.history,))
                 restarted = self._top_up(each.suite, baseline, restart=True)
-                each.asked = replace(each.asked, asked=restarted)
+                each.asked = replace(each.asked, top_up=restarted)
                 stale.append(each)
         if stale:
             self._draw(stale, evals)
@@ -644,8 +644,8 @@ class BaselineUpdate:
         state = digest_of([[x.case, x.series, x.number, x.recorded_at] for x in recorded])
         landed = asked.landed if asked.landed.facts else asked.redrawn
         facts = landed.facts if landed is not None else {}
-        if not recorded or history.audited == state:
-            asked.audited = history.audited
+        if not recorded or history.audit_digest == state:
+            asked.audited = history.audit_digest
             return
         if facts:
             fresh = {
@@ -671,7 +671,7 @@ class BaselineUpdate:
         """
         history, suite = asked.top_up.history, asked.suite
         if not history.cases:
-            before = baseline.before(history.key)
+            before = baseline.find_previous(history.key)
             if before is None or not before.version:
                 return False
             try:
@@ -680,7 +680,7 @@ class BaselineUpdate:
                 return False
             history, suite = before, replace(suite, prompt=prompt)
         measured = {
-            planned.case.id: (PlannedCase(suite, planned.case), stored.whole)
+            planned.case.id: (PlannedCase(suite, planned.case), stored.total)
             for planned in asked.asked.cases
             if (stored := history.history(planned.case.id, planned.case.digest)) is not None
         }
@@ -729,12 +729,12 @@ class BaselineUpdate:
             prompt = prompts[name]
             if any(not each.top_up.history.key.differences(key) for each in prompt.suites):
                 continue  # another eval measures the very same
-            asked = AskedSuite(asked=self._top_up(suite, prompt.baseline), cases=tuple(cases))
+            asked = TopUpSuite(top_up=self._top_up(suite, prompt.baseline), cases=tuple(cases))
             anchor = ask_anchor(
                 suite,
                 cases,
                 prompt.baseline,
-                asked.asked,
+                asked.top_up,
                 setting=self.project.settings.gate.anchor,
                 policy=self.policy(len(suite.dataset)),
                 now=self._now,
@@ -768,25 +768,25 @@ class BaselineUpdate:
             numbers = [stored_number("base", nth) for nth in range(self.redraw)]
             today = self._today(asked_suite.cases)
             draws = [PlannedTrial(planned, number) for number in numbers for planned in today]
-        cases = len(asked_suite.cases) if again else len(asked_suite.asked.trials_by_case)
+        cases = len(asked_suite.cases) if again else len(asked_suite.top_up.trials_by_case)
         facts = {"prompt": asked.prompt, "model": str(suite.model), "cases": cases, "redraw": again}
         cost = self._bill(evals, draws, facts)
         self._estimates[-1]["waits_h"] = asked.top_up.waits_h
         label = f"{asked.prompt}@{suite.version or '-'} ({suite.model})"
         if asked.top_up.waits_h:
-            self.say(
+            self.print_line(
                 f"{label}: no trials now, sessions are {self._apart()} apart; the next may"
                 f" begin in {asked.top_up.waits_h:.1f} h, or now with --new-session"
             )
         elif not draws:
-            self.say(f"{label}: complete, {summary(asked.top_up.history)}")
+            self.print_line(f"{label}: complete, {summary(asked.top_up.history)}")
         else:
             fresh = "complete, compared with " if again else ""
             trials = f"{plural(len(draws), 'trial')} of {plural(cases, 'case')}"
-            self.say(f"{label}: {fresh}{trials}, {cost}")
+            self.print_line(f"{label}: {fresh}{trials}, {cost}")
         anchor = asked.anchor
         if anchor is not None and anchor.asked is not None and (draws := draws_of(anchor.asked)):
-            top_up = anchor.asked.asked
+            top_up = anchor.asked.top_up
             facts = {
                 "prompt": asked.prompt,
                 "anchor": anchor.version,
@@ -794,7 +794,9 @@ class BaselineUpdate:
                 "cases": len(top_up.trials_by_case),
             }
             cost = self._bill(evals, draws, facts)
-            self.say(f"  and its anchor {anchor.version}: {plural(len(draws), 'trial')}, {cost}")
+            self.print_line(
+                f"  and its anchor {anchor.version}: {plural(len(draws), 'trial')}, {cost}"
+            )
 
     def _bill(self, evals: EvalSession, draws: list[PlannedTrial], facts: dict[str, Any]) -> str:
         """Note the calls and cost of trials that have no completion yet, and return them."""
@@ -811,8 +813,8 @@ class BaselineUpdate:
     def _after(self, asked: EvalUpdate) -> tuple[StoredHistory, TopUp]:
         """The history with the trials of this session, and the trials that are still missing."""
         top, landed = asked.top_up, asked.landed
-        history = applied(top, landed.facts, now=self._now, served=landed.served)
-        history = replace(history, audited=asked.audited)
+        history = add_session(top, landed.facts, now=self._now, models=landed.models)
+        history = replace(history, audit_digest=asked.audited)
         baseline = Baseline(prompt=asked.prompt, histories=(history,))
         return history, self._top_up(asked.suite, baseline)
 
@@ -826,7 +828,7 @@ class BaselineUpdate:
             asked.lacking = "; ".join(lacking)
         path = baseline_path(self.project, prompt.name)
         anchors = [asked.anchor for asked in prompt.suites if asked.anchor is not None]
-        baseline = merged(
+        baseline = merge_histories(
             prompt.baseline,
             [(asked.history, not asked.lacking) for asked in prompt.suites],
             anchors=[anchor.stored for anchor in anchors if anchor.stored is not None],
@@ -838,13 +840,13 @@ class BaselineUpdate:
         for asked in prompt.suites:
             asked.written = str(self.project.relative(path)) if written else ""
             made = asked.top_up.trials_by_case
-            before = prompt.baseline.before(asked.history.key) if made else None
+            before = prompt.baseline.find_previous(asked.history.key) if made else None
             if before is not None:
                 accepted = accepted_since(asked.suite.prompt, before.version)
                 asked.changes = changes_between(before, asked.history, accepted=accepted)
                 asked.accepted = tuple(sorted({*accepted} & asked.history.cases.keys()))
             for line in asked.lines(before):
-                self.say(line)
+                self.print_line(line)
             self.unmeasured += asked.unmeasured()
             self._done.append(asked)
 

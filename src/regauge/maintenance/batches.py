@@ -29,7 +29,7 @@ from regauge.errors import PendingError, ProviderError, RegaugeError, UsageError
 from regauge.model_id import is_simulated
 from regauge.providers import parse_model_id
 from regauge.providers.registry import APIS, endpoint_of
-from regauge.recordings import RecordingKey, exclusive
+from regauge.recordings import RecordingKey, lock_directory
 from regauge.stop_signals import run_stoppable
 from regauge.wording import first_of, plural, printable
 
@@ -274,7 +274,7 @@ class ProjectBatches:
         environ: Where keys are.
 
     Attributes:
-        taken: The calls whose completions were taken from results.
+        collected_ids: The calls whose completions were taken from results.
         pending: The calls that are under way, with the batch of each.
         missing: The calls that are in no batch.
         failures: Why calls have no completion, with an example and their number.
@@ -308,7 +308,7 @@ class ProjectBatches:
         self._suspects: list[tuple[str, RemoteBatch]] = []
         self._peeks = 0
         self._of_files = _Read()
-        self.taken: set[str] = set()
+        self.collected_ids: set[str] = set()
         self.pending: dict[str, str] = {}
         self._judge_calls: set[str] = set()
         self.missing: set[str] = set()
@@ -334,7 +334,7 @@ class ProjectBatches:
                 del self._results[custom_id]
                 self._failed[custom_id] = str(error)
             else:
-                self.taken.add(custom_id)
+                self.collected_ids.add(custom_id)
                 return completion
         if (name := self._under_way.get(custom_id)) is not None:
             self.pending[custom_id] = name
@@ -354,7 +354,7 @@ class ProjectBatches:
         """Add a call to the next batch."""
         custom_id = result_id(case_request.key)
         client = self._client(case_request.request.provider)
-        other = client.objects_to_limit(self._failed.get(custom_id, ""))
+        other = client.is_limit_error(self._failed.get(custom_id, ""))
         line = client.line(custom_id, case_request.request, other_limit=other)
         self._failed.pop(custom_id, None)
         draft = self._draft(case_request.model, other, client, len(line))
@@ -371,7 +371,7 @@ class ProjectBatches:
         if case_request.target is not None:
             return f"target {case_request.model}"
         request = case_request.request
-        if request.answered_by is not None:
+        if request.provider_override is not None:
             return f"judge {case_request.judge!r}, which calls its model itself"
         if is_simulated(case_request.model):
             return f"{case_request.model}, simulated"
@@ -437,7 +437,7 @@ class ProjectBatches:
             RegaugeError: State cannot be read, or a provider cannot be asked.
         """
         self._project.prepare_state_dir(_DIRECTORY)
-        with exclusive(self._directory):
+        with lock_directory(self._directory):
             for path in self._directory.glob("*.part"):
                 path.unlink()
             self._load()
@@ -519,7 +519,7 @@ class ProjectBatches:
         unknown = [
             custom_id
             for custom_id in (*self._of_files.places, *self._of_files.problems)
-            if custom_id not in self.taken and not self._is_known(custom_id)
+            if custom_id not in self.collected_ids and not self._is_known(custom_id)
         ]
         yield from _some(unknown, *_UNKNOWN)
 
@@ -527,7 +527,7 @@ class ProjectBatches:
         """The document for programs."""
         return {
             "under_way": len(self.pending),
-            "collected": len(self.taken),
+            "collected": len(self.collected_ids),
             "batches": sorted(set(self.pending.values())),
             "notes": [*self.warnings()],
         }
@@ -545,7 +545,7 @@ class ProjectBatches:
 
     def _is_open(self, custom_id: str, state: _State) -> bool:
         """Return whether a call of a batch has no recorded completion, and is in no later batch."""
-        if custom_id in self.taken:
+        if custom_id in self.collected_ids:
             return False
         under_way = self._under_way.get(custom_id) == state.name
         if not (under_way or custom_id in self._results or custom_id in self._failed):
@@ -743,7 +743,7 @@ class ProjectBatches:
             return batch.tag.name if is_own else None
         if batch.tagged:
             return None
-        if not batch.ended and not batch.input_file:
+        if not batch.is_finished and not batch.input_file:
             self._suspects.append((provider, batch))
             return None
         self._peeks += 1
@@ -783,7 +783,7 @@ class ProjectBatches:
             older = batch.created_at < state.created_at - _CLOCKS_S
             if differs or older or batch.id in claimed:
                 continue
-            if not batch.ended or self._first_id(await client.first_bytes(batch)) in ids:
+            if not batch.is_finished or self._first_id(await client.first_bytes(batch)) in ids:
                 return batch
         return None
 
@@ -805,7 +805,7 @@ class ProjectBatches:
         redact = self._evals.completions.redact
         problems = batch.problems[:_NAMED_MAX]
         state.problems = [redact(printable(problem))[:300] for problem in problems]
-        if batch.ended:
+        if batch.is_finished:
             try:
                 trouble = await client.download(
                     batch, lambda number: self._directory / f"{state.name}.results-{number}.jsonl"
@@ -915,7 +915,7 @@ def calls_under_way(project: Project) -> int:
     return count
 
 
-async def ask_all(
+async def request_trials(
     evals: EvalSession, draws: Iterable[PlannedTrial], failures: Counter[str]
 ) -> None:
     """Have every draw take its completion and judge calls from batches.

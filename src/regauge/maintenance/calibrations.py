@@ -56,7 +56,7 @@ def usual_labels(judge: ModelJudge, project: Project) -> str:
 
 
 def calibration_of(
-    judge: ModelJudge, labels: Labels, judged: Sequence[LabelledVerdict], repeats: int
+    judge: ModelJudge, labels: Labels, verdicts: Sequence[LabelledVerdict], repeats: int
 ) -> Calibration:
     """The calibration that judged labels give, dated today."""
     return Calibration(
@@ -70,7 +70,7 @@ def calibration_of(
             count=len(labels),
             digest=labels.digest,
         ),
-        agreement=agreement_of(labels.kind, judged),
+        agreement=agreement_of(labels.kind, verdicts),
     )
 
 
@@ -98,7 +98,7 @@ _SUFFIX = ".calibration.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandingRow:
+class JudgeStatusRow:
     """The status of one judge's verdicts.
 
     Attributes:
@@ -115,9 +115,9 @@ class StandingRow:
 
     def __str__(self) -> str:
         word = "blocking" if self.gates else "advisory"
-        where = f" on {', '.join(self.prompts)}" if self.prompts else ""
-        asked = f" ({', '.join(self.models)})" if self.models else ""
-        return f"{word}  {self.judge}{asked}{where}: {self.reason}"
+        prompts = f" on {', '.join(self.prompts)}" if self.prompts else ""
+        models = f" ({', '.join(self.models)})" if self.models else ""
+        return f"{word}  {self.judge}{models}{prompts}: {self.reason}"
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document."""
@@ -125,14 +125,16 @@ class StandingRow:
         return {name: getattr(self, name) for name in names}
 
 
-def standings(project: Project, used: Mapping[str, UsedJudge]) -> list[StandingRow]:
+def judge_status_rows(
+    project: Project, used_judges: Mapping[str, UsedJudge]
+) -> list[JudgeStatusRow]:
     """Every judge of evals that asks a model, then every record that no eval uses."""
-    rows: list[StandingRow] = []
-    for name, use in sorted(used.items()):
+    rows: list[JudgeStatusRow] = []
+    for name, use in sorted(used_judges.items()):
         for judge in (use.judge, *use.rivals):
             standing = standing_of(judge, project)
             rows.append(
-                StandingRow(
+                JudgeStatusRow(
                     judge=name,
                     prompts=tuple(sorted(set(use.prompts))),
                     models=tuple(judge.models),
@@ -141,10 +143,10 @@ def standings(project: Project, used: Mapping[str, UsedJudge]) -> list[StandingR
                     measured=_is_measured(judge, project),
                 )
             )
-    current = {calibration_path(name, project) for name in used}
+    current = {calibration_path(name, project) for name in used_judges}
     unused = [path.name.removesuffix(_SUFFIX) for path in _records(project) if path not in current]
     reason = "no eval has a judge of this name"
-    return [*rows, *(StandingRow(judge=name, reason=reason) for name in unused)]
+    return [*rows, *(JudgeStatusRow(judge=name, reason=reason) for name in unused)]
 
 
 def _is_measured(judge: ModelJudge, project: Project) -> bool:
@@ -155,14 +157,14 @@ def _is_measured(judge: ModelJudge, project: Project) -> bool:
     return True
 
 
-def lint_calibrations(project: Project, used: Mapping[str, UsedJudge]) -> list[Fault]:
+def lint_calibrations(project: Project, used_judges: Mapping[str, UsedJudge]) -> list[Fault]:
     """One fault per calibration record that is not about the judge that evals use now.
 
     A judge that was never calibrated is no fault, nor is one that agrees too little: both are
     known to inform only.
     """
     faults: list[Fault] = []
-    for name, use in sorted(used.items()):
+    for name, use in sorted(used_judges.items()):
         path = calibration_path(name, project)
         for judge in (use.judge, *use.rivals) if path.exists() else ():
             try:
@@ -210,8 +212,8 @@ def heading(judge: ModelJudge, labels: Labels, project: Project) -> str:
     """The heading that names a judge and its labels."""
     models = ", ".join(judge.models)
     simulated = " (simulated)" if any(model.startswith("sim:") for model in judge.models) else ""
-    where = project.relative(labels.path).as_posix()
-    return f"{judge.name}: {models}{simulated} and {where}"
+    path = project.relative(labels.path).as_posix()
+    return f"{judge.name}: {models}{simulated} and {path}"
 
 
 def calibration_lines(calibration: Calibration) -> list[str]:
@@ -241,26 +243,26 @@ def calibration_lines(calibration: Calibration) -> list[str]:
     return [*lines, "", *_table(agreement.confusion)]
 
 
-def disagreement_lines(kind: LabelKind, judged: Sequence[LabelledVerdict]) -> list[str]:
+def disagreement_lines(kind: LabelKind, verdicts: Sequence[LabelledVerdict]) -> list[str]:
     """Where judge and people differ, with both reasons; and what the judge did not decide."""
     lines: list[str] = []
-    disagreements = disagrees(kind, judged)
+    disagreements = disagrees(kind, verdicts)
     if disagreements:
-        lines += ["", f"judge and people disagree on {len(disagreements)} of {len(judged)}:"]
+        lines += ["", f"judge and people disagree on {len(disagreements)} of {len(verdicts)}:"]
         if kind == "scores":
             disagreements.sort(key=lambda case: -abs(float(case.label.says) - case.first.score))
         for case in disagreements[:_SHOWN_MAX]:
             lines += _both_sides(kind, case)
         if len(disagreements) > _SHOWN_MAX:
             lines.append(f"  and {len(disagreements) - _SHOWN_MAX} more, see --json")
-    unreadable = [case for case in judged if "unreadable" in case.first.opinions]
+    unreadable = [case for case in verdicts if "unreadable" in case.first.opinions]
     if unreadable:
-        lines += ["", f"no verdict on {len(unreadable)} of {len(judged)}:"]
+        lines += ["", f"no verdict on {len(unreadable)} of {len(verdicts)}:"]
         lines += [f"  {case.label.id}: {_first_line(case.first.reason)}" for case in unreadable]
     return lines
 
 
-def used_text(totals: CallTotals) -> str:
+def usage_text(totals: CallTotals) -> str:
     """The model calls of the judge, on one line."""
     return (
         f"{plural(totals.calls, 'call')}, {totals.live} of them made now;"
@@ -269,10 +271,10 @@ def used_text(totals: CallTotals) -> str:
 
 
 def calibration_document(
-    judge: ModelJudge, calibration: Calibration, judged: Sequence[LabelledVerdict], missing: str
+    judge: ModelJudge, calibration: Calibration, verdicts: Sequence[LabelledVerdict], missing: str
 ) -> dict[str, JSON]:
     """Numbers and judgements as one document, for programs."""
-    differing = {disagree.label.id for disagree in disagrees(calibration.labels.kind, judged)}
+    differing = {disagree.label.id for disagree in disagrees(calibration.labels.kind, verdicts)}
     return {
         "judge": judge.name,
         **calibration.model_dump(mode="json"),
@@ -289,7 +291,7 @@ def calibration_document(
                 "agrees": case.first.readable and case.label.id not in differing,
                 "judgements": [dataclasses.asdict(judgement) for judgement in case.judgements],
             }
-            for case in judged
+            for case in verdicts
         ],
     }
 
@@ -319,20 +321,20 @@ def _table(confusion: Confusion) -> list[str]:
     ]
 
 
-def _both_sides(kind: LabelKind, judged: LabelledVerdict) -> list[str]:
-    label, first = judged.label, judged.first
-    where = f" (case {label.case})" if label.case else ""
-    says = f"{label.says:g}" if isinstance(label.says, float) else label.says
-    by = f", {label.by}" if label.by else ""
-    verdict = {
+def _both_sides(kind: LabelKind, verdict: LabelledVerdict) -> list[str]:
+    label, first = verdict.label, verdict.first
+    case = f" (case {label.case})" if label.case else ""
+    human_label = f"{label.says:g}" if isinstance(label.says, float) else label.says
+    author = f", {label.by}" if label.by else ""
+    judgement = {
         "outcomes": f"{first.opinions[0]} ({first.score:.2f})",
         "scores": f"{first.score:.2f}",
         "pairs": " and, exchanged, ".join(first.opinions),
     }[kind]
     return [
-        f"  {label.id}{where}  {label.at}",
-        f"    people: {says}{by}" + (f": {_first_line(label.why)}" if label.why else ""),
-        f"    judge:  {verdict}" + (f": {_first_line(first.reason)}" if first.reason else ""),
+        f"  {label.id}{case}  {label.at}",
+        f"    people: {human_label}{author}" + (f": {_first_line(label.why)}" if label.why else ""),
+        f"    judge:  {judgement}" + (f": {_first_line(first.reason)}" if first.reason else ""),
     ]
 
 

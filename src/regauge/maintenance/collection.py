@@ -79,7 +79,7 @@ def left_out_faults(project: Project, evals: EvalSession) -> list[Fault]:
     return [*cases, *evals.uncollected]
 
 
-THE_SAME_COMMAND = "what was answered is kept, the same command continues from there"
+RESUME_NOTE = "what was answered is kept, the same command continues from there"
 _COLLECT_FIX = (
     "name its file and function as python_files and python_functions of pytest have it (test_*.py,"
     " test_*), and take what leaves it out of addopts, collect_ignore, conftest.py or the module's"
@@ -230,7 +230,7 @@ class _Driver:
             except (RegaugeError, BrokenPipeError) as error:
                 self.error = error
             except OSError as error:
-                self.error = MachineError.explaining(error)
+                self.error = MachineError.from_os_error(error)
         return True
 
     def _report_left_out(self, evals: EvalSession) -> None:
@@ -264,11 +264,11 @@ def with_evals(
     *,
     prompts: Sequence[str] = (),
     options: Sequence[str] = (),
-    draw: bool = True,
+    prefetch: bool = True,
     plugins: Sequence[object] = (),
-    whole: bool = False,
-    loading: bool = False,
-    interrupted: Callable[[], str] = lambda: THE_SAME_COMMAND,
+    one_item_per_eval: bool = False,
+    include_targets: bool = False,
+    interrupt_message: Callable[[], str] = lambda: RESUME_NOTE,
     warn: Callable[[str], None] | None = _print_warning,
 ) -> None:
     """Collect the evals of a project and do something with their plan.
@@ -280,10 +280,10 @@ def with_evals(
         prompts: Only evals of these prompts; all when empty.
         options: Options of the plugin, as for pytest.
         plugins: Plugins of pytest for this run.
-        whole: Whether to take whole evals, without an item for each case; saves memory.
-        loading: Whether evals of targets that load one of these prompts count, too.
-        draw: Whether missing completions of the plan are drawn while `act` runs, ahead of it.
-        interrupted: What is said after Ctrl-C: what is kept, and how to go on.
+        one_item_per_eval: Whether to take whole evals, without an item for each case; saves memory.
+        include_targets: Whether evals of targets that load one of these prompts count, too.
+        prefetch: Whether missing completions of the plan are drawn while `act` runs, ahead of it.
+        interrupt_message: What is said after Ctrl-C: what is kept, and how to go on.
         warn: Takes each error of `left_out_faults` before `act` begins; None where `act` reports
             them itself.
 
@@ -296,14 +296,14 @@ def with_evals(
         fix = "regauge init writes a first eval; --evals says where others are"
         raise UsageError(f"there is no file or directory {str(project.relative(path))!r}", fix=fix)
     _ = project.settings  # an error in them is reported before plugins read the same file
-    targets = project.settings.targets if loading else {}
+    targets = project.settings.targets if include_targets else {}
     driver = _Driver(
         act=act,
         project=project,
         prompts=frozenset(prompts),
         targets=targets,
-        draw=draw,
-        whole=whole,
+        draw=prefetch,
+        whole=one_item_per_eval,
         warn=warn,
     )
     arguments = [
@@ -326,7 +326,7 @@ def with_evals(
     if driver.faults:
         raise NotCollectedError(driver.faults)
     if code == pytest.ExitCode.INTERRUPTED:
-        raise KeyboardInterrupt(interrupted())
+        raise KeyboardInterrupt(interrupt_message())
     if code == pytest.ExitCode.USAGE_ERROR and not driver.met:
         # pytest has printed why; its own code for this means undecided here.
         raise SystemExit(UsageError.exit_code)
@@ -473,7 +473,7 @@ def find_judge(name: str, project: Project, evals: Path, model: str | None) -> U
         use = _unused_rubric(name, project, model, judges=sorted(used))
     _refuse_rivals(use)
     asked = ", ".join(use.judge.models)
-    if model is not None and asked != str(parse_model_id(model, at="--judge-model")):
+    if model is not None and asked != str(parse_model_id(model, location="--judge-model")):
         fix = "change it where the judge is declared, or leave --judge-model out"
         raise UsageError(f"judge {use.judge.name!r} names its model itself: {asked}", fix=fix)
     return use

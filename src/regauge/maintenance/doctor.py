@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from regauge.datasets import load_dataset
 from regauge.errors import FaultyFileError, ProviderError, RegaugeError, UsageError
 from regauge.gate.baselines import baseline_faults
-from regauge.maintenance.calibrations import lint_labels, standings
+from regauge.maintenance.calibrations import judge_status_rows, lint_labels
 from regauge.maintenance.collection import NotCollectedError, judges_in, with_evals
 from regauge.maintenance.stale import recording_faults, unreported_reasons
 from regauge.model_id import SIMULATED, ModelId, parse_model_id
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import Dataset, GoldenCase
     from regauge.errors import Fault
-    from regauge.maintenance.calibrations import StandingRow
+    from regauge.maintenance.calibrations import JudgeStatusRow
     from regauge.project import EndpointSettings, Project, Settings
     from regauge.prompts import Prompt
     from regauge.runner import EvalSession
@@ -39,7 +39,7 @@ Level: TypeAlias = Literal["ok", "warning", "error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorFinding:
+class DoctorResult:
     """One result of `doctor`.
 
     Attributes:
@@ -74,14 +74,14 @@ class DoctorFinding:
         return self.message + (f"\n  fix: {self.fix}" if self.fix else "")
 
 
-def findings_of(
+def results_of_faults(
     faults: Iterable[Fault], project: Project, *, check: str, level: Level = "error"
-) -> Iterator[DoctorFinding]:
+) -> Iterator[DoctorResult]:
     """One finding per fault of a file."""
     for fault in faults:
         place = project.relative(fault.path).as_posix()
         place += f":{fault.line}" if fault.line is not None else ""
-        yield DoctorFinding(
+        yield DoctorResult(
             check=check,
             level=level,
             message=f"{place}: {project.shorten(fault.message)}",
@@ -95,7 +95,7 @@ _LEAK_WORDS_MIN = 5
 _SHOWN_MAX = 5
 
 
-def duplicates(datasets: Iterable[Dataset]) -> Iterator[DoctorFinding]:
+def find_duplicates(datasets: Iterable[Dataset]) -> Iterator[DoctorResult]:
     """Cases of one dataset with the same inputs, but for case and white space."""
     for dataset in datasets:
         first: dict[str, GoldenCase] = {}
@@ -105,32 +105,34 @@ def duplicates(datasets: Iterable[Dataset]) -> Iterator[DoctorFinding]:
             other = first.setdefault(_key(case), case)
             if other is case:
                 continue
-            pair = f"{case.id} ({case.at}) is {other.id}"
+            pair = f"{case.id} ({case.location}) is {other.id}"
             (twins if other.expected == case.expected else contrary).append(pair)
-        for report, pairs, what in (
-            (DoctorFinding.error, contrary, "the same inputs, and expect something else"),
-            (DoctorFinding.warning, twins, "the same inputs"),
+        for report, pairs, problem in (
+            (DoctorResult.error, contrary, "the same inputs, and expect something else"),
+            (DoctorResult.warning, twins, "the same inputs"),
         ):
             if pairs:
-                words = f"{dataset.name}: {len(pairs)} with {what}: {first_of(pairs, _SHOWN_MAX)}"
+                words = (
+                    f"{dataset.name}: {len(pairs)} with {problem}: {first_of(pairs, _SHOWN_MAX)}"
+                )
                 yield report("duplicate cases", words, "keep one of each pair")
 
 
-def leaks(prompt: Prompt, dataset: Dataset) -> Iterator[DoctorFinding]:
+def find_leaks(prompt: Prompt, dataset: Dataset) -> Iterator[DoctorResult]:
     """Cases whose text stands in the prompt: the model need not know, only copy."""
     prompt_text = _plain(" ".join(message.content for message in prompt.messages))
     sources: dict[str, list[str]] = {"holdout": [], "train": []}
     for case in dataset:
-        if any(_tellable(text) and text in prompt_text for text in map(_plain, _texts(case))):
-            sources[case.split].append(f"{case.id} ({case.at})")
+        if any(_is_distinctive(text) and text in prompt_text for text in map(_plain, _texts(case))):
+            sources[case.split].append(f"{case.id} ({case.location})")
     if held_out := sources["holdout"]:
         cases = f"{_count(held_out)} held out: {first_of(held_out, _SHOWN_MAX)}"
         fix = "take them out of the prompt, or out of the dataset"
-        yield DoctorFinding.error("leaking cases", f"{prompt.name}: its text holds {cases}", fix)
+        yield DoctorResult.error("leaking cases", f"{prompt.name}: its text holds {cases}", fix)
     if training := sources["train"]:
         cases = f"{_count(training)}: {first_of(training, _SHOWN_MAX)}"
         fix = "write examples of your own: these cases pass whatever the prompt is worth"
-        yield DoctorFinding.warning("leaking cases", f"{prompt.name}: its text holds {cases}", fix)
+        yield DoctorResult.warning("leaking cases", f"{prompt.name}: its text holds {cases}", fix)
 
 
 def _key(case: GoldenCase) -> str:
@@ -148,7 +150,7 @@ def _texts(case: GoldenCase) -> Iterator[str]:
     yield from (value for value in values if isinstance(value, str))
 
 
-def _tellable(text: str) -> bool:
+def _is_distinctive(text: str) -> bool:
     return len(text) >= _LEAK_CHARS_MIN and text.count(" ") + 1 >= _LEAK_WORDS_MIN
 
 
@@ -160,109 +162,111 @@ def _count(cases: list[str]) -> str:
     return "a case" if len(cases) == 1 else f"{len(cases)} cases"
 
 
-def model_findings(
+def check_models(
     models: Iterable[str], settings: Settings, environ: Mapping[str, str], *, offline: bool
-) -> Iterator[DoctorFinding]:
+) -> Iterator[DoctorResult]:
     """One finding per provider, and one per model with a problem."""
     by_provider: dict[str, set[str]] = {}
     for text in sorted(set(models)):
         try:
             model = parse_model_id(text)
         except UsageError as error:
-            yield DoctorFinding.error("models", error.message, error.fix)
+            yield DoctorResult.error("models", error.message, error.fix)
             continue
         by_provider.setdefault(model.provider, set()).add(model.model)
     for provider, names_asked in sorted(by_provider.items()):
         if provider == SIMULATED:
             names = ", ".join(sorted(names_asked))
-            yield DoctorFinding.ok("models", f"{names}: simulated, needs no key; no LLM")
+            yield DoctorResult.ok("models", f"{names}: simulated, needs no key; no LLM")
             continue
         try:
-            declared = endpoint_of(settings, provider)
+            endpoint = endpoint_of(settings, provider)
         except UsageError as error:
-            yield DoctorFinding.error("endpoints", error.message, error.fix)
+            yield DoctorResult.error("endpoints", error.message, error.fix)
             continue
-        if declared is not None:
-            findings = [*_of_endpoint(provider, names_asked, declared, environ, offline=offline)]
+        if endpoint is not None:
+            findings = [*_check_endpoint(provider, names_asked, endpoint, environ, offline=offline)]
             yield from findings
             if not any(finding.check == "models" for finding in findings):
-                yield from _announce(provider, names_asked)
+                yield from _check_announcements(provider, names_asked)
 
 
-def _announce(provider: str, models: set[str]) -> Iterator[DoctorFinding]:
+def _check_announcements(provider: str, models: set[str]) -> Iterator[DoctorResult]:
     """Models that are shut down, or soon, by what their vendors announce."""
     today = datetime.now(UTC).date()
     for name in sorted(models):
         model = ModelId(provider=provider, model=name)
         last = find_last_day(model)
         if last is not None and last.day - today <= SOON:
-            yield _of_last_day(str(model), last, today)
+            yield _check_last_day(str(model), last, today)
 
 
-def _of_endpoint(
+def _check_endpoint(
     provider: str,
     models: set[str],
     endpoint: EndpointSettings,
     environ: Mapping[str, str],
     *,
     offline: bool,
-) -> Iterator[DoctorFinding]:
+) -> Iterator[DoctorResult]:
     if endpoint.api not in APIS:
         try:
             load_provider(endpoint.api)
         except UsageError as error:
-            yield DoctorFinding.error("endpoints", error.message, error.fix)
+            yield DoctorResult.error("endpoints", error.message, error.fix)
             return
     if endpoint.api_key_command:
         program = endpoint.api_key_command[0]
         if shutil.which(program) is not None:
             words = f"{program} prints the key for {provider}; it runs before a request only"
-            yield DoctorFinding.ok("keys", words)
+            yield DoctorResult.ok("keys", words)
         else:
             words = f"there is no program {program!r}, the api_key_command of {provider}"
             fix = f"install {program}, or correct api_key_command"
-            yield DoctorFinding.warning("keys", words, fix)
+            yield DoctorResult.warning("keys", words, fix)
         return
     variable = Endpoint(name=provider, settings=endpoint, environ=environ).key_env
     if variable is not None and not environ.get(variable, "").strip():
         words = f"{variable} is not set: {provider} can be replayed, not asked"
-        yield DoctorFinding.warning("keys", words, f"export {variable}=...")
+        yield DoctorResult.warning("keys", words, f"export {variable}=...")
         return
     if variable is not None:
-        yield DoctorFinding.ok("keys", f"{variable} is set, for {provider}")
+        yield DoctorResult.ok("keys", f"{variable} is set, for {provider}")
     if offline or endpoint.api not in APIS:
         return
     try:
-        listed = list_models(provider, endpoint, environ)
+        listed_models = list_models(provider, endpoint, environ)
     except ProviderError as error:
         fix = "check base_url and key; regauge doctor --offline asks no endpoint"
-        yield DoctorFinding.error("endpoints", f"{provider}: {error}", fix)
+        yield DoctorResult.error("endpoints", f"{provider}: {error}", fix)
         return
-    yield DoctorFinding.ok("endpoints", f"{provider} lists {plural(len(listed), 'model')}")
+    yield DoctorResult.ok("endpoints", f"{provider} lists {plural(len(listed_models), 'model')}")
     today = datetime.now(UTC).date()
     for name in sorted(models):
-        yield _of_model(ModelId(provider=provider, model=name), listed, today)
+        yield _check_listing(ModelId(provider=provider, model=name), listed_models, today)
 
 
-def _of_model(model: ModelId, listed: Mapping[str, date | None], today: date) -> DoctorFinding:
-    if model.model not in listed:
+def _check_listing(
+    model: ModelId, listed_models: Mapping[str, date | None], today: date
+) -> DoctorResult:
+    if model.model not in listed_models:
         words = f"{model} is not among the models its endpoint lists"
         fix = "name one of those, or the snapshot that replaced it"
-        return DoctorFinding.error("models", words, fix)
-    day = listed[model.model]
+        return DoctorResult.error("models", words, fix)
+    day = listed_models[model.model]
     last = find_last_day(model) if day is None else LastDay(day=day, source="its endpoint's list")
     if last is None:
-        return DoctorFinding.ok("models", f"{model} is listed")
-    return _of_last_day(str(model), last, today)
+        return DoctorResult.ok("models", f"{model} is listed")
+    return _check_last_day(str(model), last, today)
 
 
-def _of_last_day(model: str, last: LastDay, today: date) -> DoctorFinding:
+def _check_last_day(model: str, last: LastDay, today: date) -> DoctorResult:
     left = last.day - today
     verb = "was" if left < timedelta(0) else "is"
     words = f"{model} {verb} shut down on {last.day}, by {last.source}"
     if left > SOON:
-        return DoctorFinding.ok("models", words)
-    report = DoctorFinding.error if verb == "was" else DoctorFinding.warning
+        return DoctorResult.ok("models", words)
+    report = DoctorResult.error if verb == "was" else DoctorResult.warning
     return report(
         "models", words, "compare the next one: regauge migrate --to PROVIDER:MODEL --dry-run"
     )
@@ -272,32 +276,36 @@ class EvalDiagnostics:
     """The results of collecting the evals.
 
     Attributes:
-        findings: In the order in which they are shown.
+        results: In the order in which they are shown.
         models: Every model that evals ask, as `provider:model`.
     """
 
     def __init__(self) -> None:
-        self.findings: list[DoctorFinding] = []
+        self.results: list[DoctorResult] = []
         self.models: set[str] = set()
 
-    def look(self, evals: EvalSession, project: Project, path: Path) -> None:
+    def check(self, evals: EvalSession, project: Project, path: Path) -> None:
         """Look at evals that are planned."""
         suites = list({id(case.suite): case.suite for case in evals.plan.cases}.values())
-        used = judges_in(evals)
+        used_judges = judges_in(evals)
         prompted = [suite for suite in suites if suite.target is None]
         self.models.update(str(suite.model) for suite in prompted)
-        for judge in used.values():
+        for judge in used_judges.values():
             self.models.update(judge.judge.models)
         prompts = len({suite.prompt.name for suite in suites})
         words = f"cases: {len(evals.plan.cases)}, prompts: {prompts}"
-        self.findings.append(DoctorFinding.ok("evals", words))
+        self.results.append(DoctorResult.ok("evals", words))
         # An input is missing, or no message uses it.
         errors = [case.error for case in evals.plan.cases if case.error is not None]
-        self.findings += [DoctorFinding.error("inputs", str(error)) for error in errors]
-        self.findings += findings_of(recording_faults(evals, project), project, check="recordings")
-        self.findings += findings_of(goal_faults(project, evals.plan.cases), project, check="goals")
-        self.findings += [_of_standing(row) for row in standings(project, used)]
-        self.findings += _find_unused(
+        self.results += [DoctorResult.error("inputs", str(error)) for error in errors]
+        self.results += results_of_faults(
+            recording_faults(evals, project), project, check="recordings"
+        )
+        self.results += results_of_faults(
+            goal_faults(project, evals.plan.cases), project, check="goals"
+        )
+        self.results += [_check_judge(row) for row in judge_status_rows(project, used_judges)]
+        self.results += _find_unused(
             project,
             path,
             prompts={
@@ -308,68 +316,68 @@ class EvalDiagnostics:
             datasets={suite.dataset.path.resolve() for suite in suites},
         )
         datasets = {suite.dataset.path: suite.dataset for suite in suites}
-        self.findings += duplicates(datasets.values())
+        self.results += find_duplicates(datasets.values())
         for suite in prompted:
-            self.findings += leaks(suite.prompt, suite.dataset)
+            self.results += find_leaks(suite.prompt, suite.dataset)
 
 
-def _of_standing(row: StandingRow) -> DoctorFinding:
+def _check_judge(row: JudgeStatusRow) -> DoctorResult:
     """A finding on the status of a judge, or on a record that no eval uses."""
     if row.gates:
-        return DoctorFinding.ok("judges", " ".join(str(row).split()))
+        return DoctorResult.ok("judges", " ".join(str(row).split()))
     words = f"{row.judge}: {row.reason}"
     fix = f"regauge judges calibrate {shlex.quote(row.judge)}" if row.prompts else "remove it"
     if row.measured:
         # To calibrate the same judge with the same labels again says the same again.
         fix = f"label more answers or improve the judge, then {fix}"
     check = "uncalibrated judges" if row.prompts else "unused judges"
-    return DoctorFinding.warning(check, words, fix)
+    return DoctorResult.warning(check, words, fix)
 
 
-def look_at_evals(project: Project, path: Path, *, reported: Sequence[str]) -> EvalDiagnostics:
+def check_evals(project: Project, path: Path, *, reported_errors: Sequence[str]) -> EvalDiagnostics:
     """Collect the evals, run none of them, and report errors.
 
     Args:
         project: Whose evals.
         path: Where they are.
-        reported: Faults of prompt files, which are findings already, with their fixes.
+        reported_errors: Faults of prompt files, which are findings already, with their fixes.
     """
     seen = EvalDiagnostics()
-    seen.findings += findings_of(lint_labels(project), project, check="labels")
-    seen.findings += findings_of(baseline_faults(project), project, check="baselines")
+    seen.results += results_of_faults(lint_labels(project), project, check="labels")
+    seen.results += results_of_faults(baseline_faults(project), project, check="baselines")
     try:
         with_evals(
             project,
             path,
-            lambda evals: seen.look(evals, project, path),
+            lambda evals: seen.check(evals, project, path),
             options=["--record=none"],
-            draw=False,
+            prefetch=False,
             warn=None,
         )
     except RegaugeError as error:
-        seen.findings.append(_not_collected(error, project, path, reported))
+        seen.results.append(_not_collected(error, project, path, reported_errors))
     return seen
 
 
 def _not_collected(
-    error: RegaugeError, project: Project, path: Path, reported: Sequence[str]
-) -> DoctorFinding:
+    error: RegaugeError, project: Project, path: Path, reported_errors: Sequence[str]
+) -> DoctorResult:
     if isinstance(error, NotCollectedError):
-        unreported = unreported_reasons(error, reported, project)
+        unreported = unreported_reasons(error, reported_errors, project)
         if not unreported:
             message = "the evals cannot be collected before the prompts above are corrected"
-            return DoctorFinding.error("evals", message)
+            return DoctorResult.error("evals", message)
         error = NotCollectedError(unreported)
     fix = error.fix
     if not path.exists():
         fix = "regauge init writes a first one; --evals names another directory"
     message = f"the evals cannot be collected: {project.shorten(error.message)}"
-    return DoctorFinding.error("evals", message, fix)
+    return DoctorResult.error("evals", message, fix)
 
 
 def _find_unused(
     project: Project, evals: Path, *, prompts: set[Path], datasets: set[Path]
-) -> Iterator[DoctorFinding]:
+) -> Iterator[DoctorResult]:
     source = "\n".join(
         file.read_text(encoding="utf-8", errors="replace") for file in sorted(evals.rglob("*.py"))
     )
@@ -379,23 +387,23 @@ def _find_unused(
         except RegaugeError:
             continue  # the prompt files have findings of their own
         relative = project.relative(path).as_posix()
-        named = f'"{prompt.name}"' in source or f"'{prompt.name}'" in source
-        if prompt.rubric is not None and not named:
+        is_named = f'"{prompt.name}"' in source or f"'{prompt.name}'" in source
+        if prompt.rubric is not None and not is_named:
             fix = f'use it: rubric("{prompt.name}") in an eval; or remove it'
-            yield DoctorFinding.warning("unused judges", f"{relative}: no eval uses it", fix)
+            yield DoctorResult.warning("unused judges", f"{relative}: no eval uses it", fix)
         elif prompt.rubric is None and path.resolve() not in prompts and not prompt.evaluators:
             fix = f"regauge new eval {prompt.name}"
-            yield DoctorFinding.warning("unused prompts", f"{relative} has no eval", fix)
+            yield DoctorResult.warning("unused prompts", f"{relative} has no eval", fix)
     for path in sorted(project.golden_dir.glob("[!.]*")):
         if path.is_file() and path.resolve() not in datasets:
             yield _unused_dataset(project, path)
 
 
-def _unused_dataset(project: Project, path: Path) -> DoctorFinding:
+def _unused_dataset(project: Project, path: Path) -> DoctorResult:
     relative = project.relative(path).as_posix()
     try:
         count = len(load_dataset(path, fixtures_dir=project.fixtures_dir))
     except FaultyFileError as error:
-        return DoctorFinding.error("cases", str(error))
+        return DoctorResult.error("cases", str(error))
     words = f"{relative}: no eval uses it; cases: {count}"
-    return DoctorFinding.warning("unused cases", words, f"regauge new eval {path.stem}")
+    return DoctorResult.warning("unused cases", words, f"regauge new eval {path.stem}")

@@ -36,9 +36,9 @@ from regauge.recordings import (
     Recording,
     check_vector,
     encode_line,
-    placed_lines_of,
+    lock_file,
+    read_lines,
     redactor_for,
-    rewriting,
 )
 from regauge.reports import (
     MergedShards,
@@ -91,7 +91,7 @@ def untrusted_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """
     if path.is_symlink():
         raise _refused_error(path, "a link; a shard has a file there")
-    for number, _, raw in placed_lines_of(path, bytes_max=_BYTES_MAX):
+    for number, _, raw in read_lines(path, bytes_max=_BYTES_MAX):
         yield number, raw
 
 
@@ -159,34 +159,34 @@ class ShardRecordings:
         Raises:
             RecordingError: A file cannot be written.
         """
-        written: dict[Path, int] = {}
+        changed_lines: dict[Path, int] = {}
         shared = 0
         for name, files in sorted(self.files.items()):
             changed, differing = self._merge(files, target / name, _reader(name))
             shared += differing
             if changed:
-                written[target / name] = changed
-        return written, shared
+                changed_lines[target / name] = changed
+        return changed_lines, shared
 
     def _merge(self, files: Sequence[Path], target: Path, read: _Read) -> tuple[int, int]:
         changed = shared = 0
         with ExitStack() as stack:
-            stack.enter_context(rewriting(target))
+            stack.enter_context(lock_file(target))
             draft = target.parent / f".{target.name}.{os.getpid()}.tmp"
             stack.callback(draft.unlink, missing_ok=True)
             out = stack.enter_context(draft.open("wb"))
             sources = [_sorted_lines(path, number, read) for number, path in enumerate(files, 1)]
             lines_of_all = merge_sorted(_read_own(target, read), *sources)
-            for _, same in groupby(lines_of_all, key=lambda line: line.key):
-                lines = [*same]
+            for _, group in groupby(lines_of_all, key=lambda line: line.key):
+                lines = [*group]
                 new = [line for line in lines if line.source]
                 if new[1:]:
-                    shared += len({_answer(line.raw, read) for line in new}) > 1
-                kept = lines[0]
-                if self.replaces and new and not kept.source:
-                    kept = _replacing(kept, new[0], read)
-                changed += bool(kept.source)
-                out.write(kept.raw + b"\n")
+                    shared += len({_comparable_text(line.raw, read) for line in new}) > 1
+                merged_line = lines[0]
+                if self.replaces and new and not merged_line.source:
+                    merged_line = _choose_line(merged_line, new[0], read)
+                changed += bool(merged_line.source)
+                out.write(merged_line.raw + b"\n")
             out.flush()
             os.fsync(out.fileno())
             if changed:
@@ -282,49 +282,49 @@ def _vector(raw: bytes) -> tuple[tuple[Any, ...], Any]:
 
 def _sorted_lines(path: Path, source: int, read: _Read) -> Iterator[_OrderedLine]:
     with path.open("rb") as file:
-        for ended in file:
-            raw = ended.rstrip(b"\n")
+        for line in file:
+            raw = line.rstrip(b"\n")
             yield _OrderedLine(read(raw)[0], source, raw)
 
 
 def _read_own(target: Path, read: _Read) -> Iterator[_OrderedLine]:
     """The committed lines in their order; a file that was edited by hand is sorted first."""
     last: tuple[Any, ...] = ()
-    for _, _, raw in placed_lines_of(target, bytes_max=_OWN_BYTES_MAX):
+    for _, _, raw in read_lines(target, bytes_max=_OWN_BYTES_MAX):
         key = read(raw)[0]
         if key < last:
             break
         last = key
     else:
-        for _, _, raw in placed_lines_of(target, bytes_max=_OWN_BYTES_MAX):
+        for _, _, raw in read_lines(target, bytes_max=_OWN_BYTES_MAX):
             yield _OrderedLine(read(raw)[0], 0, raw)
         return
-    yield from sorted(_OrderedLine(read(raw)[0], 0, raw) for _, _, raw in placed_lines_of(target))
+    yield from sorted(_OrderedLine(read(raw)[0], 0, raw) for _, _, raw in read_lines(target))
 
 
 _UNCOMPARED: Final = frozenset({"recorded_at", "replaced"})
 _TIMES: Final = frozenset({"latency_s", "cost_usd", "attempts"})
 
 
-def _answer(raw: bytes, read: _Read) -> str:
+def _comparable_text(raw: bytes, read: _Read) -> str:
     """A line as a text, without times and prices."""
     document = read(raw)[1]
     if not isinstance(document, dict):
         return raw.decode("utf-8", "replace")
     fields = cast("dict[str, Any]", document)
-    kept = {key: value for key, value in fields.items() if key not in _UNCOMPARED}
-    if isinstance(completion := kept.get("completion"), dict):
+    compared_fields = {key: value for key, value in fields.items() if key not in _UNCOMPARED}
+    if isinstance(completion := compared_fields.get("completion"), dict):
         fields = cast("dict[str, Any]", completion)
-        kept["completion"] = {key: fields[key] for key in fields.keys() - _TIMES}
-    return json.dumps(kept, sort_keys=True)
+        compared_fields["completion"] = {key: fields[key] for key in fields.keys() - _TIMES}
+    return json.dumps(compared_fields, sort_keys=True)
 
 
-def _replacing(old: _OrderedLine, new: _OrderedLine, read: _Read) -> _OrderedLine:
+def _choose_line(old: _OrderedLine, new: _OrderedLine, read: _Read) -> _OrderedLine:
     """The line of a request that was recorded again: the old one where the completion is the same.
 
     A recording counts how often its completion was replaced.
     """
-    if _answer(old.raw, read) == _answer(new.raw, read):
+    if _comparable_text(old.raw, read) == _comparable_text(new.raw, read):
         return old
     document = read(new.raw)[1]
     if not isinstance(document, dict) or "completion" not in document:
@@ -346,21 +346,21 @@ _CASE: Final = re.compile(r"[A-Za-z0-9_.+/-]{1,200}")
 # What regauge writes of the checkout itself, and what is unlike in every row.
 _OWN_TEXTS: Final = frozenset({"node", "case", "case_digest", "prompt_digest", "request_digest"})
 # What all shards state alike of an eval.
-_COMMON: Final = (
+_SHARED_FIELDS: Final = (
     *("prompt", "version", "prompt_digest", "dataset", "dataset_digest", "judges", "trials"),
     *("total", "plan"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
+class MergedRun:
     """The run that shards were joined to.
 
     Attributes:
         tally: Its counts.
         failed: Whether a case or a test failed.
         unmeasured: What is missing, one sentence each.
-        written: Per recordings file, how many of its lines are new or differ.
+        written_lines: Per recordings file, how many of its lines are new or differ.
         notes: What a reader should know.
         trouble: What could not be reported elsewhere.
     """
@@ -369,7 +369,7 @@ class Merged:
     tally: RunTally
     failed: bool
     unmeasured: Sequence[str]
-    written: Mapping[str, int]
+    written_lines: Mapping[str, int]
     notes: Sequence[str]
     trouble: Sequence[str]
 
@@ -408,7 +408,7 @@ def merge_shards(
     *,
     environ: Mapping[str, str],
     command: Sequence[str],
-) -> Merged:
+) -> MergedRun:
     """Join shards: write one run and the recordings of all; the order of directories is free.
 
     Args:
@@ -432,15 +432,15 @@ def merge_shards(
     _refuse_contradictions(parts, project)
     _refuse_other_jobs(parts, project, environ)
     first = parts[0].shard
-    here = {part.shard.number for part in parts}
-    missing = [number for number in range(1, first.count + 1) if number not in here]
+    present_shards = {part.shard.number for part in parts}
+    missing = [number for number in range(1, first.count + 1) if number not in present_shards]
     unmeasured = [
         f"{plural(len(missing), 'shard')} of {first.count} missing: {first_of(missing, _NAMED_MAX)}"
     ] * (bool(missing))
     if first.selection:
         suites = [suite for part in parts for suite in part.shard.suites]
         total = sum(suite.cases for suite in suites)
-        left_out = total - sum(suite.planned for suite in suites)
+        left_out = total - sum(suite.selected_cases for suite in suites)
         words = first_of(first.selection, _NAMED_MAX)
         notes.append(f"{left_out:,} of {plural(total, 'case')} left out by {words}")
     redactor = redactor_for(project.settings, environ)
@@ -453,7 +453,7 @@ def merge_shards(
     rows = directory / "trials.jsonl"
     try:
         with tempfile.TemporaryDirectory(dir=directory) as name, rows.open("wb") as file:
-            for part, counts, checked in _counted(parts, Path(name), project, redactor):
+            for part, counts, checked in _count_parts(parts, Path(name), project, redactor):
                 with checked.open("rb") as lines:
                     shutil.copyfileobj(lines, file, _COPIED_BYTES)
                 checked.unlink()
@@ -462,7 +462,7 @@ def merge_shards(
                 unmeasured += _find_unfinished(part, counts)
                 failed = failed or _has_failed(part, counts)
         if not missing:
-            unmeasured += _undealt_cases(parts)
+            unmeasured += _find_uncovered(parts)
         with tempfile.TemporaryDirectory() as scratch:
             recordings = read_recordings(
                 [part.directory / PART_RECORDINGS for part in parts],
@@ -474,9 +474,9 @@ def merge_shards(
                 pass
             for part in parts:
                 _refuse_cut_files(part)
-            written, shared = recordings.merge(project.recordings_dir)
+            changed_lines, shared = recordings.merge(project.recordings_dir)
         _keep_trials(parts, project, redactor)
-        record = _record(run_id, parts, missing, tally, command, whole=not unmeasured)
+        record = _record(run_id, parts, missing, tally, command, is_complete=not unmeasured)
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
@@ -490,12 +490,12 @@ def merge_shards(
         write_job_summary(record, directory, environ),
         add_finished_run(project, environ, directory),
     )
-    return Merged(
+    return MergedRun(
         record=record,
         tally=tally,
         failed=failed,
         unmeasured=unmeasured,
-        written={str(project.relative(path)): count for path, count in written.items()},
+        written_lines={str(project.relative(path)): count for path, count in changed_lines.items()},
         notes=notes,
         trouble=[*filter(None, trouble)],
     )
@@ -558,20 +558,20 @@ def _refuse_contradictions(parts: Sequence[_Part], project: Project) -> None:
         UsageError: They differ in what they ran, or in their commit.
     """
     first = parts[0]
-    here = git_state(project.root, written=project.recordings_dir)
+    checkout = git_state(project.root, output_dir=project.recordings_dir)
     for part in parts:
-        for what, own, other in _shared_facts(first, part):
-            if own != other:
+        for subject, first_value, second_value in _shared_facts(first, part):
+            if first_value != second_value:
                 raise UsageError(
-                    f"{first.directory} and {part.directory} contradict each other in {what}:"
-                    f" {_brief(own)} and {_brief(other)}\n"
+                    f"{first.directory} and {part.directory} contradict each other in {subject}:"
+                    f" {_brief(first_value)} and {_brief(second_value)}\n"
                     "  fix: run all shards of one commit with the same options"
                 )
         git = part.record.git
-        if here is not None and git is not None and git.commit != here.commit:
+        if checkout is not None and git is not None and git.commit != checkout.commit:
             raise UsageError(
                 f"{part.directory} is of commit {git.commit[:12]}, and this checkout is"
-                f" {here.commit[:12]}\n  fix: check out {git.commit[:12]}, or run the shards again"
+                f" {checkout.commit[:12]}\n  fix: check out {git.commit[:12]}, or run the shards again"
             )
 
 
@@ -579,7 +579,7 @@ def _shared_facts(first: _Part, second: _Part) -> Iterator[tuple[str, object, ob
     """Everything that shards of one run have in common, with its name."""
     a, b = first.record, second.record
     yield "the number of shards", first.shard.count, second.shard.count
-    yield "--shard-by", first.shard.by, second.shard.by
+    yield "--shard-by", first.shard.shard_by, second.shard.shard_by
     yield "the base of the gate", first.shard.base or "no gate", second.shard.base or "no gate"
     yield "the record mode", first.shard.record, second.shard.record
     yield "the commit", a.git and a.git.commit, b.git and b.git.commit
@@ -587,14 +587,14 @@ def _shared_facts(first: _Part, second: _Part) -> Iterator[tuple[str, object, ob
     yield "the selection of cases", first.shard.selection, second.shard.selection
     for name in sorted({*a.options, *b.options} - {"concurrency"}):
         yield f"the option {name}", a.options.get(name), b.options.get(name)
-    suites, others = (
+    suites, other_suites = (
         {(suite.eval, suite.model): suite for suite in part.shard.suites}
         for part in (first, second)
     )
-    yield "the evals", sorted(suites), sorted(others)
+    yield "the evals", sorted(suites), sorted(other_suites)
     for key, suite in suites.items():
-        for name in _COMMON:
-            yield f"{name} of {key[0]}", getattr(suite, name), getattr(others[key], name)
+        for name in _SHARED_FIELDS:
+            yield f"{name} of {key[0]}", getattr(suite, name), getattr(other_suites[key], name)
 
 
 def _brief(value: object) -> str:
@@ -616,16 +616,16 @@ def _refuse_other_jobs(
     keys = sorted(name for name in names if environ.get(name))
     if not keys:
         return
-    own = job_state(environ)
+    this_job = job_state(environ)
     for part in parts:
         job = part.shard.job
-        if job.fork or (own.id and job.id != own.id):
-            whose = "a fork's pull request" if job.fork else f"another job ({job.id or 'none'})"
-            message = f"{part.directory} was made by {whose}, and this job has a key ({keys[0]})"
+        if job.fork or (this_job.id and job.id != this_job.id):
+            origin = "a fork's pull request" if job.fork else f"another job ({job.id or 'none'})"
+            message = f"{part.directory} was made by {origin}, and this job has a key ({keys[0]})"
             raise UsageError(message, fix="merge it in its own job, or without a key")
 
 
-def _counted(
+def _count_parts(
     parts: Sequence[_Part], scratch: Path, project: Project, redactor: Redactor
 ) -> Iterator[tuple[_Part, _ShardCounts, Path]]:
     """The counts of each shard, and a file with its rows, in the order of the shards.
@@ -644,15 +644,15 @@ def _counted(
     workers = min(os.cpu_count() or 1, len(parts))
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
-            counted = pool.map(_count_apart, parts, targets, repeat(project.root))
-            for part, target, counts in zip(parts, targets, counted, strict=True):
-                yield part, _usable(counts), target
+            results = pool.map(_count_apart, parts, targets, repeat(project.root))
+            for part, target, counts in zip(parts, targets, results, strict=True):
+                yield part, _unwrap_counts(counts), target
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _usable(counts: _ShardCounts | tuple[Fault, ...]) -> _ShardCounts:
+def _unwrap_counts(counts: _ShardCounts | tuple[Fault, ...]) -> _ShardCounts:
     if isinstance(counts, _ShardCounts):
         return counts
     raise FaultyFileError(counts)
@@ -696,8 +696,10 @@ def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
             if fault or suite is None:
                 raise _refused_error(path, printable(fault), line=number)
             seen.add(key)
-            kept = {name: value for name, value in document.items() if name not in _OWN_TEXTS}
-            search.check(kept, number)
+            searched_fields = {
+                name: value for name, value in document.items() if name not in _OWN_TEXTS
+            }
+            search.check(searched_fields, number)
             counts.tally.add(document)
             nodes.setdefault((suite.eval, suite.model), set()).add(row.node)
             if row.side is None and row.tier != "tracked" and not row.not_blocking:
@@ -705,7 +707,7 @@ def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
             counts.unmeasured |= row.side != "base" and row.case_outcome == "unmeasured"
             file.write(line + b"\n")
     counts.nodes = {key: len(names) for key, names in nodes.items()}
-    counts.tally.settle(compared=len({suite.model for suite in part.shard.suites}) > 1)
+    counts.tally.settle(compares_models=len({suite.model for suite in part.shard.suites}) > 1)
     return counts
 
 
@@ -715,7 +717,7 @@ def _fault_of(row: TrialRow, suite: ShardSuite | None, part: _Part) -> str:
         return f"{row.node} is of no eval of this shard"
     if row.side is None and row.prompt_digest != suite.prompt_digest:
         return f"{row.node} is of another prompt than this shard's"
-    if part.shard.by == "id" and shard_of(row.case, part.shard.count) != part.shard.number:
+    if part.shard.shard_by == "id" and shard_of(row.case, part.shard.count) != part.shard.number:
         return f"case {row.case!r} is of another shard"
     digests = (row.prompt_digest, row.case_digest, row.request_digest)
     if not all(map(_DIGEST.fullmatch, digests)) or not _CASE.fullmatch(row.case):
@@ -740,10 +742,10 @@ def _missing_cases(part: _Part, counts: _ShardCounts) -> Iterator[str]:
         return
     for suite in part.shard.suites:
         count = counts.nodes.get((suite.eval, suite.model), 0)
-        if count < suite.planned:
+        if count < suite.selected_cases:
             yield (
-                f"shard {part.shard.number}: {suite.planned - count} of"
-                f" {plural(suite.planned, 'case')} of {suite.eval} have no result"
+                f"shard {part.shard.number}: {suite.selected_cases - count} of"
+                f" {plural(suite.selected_cases, 'case')} of {suite.eval} have no result"
             )
 
 
@@ -763,7 +765,7 @@ def _has_failed(part: _Part, counts: _ShardCounts) -> bool:
     return counts.failed or (alone and part.record.status == "finished")
 
 
-def _undealt_cases(parts: Sequence[_Part]) -> Iterator[str]:
+def _find_uncovered(parts: Sequence[_Part]) -> Iterator[str]:
     """Datasets whose cases the shards do not cover exactly."""
     for number, suite in enumerate(parts[0].shard.suites):
         dealt = sum(part.shard.suites[number].cases for part in parts)
@@ -778,7 +780,7 @@ def _record(
     tally: RunTally,
     command: Sequence[str],
     *,
-    whole: bool,
+    is_complete: bool,
 ) -> RunRecord:
     first = parts[0].record
     places = {
@@ -793,7 +795,7 @@ def _record(
         id=run_id,
         started_at=min(part.record.started_at for part in parts),
         finished_at=max(part.record.finished_at for part in parts),
-        status="finished" if whole else "interrupted",
+        status="finished" if is_complete else "interrupted",
         regauge_version=version("regauge"),
         python_version=first.python_version,
         command=list(command),
@@ -827,7 +829,7 @@ def _keep_trials(parts: Sequence[_Part], project: Project, redactor: Redactor) -
         return
     with (
         LocalStore(project.state_dir / GATE_TRIALS.store, redactor=redactor) as store,
-        store.together(),
+        store.transaction(),
     ):
         for recording in _gate_trials(parts, redactor):
             if recording.key not in store:

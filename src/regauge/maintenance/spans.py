@@ -69,14 +69,14 @@ class CandidateCases:
     Attributes:
         documents: Lines of a golden dataset, the most frequent request first.
         calls: The number of model calls read.
-        joined: The number of calls that repeat or nearly repeat another one.
+        duplicates: The number of calls that repeat or nearly repeat another one.
         unmatched: Calls with messages that the prompt could not have sent.
         masked: The number of secrets and personal data that were replaced.
     """
 
     documents: tuple[dict[str, JSON], ...]
     calls: int
-    joined: int
+    duplicates: int
     unmatched: tuple[str, ...]
     masked: int
 
@@ -140,44 +140,48 @@ def _spans(document: object) -> Iterator[dict[str, Any]]:
 def _call(span: dict[str, Any], place: str) -> SpanCall | None:
     """The model call of a span; None for a span of another kind."""
     values = _attributes(span.get("attributes"))
-    sent: list[tuple[str, str]] = []
-    received: list[tuple[str, str]] = []
+    input_messages: list[tuple[str, str]] = []
+    output_messages: list[tuple[str, str]] = []
     for event in _objects(span.get("events")):
-        _add_event(event, values, sent, received)
+        _add_event(event, values, input_messages, output_messages)
     system = _texts(values.get("gen_ai.system_instructions"))
     messages = _messages(values.get("gen_ai.input.messages"), "user")
     if messages:
-        sent = [*([("system", "\n".join(system))] if system else []), *messages]
-        received = _messages(values.get("gen_ai.output.messages"), "assistant") or received
+        input_messages = [*([("system", "\n".join(system))] if system else []), *messages]
+        output_messages = (
+            _messages(values.get("gen_ai.output.messages"), "assistant") or output_messages
+        )
     numbered = _group_numbered(values)
-    sent = sent or numbered["sent"]
-    received = received or numbered["received"]
-    if not sent and isinstance(values.get("input.value"), str):
-        sent = [("user", values["input.value"])]
+    input_messages = input_messages or numbered["sent"]
+    output_messages = output_messages or numbered["received"]
+    if not input_messages and isinstance(values.get("input.value"), str):
+        input_messages = [("user", values["input.value"])]
         output = values.get("output.value")
-        received = [("assistant", output)] if isinstance(output, str) else []
-    if not any(role == "user" for role, _ in sent):
+        output_messages = [("assistant", output)] if isinstance(output, str) else []
+    if not any(role == "user" for role, _ in input_messages):
         return None
     keys = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name")
     model = next((str(values[key]) for key in keys if values.get(key)), "")
-    output = received[0][1] if received else ""
-    return SpanCall(messages=tuple(sent), output=output, model=model, place=place)
+    output = output_messages[0][1] if output_messages else ""
+    return SpanCall(messages=tuple(input_messages), output=output, model=model, place=place)
 
 
 def _add_event(
     event: dict[str, Any],
     values: dict[str, Any],
-    sent: list[tuple[str, str]],
-    received: list[tuple[str, str]],
+    input_messages: list[tuple[str, str]],
+    output_messages: list[tuple[str, str]],
 ) -> None:
     """Read a message that stands in an event of a span."""
     name, fields = str(event.get("name", "")), _attributes(event.get("attributes"))
     if name in _EVENT_ROLES:
         content = fields.get("content") or fields.get("gen_ai.event.content")
-        sent += [(_EVENT_ROLES[name], text) for text in _texts(content)]
+        input_messages += [(_EVENT_ROLES[name], text) for text in _texts(content)]
     elif name == "gen_ai.choice":
         message = _parse(fields.get("message"))
-        received += [("assistant", text) for text in _texts(message or fields.get("content"))]
+        output_messages += [
+            ("assistant", text) for text in _texts(message or fields.get("content"))
+        ]
     else:  # such as gen_ai.client.inference.operation.details
         for key, value in fields.items():
             if key.startswith("gen_ai."):
@@ -305,7 +309,7 @@ def candidate_cases(
     return CandidateCases(
         documents=tuple(document for _, document in documents),
         calls=len(calls),
-        joined=len(read) - len(documents),
+        duplicates=len(read) - len(documents),
         unmatched=tuple(unmatched),
         masked=masked,
     )
@@ -363,10 +367,12 @@ def _groups(sets: Sequence[frozenset[str]]) -> list[list[int]]:
     leaders: dict[str, list[int]] = defaultdict(list)
     groups: dict[int, list[int]] = {}
     for number, words in enumerate(sets):
-        ordered = sorted(words, key=lambda word: (counts[word], word)) or [""]
-        prefix = ordered[: len(ordered) - -(-len(ordered) * 9 // 10) + 1]
+        by_rarity = sorted(words, key=lambda word: (counts[word], word)) or [""]
+        prefix = by_rarity[: len(by_rarity) - -(-len(by_rarity) * 9 // 10) + 1]
         near = {leader for word in prefix for leader in leaders[word]}
-        near_leader = next((leader for leader in sorted(near) if _alike(sets[leader], words)), None)
+        near_leader = next(
+            (leader for leader in sorted(near) if _are_alike(sets[leader], words)), None
+        )
         if near_leader is None:
             groups[number] = [number]
             for word in prefix:
@@ -376,8 +382,8 @@ def _groups(sets: Sequence[frozenset[str]]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _alike(words: frozenset[str], others: frozenset[str]) -> bool:
-    return len(words & others) >= _ALIKE * len(words | others)
+def _are_alike(words: frozenset[str], other_words: frozenset[str]) -> bool:
+    return len(words & other_words) >= _ALIKE * len(words | other_words)
 
 
 def _document(inputs: Mapping[str, str], call: SpanCall, count: int) -> dict[str, JSON]:

@@ -33,7 +33,7 @@ class StaleFile:
 
     Attributes:
         noun: What a line of the file is.
-        needed: The keys of the lines that are used.
+        used_keys: The keys of the lines that are used.
         stale: The number of others.
         missing: Whether lines are missing that an eval uses.
         judges: Of judgements, the judges of stale lines.
@@ -41,7 +41,7 @@ class StaleFile:
 
     file: RecordingsFile | MeasurementsFile
     noun: str
-    needed: set[Any]
+    used_keys: set[Any]
     stale: int
     missing: bool
     judges: Iterable[str | None] = ()
@@ -49,14 +49,14 @@ class StaleFile:
     @property
     def fault(self) -> Fault:
         """The error of a file with stale lines."""
-        why = "answer requests that no eval makes any more"
+        reason = "answer requests that no eval makes any more"
         if self.noun != "recording":
             judges = ", ".join(sorted({judge for judge in self.judges if judge}))
-            why = f"are unused: outputs or judges changed since ({judges})"
+            reason = f"are unused: outputs or judges changed since ({judges})"
         fix, path = "regauge record --prune", self.file.path
         if self.missing:
             fix = f"regauge record {shlex.quote(path.stem)}, then {fix}"
-        message = f"{self.stale} of {len(self.file)} {self.noun}s {why}"
+        message = f"{self.stale} of {len(self.file)} {self.noun}s {reason}"
         return Fault(path=path, message=message, fix=fix)
 
 
@@ -67,7 +67,7 @@ def prune_files(
     for stale in _stale_files(evals, project, prompts):
         total = len(stale.file)
         if stale.stale and not dry_run:
-            stale.file.prune(stale.needed)
+            stale.file.prune(stale.used_keys)
             stale.file.save()
         path = project.relative(stale.file.path).as_posix()
         yield {"path": path, "removed": stale.stale, "of": total, "noun": f"{stale.noun}s"}
@@ -93,44 +93,44 @@ def _stale_files(
     for path in sorted(directory.glob("[!.]*.jsonl")):
         if not prompts or path.stem in prompts:
             yield _stale_answers(evals, project, path.stem)
-    judged = [*directory.glob("judges/[!.]*.jsonl"), *directory.glob("verdicts/[!.]*.jsonl")]
-    for prompt in sorted({path.stem for path in judged}):
+    judge_files = [*directory.glob("judges/[!.]*.jsonl"), *directory.glob("verdicts/[!.]*.jsonl")]
+    for prompt in sorted({path.stem for path in judge_files}):
         if not prompts or prompt in prompts:
             yield from _stale_judgements(evals, project, prompt)
 
 
 def _stale_answers(evals: EvalSession, project: Project, prompt: str) -> StaleFile:
     cases = cases_of_prompt(evals, project, prompt)
-    for planned in cases:
-        if planned.error is not None:
-            raise planned.error
+    for case in cases:
+        if case.error is not None:
+            raise case.error
     file = evals.completions.file(prompt)
-    needed = needed_keys(file, cases)
-    missing = any(PlannedTrial(planned, 0).key not in needed for planned in cases)
-    stale = len(file) - len(needed)
-    return StaleFile(file=file, noun="recording", needed=needed, stale=stale, missing=missing)
+    used_keys = needed_keys(file, cases)
+    missing = any(PlannedTrial(planned, 0).key not in used_keys for planned in cases)
+    stale = len(file) - len(used_keys)
+    return StaleFile(file=file, noun="recording", used_keys=used_keys, stale=stale, missing=missing)
 
 
 def _stale_judgements(evals: EvalSession, project: Project, prompt: str) -> Iterator[StaleFile]:
-    used = evals.recordings_used_by_judges(prompt, cases_of_prompt(evals, project, prompt))
+    usage = evals.recordings_used_by_judges(prompt, cases_of_prompt(evals, project, prompt))
     calls = evals.completions.file(judges_file(prompt))
-    unused = calls.unused(used.calls)
-    missing = len(used.calls) > len(calls) - len(unused)
+    unused = calls.find_unused(usage.calls)
+    missing = len(usage.calls) > len(calls) - len(unused)
     yield StaleFile(
         file=calls,
         noun="judge call",
-        needed=set(used.calls),
+        used_keys=set(usage.calls),
         stale=len(unused),
         missing=missing,
         judges=[call.judge for call in unused],
     )
     measured = evals.measurements.file(prompt)
     if len(measured):
-        lines = measured.unused(used.measurements)
+        lines = measured.find_unused(usage.measurements)
         yield StaleFile(
             file=measured,
             noun="measurement",
-            needed=set(used.measurements),
+            used_keys=set(usage.measurements),
             stale=len(lines),
             missing=missing,
             judges=[line.judge for line in lines],
@@ -138,14 +138,14 @@ def _stale_judgements(evals: EvalSession, project: Project, prompt: str) -> Iter
 
 
 def lint_recordings(
-    project: Project, evals_path: Path, *, reported: Sequence[str] = ()
+    project: Project, evals_path: Path, *, reported_errors: Sequence[str] = ()
 ) -> list[Fault]:
     """Errors that need collected evals: their own, unused recordings, calibrations, goals.
 
     Args:
         project: Whose recordings.
         evals_path: Where the evals are.
-        reported: Errors found before; evals that only they keep from being collected are left out.
+        reported_errors: Errors found before; evals that only they keep from being collected are left out.
     """
     faults: list[Fault] = []
 
@@ -164,7 +164,7 @@ def lint_recordings(
     except RecordingError as error:
         faults.extend(error.faults)
     except NotCollectedError as error:
-        if unreported := unreported_reasons(error, reported, project):
+        if unreported := unreported_reasons(error, reported_errors, project):
             faults.append(_not_collected(project, evals_path, NotCollectedError(unreported)))
     except RegaugeError as error:
         faults.append(_not_collected(project, evals_path, error))
@@ -177,13 +177,13 @@ def _not_collected(project: Project, evals_path: Path, error: RegaugeError) -> F
 
 
 def unreported_reasons(
-    error: NotCollectedError, reported: Sequence[str], project: Project
+    error: NotCollectedError, reported_errors: Sequence[str], project: Project
 ) -> dict[str, str]:
     """The reasons why evals could not be collected, less those that reported faults state."""
 
     def is_unreported(reason: str) -> bool:
         left = project.shorten(reason)
-        for fault in reported:
+        for fault in reported_errors:
             left = left.replace(fault, "")
         return bool(left.strip())
 

@@ -74,7 +74,7 @@ class BaseRun:
             more: So many trials beyond these, where the record decides nothing.
         """
         stored = self.cases[key].history
-        if stored is not None and stored.whole.trials:
+        if stored is not None and stored.total.trials:
             return _add(stored, await self._record(key, more)) if more else stored
         return await self._record(key, _TRIALS + more)
 
@@ -87,7 +87,7 @@ class BaseRun:
         }
         passed = [trial.facts.passed for trial in drawn]
         whole = Count(passed=passed.count(True), trials=len(passed) - passed.count(None))
-        return BaseTrials(checks=checks, whole=whole)
+        return BaseTrials(checks=checks, total=whole)
 
     async def first(self, key: str) -> JudgedTrial:
         """The trial of a case that its eval replays."""
@@ -98,7 +98,7 @@ class BaseRun:
         case = self.cases[key]
         if not case.repeats:
             return False
-        return (await self.first(key)).facts.answer.startswith(case.answer)
+        return (await self.first(key)).facts.output_digest.startswith(case.answer)
 
     async def texts(self, key: str, count: int) -> list[str]:
         """Outputs of the base for a case: this number, or more where they are known to be equal."""
@@ -126,7 +126,7 @@ class BaseRun:
 
 def _add(history: BaseTrials, other: BaseTrials) -> BaseTrials:
     checks = {check: count + other.checks[check] for check, count in history.checks.items()}
-    return BaseTrials(checks=checks, whole=history.whole + other.whole)
+    return BaseTrials(checks=checks, total=history.total + other.total)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +257,7 @@ class Hunt:
             if key in self._history or not drawn:
                 continue
             stored = self.base.cases[key].history
-            if stored is None or not stored.whole.trials:
+            if stored is None or not stored.total.trials:
                 passed = all(trial.facts.passed is not False for trial in drawn)
                 if passed and (await self.base.first(key)).facts.passed is not False:
                     continue
@@ -353,7 +353,7 @@ class Hunt:
     def _is_failing(self, case: Case) -> bool:
         history = self._history.get(case.key)
         most = self.policy.gate.improved_at_most
-        return history is not None and history.whole.passed <= most * history.whole.trials
+        return history is not None and history.total.passed <= most * history.total.trials
 
     def _broken(self) -> Classification | None:
         for case, _ in self.ranked:
@@ -394,7 +394,7 @@ class Hunt:
             judges=tuple(dict.fromkeys(judges)),
             evidence={
                 "passed": f"{passed} of {len(drawn)}",
-                "base": str(record.whole) if record is not None else "",
+                "base": str(record.total) if record is not None else "",
                 **evidence,
                 "cases_drawn": len(self._drawn),
             },
@@ -454,7 +454,7 @@ class Hunt:
         for key in keys:
             drawn = self._drawn.get(key, [])
             passed = drawn[number].facts.passed if len(drawn) > number else None
-            record = self._history[key].whole
+            record = self._history[key].total
             rows.append((record.passed, record.trials, int(bool(passed)), int(passed is not None)))
         if not rows:
             return 1.0

@@ -13,7 +13,14 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import RegaugeError
-from regauge.gate import REVISION_FIRST, Bill, StoredNumbers, bill_draws, compared_cases, policy_of
+from regauge.gate import (
+    REVISION_FIRST,
+    Bill,
+    StoredNumbers,
+    bill_draws,
+    collect_compared_cases,
+    policy_of,
+)
 from regauge.mutate._hunt import HuntPolicy
 from regauge.mutate._operators import choose_operators, mutants_of
 from regauge.mutate._report import judge_digests, mutants_path, parse_mutants, short_digest
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.datasets import Dataset, GoldenCase
-    from regauge.gate import BaseCommit, CaseReport, Comparison, Decided, GateCase, SuiteBase
+    from regauge.gate import BaseCommit, CaseReport, Comparison, GateCase, GateResult, SuiteBase
     from regauge.mutate._operators import Mutant, Operator
     from regauge.mutate._report import Guards, MutantRow, MutantsFile
     from regauge.mutate._types import Case, Classification, MutantClass
@@ -117,7 +124,7 @@ class ChangedGuards:
 
 
 def changed_guards(
-    session: EvalSession, decided: Decided, *, saying: Callable[[str], None]
+    session: EvalSession, decided: GateResult, *, saying: Callable[[str], None]
 ) -> list[ChangedGuards]:
     """Guarded instructions under a gated change, for each prompt that it touches.
 
@@ -127,7 +134,8 @@ def changed_guards(
         saying: Called every second while models answer.
     """
     changes = [
-        _Change(session, decided.comparison.at, *group) for group in _groups(decided.comparison)
+        _Change(session, decided.comparison.base_commit, *group)
+        for group in _groups(decided.comparison)
     ]
     measured = (change.guards(_Measurement(session, decided, change, saying)) for change in changes)
     return [guards for guards in measured if guards is not None]
@@ -149,14 +157,14 @@ class GuardEstimate:
 
 def estimate_guards(session: EvalSession, comparison: Comparison) -> list[GuardEstimate]:
     """Estimate the trials of mutants under a change, before any trial."""
-    changes = [_Change(session, comparison.at, *group) for group in _groups(comparison)]
+    changes = [_Change(session, comparison.base_commit, *group) for group in _groups(comparison)]
     return [estimated for change in changes if (estimated := change.estimate()) is not None]
 
 
 def _groups(change: Comparison) -> list[tuple[Prompt, list[SuiteBase]]]:
     """Each prompt with its evals; none where the base does not ask for mutants."""
     groups: dict[Path, tuple[Prompt, list[SuiteBase]]] = {}
-    if not change.at.newest.settings.mutate.pull_request:
+    if not change.base_commit.newest.settings.mutate.pull_request:
         return []
     for suite in change.suites:
         target = suite.suite.target
@@ -257,12 +265,14 @@ class _Change:
 
     def estimate(self) -> GuardEstimate | None:
         """The mutants to measure; None without any."""
-        planned = [each for member in self.group for each in member.planned]
+        planned = [each for member in self.group for each in member.planned_cases]
         if not (self.changed or self.candidates) or any(member.partial for member in self.group):
             return None
         subject = subject_of(self._session, planned, self.prompt.name)
         kinds = {id_: row.kind for id_, row in self.rows.items() if id_ not in self.causes}
-        gated = {member.case.key: (member.case, True) for member in compared_cases(self.group)}
+        gated = {
+            member.case.key: (member.case, True) for member in collect_compared_cases(self.group)
+        }
         cases = _with_base(subject.cases, self.group, gated)
         trials = estimate_calls(self.prompt, self.changed, cases, kinds)
         added = [case for case in cases if case.key in self.added]
@@ -381,7 +391,7 @@ class _Measurement:
     """Measures mutants of one prompt with the trials of the gate as their base."""
 
     session: EvalSession
-    decided: Decided
+    decided: GateResult
     change: _Change
     saying: Callable[[str], None]
     trials: int = 0
@@ -408,11 +418,11 @@ class _Measurement:
     async def _measure(
         self, mutants: Sequence[Mutant], only: Collection[str] | None
     ) -> dict[str, Classification]:
-        planned = [each for suite in self.change.group for each in suite.planned]
+        planned = [each for suite in self.change.group for each in suite.planned_cases]
         subject = subject_of(self.session, planned, self.change.prompt.name)
         cases = self._with_records(subject.cases)
         gate = replace(
-            policy_of(self.decided.comparison.at.newest.settings.gate), on_broken="block"
+            policy_of(self.decided.comparison.base_commit.newest.settings.gate), on_broken="block"
         )
         if only is not None:
             chosen = [case for case in cases if case.key in only]
@@ -444,7 +454,9 @@ class _Measurement:
         """
         reports = {
             each.case.key: (each.case, _is_usual(report))
-            for each, report in zip(self.decided.compared, self.decided.outcome.cases, strict=True)
+            for each, report in zip(
+                self.decided.compared_cases, self.decided.outcome.cases, strict=True
+            )
         }
         return _with_base(cases, self.change.group, reports)
 
@@ -468,19 +480,19 @@ def _with_base(
         cases: Those of all evals of the group, in their order.
         gated: Each as the gate has it, and whether the base's record holds for the change.
     """
-    planned = [(suite, each.case.id) for suite in group for each in suite.planned]
+    planned = [(suite, each.case.id) for suite in group for each in suite.planned_cases]
     based: list[Case] = []
     for case, (suite, id_) in zip(cases, planned, strict=True):
         compared, holds = gated[suite.name, id_]
         history = compared.history if holds else None
         kept = suite.base.history.cases.get(id_) if suite.base.history is not None else None
-        same = history is not None and kept is not None and len(kept.answers) == 1
+        same = history is not None and kept is not None and len(kept.output_digests) == 1
         based.append(
             replace(
                 case,
                 history=history,
-                repeats=history.whole.trials if history is not None and same else 0,
-                answer=kept.answers[0] if kept is not None and same else "",
+                repeats=history.total.trials if history is not None and same else 0,
+                answer=kept.output_digests[0] if kept is not None and same else "",
                 tier=compared.tier,
                 strict=compared.strict,
             )

@@ -10,7 +10,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
 from regauge.errors import Fault, FaultyFileError, UsageError
-from regauge.gate.baselines import gating_judges
+from regauge.gate.baselines import blocking_judges
 from regauge.mutate._operators import MODEL
 from regauge.mutate._types import MutantClass  # noqa: TC001 - pydantic reads it
 from regauge.regular_file import read_regular
@@ -260,7 +260,7 @@ def suite_facts(cases: Sequence[Case]) -> SuiteFacts:
     failing = [
         case
         for case in blocking
-        if case.history is not None and case.history.whole.passed <= case.history.whole.failed
+        if case.history is not None and case.history.total.passed <= case.history.total.failed
     ]
     return SuiteFacts(
         cases=len(cases),
@@ -379,7 +379,7 @@ def judge_digests(suites: Iterable[Eval]) -> dict[str, str]:
     """The blocking judges of some evals of a prompt by name, with a digest of all of that name."""
     digests_of: dict[str, set[str]] = {}
     for suite in suites:
-        for judge in gating_judges(suite):
+        for judge in blocking_judges(suite):
             digests_of.setdefault(judge.name, set()).add(judge.digest)
     return {name: short_digest(*sorted(digests)) for name, digests in digests_of.items()}
 

@@ -18,13 +18,13 @@ from regauge.gate import (
     CONTROL_FIRST,
     CRITICAL_TRIALS,
     EVALS_FIRST,
-    NONE_DRAWN,
+    NO_TRIALS,
     REVISION_FIRST,
     accepted_since,
     facts_of_trial,
     tier_held,
 )
-from regauge.gate.baselines import baseline_of, gating_judges, key_of
+from regauge.gate.baselines import baseline_of, blocking_judges, key_of
 from regauge.judges import JudgeContext, is_case_checks, judge_of_checks
 from regauge.mutate._suggest import keeps_checks
 from regauge.mutate._types import Case, JudgedTrial
@@ -165,7 +165,7 @@ def subject_of(
             stored = baseline_of(evals.project, suite)[0]
             histories[id(suite)] = stored.find(key_of(suite)) if stored is not None else None
         name = member_key(each.case, suite, members)
-        judges = gating_judges(suite)
+        judges = blocking_judges(suite)
         members[name] = PlannedCase(replace(suite, judges=judges), each.case)
         cases.append(_case(name, each, histories[id(suite)], accepted=each.case.id in accepted))
     datasets = dict.fromkeys(suite.dataset.name for suite in suites.values())
@@ -178,7 +178,7 @@ def subject_of(
         key=digest_of(
             [
                 sorted([each.case.id, each.case.digest, each.case.tier] for each in planned),
-                sorted({j.digest for s in suites.values() for j in gating_judges(s)}),
+                sorted({j.digest for s in suites.values() for j in blocking_judges(s)}),
             ]
         ),
     )
@@ -200,9 +200,11 @@ def member_key(case: GoldenCase, suite: Eval, earlier: Collection[str]) -> str:
 def _case(name: str, planned: PlannedCase, stored: StoredHistory | None, *, accepted: bool) -> Case:
     case = planned.case
     history = stored.history(case.id, case.digest) if stored is not None else None
-    answers = stored.cases[case.id].answers if stored is not None and history is not None else ()
-    trials = history.whole.trials if history is not None else 0
-    checks = tuple(judge.name for judge in gating_judges(planned.suite))
+    answers = (
+        stored.cases[case.id].output_digests if stored is not None and history is not None else ()
+    )
+    trials = history.total.trials if history is not None else 0
+    checks = tuple(judge.name for judge in blocking_judges(planned.suite))
     texts = [
         *(value if isinstance(value, str) else json.dumps(value) for value in case.inputs.values()),
         json.dumps(case.expected, ensure_ascii=False) if case.expected is not None else "",
@@ -219,7 +221,7 @@ def _case(name: str, planned: PlannedCase, stored: StoredHistory | None, *, acce
         repeats=trials if len(answers) == 1 else 0,
         answer=answers[0] if len(answers) == 1 else "",
         tier=tier_held(
-            case.tier, history.whole if history is not None else NONE_DRAWN, CRITICAL_TRIALS
+            case.tier, history.total if history is not None else NO_TRIALS, CRITICAL_TRIALS
         ),
         blocks=case.tier != "tracked" and not accepted,
     )

@@ -148,4 +148,4 @@ class CaseRanking:
 def _passes(case: Case) -> float:
     """The base's pass rate: a case that fails anyway cannot show that it breaks."""
     stored = case.history
-    return stored.whole.rate if stored is not None and stored.whole.trials else 1.0
+    return stored.total.rate if stored is not None and stored.total.trials else 1.0

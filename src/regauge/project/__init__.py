@@ -22,7 +22,7 @@ from regauge.project._settings import (
     TargetChange as TargetChange,
     TargetSettings as TargetSettings,
     has_credentials as has_credentials,
-    is_store as is_store,
-    shown_store as shown_store,
-    shown_url as shown_url,
+    is_store_url as is_store_url,
+    redact_store_url as redact_store_url,
+    redact_url as redact_url,
 )

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 
-def line_of(text: str, where: Sequence[int | str]) -> int | None:
+def line_of(text: str, setting: Sequence[int | str]) -> int | None:
     r"""The line of a setting's key; that of its table where the key is not there.
 
     Args:
         text: The file.
-        where: The setting's path below `[tool.regauge]`; a number is a place in a list of tables.
+        setting: The setting's path below `[tool.regauge]`; a number is a place in a list of tables.
 
     >>> goals = "[[refine.goals]]\ntag = 1\n[[refine.goals]]\njudge = 2\ntag = 3"
     >>> line_of(goals, ("refine", "goals", 1, "tag"))
@@ -44,9 +44,9 @@ def line_of(text: str, where: Sequence[int | str]) -> int | None:
     3
     """
     lines = text.splitlines()
-    *tables, key = [part for part in where if isinstance(part, str)]
+    *tables, key = [part for part in setting if isinstance(part, str)]
     begins = re.compile(rf"\s*(\[.*\b{re.escape(key)}\b.*\]|\"?{re.escape(key)}\"?\s*=)")
-    header, end = _table(lines, where)
+    header, end = _table(lines, setting)
     if header is None and tables:
         header, end = _named_table(lines, f"tool.regauge.{'.'.join(tables)}")
     lines_at = (n for n in range(header or 0, end) if begins.match(lines[n]))
@@ -67,9 +67,9 @@ def _named_table(lines: Sequence[str], name: str) -> tuple[int | None, int]:
     return None, len(lines)
 
 
-def _table(lines: Sequence[str], where: Sequence[int | str]) -> tuple[int | None, int]:
+def _table(lines: Sequence[str], setting: Sequence[int | str]) -> tuple[int | None, int]:
     """The first line of a table in a list of tables, and the line after its last."""
-    for name, place in pairwise(where):
+    for name, place in pairwise(setting):
         if isinstance(place, int):
             heads = re.compile(rf"\s*\[\[.*\b{re.escape(str(name))}\"?\s*\]\]")
             headers = [n for n, line in enumerate(lines) if heads.match(line)]
@@ -118,7 +118,7 @@ def setting_problems(
 
 def _path(item: ErrorDetails, table: object) -> tuple[int | str, ...]:
     """The path of a setting in the file, without the names of a union's alternatives."""
-    where: list[int | str] = []
+    setting: list[int | str] = []
     for part in item["loc"]:
         if isinstance(table, dict):
             settings = cast("dict[int | str, object]", table)
@@ -126,32 +126,32 @@ def _path(item: ErrorDetails, table: object) -> tuple[int | str, ...]:
                 continue  # the alternative of a union of targets
             if part in settings:
                 table = settings[part]
-                where.append(part)
+                setting.append(part)
                 continue
         if isinstance(table, list) and isinstance(part, int):
             table = cast("list[object]", table)[part]
         elif item["type"] != "missing":
             break
-        where.append(part)
-    return tuple(where)
+        setting.append(part)
+    return tuple(setting)
 
 
-def _problem(where: tuple[int | str, ...], items: list[ErrorDetails]) -> str:
+def _problem(setting: tuple[int | str, ...], items: list[ErrorDetails]) -> str:
     item = items[0]
     value = item["input"]
-    key = next(str(part) for part in reversed(where) if isinstance(part, str))
+    key = next(str(part) for part in reversed(setting) if isinstance(part, str))
     match item["type"]:
         case "missing":
-            return f"it is missing\n  fix: write it: {where[-1]} = ..."
+            return f"it is missing\n  fix: write it: {setting[-1]} = ..."
         case "list_type" if isinstance(value, dict):
-            name = ".".join(("tool", "regauge", *map(str, where)))
+            name = ".".join(("tool", "regauge", *map(str, setting)))
             return f"must be a list of tables\n  fix: two brackets on each side: [[{name}]]"
         case "list_type":
             return f"must be a list, not {value!r}\n  fix: {key} = [...]"
         case "value_error" | "extra_forbidden":
             return item["msg"]
         case _:
-            expected = " or ".join(_describe_expected(each) for each in items)
+            expected = " or ".join(_describe_expected(item) for item in items)
             quoted = repr(value)
             quoted = f"{quoted[:60]}..." if len(quoted) > 60 else quoted  # noqa: PLR2004 - one line
             return f"must be {expected}, not {quoted}\n  fix: set {key} to {expected}"
@@ -190,11 +190,11 @@ class Project:
         Where there is none, the directory of the git repository, or `start` itself (the working
         directory by default).
         """
-        here = (start or Path.cwd()).resolve()
-        for directory in (here, *here.parents):
+        origin = (start or Path.cwd()).resolve()
+        for directory in (origin, *origin.parents):
             if _is_project(directory) or (directory / ".git").exists():
                 return cls(root=directory)
-        return cls(root=here)
+        return cls(root=origin)
 
     @property
     def exists(self) -> bool:
@@ -257,7 +257,7 @@ class Project:
         if not os.access(directory, os.W_OK | os.X_OK):
             raise self._no_state_dir(directory, "no permission to write")
 
-    def _no_state_dir(self, directory: Path, why: str) -> UsageError:
+    def _no_state_dir(self, directory: Path, reason: str) -> UsageError:
         """The error for a directory that cannot be written to."""
         for path in (self.state_dir, directory):
             if not path.is_dir() and os.path.lexists(path):
@@ -265,7 +265,7 @@ class Project:
                 return UsageError(message, fix=f"move it away: mv {path} {path}.moved")
         above = next((path for path in (directory, *directory.parents) if path.is_dir()), self.root)
         return UsageError(
-            f"{directory} cannot be written: {why}; every run writes its record there, a replay "
+            f"{directory} cannot be written: {reason}; every run writes its record there, a replay "
             f"too\n  fix: give write permission for {above}, or run in a copy that can be written"
         )
 
@@ -321,11 +321,11 @@ class Project:
             ]
             raise ConfigError(sorted(faults, key=lambda fault: fault.line or 0)) from error
 
-    def setting_fault(self, where: Sequence[int | str], message: str, *, fix: str = "") -> Fault:
+    def setting_fault(self, setting: Sequence[int | str], message: str, *, fix: str = "") -> Fault:
         """A fault of a setting that only shows when it is used, with its line.
 
         Args:
-            where: Its path below `[tool.regauge]`, such as `("refine", "goals", 0, "judge")`.
+            setting: Its path below `[tool.regauge]`, such as `("refine", "goals", 0, "judge")`.
             message: What is wrong with it.
             fix: What to do about it.
         """
@@ -334,17 +334,17 @@ class Project:
         except OSError:
             text = ""
         problem = f"{message}\n  fix: {fix}" if fix else message
-        return _setting_fault(self.pyproject, text, where, problem)
+        return _setting_fault(self.pyproject, text, setting, problem)
 
 
-def _setting_fault(path: Path, text: str, where: Sequence[int | str], problem: str) -> Fault:
+def _setting_fault(path: Path, text: str, setting: Sequence[int | str], problem: str) -> Fault:
     """The fault of one setting, with the line its key stands on where that can be found."""
-    key = next(str(part) for part in reversed(where) if isinstance(part, str))
+    key = next(str(part) for part in reversed(setting) if isinstance(part, str))
     problem, _, fix = problem.removeprefix("Value error, ").partition("\n  fix: ")
     if problem == "Extra inputs are not permitted":
         problem = "no such setting"
         longer = [name for name in SETTING_NAMES if name.startswith(f"{key}_")]
         near = f"did you mean {longer[0]!r}?" if len(longer) == 1 else ""
         fix = did_you_mean(key, SETTING_NAMES) or near or "remove it"
-    name = ".".join(str(part) for part in ("tool", "regauge", *where))
-    return Fault(path=path, line=line_of(text, where), message=f"{name}: {problem}", fix=fix)
+    name = ".".join(str(part) for part in ("tool", "regauge", *setting))
+    return Fault(path=path, line=line_of(text, setting), message=f"{name}: {problem}", fix=fix)

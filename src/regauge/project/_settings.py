@@ -42,29 +42,29 @@ def has_credentials(url: str) -> bool:
     return match is not None and match["user"] is not None
 
 
-def shown_url(url: str) -> str:
+def redact_url(url: str) -> str:
     """Scheme, host and path of a URL.
 
-    >>> shown_url("https://user:word@host:8000/v1?api-key=word#top")
+    >>> redact_url("https://user:word@host:8000/v1?api-key=word#top")
     'https://host:8000/v1'
     """
     clean = re.split(r"[?#]", url, maxsplit=1)[0]
     return _AUTHORITY.sub(lambda match: f"{match['scheme'] or ''}//{match['host']}", clean)
 
 
-def is_store(url: str) -> bool:
+def is_store_url(url: str) -> bool:
     """Return whether a URL names a database that can hold the run history.
 
-    >>> is_store("sqlite:///history.db"), is_store("mysql://host/evals")
+    >>> is_store_url("sqlite:///history.db"), is_store_url("mysql://host/evals")
     (True, False)
     """
     return _STORE.match(url) is not None
 
 
-def shown_store(url: str) -> str:
+def redact_store_url(url: str) -> str:
     """The URL of a database without its passwords.
 
-    >>> shown_store("postgresql://me:p@ss/word@db/evals?sslpassword=x&sslmode=require")
+    >>> redact_store_url("postgresql://me:p@ss/word@db/evals?sslpassword=x&sslmode=require")
     'postgresql://me:***@db/evals?sslpassword=***&sslmode=require'
     """
     return _PARAMETER.sub(r"\1***", _PASSWORD.sub(r"\1:***@", url))
@@ -130,12 +130,12 @@ def _usable_url(url: str | None) -> str | None:
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     if not usable:
         raise ValueError(
-            f"no URL of an HTTP endpoint: {shown_url(url)}\n"
+            f"no URL of an HTTP endpoint: {redact_url(url)}\n"
             "  fix: write the scheme, host and path, such as http://127.0.0.1:8000/v1"
         )
     if has_credentials(url):
         raise ValueError(
-            f"a user name or a password in the URL ({shown_url(url)}) would be committed\n"
+            f"a user name or a password in the URL ({redact_url(url)}) would be committed\n"
             "  fix: remove what is before the @; name the variable that holds the key as"
             " `api_key_env`, or further headers in `headers_env`"
         )
@@ -151,9 +151,9 @@ def _model_id(text: str) -> str:
 
 
 def _store(url: str) -> str:
-    if not is_store(url):
+    if not is_store_url(url):
         raise ValueError(
-            f"not a store that regauge can use: {shown_store(url)!r}\n"
+            f"not a store that regauge can use: {redact_store_url(url)!r}\n"
             "  fix: postgresql://USER@HOST/DATABASE, or sqlite:///FILE"
         )
     return url
@@ -666,25 +666,25 @@ class Settings(_Table):
     mutate: MutateSettings = Field(default_factory=MutateSettings)
 
     @classmethod
-    def of_other_version(cls, table: object) -> Self:
+    def validate_leniently(cls, table: object) -> Self:
         """The settings of another version of the project; what is invalid has its default."""
-        kept = deepcopy(cast("dict[str, Any]", table)) if isinstance(table, dict) else {}
+        valid = deepcopy(cast("dict[str, Any]", table)) if isinstance(table, dict) else {}
         while True:
             try:
-                return cls.model_validate(kept)
+                return cls.model_validate(valid)
             except ValidationError as error:
                 for item in error.errors():
                     first, *rest = item["loc"]
-                    inner = kept.get(str(first))
+                    inner = valid.get(str(first))
                     if rest and isinstance(inner, dict):
                         cast("dict[int | str, Any]", inner).pop(rest[0], None)
                     else:
-                        kept.pop(str(first), None)
+                        valid.pop(str(first), None)
 
 
 def _tables(table: type[_Table]) -> list[type[_Table]]:
     """A kind of table, and all kinds that are made from it."""
-    return [table, *(kind for made in table.__subclasses__() for kind in _tables(made))]
+    return [table, *(kind for subclass in table.__subclasses__() for kind in _tables(subclass))]
 
 
 SETTING_NAMES = sorted({name for table in _tables(_Table) for name in table.model_fields})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.on_demand import names_of
+from regauge.on_demand import lazy_getattr
 
 if TYPE_CHECKING:
     from regauge.prompts._edit import (
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
         input_text as input_text,
     )
 else:
-    __getattr__ = names_of(__name__)
+    __getattr__ = lazy_getattr(__name__)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__getattr__("__all__")})

@@ -29,7 +29,7 @@ from regauge.prompts._types import (
 )
 from regauge.prompts._yaml import Entries, Reader, compose, line_of, scalar_tag
 from regauge.regular_file import read_regular
-from regauge.strict_json import no_constant, unique
+from regauge.strict_json import refuse_constant, unique
 from regauge.wording import did_you_mean, snake_case
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _read_schema(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
     if isinstance(node, yaml.ScalarNode) and scalar_tag(node) == "str":
         try:
             value: Any = json.loads(
-                node.value, object_pairs_hook=unique, parse_constant=no_constant
+                node.value, object_pairs_hook=unique, parse_constant=refuse_constant
             )
         except json.JSONDecodeError as error:
             at = f"line {error.lineno}, column {error.colno} of the text"

@@ -1,10 +1,10 @@
-"""Providers of models: requests, completions, and everything between them.
+"""Providers of models: requests, completions, retries and rate limits.
 
-`_types.py` is what every provider takes and gives. `remote.py` is the loop around each attempt:
-`_failure.py` reads what a failure means, `_retry.py` is the one place where a request is made
-again, `_rate.py` learns the limits of a server and holds requests back. `_http.py` makes an attempt
-over HTTP; `_chat.py`, `_responses.py` and `_messages.py` write the requests of an API and read its
-responses. `registry.py` finds the providers of other packages.
+`_types.py` defines the values and the protocol of every provider. `remote.py` is the loop around
+each attempt: `_failure.py` explains a failure, and `_retry.py` decides on retries. `_rate.py`
+learns the limits of a server and delays requests. `_http.py` makes an attempt over HTTP.
+`_chat.py`, `_responses.py` and `_messages.py` write the requests of an API and read its responses.
+`registry.py` finds the providers of other packages.
 """
 
 from regauge.model_id import ModelId as ModelId, parse_model_id as parse_model_id

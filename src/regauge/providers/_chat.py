@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, which most servers speak."""
+"""OpenAI's chat completions API, which most servers support."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from regauge.providers._types import Completion, TokenLogprob
 from regauge.providers._wire import (
     AttachedFile,
     EmbeddedError,
-    finite,
+    finite_number,
     items_of,
-    malformed,
+    malformed_error,
     parts_of,
     read_document,
     read_tool_call,
@@ -46,15 +46,15 @@ _FINISH: Final[Mapping[str, FinishReason]] = {
 def body_of(
     request: CompletionRequest, *, limit_key: str = "max_tokens", vary_seed: bool = False
 ) -> dict[str, Any]:
-    """The body of the HTTP request.
+    """Return the body of the HTTP request.
 
     Args:
-        request: What is asked.
-        limit_key: What the server calls `max_tokens`.
-        vary_seed: Whether the trial number goes over the wire, added to the seed of the prompt.
+        request: The request.
+        limit_key: The server's name of `max_tokens`.
+        vary_seed: Add the trial number to the seed of the prompt.
 
     Raises:
-        ProviderError: A parameter asks for something other than one whole answer.
+        ProviderError: A parameter is not supported, such as `n` or `stream`.
     """
     body: dict[str, Any] = {
         "model": request.model,
@@ -71,12 +71,12 @@ def body_of(
 
 
 def _message(message: Message, request: CompletionRequest) -> dict[str, JSON]:
-    sent: dict[str, JSON] = {"role": message.role, "content": message.content}
+    fields: dict[str, JSON] = {"role": message.role, "content": message.content}
     if message.attachments:
-        sent["content"] = [_part(part) for part in parts_of(message, request)]
+        fields["content"] = [_part(part) for part in parts_of(message, request)]
     if message.tool_calls:
-        sent["content"] = message.content or None
-        sent["tool_calls"] = [
+        fields["content"] = message.content or None
+        fields["tool_calls"] = [
             {
                 "id": call.id,
                 "type": "function",
@@ -85,8 +85,8 @@ def _message(message: Message, request: CompletionRequest) -> dict[str, JSON]:
             for call in message.tool_calls
         ]
     if message.tool_call_id:
-        sent["tool_call_id"] = message.tool_call_id
-    return sent
+        fields["tool_call_id"] = message.tool_call_id
+    return fields
 
 
 def _part(part: str | AttachedFile) -> JSON:
@@ -97,29 +97,29 @@ def _part(part: str | AttachedFile) -> JSON:
     return {"type": "file", "file": {"filename": part.name, "file_data": part.url}}
 
 
-def read_answer(content: bytes, *, where: str) -> Completion:
-    """Read the body of a successful response, before latency and price are known.
+def read_completion(content: bytes, *, endpoint: str) -> Completion:
+    """Read the body of a successful response; latency and price are added later.
 
     Raises:
-        AttemptError: It is not a chat completion: HTML, cut off, or empty.
-        EmbeddedError: It is an error.
+        AttemptError: The body is no chat completion: HTML, truncated, or empty.
+        EmbeddedError: The body is an error.
     """
-    table = read_document(content, where=where)
+    table = read_document(content, endpoint=endpoint)
     choices = items_of(table.get("choices"))
     choice = table_of(choices[0] if choices else None)
-    if stated := choice.get("error") or table.get("error"):
-        raise EmbeddedError(stated)
+    if error := choice.get("error") or table.get("error"):
+        raise EmbeddedError(error)
     if not choices:
-        raise malformed(f"{where} answered without any choices", transient=True)
+        raise malformed_error(f"{endpoint} returned no choices", transient=True)
     if not _is_message(choice.get("message")):
-        raise malformed(f"{where} answered with a choice without a message", transient=True)
+        raise malformed_error(f"{endpoint} returned a choice without a message", transient=True)
     message = table_of(choice.get("message"))
     text = _text(message.get("content"))
     refusal: str | None = message.get("refusal") or None
     tool_calls = _tool_calls(message)
     finish_reason: FinishReason = _FINISH.get(str(choice.get("finish_reason")).lower(), "unknown")
     if not text and refusal is None and not tool_calls:
-        # Some servers send null for an empty text; a content filter or a limit left none.
+        # Some servers send null for an empty text; a filter or a limit may leave no text at all.
         text = "" if finish_reason == "stop" else None
     fingerprint = table.get("system_fingerprint")
     return Completion(
@@ -128,7 +128,7 @@ def read_answer(content: bytes, *, where: str) -> Completion:
         refusal=refusal,
         tool_calls=tool_calls,
         logprobs=read_logprobs(table_of(choice.get("logprobs")).get("content")),
-        usage=read_usage(table.get("usage"), sent="prompt", received="completion"),
+        usage=read_usage(table.get("usage"), input_name="prompt", output_name="completion"),
         model=str(table.get("model") or ""),
         fingerprint=fingerprint if isinstance(fingerprint, str) else None,
     )
@@ -142,7 +142,7 @@ def _is_message(value: object) -> bool:
 
 
 def _text(content: object) -> str | None:
-    """The text of a message: a string, or the text parts of a list of parts."""
+    """Return the text of a message: a string, or the text parts of a list of parts."""
     if content is None or isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -166,15 +166,15 @@ def _tool_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
 
 
 def read_logprobs(value: object) -> tuple[TokenLogprob, ...]:
-    """The tokens of the text; what is no token with a finite number is left out, all of them."""
+    """Return the tokens of the text; empty if an entry is no token with a finite number."""
     token_logprobs: list[TokenLogprob] = []
     for entry in items_of(value):
-        token, logprob = table_of(entry).get("token"), finite(table_of(entry).get("logprob"))
+        token, logprob = table_of(entry).get("token"), finite_number(table_of(entry).get("logprob"))
         if not isinstance(token, str) or logprob is None:
             return ()
         top: list[tuple[str, float]] = []
         for other in items_of(table_of(entry).get("top_logprobs")):
-            text, its = table_of(other).get("token"), finite(table_of(other).get("logprob"))
+            text, its = table_of(other).get("token"), finite_number(table_of(other).get("logprob"))
             if isinstance(text, str) and its is not None:
                 top.append((text, its))
         token_logprobs.append(TokenLogprob(token=token, logprob=logprob, top=tuple(top)))

@@ -1,4 +1,4 @@
-"""Opens the client of an SDK for an endpoint, and explains a connection that failed."""
+"""Open the client of an SDK for an endpoint, and explain a connection that failed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import aiohttp
 import httpx2
 import openai
 
-from regauge.bounded_http import bounded
+from regauge.bounded_http import limit_body
 from regauge.errors import ProviderError, explain_os_error, has_no_descriptor
 from regauge.on_demand import install_command
 from regauge.providers._endpoint import OPENAI_URL
@@ -29,7 +29,7 @@ _NOT_YET_VALID: Final = 9
 _SELF_SIGNED: Final = frozenset({18, 19})
 _NO_ISSUER: Final = frozenset({2, 20, 21})
 _MISMATCH: Final = frozenset({62, 63, 64})
-# By the name of what the HTTP clients raise: the server was reached, and its response is broken.
+# By the name of the HTTP client's exception: the server was reached, and its response is broken.
 _RESPONSES: Final = {
     "ClientPayloadError": "broke off its response",
     "DecodingError": "sent a response that cannot be decompressed",
@@ -39,51 +39,58 @@ _RESPONSES: Final = {
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
-def cannot_open(
-    error: Exception, *, where: str, environ: Mapping[str, str] = os.environ
+def setup_error(
+    error: Exception, *, endpoint: str, environ: Mapping[str, str] = os.environ
 ) -> AttemptError:
-    """The failure of a client that could not be set up, before any request."""
-    # The file is read first; a directory is only looked into when a certificate is checked.
+    """Return the failure of a client that could not be set up, before any request."""
+    # The file is read first; a directory is only searched when a certificate is checked.
     name = next((name for name in _CERTIFICATES if environ.get(name)), None)
     if has_no_descriptor(error):
-        what, fix = explain_os_error(error)
+        problem, fix = explain_os_error(error)
     elif name is not None and isinstance(error, OSError):
-        what = f"the certificates of {name} ({environ[name]}) cannot be read: {_words(error)}"
+        problem = f"the certificates of {name} ({environ[name]}) cannot be read: {_words(error)}"
         fix = f"correct {name}, or unset it to use the default certificates"
     else:
-        what = f"the client cannot be set up: {_words(error)}"
+        problem = f"the client cannot be set up: {_words(error)}"
         fix = "check base_url and the proxy variables HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
-    return _failure(f"{where}: {what}", fix, transient=False)
+    return _failure(f"{endpoint}: {problem}", fix, transient=False)
 
 
-def cannot_connect(error: BaseException, *, where: str, provider: str) -> AttemptError:
-    """The failure of an attempt whose connection failed or broke off.
+def connection_error(error: BaseException, *, endpoint: str, provider: str) -> AttemptError:
+    """Return the failure of an attempt whose connection failed or broke off.
 
     Args:
-        error: As the SDK raised it; its causes are looked through.
-        where: The endpoint as a reader knows it.
+        error: The exception of the SDK; its chain of causes is searched.
+        endpoint: The name and URL of the endpoint.
         provider: The name of its table in the settings.
     """
     chain = _causes(error)
     cause = chain[-1]
     names = {type(step).__name__ for step in chain}
-    reason = f"{where} cannot be reached: {_words(cause)}"
+    reason = f"{endpoint} cannot be reached: {_words(cause)}"
     base_url = f"base_url of provider {provider!r}"
-    if (full := next(filter(has_no_descriptor, chain), None)) is not None:
-        what, fix = explain_os_error(full)
-        return _failure(f"{where} cannot be reached: {what}", fix, never_sent=True)
+    if (descriptor_error := next(filter(has_no_descriptor, chain), None)) is not None:
+        problem, fix = explain_os_error(descriptor_error)
+        return _failure(f"{endpoint} cannot be reached: {problem}", fix, never_sent=True)
     if isinstance(cause, ssl.SSLError):
         fix = f"the server does not speak TLS here: use http:// or another port in {base_url}"
         if isinstance(cause, ssl.SSLCertVerificationError):
             fix = _certificate_fix(cause.verify_code, base_url)
         return _failure(reason, fix, transient=False)
     if (
-        broken := next((what for name, what in _RESPONSES.items() if name in names), None)
+        problem_of_response := next(
+            (text for name, text in _RESPONSES.items() if name in names), None
+        )
     ) is not None:
         fix = "look at the server's log, or at that of a proxy before it; or correct " + base_url
         large = "BodyTooLargeError" in names
         kind = "malformed" if large else "connection"
-        return _failure(f"{where} {broken}: {_words(cause)}", fix, kind=kind, transient=not large)
+        return _failure(
+            f"{endpoint} {problem_of_response}: {_words(cause)}",
+            fix,
+            kind=kind,
+            transient=not large,
+        )
     if any("Proxy" in name for name in names):
         fix = "start the proxy, correct HTTP_PROXY or HTTPS_PROXY, or add the host to NO_PROXY"
         return _failure(f"{reason} (through a proxy)", fix)
@@ -112,20 +119,20 @@ def _certificate_fix(code: int, base_url: str) -> str:
 
 
 def _failure(
-    what: str,
+    problem: str,
     fix: str,
     *,
     kind: str = "connection",
     transient: bool = True,
     never_sent: bool = False,
 ) -> AttemptError:
-    failure = AttemptError(f"{what}\n  fix: {fix}", kind=kind, transient=transient)
+    failure = AttemptError(f"{problem}\n  fix: {fix}", kind=kind, transient=transient)
     failure.never_sent = never_sent
     return failure
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """An error and what it was raised for, down to the first of its causes."""
+    """Return an error and its chain of causes, the root cause last."""
     chain = [error]
     while (cause := chain[-1].__cause__) is not None and cause not in chain:
         chain.append(cause)
@@ -133,20 +140,20 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def _words(error: BaseException) -> str:
-    # aiohttp adds an excerpt with a pointer below its words.
+    # aiohttp adds an excerpt with a pointer below its message.
     words = str(getattr(error, "message", "") or error).partition("\n\n")[0]
     return " ".join(words.split()).rstrip(":.") or type(error).__name__
 
 
 # A third less work per call than over the SDK's default transport.
 class _BoundedClient(openai.DefaultAioHttpClient):
-    """Reads responses up to a size; all that goes wrong is an error of httpx2."""
+    """Read responses up to a size; every failure is an error of httpx2."""
 
     async def send(
         self, request: httpx2.Request, *, stream: bool = False, **options: Any
     ) -> httpx2.Response:
         try:
-            response = bounded(await super().send(request, stream=True, **options))
+            response = limit_body(await super().send(request, stream=True, **options))
             if not stream:
                 try:
                     await response.aread()
@@ -161,39 +168,39 @@ class _BoundedClient(openai.DefaultAioHttpClient):
 class Sdk:
     """The open client of one SDK, and the errors that it raises."""
 
-    __slots__ = ("_http", "_sent", "client", "connection_error", "error", "status_error")
+    __slots__ = ("_first_requests", "_http", "client", "connection_error", "error", "status_error")
 
     def __init__(
         self, client: Any, http: httpx2.AsyncClient, module: Any, error: type[Exception]
     ) -> None:
         self.client = client
         self._http = http
-        self._sent: dict[str, tuple[httpx2.URL, httpx2.Headers]] = {}
+        self._first_requests: dict[str, tuple[httpx2.URL, httpx2.Headers]] = {}
         self.error = error
-        # The SDKs have one maker: their errors are of one form.
+        # Both SDKs come from one generator: their errors have the same form.
         self.status_error: type[openai.APIStatusError] = module.APIStatusError
         self.connection_error: type[openai.APIConnectionError] = module.APIConnectionError
 
     def use_key(self, key: str) -> None:
         """Send another key from now on."""
         self.client.api_key = key
-        self._sent.clear()
+        self._first_requests.clear()
 
     async def post(self, url: str, body: bytes) -> httpx2.Response:
-        """Send a body, with the headers that the SDK gave the first request to this URL.
+        """Send a body, with the headers that the SDK set for the first request to this URL.
 
-        The SDK takes longer to build a request than the request takes to be sent.
+        Building a request in the SDK takes longer than sending it.
         """
-        sent = self._sent.get(url)
-        if sent is None:
+        first_request = self._first_requests.get(url)
+        if first_request is None:
             response: httpx2.Response = await self.client.post(
                 url, cast_to=httpx2.Response, content=body
             )
             headers = response.request.headers.copy()
             del headers["content-length"]
-            self._sent[url] = response.request.url, headers
+            self._first_requests[url] = response.request.url, headers
             return response
-        request = httpx2.Request("POST", sent[0], headers=sent[1], content=body)
+        request = httpx2.Request("POST", first_request[0], headers=first_request[1], content=body)
         try:
             response = await self._http.send(request)
         except Exception as error:
@@ -211,13 +218,13 @@ def open_client(
     connections: int,
     transport: httpx2.AsyncBaseTransport | None,
 ) -> Sdk:
-    """The client, which neither retries nor follows redirects.
+    """Open the client, which neither retries nor follows redirects.
 
     Args:
         endpoint: The endpoint.
         key: Its key.
-        timeout_s: How long an attempt may take; the attempt keeps this time itself.
-        connections: The most that are open at a time.
+        timeout_s: Time limit of an attempt in seconds; the caller enforces it.
+        connections: Maximum number of open connections.
         transport: Replaces the network; None for the network.
 
     Raises:
@@ -226,7 +233,7 @@ def open_client(
     """
     options: dict[str, Any] = {
         "limits": httpx2.Limits(max_connections=connections, max_keepalive_connections=connections),
-        # An attempt keeps its time itself; aiohttp would set a timer for each read besides.
+        # The caller enforces the time limit; aiohttp would also set a timer for each read.
         "timeout": None,
         "follow_redirects": False,
     }
@@ -239,7 +246,7 @@ def open_client(
             "base_url": endpoint.url,
             "default_headers": endpoint.headers(),
             "max_retries": 0,
-            # What ends before twice the time of an attempt is a connection that failed.
+            # The caller's limit comes first; the SDK's is a fallback.
             "timeout": 2 * timeout_s,
             "http_client": http,
         }
@@ -249,9 +256,9 @@ def open_client(
             return Sdk(client, http, anthropic, anthropic.AnthropicError)
         client = openai.AsyncOpenAI(**arguments)
     except (OSError, ValueError) as error:
-        raise cannot_open(error, where=str(endpoint)) from error
+        raise setup_error(error, endpoint=str(endpoint)) from error
     if endpoint.url != OPENAI_URL:
-        # The SDK takes these from the environment; they are for OpenAI alone.
+        # The SDK reads these from the environment; they are for OpenAI only.
         client.organization = client.project = None
     return Sdk(client, http, openai, openai.OpenAIError)
 

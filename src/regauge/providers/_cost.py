@@ -1,4 +1,4 @@
-"""The price of tokens, and estimates for requests that are not made yet."""
+"""Prices of tokens, and estimates for future requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MILLION: Final = 1_000_000
 # takes about a thousand tokens. Smaller numbers let budgets be exceeded.
 _ATTACHED_TOKENS: Final = 1_000
 _CHARS_PER_TOKEN: Final = 4
-# A server of one's own has no published prices, and the table takes half a second to load.
+# A private server has no published prices, and the table takes half a second to load.
 _PUBLIC: Final = re.compile(r"https://[^/]*[a-z]\.[a-z]{2,}(?::\d+)?(?:/|$)")
 _SNAPSHOT: Final = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{4,8})$")
 
@@ -27,22 +27,26 @@ class ListPrice(PriceSettings):
     """The published price of a model.
 
     Attributes:
-        input_tokens_max: The longest input that it holds for; None for any.
+        input_tokens_max: The longest input with this price; None for any.
     """
 
     input_tokens_max: int | None = None
 
 
 def price_of(
-    prices: Mapping[str, PriceSettings], model: str, *, reported: str | None = None, url: str = ""
+    prices: Mapping[str, PriceSettings],
+    model: str,
+    *,
+    reported_model: str | None = None,
+    url: str = "",
 ) -> PriceSettings | None:
-    """The price of a model, or None where it is not known.
+    """Return the price of a model, or None if it is unknown.
 
-    Looked up by the name asked for, by the name reported, then by either without a date behind
-    it: `gpt-5.4-mini-2026-03-17` costs what `gpt-5.4-mini` costs. What the settings do not price
-    has the published price of the vendor at `url`.
+    The requested name is looked up first, then the reported name, then either without its date:
+    `gpt-5.4-mini-2026-03-17` costs what `gpt-5.4-mini` costs. Without a price in the settings, the
+    price is the published one of the vendor at `url`.
     """
-    names = [model, reported or model]
+    names = [model, reported_model or model]
     for name in (*names, *(_SNAPSHOT.sub("", name) for name in names)):
         if (price := prices.get(name)) is not None:
             return price
@@ -57,11 +61,11 @@ _HALF_PRICE: Final = re.compile(
 
 
 def batch_cost_of(cost_usd: float | None, *, url: str, share: float | None) -> float | None:
-    """The cost of calls in a batch, or None where it is not known.
+    """Return the cost of calls in a batch, or None if it is unknown.
 
     Args:
-        cost_usd: What they cost live.
-        url: The endpoint's.
+        cost_usd: The cost of live calls.
+        url: The URL of the endpoint.
         share: `batch_price` of the endpoint's settings.
     """
     if not cost_usd:
@@ -71,7 +75,7 @@ def batch_cost_of(cost_usd: float | None, *, url: str, share: float | None) -> f
     return None if share is None else round(share * cost_usd, 9)
 
 
-# As genai-prices names them.
+# The names of genai-prices.
 _PRICES: Final = {
     "input_per_million": "input_mtok",
     "output_per_million": "output_mtok",
@@ -81,9 +85,9 @@ _PRICES: Final = {
 
 @cache
 def published_price(url: str, model: str) -> ListPrice | None:
-    """The price that the package genai-prices has for a model behind a URL; None where it has none.
+    """Return the price of a model in the package genai-prices; None if it has none.
 
-    The package is a table: it opens no connection unless it is asked to.
+    The package is a table: it opens no connection by default.
     """
     try:
         from genai_prices import Usage as PricedUsage, calc_price
@@ -111,11 +115,11 @@ def published_price(url: str, model: str) -> ListPrice | None:
 
 
 def cost_of(usage: Usage, price: PriceSettings | None) -> float | None:
-    """The cost of `usage` in US dollars, or None if the price is unknown."""
+    """Return the cost of `usage` in US dollars, or None if the price is unknown."""
     if price is None:
         return None
-    most = price.input_tokens_max if isinstance(price, ListPrice) else None
-    if most is not None and usage.input_tokens > most:
+    input_tokens_max = price.input_tokens_max if isinstance(price, ListPrice) else None
+    if input_tokens_max is not None and usage.input_tokens > input_tokens_max:
         return None
     cached = min(usage.cached_input_tokens, usage.input_tokens)
     cached_price = price.cached_input_per_million
@@ -129,7 +133,7 @@ def cost_of(usage: Usage, price: PriceSettings | None) -> float | None:
 
 
 def sum_if_known(amounts: Iterable[float | None]) -> float | None:
-    """The sum; None where an amount is unknown.
+    """Return the sum; None if an amount is unknown.
 
     >>> sum_if_known([0.5, 1.0]), sum_if_known([0.5, None])
     (1.5, None)
@@ -143,10 +147,10 @@ def sum_if_known(amounts: Iterable[float | None]) -> float | None:
 
 
 def approximate_tokens(request: CompletionRequest) -> int:
-    """About how many tokens a request holds.
+    """Estimate the tokens of a request.
 
     One for every four characters of its messages, and 1,000 for each image or file.
     """
-    attached = sum([len(message.attachments) for message in request.messages])
+    attachments = sum([len(message.attachments) for message in request.messages])
     characters = sum([len(message.content) for message in request.messages])
-    return -(-characters // _CHARS_PER_TOKEN) + _ATTACHED_TOKENS * attached
+    return -(-characters // _CHARS_PER_TOKEN) + _ATTACHED_TOKENS * attachments

@@ -1,4 +1,4 @@
-"""The meaning of a failed attempt: its kind, whether to retry, and the fix."""
+"""Explanations of a failed attempt: its kind, whether to retry, and the fix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regauge.providers._types import CompletionRequest
 
 
-# A longer wait is a wrong clock or a daily quota, which no run waits for.
+# A longer wait is a wrong clock or a daily quota; runs do not wait for it.
 _RETRY_AFTER_MAX_S: Final = 3600.0
 _EXCERPT: Final = 300
 _TRANSIENT: Final = {408: "timeout", 409: "server", 425: "server", 429: "rate-limit"}
@@ -33,7 +33,7 @@ _TOO_MANY: Final = 429
 _QUOTA: Final = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 _RETRY: Final = re.compile(r"retry in|retry after|retryDelay|per minute", re.IGNORECASE)
 _NAMED: Final = re.compile(r"['\"`]([a-z][a-z0-9_.]*)['\"`]")
-# As prompt files spell what goes over the wire under another name.
+# The keys of prompt files, if the API has another name.
 _KEY_OF: Final = {
     "max_tokens": "maxTokens",
     "max_completion_tokens": "maxCompletionTokens",
@@ -46,10 +46,10 @@ class AttemptError(ProviderError):
 
     Attributes:
         transient: Whether the same request may succeed later.
-        retry_after_s: How long the provider asks to wait, in seconds; None when it does not say.
-        param: The parameter the provider objects to, or "".
+        retry_after_s: The delay that the provider requests, in seconds; None if not stated.
+        param: The parameter that the provider rejects, or "".
         never_sent: Whether the request never reached a server.
-        outage: Whether a server that answered before cannot be reached at the moment.
+        outage: Whether a server that worked before is unreachable at the moment.
         quotas: The limits that the response stated.
     """
 
@@ -73,7 +73,7 @@ class AttemptError(ProviderError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestRefusal:
+class ErrorResponse:
     """The error in a response: OpenAI's `{"error": {...}}` or any other text."""
 
     message: str
@@ -81,20 +81,20 @@ class RequestRefusal:
     param: str = ""
 
 
-def read_refusal(body: str) -> RequestRefusal:
-    """Find the provider's own words in the body of an error response."""
+def read_error_response(body: str) -> ErrorResponse:
+    """Find the provider's message in the body of an error response."""
     try:
         document: Any = read_json(body)
     except ValueError:
-        return RequestRefusal(message=_excerpt(re.sub(r"<[^>]*>", " ", body)))
-    return refusal_in(document)
+        return ErrorResponse(message=_excerpt(re.sub(r"<[^>]*>", " ", body)))
+    return parse_error_response(document)
 
 
-def refusal_in(document: object) -> RequestRefusal:
-    """Find the provider's own words in a decoded body."""
+def parse_error_response(document: object) -> ErrorResponse:
+    """Find the provider's message in a decoded body."""
     error = document
     if isinstance(document, list):
-        # Gemini puts its errors into a list.
+        # Gemini sends errors in a list.
         items = cast("list[object]", document)
         error = items[0] if len(items) == 1 else items
     if isinstance(error, dict):
@@ -103,19 +103,19 @@ def refusal_in(document: object) -> RequestRefusal:
     if isinstance(error, dict):
         fields = cast("dict[str, Any]", error)
         code = fields.get("code") or fields.get("type")
-        return RequestRefusal(
+        return ErrorResponse(
             message=_excerpt(str(fields.get("message") or json.dumps(fields))),
             code=str(code or ""),
             param=str(fields.get("param") or ""),
         )
-    return RequestRefusal(message=_excerpt(str(error)))
+    return ErrorResponse(message=_excerpt(str(error)))
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
-    """The delay that a response requests, in seconds from 0 to 3600; None without one.
+    """Return the delay that a response requests, in seconds from 0 to 3600; None without one.
 
-    `retry-after-ms` counts before `Retry-After`, which is seconds, an HTTP date, or a duration such
-    as `1m30s`, and this before `x-ratelimit-timeremaining` (GitHub Models).
+    `retry-after-ms` takes precedence over `Retry-After`, which is seconds, an HTTP date, or a
+    duration such as `1m30s`. `x-ratelimit-timeremaining` (GitHub Models) comes last.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -129,40 +129,40 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) ->
     if seconds is not None:
         return _clamp(seconds)
     try:
-        when = parsedate_to_datetime(value)
+        moment = parsedate_to_datetime(value)
     except (ValueError, OverflowError):
         return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return _clamp((when - (now or datetime.now(UTC))).total_seconds())
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return _clamp((moment - (now or datetime.now(UTC))).total_seconds())
 
 
-def refused(
+def refusal_error(
     request: CompletionRequest,
     *,
     status: int,
     body: str,
     headers: Mapping[str, str],
-    where: str,
+    endpoint: str,
     key_fix: str,
-    answered: str = "",
+    status_text: str = "",
 ) -> AttemptError:
-    """The failure that an HTTP status other than 2xx stands for.
+    """Return the failure that an HTTP status other than 2xx stands for.
 
     Args:
-        request: What was asked.
+        request: The request.
         status: The HTTP status.
         body: The body of the response.
         headers: The headers of the response, in lower case.
-        where: The endpoint as a reader knows it: its name and URL.
-        key_fix: The fix where the key is refused.
-        answered: How the server answered, where that is not `status` alone.
+        endpoint: The name and URL of the endpoint.
+        key_fix: The fix if the key is rejected.
+        status_text: Replaces the status in the message; empty for `status`.
     """
-    refusal = read_refusal(body)
-    message = f"{where} answered {answered or status}: {refusal.message or 'no reason given'}"
-    exhausted = status == _TOO_MANY and _QUOTA.search(refusal.message)
-    # Gemini words its limits per minute like this, too, and adds when to retry.
-    if _QUOTA.search(refusal.code) or (exhausted and not _RETRY.search(body)):
+    error = read_error_response(body)
+    message = f"{endpoint} returned {status_text or status}: {error.message or 'no reason given'}"
+    exhausted = status == _TOO_MANY and _QUOTA.search(error.message)
+    # Gemini has the same message for limits per minute, and adds when to retry.
+    if _QUOTA.search(error.code) or (exhausted and not _RETRY.search(body)):
         fix = "the account has no quota left: add credit, or use another model with --model"
         return AttemptError(
             f"{message}\n  fix: {fix}", kind="quota", status=status, transient=False
@@ -179,10 +179,10 @@ def refused(
         failure.quotas = quotas_in(headers)
         return failure
     kind = _PERMANENT.get(status, "bad-request")
-    param = _param(refusal, request)
+    param = _param(error, request)
     fix = _fix_of_status(status, headers, request)
-    if not fix and kind == "not-found" and request.model not in refusal.message:
-        fix = _fix_of_path(where, request)
+    if not fix and kind == "not-found" and request.model not in error.message:
+        fix = _fix_of_path(endpoint, request)
     fix = fix or _fix(kind, param, request, key_fix)
     return AttemptError(
         f"{_origin(request)}{message}" + (f"\n  fix: {fix}" if fix else ""),
@@ -193,10 +193,10 @@ def refused(
     )
 
 
-def timed_out(where: str, timeout_s: float) -> AttemptError:
-    """The failure of an attempt without an answer in time."""
+def timeout_error(endpoint: str, timeout_s: float) -> AttemptError:
+    """Return the failure of an attempt that timed out."""
     return AttemptError(
-        f"{where} did not answer within {timeout_s:g} s\n"
+        f"{endpoint} did not respond within {timeout_s:g} s\n"
         "  fix: raise timeout_s, or look after the server",
         kind="timeout",
         transient=True,
@@ -204,25 +204,25 @@ def timed_out(where: str, timeout_s: float) -> AttemptError:
 
 
 def _fix_of_status(status: int, headers: Mapping[str, str], request: CompletionRequest) -> str:
-    """The fix if a server answered that is no model's; empty for all others."""
+    """Return the fix if the response is from a redirect or a proxy; empty for all others."""
     base_url = f"base_url of provider {request.provider!r}"
     if status < _CLIENT_ERRORS:
         # Redirects are not followed: the key and the messages are for the configured host only.
         location = _excerpt(headers.get("location", ""))
-        to = f"; the server redirects to {location}" if location else ""
-        return f"correct {base_url}{to}"
+        redirect = f"; the server redirects to {location}" if location else ""
+        return f"correct {base_url}{redirect}"
     if status == _PROXY_AUTHENTICATION:
         return "put the user and the password of the proxy into HTTP_PROXY or HTTPS_PROXY"
     return ""
 
 
-def _fix_of_path(where: str, request: CompletionRequest) -> str:
-    """The fix if the URL of an endpoint has no path; empty for all others."""
-    match = re.search(r"\((https?://[^/\s()]+)/?\)", where)
+def _fix_of_path(endpoint: str, request: CompletionRequest) -> str:
+    """Return the fix if the URL of an endpoint has no path; empty for all others."""
+    match = re.search(r"\((https?://[^/\s()]+)/?\)", endpoint)
     if match is None:
         return ""
     return (
-        f"set base_url of provider {request.provider!r} to {match[1]}/v1, where most servers answer"
+        f"set base_url of provider {request.provider!r} to {match[1]}/v1, the path of most servers"
     )
 
 
@@ -230,11 +230,17 @@ def _origin(request: CompletionRequest) -> str:
     return f"{request.origin}: " if request.origin else ""
 
 
-def _param(refusal: RequestRefusal, request: CompletionRequest) -> str:
-    """The parameter of the request that the provider objects to, or ""."""
-    sent = {*request.parameters, "response_format", "tools", "messages", "max_completion_tokens"}
-    named = [refusal.param.split(".")[0], *_NAMED.findall(refusal.message)]
-    return next((name for name in named if name in sent), refusal.param)
+def _param(error: ErrorResponse, request: CompletionRequest) -> str:
+    """Return the parameter of the request that the provider rejects, or ""."""
+    request_names = {
+        *request.parameters,
+        "response_format",
+        "tools",
+        "messages",
+        "max_completion_tokens",
+    }
+    named_params = [error.param.split(".")[0], *_NAMED.findall(error.message)]
+    return next((name for name in named_params if name in request_names), error.param)
 
 
 def _fix(kind: str, param: str, request: CompletionRequest, key_fix: str) -> str:

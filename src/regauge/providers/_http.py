@@ -1,4 +1,4 @@
-"""One attempt to answer a request over HTTP, through the SDK of the API's vendor."""
+"""One attempt of a request over HTTP, through the SDK of the API's vendor."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from regauge.errors import ProviderError
-from regauge.providers._client import cannot_connect
+from regauge.providers._client import connection_error
 from regauge.providers._endpoint import OPENAI_URL
-from regauge.providers._failure import AttemptError, refused, timed_out
+from regauge.providers._failure import AttemptError, refusal_error, timeout_error
 from regauge.providers._rate import quotas_in
 from regauge.providers._wire import EmbeddedError
 
@@ -41,7 +41,7 @@ class _Translation(Protocol):
         self, request: CompletionRequest, *, limit_key: str, vary_seed: bool
     ) -> dict[str, Any]: ...
 
-    def read_answer(self, content: bytes, *, where: str) -> Completion: ...
+    def read_completion(self, content: bytes, *, endpoint: str) -> Completion: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class _Wire:
 
     Attributes:
         module: The module that translates.
-        path: Below the URL of the endpoint.
+        path: The path below the URL of the endpoint.
         limit_keys: The names of `max_tokens`, the usual one first.
     """
 
@@ -71,17 +71,17 @@ _WIRES: Final[Mapping[str, _Wire]] = {
 
 
 class HttpApi:
-    """Makes attempts at one endpoint. For one event loop.
+    """Make attempts at one endpoint. For one event loop.
 
     Args:
         endpoint: The endpoint.
-        timeout_s: The longest that an attempt may take.
-        connections: The most that are open at a time.
+        timeout_s: Time limit of an attempt, in seconds.
+        connections: Maximum number of open connections.
         transport: Replaces the network; None for the network.
 
     Attributes:
-        sent: How many requests went over the wire.
-        path: The path of the API in files of batches.
+        attempt_count: Number of requests sent.
+        path: The path of the API in batch files.
         limit_keys: The names of `max_tokens`, the usual one first.
     """
 
@@ -95,23 +95,23 @@ class HttpApi:
     ) -> None:
         wire = _WIRES[endpoint.settings.api]
         self._endpoint = endpoint
-        self._where = str(endpoint)
+        self._endpoint_text = str(endpoint)
         self._translation = cast("_Translation", import_module(f"regauge.providers.{wire.module}"))
-        # Whole: the SDK would parse and join it again.
+        # The full URL: the SDK would parse and join it for each request.
         self._url = f"{endpoint.url}/{wire.path}"
         self.path = f"/v1/{wire.path}"
         self.limit_keys = wire.limit_keys
         if endpoint.url == OPENAI_URL:
             self.limit_keys = wire.limit_keys[::-1]
-        self._other_limits: set[str] = set()
+        self._models_with_other_limit: set[str] = set()
         self._timeout_s = timeout_s
         self._connections = connections
         self._transport = transport
         self._opening = asyncio.Lock()
-        self._opened: Sdk | None = None
+        self._open_sdk: Sdk | None = None
         self._key = ""
         self._no_key: ProviderError | None = None
-        self.sent = 0
+        self.attempt_count = 0
 
     async def open(self) -> Sdk:
         """Open the client, with the key of the endpoint.
@@ -119,35 +119,35 @@ class HttpApi:
         Raises:
             ProviderError: There is no key, or the client cannot be set up.
         """
-        if self._opened is not None:
-            return self._opened
+        if self._open_sdk is not None:
+            return self._open_sdk
         async with self._opening:
-            if self._opened is None:
+            if self._open_sdk is None:
                 from regauge.providers._client import open_client
 
                 self._key = await self._fetch_key()
-                self._opened = open_client(
+                self._open_sdk = open_client(
                     self._endpoint,
                     key=self._key,
                     timeout_s=self._timeout_s,
                     connections=self._connections,
                     transport=self._transport,
                 )
-            return self._opened
+            return self._open_sdk
 
     async def aclose(self) -> None:
         """Close the connections."""
-        sdk, self._opened = self._opened, None
+        sdk, self._open_sdk = self._open_sdk, None
         if sdk is not None:
             await sdk.client.close()
 
     async def call(
         self, request: CompletionRequest, *, timeout_s: float
     ) -> tuple[Completion, tuple[Quota, ...]]:
-        """Answer one request; a key of a command that was refused is renewed once.
+        """Complete one request; a rejected key of a command is renewed once.
 
         Raises:
-            AttemptError: There is no answer.
+            AttemptError: The attempt failed.
             ProviderError: The request cannot be sent.
         """
         key = self._key
@@ -159,7 +159,7 @@ class HttpApi:
         return await self._call(request, timeout_s)
 
     async def _fetch_key(self) -> str:
-        """The key; a command that failed is not run again for every request."""
+        """Return the key; a command that failed is not run again for every request."""
         if self._no_key is not None:
             raise self._no_key
         try:
@@ -169,13 +169,13 @@ class HttpApi:
             raise
 
     async def _renew_key(self, refused_key: str) -> bool:
-        """Return whether there is another key now than the one that was refused."""
+        """Return whether the key is now another one than the rejected key."""
         if not self._endpoint.settings.api_key_command:
             return False
         async with self._opening:
-            if self._key == refused_key and self._opened is not None:
+            if self._key == refused_key and self._open_sdk is not None:
                 self._key = await self._fetch_key()
-                self._opened.use_key(self._key)
+                self._open_sdk.use_key(self._key)
         return self._key != refused_key
 
     async def _call(
@@ -196,33 +196,35 @@ class HttpApi:
         headers: Mapping[str, str],
         latency_s: float | None = None,
     ) -> Completion:
-        """The completion in the body of a response.
+        """Return the completion in the body of a response.
 
         Raises:
             AttemptError: There is none.
         """
         try:
-            answer = self._translation.read_answer(self._clean(content), where=self._where)
+            completion = self._translation.read_completion(
+                self._clean(content), endpoint=self._endpoint_text
+            )
         except EmbeddedError as error:
-            raise self.refused(
+            raise self.refusal_error(
                 request,
                 headers=headers,
                 status=error.status,
                 body=error.body,
-                answered="200 with an error",
+                status_text="200 with an error",
             ) from error
-        model, provider = answer.model or request.model, self._endpoint.name
-        return replace(answer, model=model, provider=provider, latency_s=latency_s)
+        model, provider = completion.model or request.model, self._endpoint.name
+        return replace(completion, model=model, provider=provider, latency_s=latency_s)
 
     def body(self, request: CompletionRequest, *, other_limit: bool = False) -> bytes:
-        """The body of a request as it goes over the wire.
+        """Return the body of a request as it is sent.
 
         Args:
-            request: What is requested.
+            request: The request.
             other_limit: Whether `max_tokens` has its less usual name.
 
         Raises:
-            ProviderError: The API has no such request.
+            ProviderError: The API does not support the request.
         """
         document = self._translation.body_of(
             request,
@@ -232,8 +234,8 @@ class HttpApi:
         return _ENCODE(document).encode("utf-8", "backslashreplace")
 
     async def _post(self, request: CompletionRequest, timeout_s: float) -> httpx2.Response:
-        # One limit, two names: which one a model takes is between it and us.
-        other = request.model in self._other_limits
+        # The limit has two names; which one a model accepts is found by trying.
+        other = request.model in self._models_with_other_limit
         try:
             return await self._send(request, timeout_s, other_limit=other)
         except AttemptError as error:
@@ -242,11 +244,11 @@ class HttpApi:
             if len(self.limit_keys) == 1:
                 raise
         response = await self._send(request, timeout_s, other_limit=not other)
-        # Remembered once it worked, so that a limit wrong under both names is not.
+        # Stored only after success: a limit may be wrong under both names.
         if other:
-            self._other_limits.remove(request.model)
+            self._models_with_other_limit.remove(request.model)
         else:
-            self._other_limits.add(request.model)
+            self._models_with_other_limit.add(request.model)
         return response
 
     async def _send(
@@ -254,7 +256,7 @@ class HttpApi:
     ) -> httpx2.Response:
         body = self.body(request, other_limit=other_limit)
         await self.open()
-        self.sent += 1
+        self.attempt_count += 1
         return await self.perform(
             lambda sdk: sdk.post(self._url, body), request=request, timeout_s=timeout_s
         )
@@ -269,57 +271,59 @@ class HttpApi:
         """Use the SDK once.
 
         Args:
-            work: Receives the SDK.
-            request: What errors are about.
-            timeout_s: The longest that it may take.
+            work: Called with the SDK.
+            request: The request that errors refer to.
+            timeout_s: Time limit in seconds.
 
         Raises:
             AttemptError: It failed.
         """
         sdk = await self.open()
         try:
-            # The SDK's timeout starts again with every chunk; a server that drips never meets it.
+            # The SDK's timeout restarts with every chunk; a slow stream would never reach it.
             async with asyncio.timeout(timeout_s):
                 return await work(sdk)
         except sdk.status_error as error:
-            raise self.refused(
+            raise self.refusal_error(
                 request,
                 headers=error.response.headers,
                 status=error.status_code,
                 body=error.response.text,
             ) from error
         except TimeoutError as error:
-            raise timed_out(self._where, timeout_s) from error
+            raise timeout_error(self._endpoint_text, timeout_s) from error
         except sdk.connection_error as error:
-            # Over aiohttp a refused connection, too, arrives as a timeout of the SDK.
-            raise cannot_connect(error, where=self._where, provider=self._endpoint.name) from error
+            # With aiohttp, a refused connection is also a timeout of the SDK.
+            raise connection_error(
+                error, endpoint=self._endpoint_text, provider=self._endpoint.name
+            ) from error
         except sdk.error as error:
             raise AttemptError(
-                f"{self._where}: {error}", kind="malformed", transient=False
+                f"{self._endpoint_text}: {error}", kind="malformed", transient=False
             ) from error
 
-    def refused(
+    def refusal_error(
         self,
         request: CompletionRequest,
         *,
         headers: Mapping[str, str],
         status: int,
         body: str,
-        answered: str = "",
+        status_text: str = "",
     ) -> AttemptError:
-        """The failure that an HTTP status other than 2xx stands for."""
-        return refused(
+        """Return the failure that an HTTP status other than 2xx stands for."""
+        return refusal_error(
             request,
             status=status,
             body=self._clean(body.encode("utf-8", "backslashreplace")).decode("utf-8", "replace"),
             headers=headers,
-            where=self._where,
+            endpoint=self._endpoint_text,
             key_fix=self._endpoint.key_fix,
-            answered=answered,
+            status_text=status_text,
         )
 
     def _clean(self, content: bytes) -> bytes:
-        """A response without the key that a command printed; no redactor knows that one."""
+        """Remove the key that a command printed from a response; no redactor knows that key."""
         if not self._endpoint.settings.api_key_command or not self._key:
             return content
         return content.replace(self._key.encode(), b"[redacted by regauge]")

@@ -12,7 +12,7 @@ from regauge.providers._wire import (
     EmbeddedError,
     count_of,
     items_of,
-    malformed,
+    malformed_error,
     parts_of,
     read_document,
     read_tool_call,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from regauge.prompts import Message, ToolCall
     from regauge.providers._types import CompletionRequest, FinishReason
 
-# The API wants a limit in every request; a prompt that sets none gets this one.
+# The API requires a limit; the default for prompts that set none.
 _LIMIT: Final = 4096
 _FINISH: Final[Mapping[str, FinishReason]] = {
     "end_turn": "stop",
@@ -41,11 +41,10 @@ _INSTRUCTIONS: Final = ("system", "developer")
 
 
 def body_of(request: CompletionRequest, *, limit_key: str, vary_seed: bool) -> dict[str, Any]:
-    """The body of the HTTP request.
+    """Return the body of the HTTP request.
 
     Raises:
-        ProviderError: A parameter asks for something other than one whole answer, or the request
-            has a form that this API does not know.
+        ProviderError: A parameter or the form of the request is not supported.
     """
     parameters = sampling_parameters(request, vary_seed=vary_seed)
     system, messages = _split(request)
@@ -76,14 +75,14 @@ def body_of(request: CompletionRequest, *, limit_key: str, vary_seed: bool) -> d
 
 
 def _split(request: CompletionRequest) -> tuple[list[JSON], list[JSON]]:
-    """The instructions before the first turn, and the turns."""
+    """Return the instructions before the first turn, and the turns."""
     system: list[JSON] = []
     messages: list[JSON] = []
     for message in request.messages:
         if message.role not in _INSTRUCTIONS:
             messages.append(_turn(request, message))
         elif messages:
-            raise _refused_error(
+            raise _request_error(
                 request,
                 f"a {message.role} message after the first turn, which Anthropic's API does not"
                 " take",
@@ -92,7 +91,7 @@ def _split(request: CompletionRequest) -> tuple[list[JSON], list[JSON]]:
         else:
             system.append({"type": "text", "text": message.content})
     if not messages:
-        raise _refused_error(
+        raise _request_error(
             request,
             "no user message, which Anthropic's API needs",
             "write the input into a message with role: user",
@@ -101,7 +100,7 @@ def _split(request: CompletionRequest) -> tuple[list[JSON], list[JSON]]:
 
 
 def _turn(request: CompletionRequest, message: Message) -> dict[str, JSON]:
-    """One turn; results of tools are the user's here, and consecutive turns are joined."""
+    """Return one turn; tool results have the role user here, and the API joins turns."""
     if message.tool_call_id:
         block: dict[str, JSON] = {
             "type": "tool_result",
@@ -121,7 +120,7 @@ def _turn(request: CompletionRequest, message: Message) -> dict[str, JSON]:
         try:
             arguments = json.loads(call.arguments or "{}")
         except ValueError as error:
-            raise _refused_error(
+            raise _request_error(
                 request,
                 f"a call of {call.name} whose arguments are no JSON",
                 "write the arguments as a mapping",
@@ -143,7 +142,7 @@ def _part(part: str | AttachedFile) -> JSON:
 
 
 def _schema(request: CompletionRequest) -> JSON:
-    """The JSON schema of the answer; None where the answer is free."""
+    """Return the JSON schema of the output; None if the output is free."""
     wanted_format = request.response_format
     if wanted_format is None or wanted_format.get("type") == "text":
         return None
@@ -154,52 +153,52 @@ def _tool(tool: Mapping[str, JSON]) -> dict[str, JSON]:
     function = tool.get("function")
     if not isinstance(function, dict):
         return dict(tool)
-    made: dict[str, JSON] = {
+    tool_fields: dict[str, JSON] = {
         "name": function.get("name"),
         "input_schema": function.get("parameters") or {"type": "object", "properties": {}},
     }
     for key in ("description", "strict"):
         if key in function:
-            made[key] = function[key]
-    return made
+            tool_fields[key] = function[key]
+    return tool_fields
 
 
 def _tool_choice(choice: JSON, *, parallel: JSON) -> dict[str, JSON] | None:
     kinds = {"auto": "auto", "required": "any", "none": "none"}
-    made: dict[str, JSON] | None = None
+    fields: dict[str, JSON] | None = None
     if isinstance(choice, str):
-        made = {"type": kinds.get(choice, choice)}
+        fields = {"type": kinds.get(choice, choice)}
     elif choice is not None:
         function = table_of(table_of(choice).get("function"))
-        made = {"type": "tool", "name": function.get("name")}
+        fields = {"type": "tool", "name": function.get("name")}
     if parallel is False:
-        made = made or {"type": "auto"}
-        if made["type"] != "none":
-            made["disable_parallel_tool_use"] = True
-    return made
+        fields = fields or {"type": "auto"}
+        if fields["type"] != "none":
+            fields["disable_parallel_tool_use"] = True
+    return fields
 
 
-def _refused_error(request: CompletionRequest, what: str, fix: str) -> ProviderError:
-    message = f"{request.origin or 'the prompt'} has {what}"
+def _request_error(request: CompletionRequest, problem: str, fix: str) -> ProviderError:
+    message = f"{request.origin or 'the prompt'} has {problem}"
     return ProviderError(message, fix=f"{fix}", kind="bad-request")
 
 
-def read_answer(content: bytes, *, where: str) -> Completion:
-    """Read the body of a successful response, before latency and price are known.
+def read_completion(content: bytes, *, endpoint: str) -> Completion:
+    """Read the body of a successful response; latency and price are added later.
 
     Raises:
-        AttemptError: It is no message: HTML, cut off, or empty.
-        EmbeddedError: It is an error.
+        AttemptError: The body is no message: HTML, truncated, or empty.
+        EmbeddedError: The body is an error.
     """
-    table = read_document(content, where=where)
-    if stated := table.get("error"):
-        raise EmbeddedError(stated)
+    table = read_document(content, endpoint=endpoint)
+    if error := table.get("error"):
+        raise EmbeddedError(error)
     blocks: object = table.get("content")
     if not isinstance(blocks, list):
-        raise malformed(f"{where} answered without any content", transient=True)
+        raise malformed_error(f"{endpoint} returned no content", transient=True)
     texts: list[str] = []
     calls: list[ToolCall] = []
-    # Blocks of thinking have no text that is an answer.
+    # Thinking blocks have no output text.
     for block in map(table_of, items_of(table.get("content"))):
         if block.get("type") == "text" and isinstance(text := block.get("text"), str):
             texts.append(text)
@@ -225,18 +224,18 @@ def read_answer(content: bytes, *, where: str) -> Completion:
 
 
 def _usage(value: object) -> Usage:
-    """The tokens that a message counts; what the cache took and gave is input, too."""
+    """Return the token counts of a message; reads and writes of the cache count as input."""
     arguments = table_of(value)
-    sent = count_of(arguments.get("input_tokens"))
-    received = count_of(arguments.get("output_tokens"))
-    if sent is None or received is None:
+    uncached_input = count_of(arguments.get("input_tokens"))
+    output = count_of(arguments.get("output_tokens"))
+    if uncached_input is None or output is None:
         return Usage()
-    read = count_of(arguments.get("cache_read_input_tokens")) or 0
-    written = count_of(arguments.get("cache_creation_input_tokens")) or 0
+    cache_reads = count_of(arguments.get("cache_read_input_tokens")) or 0
+    cache_writes = count_of(arguments.get("cache_creation_input_tokens")) or 0
     thinking = count_of(table_of(arguments.get("output_tokens_details")).get("thinking_tokens"))
     return Usage(
-        input_tokens=sent + read + written,
-        output_tokens=received,
-        cached_input_tokens=read,
+        input_tokens=uncached_input + cache_reads + cache_writes,
+        output_tokens=output,
+        cached_input_tokens=cache_reads,
         reasoning_tokens=thinking or 0,
     )

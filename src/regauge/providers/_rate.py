@@ -1,4 +1,4 @@
-"""The number of requests in flight, and when the next may be sent, by the limits of the server."""
+"""Limits on requests in flight and on their rate, learned from the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
 
-# Limit, remaining and reset, as OpenAI and compatible servers, Anthropic, and others spell them.
+# Limit, remaining and reset: names of OpenAI and compatible servers, Anthropic, and others.
 # Azure and GitHub Models may state the length of the period instead of the reset.
 _NAMES: Final = (
     *(
@@ -48,9 +48,9 @@ class Quota:
 
     Attributes:
         tokens: Whether it counts tokens; otherwise requests.
-        limit: What may be used until it is full again.
-        remaining: What is left of it.
-        reset_s: In how many seconds it is full again.
+        limit: The units available per period.
+        remaining: The units left.
+        reset_s: Seconds until it is full again.
     """
 
     tokens: bool
@@ -61,12 +61,12 @@ class Quota:
     @property
     def rate(self) -> float:
         """The permits per second while it refills; infinite without any use."""
-        used = self.limit - self.remaining
-        return used / self.reset_s if used > 0 and self.reset_s > 0 else math.inf
+        consumed = self.limit - self.remaining
+        return consumed / self.reset_s if consumed > 0 and self.reset_s > 0 else math.inf
 
 
 def quotas_in(headers: Mapping[str, str], *, now: datetime | None = None) -> tuple[Quota, ...]:
-    """The limits that the headers of a response state; those that cannot be read are left out."""
+    """Return the limits in the headers of a response; unreadable ones are left out."""
     quotas: list[Quota] = []
     for names in _NAMES:
         if names[1] not in headers:
@@ -90,7 +90,7 @@ def _number(text: str | None) -> float | None:
 
 
 def seconds_in(text: str | None, now: datetime | None = None) -> float | None:
-    """A duration such as `1m30.5s` or `20`, or a time: RFC 3339, or seconds since 1970."""
+    """Parse a duration such as `1m30.5s` or `20`, or a time: RFC 3339, or seconds since 1970."""
     if text is None:
         return None
     now = now or datetime.now(UTC)
@@ -102,29 +102,29 @@ def seconds_in(text: str | None, now: datetime | None = None) -> float | None:
         seconds = sum(float(count) * _UNIT_S[unit] for count, unit in _DURATION.findall(text))
     else:
         try:
-            when = datetime.fromisoformat(text)
+            moment = datetime.fromisoformat(text)
         except ValueError:
             return None
-        seconds = (when.replace(tzinfo=when.tzinfo or UTC) - now).total_seconds()
+        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
     return seconds if 0 <= seconds <= _RESET_MAX_S else None
 
 
 # All numbers were chosen by simulation (tests/unit/providers/test_pace.py): token buckets, windows,
 # random refusals, and several workers, over two decades of rates.
 
-# The longest gap between two requests: a server that refuses everything is tried that often.
+# The longest gap between two requests, also to a server that refuses everything.
 _GAP_MAX_S: Final = 12.0
-# While the rate is searched for; longer gaps find the end of an outage later.
+# The same while the rate is unknown; longer gaps find the end of an outage later.
 _SEARCH_GAP_MAX_S: Final = 5.0
-# The first gap once a limit shows. Longer: slow limits are found with fewer refusals, and what a
-# small burst of a fast one refills is lost.
+# The first gap once a limit shows. Longer: slow limits are found with fewer refusals, and the
+# refill of a fast limit with a small burst is lost.
 _GAP_FIRST_S: Final = 0.05
-# Timers are late; as much is made up for.
+# Timers are late; the pace catches up by at most this time.
 _CATCH_UP_S: Final = 0.05
-# Shorter intervals between two refusals measure nothing.
+# Shorter intervals between two refusals are no measurement.
 _SPAN_MIN_S: Final = 0.01
-# A shorter interval is completed with the rate known before: what a process that stood still sends
-# in one burst is no rate. Longer: a lower limit is noticed later.
+# A shorter interval is completed with the rate known before: a burst after a stall of the process
+# is no rate. Longer: a lower limit is noticed later.
 _KNOWN_S: Final = 1.0
 # This many refusals, nearly in a row, are taken for a limit. Lower: fewer requests are wasted at
 # the start, and random refusals are taken for a limit more often. Doubled after each such mistake.
@@ -135,7 +135,7 @@ _DENSE: Final = 1.4
 _CLOSE: Final = 16
 # Granted requests from which a rate is known.
 _SURE: Final = 6
-# The pace after a refusal, as a share of the measured rate: what is saved up is spent as it rises.
+# The pace after a refusal, as a share of the measured rate: the saved tokens are used as it rises.
 _BELOW: Final = 0.9
 # ... and at least so far below it, however often the rate was measured. Less: a limit is met more
 # often by requests that arrive late, together.
@@ -150,7 +150,7 @@ _CONFIRMED_MAX: Final = 5
 # A rate that was measured alike so often has met its limit at one refusal. With 2 refusals each
 # time, a steady bucket refuses 0.86 % of the requests of a minute instead of 0.64 %.
 _STEADY_FROM: Final = 2
-# Where not even the granted requests before the limit came so fast, the search rises by this share.
+# Above the rate of the requests granted before the limit, the search rises by this share.
 _BEYOND: Final = 0.1
 # The rate rises at most by a factor of e within the time that refusals take, and within this.
 _RISE_S: Final = 0.1
@@ -159,237 +159,264 @@ _STEP_PER_S: Final = 0.1
 _STEADY_S: Final = 3.0
 _STEADY_MAX_S: Final = 8.0
 _STEADY_REQUESTS: Final = 24
-# A pace this far below what was granted before has to help within so many requests.
+# A pace this far below the granted rate has to help within this number of requests.
 _POINTLESS: Final = 0.6
 _TRIAL: Final = 20
-# Shares of refusals: up to `_CALM`, a limit is what explains them; from `_NOISE_MIN` on, a limit
-# that was lowered does not; a share above `_REFUSES_ALL` is an outage.
+# Shares of refusals: up to `_CALM`, a limit explains them; from `_NOISE_MIN` on, a lowered limit
+# does not; a share above `_REFUSES_ALL` is an outage.
 _CALM: Final = 0.15
 _NOISE_MIN: Final = 0.1
 _NOISE_MAX: Final = 0.5
 _REFUSES_ALL: Final = 0.75
 _NOISE_DECAY: Final = 0.8
-# Limits that are full again later than this are no pace.
+# Limits that reset later than this set no pace.
 _PAUSE_MAX_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Sent:
-    """A request that was refused: its number, and when it was sent."""
+class _SentRequest:
+    """A rejected request: its number, and its time in seconds."""
 
     number: int = 0
-    at: float = 0.0
+    sent_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """When the next request may be sent; time comes in from outside, in seconds.
+    """The time of the next request; the caller passes the clock, in seconds.
 
-    Requests are numbered from 1 as they are sent. There is no pace until a dense series of
-    refusals shows a limit, at which nothing is left. From then on each refusal bounds the rate by
-    what was granted since the last moment at which nothing was left, whatever the kind of limit.
-    The pace is set a little below, and rises until requests are refused again.
+    Requests are numbered from 1 as they are sent. There is no pace until a dense series of refusals
+    shows a limit, which is then exhausted. From then on each refusal bounds the rate by the
+    requests granted since the limit was last exhausted. The pace is set a little below, and rises
+    until requests are refused again.
 
-    Refusals that have nothing to do with the rate look the same at first. But a slower pace does
-    not lower their share, so that the measured rate falls with the pace: then the pace is lifted,
-    and the next limit needs twice the evidence. Both mistakes are cheap: to lift the pace of a
-    real limit costs a few refused requests.
+    Refusals that are independent of the rate look the same at first. But a slower pace does not
+    lower their share, so the measured rate falls with the pace. Then the pace is lifted, and the
+    next limit needs twice the evidence. Both mistakes are cheap: lifting the pace of a real limit
+    costs a few refused requests.
 
     Attributes:
-        rate: Requests per second; infinite without a limit in sight.
-        sure: Whether the rate was measured, and not only bounded.
-        measured: The rate that was measured last, or 0; when a limit shows, all that was granted
+        rate: Requests per second; infinite without a known limit.
+        is_measured: Whether the rate was measured, and not only bounded.
+        measured_rate: The last measured rate, or 0; when a limit shows, all requests granted
             before.
-        best: The highest rate measured since the limit was noticed, in requests per second.
+        best_rate: The highest rate measured since the limit was noticed, in requests per second.
         patience: Refusals in a dense series that show a limit.
-        confirmed: How often the same rate was measured in a row; another rate halves it.
+        confirmations: Consecutive measurements of the same rate; another rate halves it.
         noise: The share of refusals that a slower pace did not lower.
-        sent: Requests so far.
-        next_at: When the next one may be sent.
-        changed: The number of the last request before the rate was lowered.
-        changed_at: When it was lowered.
+        request_count: Requests so far.
+        next_at: The time of the next request.
+        changed_number: The number of the last request before the rate was lowered.
+        changed_at: The time when it was lowered.
         recent: The last refusals since.
-        empty: The last refused request at which nothing was left; before one, where the pace
-            began: the first request, or the last one before it was lifted.
-        refused: Refusals since `empty`.
-        trial_sent: Requests since `best` was measured, up to `empty`.
-        trial_refused: Refusals among them.
-        notice_s: How long refusals take to come.
+        last_exhausted: The last refused request at which the limit was exhausted. Before one, the
+            start of the pace: the first request, or the last one before the pace was lifted.
+        refusal_count: Refusals since `last_exhausted`.
+        trial_requests: Requests since `best_rate` was measured, up to `last_exhausted`.
+        trial_refusals: Refusals among them.
+        refusal_delay_s: The time until a refusal arrives, in seconds.
     """
 
     rate: float = math.inf
-    sure: bool = False
-    measured: float = 0.0
-    best: float = 0.0
+    is_measured: bool = False
+    measured_rate: float = 0.0
+    best_rate: float = 0.0
     patience: int = _PATIENCE
-    confirmed: int = 0
+    confirmations: int = 0
     noise: float = 0.0
-    sent: int = 0
+    request_count: int = 0
     next_at: float = -math.inf
-    changed: int = 0
+    changed_number: int = 0
     changed_at: float = 0.0
-    recent: tuple[_Sent, ...] = ()
-    empty: _Sent = _Sent()
-    refused: int = 0
-    trial_sent: int = 0
-    trial_refused: int = 0
-    notice_s: float = 0.0
+    recent: tuple[_SentRequest, ...] = ()
+    last_exhausted: _SentRequest = _SentRequest()
+    refusal_count: int = 0
+    trial_requests: int = 0
+    trial_refusals: int = 0
+    refusal_delay_s: float = 0.0
 
     def after_send(self, now: float) -> Pace:
-        """After a request was sent."""
-        sent = self.sent + 1
+        """Return the pace after a request was sent."""
+        request_count = self.request_count + 1
         if self.rate == math.inf:
-            empty = self.empty if self.sent else replace(self.empty, at=now)
-            return replace(self, sent=sent, empty=empty)
+            last_exhausted = (
+                self.last_exhausted
+                if self.request_count
+                else replace(self.last_exhausted, sent_at=now)
+            )
+            return replace(self, request_count=request_count, last_exhausted=last_exhausted)
         gap = 1 / self.rate
-        pace = replace(self, sent=sent, next_at=max(self.next_at, now - _CATCH_UP_S) + gap)
+        pace = replace(
+            self, request_count=request_count, next_at=max(self.next_at, now - _CATCH_UP_S) + gap
+        )
         idle_s = now - self.next_at
         if idle_s > 2 * max(gap, _CATCH_UP_S):
-            # No request waited: that time does not show what would have been granted.
-            empty = replace(self.empty, at=self.empty.at + idle_s)
-            return replace(pace, empty=empty, changed_at=self.changed_at + idle_s)
-        count = sent - self.changed
-        if self.sure:
+            # No request waited: idle time is no evidence of a limit.
+            last_exhausted = replace(
+                self.last_exhausted, sent_at=self.last_exhausted.sent_at + idle_s
+            )
+            return replace(pace, last_exhausted=last_exhausted, changed_at=self.changed_at + idle_s)
+        count = request_count - self.changed_number
+        if self.is_measured:
             steady_s = _STEADY_S + min(_STEADY_REQUESTS * gap, _STEADY_MAX_S)
             late_s = max(0.0, now - self.changed_at - steady_s)
-            step = _STEP / 4**self.confirmed * count + _STEP_PER_S * late_s * gap
+            step = _STEP / 4**self.confirmations * count + _STEP_PER_S * late_s * gap
         else:
             step = float(count > 1)
-        # Refusals of the requests before may be on their way.
-        step = min(step, gap / max(self.notice_s, gap, _RISE_S))
-        if not self.sure and self.rate >= self.measured > 0:
+        # Refusals of earlier requests may still arrive.
+        step = min(step, gap / max(self.refusal_delay_s, gap, _RISE_S))
+        if not self.is_measured and self.rate >= self.measured_rate > 0:
             step *= _BEYOND
         return replace(pace, rate=self.rate * (1 + step))
 
     def after_refusal(self, number: int, *, sent_at: float, now: float) -> Pace:
-        """After a request was refused.
+        """Return the pace after a request was refused.
 
         Args:
-            number: Of the request.
-            sent_at: When it was sent.
+            number: The number of the request.
+            sent_at: The time when it was sent.
             now: The time.
         """
         pace = replace(
             self,
-            notice_s=max(now - sent_at, 0.9 * self.notice_s),
-            refused=self.refused + (number > self.empty.number),
+            refusal_delay_s=max(now - sent_at, 0.9 * self.refusal_delay_s),
+            refusal_count=self.refusal_count + (number > self.last_exhausted.number),
         )
-        if number <= self.changed:
+        if number <= self.changed_number:
             return pace
-        refusals = sorted((*self.recent, _Sent(number=number, at=sent_at)), key=_number_of)
-        most, within = self._evidence
-        recent = tuple(refusals[-most:])
+        refusals = sorted(
+            (*self.recent, _SentRequest(number=number, sent_at=sent_at)), key=_number_of
+        )
+        refusals_max, within = self._evidence
+        recent = tuple(refusals[-refusals_max:])
         pace = replace(pace, recent=recent)
-        if len(recent) < most or recent[-1].number - recent[0].number >= within:
+        if len(recent) < refusals_max or recent[-1].number - recent[0].number >= within:
             return pace
         return pace.slow_down(recent[-1], now)
 
     @property
     def _evidence(self) -> tuple[int, float]:
-        """The refusals, and the requests they are among, that are too many for the pace."""
+        """The number of refusals that is too many, and the requests they are among."""
         if self.rate == math.inf:
             return self.patience, _DENSE * self.patience
-        if not self.sure:
+        if not self.is_measured:
             return 1 + round(4 * self.noise), _CLOSE
         # A pace that rises more slowly meets its limit with fewer refusals at a time.
-        within = _CLOSE * 2**self.confirmed
-        least = 1 if self.confirmed >= _STEADY_FROM else 2
+        within = _CLOSE * 2**self.confirmations
+        least = 1 if self.confirmations >= _STEADY_FROM else 2
         return least + math.ceil(1.25 * within * self.noise), within
 
-    def slow_down(self, last: _Sent, now: float) -> Pace:
-        """Lower the rate to what was granted up to a request at which nothing was left."""
-        pace = replace(self, recent=(), changed=self.sent, changed_at=now)
-        count = max(1, last.number - self.empty.number)
-        granted = max(0, count - self.refused)
-        span_s = max(last.at - self.empty.at, _SPAN_MIN_S)
-        known_s = max(0.0, _KNOWN_S - span_s) if self.sure and granted >= _SURE else 0.0
-        measured = (granted + 1 + known_s * self.measured) / (span_s + known_s)
+    def slow_down(self, last: _SentRequest, now: float) -> Pace:
+        """Lower the rate to the requests granted up to one at which the limit was exhausted."""
+        pace = replace(self, recent=(), changed_number=self.request_count, changed_at=now)
+        count = max(1, last.number - self.last_exhausted.number)
+        granted_count = max(0, count - self.refusal_count)
+        span_s = max(last.sent_at - self.last_exhausted.sent_at, _SPAN_MIN_S)
+        known_s = (
+            max(0.0, _KNOWN_S - span_s) if self.is_measured and granted_count >= _SURE else 0.0
+        )
+        measured = (granted_count + 1 + known_s * self.measured_rate) / (span_s + known_s)
         if self.rate == math.inf:
-            pace = replace(pace, empty=last, refused=0, measured=measured)
+            pace = replace(pace, last_exhausted=last, refusal_count=0, measured_rate=measured)
             return pace.at_rate(1 / _GAP_FIRST_S, now)
         rate = min(self.rate, measured / (1 - self.noise))
         below = _BELOW
-        if granted >= _SURE:
-            calm = self.sure and self.refused <= _CALM * count
-            same = calm and abs(measured - self.measured) <= _SAME * measured
-            confirmed = min(self.confirmed + 1, _CONFIRMED_MAX) if same else self.confirmed // 2
-            if calm and not same:
-                # The pace was lower at first; more might have been granted.
+        if granted_count >= _SURE:
+            is_calm = self.is_measured and self.refusal_count <= _CALM * count
+            is_same_rate = is_calm and abs(measured - self.measured_rate) <= _SAME * measured
+            confirmations = (
+                min(self.confirmations + 1, _CONFIRMED_MAX)
+                if is_same_rate
+                else self.confirmations // 2
+            )
+            if is_calm and not is_same_rate:
+                # The pace was lower at first; the limit may allow more.
                 rate = math.sqrt(rate * self.rate)
-            below = 1 - max(_BELOW_MIN, (1 - _BELOW) / 2**confirmed)
+            below = 1 - max(_BELOW_MIN, (1 - _BELOW) / 2**confirmations)
             pace = replace(
                 pace,
-                sure=True,
-                confirmed=confirmed,
-                measured=measured,
-                empty=last,
-                refused=0,
-                patience=_PATIENCE if calm else self.patience,
+                is_measured=True,
+                confirmations=confirmations,
+                measured_rate=measured,
+                last_exhausted=last,
+                refusal_count=0,
+                patience=_PATIENCE if is_calm else self.patience,
                 noise=_NOISE_DECAY * self.noise,
-                trial_sent=self.trial_sent + count,
-                trial_refused=self.trial_refused + self.refused,
+                trial_requests=self.trial_requests + count,
+                trial_refusals=self.trial_refusals + self.refusal_count,
             )
-            if measured >= self.best:
+            if measured >= self.best_rate:
                 pace = pace.begin_trial(measured)
-        elif not granted:
-            pace = replace(pace, sure=False, confirmed=0)
-            if last.at - self.empty.at > _SEARCH_GAP_MAX_S:
-                # Such a long outage says nothing of the rate after it.
-                pace = replace(pace, empty=last, refused=0)
+        elif not granted_count:
+            pace = replace(pace, is_measured=False, confirmations=0)
+            if last.sent_at - self.last_exhausted.sent_at > _SEARCH_GAP_MAX_S:
+                # The rate after such a long outage is unknown.
+                pace = replace(pace, last_exhausted=last, refusal_count=0)
             return pace.lift_or_set(min(rate, self.rate / 2), measured, last, now)
-        elif not self.sure:
+        elif not self.is_measured:
             rate = max(min(rate, self.rate / 2), measured / 2)
             return pace.lift_or_set(rate, measured, last, now)
         return pace.lift_or_set(below * rate, measured, last, now)
 
-    def lift_or_set(self, rate: float, measured: float, last: _Sent, now: float) -> Pace:
-        """Lift a pace that does not help: were it a limit, fewer requests would be refused."""
-        sent = self.trial_sent + last.number - self.empty.number
-        refused = self.trial_refused + self.refused
-        pointless_below = _POINTLESS * self.best
-        if rate >= pointless_below or sent * pointless_below < _TRIAL * rate:
+    def lift_or_set(self, rate: float, measured: float, last: _SentRequest, now: float) -> Pace:
+        """Set the rate, or lift the pace if it did not reduce refusals."""
+        request_count = self.trial_requests + last.number - self.last_exhausted.number
+        refusal_count = self.trial_refusals + self.refusal_count
+        pointless_below = _POINTLESS * self.best_rate
+        if rate >= pointless_below or request_count * pointless_below < _TRIAL * rate:
             return self.at_rate(rate, now)
-        if not _NOISE_MIN * sent < refused < _REFUSES_ALL * sent:
+        if not _NOISE_MIN * request_count < refusal_count < _REFUSES_ALL * request_count:
             return self.begin_trial(measured).at_rate(rate, now)
         return Pace(
-            sent=self.sent,
-            changed=self.sent,
-            empty=_Sent(number=self.sent, at=now),
+            request_count=self.request_count,
+            changed_number=self.request_count,
+            last_exhausted=_SentRequest(number=self.request_count, sent_at=now),
             patience=min(2 * self.patience, _PATIENCE_MAX),
-            noise=min(refused / sent, _NOISE_MAX),
-            notice_s=self.notice_s,
+            noise=min(refusal_count / request_count, _NOISE_MAX),
+            refusal_delay_s=self.refusal_delay_s,
         )
 
     def begin_trial(self, best: float) -> Pace:
         """Compare later rates with this one."""
-        return replace(self, best=best, trial_sent=0, trial_refused=0)
+        return replace(self, best_rate=best, trial_requests=0, trial_refusals=0)
 
     def at_rate(self, rate: float, now: float) -> Pace:
-        """Send the next request one gap from now."""
-        most_s = _GAP_MAX_S if self.sure else _SEARCH_GAP_MAX_S
+        """Set a rate; the next request is one gap from now."""
+        most_s = _GAP_MAX_S if self.is_measured else _SEARCH_GAP_MAX_S
         gap = min(1 / rate if rate else most_s, most_s)
         return replace(self, rate=1 / gap, next_at=now + gap)
 
     def after_quotas(self, quotas: tuple[Quota, ...], *, in_flight: int, now: float) -> Pace:
-        """After a response that states limits: those that run out are paced before they do."""
+        """Return the pace after a response with limits: it slows down before they run out."""
         rate = math.inf
         for quota in quotas:
-            used = quota.limit - quota.remaining
-            each = max(1.0, used / max(self.sent, 1)) if quota.tokens else 1.0
-            scarce = each * min(in_flight, max(1.0, quota.limit / each / 10))
+            consumed = quota.limit - quota.remaining
+            units_per_request = (
+                max(1.0, consumed / max(self.request_count, 1)) if quota.tokens else 1.0
+            )
+            scarce = units_per_request * min(
+                in_flight, max(1.0, quota.limit / units_per_request / 10)
+            )
             if quota.remaining <= scarce and quota.reset_s <= _PAUSE_MAX_S:
-                rate = min(rate, quota.rate / each)
+                rate = min(rate, quota.rate / units_per_request)
         if rate >= self.rate:
             return self
         pace = replace(
-            self, sure=True, recent=(), changed=self.sent, changed_at=now, refused=0
+            self,
+            is_measured=True,
+            recent=(),
+            changed_number=self.request_count,
+            changed_at=now,
+            refusal_count=0,
         ).at_rate(rate, now)
         return replace(
-            pace, empty=_Sent(number=self.sent, at=now), next_at=max(self.next_at, now)
+            pace,
+            last_exhausted=_SentRequest(number=self.request_count, sent_at=now),
+            next_at=max(self.next_at, now),
         ).begin_trial(0.0)
 
 
-def _number_of(request: _Sent) -> int:
+def _number_of(request: _SentRequest) -> int:
     return request.number
 
 
@@ -399,43 +426,43 @@ class Window:
 
     Attributes:
         size: Requests in flight at once, at least 1.
-        ceiling: The limit of `size`.
+        ceiling: The maximum of `size`.
     """
 
     size: int
     ceiling: int
 
-    def answered(self) -> Window:
-        """After an answer: one more at a time, which doubles the window with each round."""
+    def after_success(self) -> Window:
+        """Return the window after a success: one larger, so that it doubles with each round."""
         return self if self.size >= self.ceiling else replace(self, size=self.size + 1)
 
 
-# A server whose burst is smaller refuses what a larger first window sends at once; two rounds of
-# answers lead from here to 64.
+# A larger first window exceeds the burst of small servers; two rounds of successes lead from here
+# to 64.
 _WINDOW_FIRST: Final = 16
 _WINDOW_MAX: Final = 64
 
 
 def window_for(concurrency: int | Literal["auto"]) -> Window:
-    """The window a run starts with: from 16 towards the number as given, `auto` towards 64."""
+    """Return the first window of a run: from 16 to the given number, or to 64 for `auto`."""
     ceiling = _WINDOW_MAX if concurrency == "auto" else concurrency
     return Window(size=min(_WINDOW_FIRST, ceiling), ceiling=ceiling)
 
 
 class RequestTurns(Protocol):
-    """When the requests for one model may be sent; time comes in from outside, in seconds."""
+    """The times of requests for one model; the caller passes the clock, in seconds."""
 
     def next_at(self, now: float, *, waiting: int) -> float:
-        """The time of the next request; infinite while that is not known.
+        """Return the time of the next request; infinite while it is unknown.
 
         Args:
             now: The time.
-            waiting: The requests that wait, at least 1.
+            waiting: Number of waiting requests, at least 1.
         """
         ...
 
     def take(self, now: float) -> int:
-        """Send a request; returns its number."""
+        """Send a request; return its number."""
         ...
 
     def refuse(
@@ -447,29 +474,29 @@ class RequestTurns(Protocol):
         quotas: tuple[Quota, ...],
         in_flight: int,
     ) -> None:
-        """Note that a request was answered with 429, with the limits that it stated."""
+        """Note a 429 for a request, with the limits that it stated."""
         ...
 
     def note(self, quotas: tuple[Quota, ...], *, in_flight: int, now: float) -> None:
-        """Note the limits that an answer stated."""
+        """Note the limits that a response stated."""
         ...
 
 
 class PacedTurns:
-    """Turns by a pace of their own."""
+    """Turns with their own pace."""
 
     def __init__(self) -> None:
         self.pace = Pace()
 
     def next_at(self, now: float, *, waiting: int) -> float:
-        """The time that the pace allows."""
+        """Return the time that the pace allows."""
         del now, waiting
         return self.pace.next_at
 
     def take(self, now: float) -> int:
-        """Send a request; returns its number."""
+        """Send a request; return its number."""
         self.pace = self.pace.after_send(now)
-        return self.pace.sent
+        return self.pace.request_count
 
     def refuse(
         self,
@@ -480,7 +507,7 @@ class PacedTurns:
         quotas: tuple[Quota, ...],
         in_flight: int,
     ) -> None:
-        """Slow down where refusals show a limit."""
+        """Slow down if refusals show a limit."""
         pace = self.pace.after_refusal(number, sent_at=sent_at, now=now)
         self.pace = pace.after_quotas(quotas, in_flight=in_flight, now=now)
 
@@ -491,26 +518,28 @@ class PacedTurns:
 
 @dataclass(slots=True)
 class _Lane:
-    """The requests for one model: their turns, and those that wait, refused ones first."""
+    """The requests for one model: their turns, and the waiting ones, retries first."""
 
     turns: RequestTurns
-    again: deque[asyncio.Future[Permit]] = field(default_factory=deque["asyncio.Future[Permit]"])
-    fresh: deque[asyncio.Future[Permit]] = field(default_factory=deque["asyncio.Future[Permit]"])
+    retries: deque[asyncio.Future[Permit]] = field(default_factory=deque["asyncio.Future[Permit]"])
+    first_attempts: deque[asyncio.Future[Permit]] = field(
+        default_factory=deque["asyncio.Future[Permit]"]
+    )
 
     @property
     def waiting(self) -> deque[asyncio.Future[Permit]]:
-        return self.again or self.fresh
+        return self.retries or self.first_attempts
 
     def next_at(self, now: float) -> float:
-        """The time of the next request."""
-        return self.turns.next_at(now, waiting=len(self.again) + len(self.fresh))
+        """Return the time of the next request."""
+        return self.turns.next_at(now, waiting=len(self.retries) + len(self.first_attempts))
 
 
 class Permit:
-    """Leave to have one request in flight; reports the outcome to the limit.
+    """Permission to have one request in flight; reports the outcome to the limit.
 
     Attributes:
-        kept_s: How long the place of the request is kept after it.
+        kept_s: Seconds for which the request keeps its place afterwards.
     """
 
     __slots__ = ("_limit", "_number", "_sent_at", "_turns", "kept_s")
@@ -524,12 +553,12 @@ class Permit:
         self._sent_at = sent_at
         self.kept_s = 0.0
 
-    def answered(self, quotas: tuple[Quota, ...] = ()) -> None:
-        """The provider answered."""
-        self._limit.on_answer(self._turns, quotas)
+    def on_success(self, quotas: tuple[Quota, ...] = ()) -> None:
+        """Report a response without an error."""
+        self._limit.on_success(self._turns, quotas)
 
-    def refused(self, quotas: tuple[Quota, ...] = ()) -> None:
-        """The provider answered 429."""
+    def on_rate_limit(self, quotas: tuple[Quota, ...] = ()) -> None:
+        """Report a 429."""
         self.kept_s = self._limit.refused_s
         self._turns.refuse(
             self._number,
@@ -541,15 +570,15 @@ class Permit:
 
 
 class AdaptiveLimit:
-    """Holds requests back until the window has room and the pace of their model allows it.
+    """Delay requests until the window has room and the pace of their model allows it.
 
-    For one event loop. A request that was refused goes before those that never had a turn, so
-    that no request starves behind a long queue.
+    For one event loop. Retries go before first attempts, so that no request starves behind a long
+    queue.
 
     Args:
         window: The limit of requests in flight.
-        turns: Makes the turns of a model; by default they have a pace of their own.
-        refused_s: How long a refused request keeps its place, in seconds.
+        turns: Called with each model; by default each has its own pace.
+        refused_s: Seconds for which a refused request keeps its place.
     """
 
     def __init__(
@@ -569,7 +598,7 @@ class AdaptiveLimit:
 
     @property
     def window(self) -> Window:
-        """The window as it is now."""
+        """The current window."""
         return self._window
 
     @property
@@ -577,20 +606,20 @@ class AdaptiveLimit:
         """The number of permits in use."""
         return self._in_flight
 
-    def permit(self, model: str = "", *, again: bool = False) -> _PermitContext:
+    def permit(self, model: str = "", *, is_retry: bool = False) -> _PermitContext:
         """Wait for room: `async with limit.permit(model) as permit`.
 
         Args:
-            model: Limits are learned for each model.
-            again: The request was refused before and goes to the front of the queue.
+            model: The model; each has its own limits.
+            is_retry: Whether the request was refused before; it goes to the front of the queue.
         """
-        return _PermitContext(self, model, again=again)
+        return _PermitContext(self, model, is_retry=is_retry)
 
-    async def acquire(self, model: str, *, again: bool) -> Permit:
-        """Wait for room; every permit is given back with `release`."""
+    async def acquire(self, model: str, *, is_retry: bool) -> Permit:
+        """Wait for room; the caller returns every permit with `release`."""
         lane = self._lane(model)
         turn: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
-        (lane.again if again else lane.fresh).append(turn)
+        (lane.retries if is_retry else lane.first_attempts).append(turn)
         self.admit()
         try:
             return await turn
@@ -598,30 +627,30 @@ class AdaptiveLimit:
             if turn.done() and not turn.cancelled():
                 self.release()
             else:
-                for queue in (lane.again, lane.fresh):
+                for queue in (lane.retries, lane.first_attempts):
                     if turn in queue:
                         queue.remove(turn)
             raise
 
     def release(self) -> None:
-        """Give one permit back."""
+        """Return one permit."""
         self._in_flight -= 1
         self.admit()
 
     def resize(self, ceiling: int) -> None:
-        """Change the most requests in flight, at least 1; those in flight continue."""
+        """Change the maximum of requests in flight, at least 1; those in flight continue."""
         ceiling = max(1, ceiling)
         self._window = Window(size=min(self._window.size, ceiling), ceiling=ceiling)
         self.admit()
 
     def lift(self) -> None:
-        """Hold nothing back any more: the requests that wait are given up."""
+        """Stop delaying requests: the waiting ones are about to fail."""
         self._lifted = True
         self.admit()
 
-    def on_answer(self, turns: RequestTurns, quotas: tuple[Quota, ...]) -> None:
-        """An answer came for a model."""
-        self._window = self._window.answered()
+    def on_success(self, turns: RequestTurns, quotas: tuple[Quota, ...]) -> None:
+        """Grow the window after a success, and note the stated limits."""
+        self._window = self._window.after_success()
         if quotas:
             now = asyncio.get_running_loop().time()
             turns.note(quotas, in_flight=self._in_flight, now=now)
@@ -634,7 +663,7 @@ class AdaptiveLimit:
         return lane
 
     def admit(self) -> None:
-        """Let requests go, one of each model in turn, and come back when the next one may."""
+        """Admit requests, one of each model in turn, and schedule the next one."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         lanes = [lane for lane in self._lanes.values() if lane.waiting]
@@ -642,17 +671,17 @@ class AdaptiveLimit:
             lanes = [lane for lane in lanes if self._admit_one(lane, now)]
         if self._in_flight >= self._window.size:
             return
-        held = [lane.next_at(now) for lane in self._lanes.values() if lane.waiting]
-        at = max(min(held, default=math.inf), now)
-        if at == math.inf:
+        turn_times = [lane.next_at(now) for lane in self._lanes.values() if lane.waiting]
+        next_at = max(min(turn_times, default=math.inf), now)
+        if next_at == math.inf:
             return
-        if self._timer is None or at < self._timer.when():
+        if self._timer is None or next_at < self._timer.when():
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = loop.call_at(at, self._reopen)
+            self._timer = loop.call_at(next_at, self._reopen)
 
     def _admit_one(self, lane: _Lane, now: float) -> bool:
-        """Let one request of a lane go; whether there may be another."""
+        """Admit one request of a lane; return whether another may follow."""
         queue = lane.waiting
         if not queue or not (self._lifted or self._in_flight < self._window.size):
             return False
@@ -661,7 +690,7 @@ class AdaptiveLimit:
         turn = queue.popleft()
         if not turn.done():
             self._in_flight += 1
-            # Numbered here: several requests may be let go before the first of them wakes.
+            # Numbered here: several requests may be admitted before the first of them wakes.
             number = lane.turns.take(now)
             turn.set_result(Permit(self, lane.turns, number, sent_at=now))
         return True
@@ -672,15 +701,15 @@ class AdaptiveLimit:
 
 
 class _PermitContext:
-    __slots__ = ("_again", "_limit", "_model", "_permit")
+    __slots__ = ("_is_retry", "_limit", "_model", "_permit")
 
-    def __init__(self, limit: AdaptiveLimit, model: str, *, again: bool) -> None:
+    def __init__(self, limit: AdaptiveLimit, model: str, *, is_retry: bool) -> None:
         self._limit = limit
         self._model = model
-        self._again = again
+        self._is_retry = is_retry
 
     async def __aenter__(self) -> Permit:
-        self._permit = await self._limit.acquire(self._model, again=self._again)
+        self._permit = await self._limit.acquire(self._model, is_retry=self._is_retry)
         return self._permit
 
     async def __aexit__(

@@ -10,7 +10,7 @@ from regauge.providers._wire import (
     AttachedFile,
     EmbeddedError,
     items_of,
-    malformed,
+    malformed_error,
     parts_of,
     read_document,
     read_tool_call,
@@ -33,10 +33,10 @@ _INCOMPLETE: Final[Mapping[str, FinishReason]] = {
 
 
 def body_of(request: CompletionRequest, *, limit_key: str, vary_seed: bool) -> dict[str, Any]:
-    """The body of the HTTP request; the server stores no response.
+    """Return the body of the HTTP request; the server stores no response.
 
     Raises:
-        ProviderError: A parameter asks for something other than one whole answer.
+        ProviderError: A parameter is not supported, such as `n` or `stream`.
     """
     parameters = sampling_parameters(request, vary_seed=vary_seed)
     text: dict[str, JSON] = {}
@@ -67,7 +67,7 @@ def body_of(request: CompletionRequest, *, limit_key: str, vary_seed: bool) -> d
 
 
 def _items(message: Message, request: CompletionRequest) -> Iterator[dict[str, JSON]]:
-    """A message; its tool calls and the results of tools are items of their own here."""
+    """Yield a message as items; tool calls and tool results are separate items here."""
     if message.tool_call_id:
         yield {
             "type": "function_call_output",
@@ -98,7 +98,7 @@ def _part(part: str | AttachedFile) -> JSON:
 
 
 def _format(response_format: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The fields of `json_schema` stand next to the type here."""
+    """Return the format; the fields of `json_schema` are next to the type here."""
     return {
         "type": response_format["type"],
         **table_of(response_format.get("json_schema")),
@@ -106,33 +106,33 @@ def _format(response_format: Mapping[str, JSON]) -> dict[str, JSON]:
 
 
 def _tool(tool: Mapping[str, JSON]) -> dict[str, JSON]:
-    """A function's fields stand next to the type here, and `strict` is on where it is not set."""
+    """Return a tool; the function's fields are next to the type here; `strict` defaults to true."""
     function = tool.get("function")
     if not isinstance(function, dict):
         return dict(tool)
     return {"type": "function", "strict": False, **function}
 
 
-def read_answer(content: bytes, *, where: str) -> Completion:
-    """Read the body of a successful response, before latency and price are known.
+def read_completion(content: bytes, *, endpoint: str) -> Completion:
+    """Read the body of a successful response; latency and price are added later.
 
     Raises:
-        AttemptError: It is no response: HTML, cut off, empty, or not complete.
-        EmbeddedError: It is an error.
+        AttemptError: The body is no response: HTML, truncated, empty, or incomplete.
+        EmbeddedError: The body is an error.
     """
-    table = read_document(content, where=where)
-    if stated := table.get("error"):
-        raise EmbeddedError(stated)
+    table = read_document(content, endpoint=endpoint)
+    if error := table.get("error"):
+        raise EmbeddedError(error)
     status, output = table.get("status"), table.get("output")
     unfinished = status not in (None, "completed", "incomplete")
     if unfinished or not isinstance(output, list) or (not output and status != "incomplete"):
         state = f" with status {status!r}" if unfinished else " without any output"
-        raise malformed(f"{where} answered{state}", transient=True)
+        raise malformed_error(f"{endpoint} returned a response{state}", transient=True)
     texts: list[str] = []
     refusals: list[str] = []
     calls: list[ToolCall] = []
     logprobs: list[TokenLogprob] = []
-    # Items of reasoning have no text that is an answer.
+    # Reasoning items have no output text.
     for item in map(table_of, items_of(table.get("output"))):
         if item.get("type") == "function_call":
             calls.append(
@@ -157,7 +157,7 @@ def read_answer(content: bytes, *, where: str) -> Completion:
         refusal="\n".join(refusals) or None,
         tool_calls=tuple(calls),
         logprobs=tuple(logprobs),
-        usage=read_usage(table.get("usage"), sent="input", received="output"),
+        usage=read_usage(table.get("usage"), input_name="input", output_name="output"),
         model=str(table.get("model") or ""),
     )
 

@@ -1,4 +1,4 @@
-"""Where a request is made again: after which failures, when, and for how long."""
+"""Retries of requests: after which failures, when, and how long."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Result = TypeVar("Result")
 # ones meet the same overload again; longer ones delay every run with one lost request.
 _WAIT_FIRST_S: Final = 0.25
 _WAIT_MAX_S: Final = 8.0
-# A server that restarts is tried more often: a refused connection costs nothing. After a 429 the
+# A restarting server is tried more often: a refused connection costs nothing. After a 429 the
 # pace of all requests limits the load, so that the wait of one need not grow.
 _PASSING_WAIT_MAX_S: Final = 2.0
-# A provider that names a time means it; the first wait is short only where it names none.
+# The first wait if the provider states a delay.
 _WAIT_FIRST_NAMED_S: Final = 0.05
 _DOUBLINGS_MAX: Final = 10
 
@@ -32,16 +32,15 @@ _DOUBLINGS_MAX: Final = 10
 class Ledger:
     """The attempts and time that one request has used so far.
 
-    A 429 is the provider's queue, and a server that answered before and cannot be reached now is
-    restarting: such attempts count against the deadline only. Waiting for a permit counts against
-    nothing.
+    A 429 is the provider's queue, and an unreachable server that worked before is restarting: such
+    attempts count against the deadline only. Waiting for a permit does not count.
 
     Attributes:
-        max_attempts: How many attempts there may be.
-        deadline_s: How long attempts and the waits between them may take together, in seconds.
-        attempts: All attempts, those that count against the deadline only included.
+        max_attempts: Maximum number of attempts.
+        deadline_s: Time limit of attempts and waits together, in seconds.
+        attempts: All attempts, including those that count against the deadline only.
         failures: The attempts that count against `max_attempts`.
-        spent_s: Of the deadline, in seconds.
+        spent_s: The used part of the deadline, in seconds.
     """
 
     max_attempts: int
@@ -52,7 +51,7 @@ class Ledger:
 
     @property
     def left_s(self) -> float:
-        """Seconds left until the deadline; never less than a moment."""
+        """Seconds left until the deadline; at least 0.05."""
         return max(self.deadline_s - self.spent_s, 0.05)
 
     @contextmanager
@@ -65,10 +64,10 @@ class Ledger:
             self.spent_s += time.perf_counter() - began
 
     def wait_after(self, error: Exception, *, chance: float) -> float | None:
-        """Seconds to wait before the next attempt; None if there is none.
+        """Return the seconds to wait before the next attempt; None if there is none.
 
         Args:
-            error: What the last attempt raised.
+            error: The exception of the last attempt.
             chance: A random number from 0 to 1, so that requests do not return all at once.
         """
         if not isinstance(error, AttemptError) or not error.transient:
@@ -89,10 +88,11 @@ class Ledger:
 def wait_s(
     attempt: int, retry_after_s: float | None, *, chance: float, longest_s: float = _WAIT_MAX_S
 ) -> float:
-    """Seconds to wait after attempt number `attempt` (from 1).
+    """Return the seconds to wait after attempt number `attempt` (from 1).
 
-    Doubling from a quarter of a second to 8 seconds, of which `chance` (0 to 1) takes up to a half
-    away. Never less than the provider asks for, and up to a tenth (half a second at most) more.
+    The wait doubles from a quarter of a second to 8 seconds; `chance` (0 to 1) removes up to half
+    of it. It is at least the delay that the provider requests, plus up to a tenth (at most half a
+    second).
     """
     doublings = min(attempt - 1, _DOUBLINGS_MAX)
     if retry_after_s is None:
@@ -101,8 +101,10 @@ def wait_s(
     return least + chance * min(least / 10, 0.5)
 
 
-async def retried(attempt: Callable[[Ledger], Awaitable[Result]], ledger: Ledger) -> Result:
-    """Call `attempt` until it answers, its failure is final, or the ledger is used up.
+async def call_with_retries(
+    attempt: Callable[[Ledger], Awaitable[Result]], ledger: Ledger
+) -> Result:
+    """Call `attempt` until it succeeds, its failure is final, or the ledger is used up.
 
     Raises:
         AttemptError: The failure of the last attempt, with the number of attempts.
@@ -112,7 +114,7 @@ async def retried(attempt: Callable[[Ledger], Awaitable[Result]], ledger: Ledger
         try:
             return await attempt(ledger)
         except AttemptError as error:
-            # Jitter spreads load; nothing secret hangs on it.
+            # Jitter spreads load; it needs no secure random numbers.
             wait_s = ledger.wait_after(error, chance=random.random())  # noqa: S311
             if wait_s is None:
                 error.attempts = ledger.attempts

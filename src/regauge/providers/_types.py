@@ -39,16 +39,16 @@ class CompletionRequest:
         parameters: `temperature`, `max_tokens`, `seed` and others, in snake_case.
         response_format: In the API's form.
         tools: In the API's form.
-        trial: From 0. Not part of the digest.
+        trial: The trial number, from 0. Not part of the digest.
         origin: The prompt file, for error messages. Not part of the digest.
         named_by: The option, setting or file that names the model. Not part of the digest.
-        answered_by: Answers instead of a provider of the project. Not part of the digest.
-        case: For targets other than prompts. Not part of the digest.
-        files: The folder that attachments of messages are in. Not part of the digest.
-        conversation: The digest of a conversation that begins with these messages, where the
-            request stands for all of it; no provider receives such a request.
-        optional: Parameters that are left out where the endpoint is known not to take them. Not
-            part of the digest.
+        provider_override: Replaces the provider of the project. Not part of the digest.
+        case: The case, for targets other than prompts. Not part of the digest.
+        files: The folder of attachments. Not part of the digest.
+        conversation: The digest of a conversation that begins with these messages, if the request
+            stands for all of it. Such a request is never sent to a provider.
+        optional: Parameters that are dropped if the endpoint does not support them. Not part of the
+            digest.
     """
 
     model: str
@@ -60,7 +60,7 @@ class CompletionRequest:
     trial: int = 0
     origin: str = ""
     named_by: str = field(default="", compare=False, repr=False)
-    answered_by: Provider | None = field(default=None, compare=False, repr=False)
+    provider_override: Provider | None = field(default=None, compare=False, repr=False)
     case: GoldenCase | None = field(default=None, compare=False, repr=False)
     files: Path | None = field(default=None, compare=False, repr=False)
     conversation: str = ""
@@ -86,7 +86,7 @@ class CompletionRequest:
         return self._digest
 
     def for_trial(self, trial: int) -> CompletionRequest:
-        """The same request for another trial, with the same digest."""
+        """Return the same request for another trial, with the same digest."""
         other = replace(self, trial=trial)
         object.__setattr__(other, "_digest", self._digest)
         return other
@@ -94,7 +94,7 @@ class CompletionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens. Cached input is part of the input, reasoning is part of the output."""
+    """Token counts. Cached input is part of the input, reasoning is part of the output."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -106,18 +106,18 @@ class Usage:
         return Usage(**{name: count + counts[name] for name, count in asdict(self).items()})
 
     def to_json(self) -> dict[str, JSON]:
-        """The counts; those of cached input and reasoning only where there are any."""
+        """Return the counts; cached input and reasoning only if above 0."""
         usual = {"input_tokens", "output_tokens"}
         return {name: count for name, count in asdict(self).items() if count or name in usual}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLogprob:
-    """One token of an answer, with how likely it was.
+    """One token of a completion, with its probability.
 
     Attributes:
         logprob: The natural logarithm of its probability.
-        top: The likeliest tokens at its place and theirs, the likeliest first.
+        top: The likeliest tokens at its position with their logarithms, the likeliest first.
     """
 
     token: str
@@ -125,16 +125,16 @@ class TokenLogprob:
     top: tuple[tuple[str, float], ...] = ()
 
     def to_json(self) -> list[JSON]:
-        """As short as it can be: there is one of them for every token."""
+        """Return the token as a short list: there is one for every token."""
         return [self.token, self.logprob, [list(other) for other in self.top]]
 
     @classmethod
     def from_json(cls, document: Any) -> TokenLogprob:
-        """The token that `to_json` wrote.
+        """Read the output of `to_json`.
 
         Raises:
-            TypeError: It is no such document.
-            ValueError: It is no such document.
+            TypeError: The document is malformed.
+            ValueError: The document is malformed.
         """
         token, logprob, top = document
         return cls(
@@ -156,7 +156,7 @@ class Completion:
         fingerprint: The provider's `system_fingerprint`.
         latency_s: Of the successful attempt, in seconds; None for batches.
         cost_usd: In US dollars; None if the price is unknown.
-        attempts: Attempts, the successful one included.
+        attempts: Attempts, including the successful one.
         logprobs: The tokens of the text, if requested by `logprobs`.
     """
 
@@ -176,7 +176,7 @@ class Completion:
     logprobs: tuple[TokenLogprob, ...] = ()
 
     def to_json(self) -> dict[str, JSON]:
-        """A plain document for recordings; what is empty is left out."""
+        """Return a plain document for recordings, without empty values."""
         document: dict[str, JSON] = {
             "text": self.text,
             "finish_reason": self.finish_reason,
@@ -199,12 +199,12 @@ class Completion:
 
     @classmethod
     def from_json(cls, document: Mapping[str, JSON]) -> Completion:
-        """The completion that `to_json` wrote.
+        """Read the output of `to_json`.
 
         Raises:
-            ValueError: A key is missing or holds a value of another kind; the message names it.
+            ValueError: A key is missing or has a value of the wrong type; the message names it.
         """
-        # `Any`: what came out of a file is checked right here, value by value.
+        # `Any`: values of a file are checked here, one by one.
         fields = cast("Mapping[str, Any]", document)
         try:
             usage: Any = fields["usage"]
@@ -238,18 +238,18 @@ class Completion:
 
 
 class Provider(Protocol):
-    """Serves requests; implement it, do not subclass it."""
+    """Complete requests; implement it, do not subclass it."""
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """Answer one request.
+        """Complete one request.
 
         Raises:
-            ProviderError: There is no answer; its `kind` says why.
+            ProviderError: The request failed; `kind` is the reason.
         """
         ...
 
     async def aclose(self) -> None:
-        """Give back connections. The provider is not used afterwards."""
+        """Close the connections. The provider is not used afterwards."""
         ...
 
 
@@ -258,7 +258,7 @@ class Conversation:
     """A completion as a conversation; one without messages is a single turn.
 
     Attributes:
-        completion: The whole of it.
+        completion: The whole completion.
     """
 
     completion: Completion
@@ -281,10 +281,10 @@ class Conversation:
             before = role
         turns = [_turn(self.completion, messages) for messages in cut]
         if not turns or all(message.get("role") == "user" for message in turns[-1].messages):
-            # The text stands next to the messages that led to it.
+            # The text belongs to the messages before it.
             messages = turns.pop().messages if turns else ()
-            own = self.completion.tool_calls if not turns else ()
-            turns.append(replace(self.completion, messages=messages, tool_calls=own))
+            tool_calls = self.completion.tool_calls if not turns else ()
+            turns.append(replace(self.completion, messages=messages, tool_calls=tool_calls))
         elif self.completion.text is not None:
             turns[-1] = replace(turns[-1], text=self.completion.text)
         return tuple(turns)
@@ -296,7 +296,7 @@ class Conversation:
 
     @cached_property
     def messages(self) -> tuple[Mapping[str, JSON], ...]:
-        """All messages, with that of the completion where its target states only earlier ones."""
+        """All messages, with that of the completion if its target returns only earlier ones."""
         messages = self.completion.messages
         if any(message.get("role") == "assistant" for message in messages):
             return messages
@@ -313,34 +313,34 @@ class Conversation:
 def shown_output(
     text: str | None, refusal: str | None, messages: Sequence[Mapping[str, JSON]]
 ) -> str | None:
-    """The output that readers see: the conversation, else the text, else the refusal."""
+    """Return the output for reports: the conversation, else the text, else the refusal."""
     if messages:
         return transcript(messages)
     return text if text is not None else refusal
 
 
 def shown_messages(completion: Completion) -> tuple[Mapping[str, JSON], ...]:
-    """The messages that readers see; none of a completion that is a text alone."""
+    """Return the messages for reports and judges; empty for a completion that is only a text."""
     if completion.messages or completion.tool_calls:
         return Conversation(completion).messages
     return ()
 
 
-def _turn(whole: Completion, messages: Sequence[Mapping[str, JSON]]) -> Completion:
-    own = [message for message in messages if message.get("role") == "assistant"]
-    text = text_of(own[-1]) if own and own[-1].get("content") is not None else None
-    calls = tuple(call for message in own for call in _calls(message))
-    ends_in_call = bool(own and not text and own[-1].get("tool_calls"))
+def _turn(conversation: Completion, messages: Sequence[Mapping[str, JSON]]) -> Completion:
+    replies = [message for message in messages if message.get("role") == "assistant"]
+    text = text_of(replies[-1]) if replies and replies[-1].get("content") is not None else None
+    calls = tuple(call for message in replies for call in _calls(message))
+    ends_in_call = bool(replies and not text and replies[-1].get("tool_calls"))
     reason: FinishReason = "tool_calls" if ends_in_call else "stop"
     return replace(
-        whole, text=text, tool_calls=calls, messages=tuple(messages), finish_reason=reason
+        conversation, text=text, tool_calls=calls, messages=tuple(messages), finish_reason=reason
     )
 
 
 def transcript(messages: Iterable[Mapping[str, JSON]]) -> str:
-    r"""Messages as one text: an entry for each message and call, further lines of it indented.
+    r"""Return messages as one text: an entry for each message and call, further lines indented.
 
-    So no message can look like the beginning of another one.
+    Indentation keeps text from imitating the beginning of another message.
 
     >>> print(transcript([{"role": "user", "content": "Hi\nassistant: no"}]))
     user: Hi
@@ -363,7 +363,7 @@ def _entries(messages: Iterable[Mapping[str, JSON]]) -> Iterator[tuple[str, str]
 
 
 def text_of(message: Mapping[str, JSON]) -> str:
-    """The text of a message, whose content may be parts."""
+    """Return the text of a message, whose content may be parts."""
     content = message.get("content")
     if content is None or isinstance(content, str):
         return content or ""
@@ -375,7 +375,7 @@ def text_of(message: Mapping[str, JSON]) -> str:
 
 
 def _calls(message: Mapping[str, JSON]) -> tuple[ToolCall, ...]:
-    """The calls of a message: `id`, `name` and `arguments`, or as the OpenAI API writes them."""
+    """Return the calls of a message: `id`, `name` and `arguments`, or in OpenAI's form."""
     entries = message.get("tool_calls")
     calls: list[ToolCall] = []
     for number, item in enumerate(entries if isinstance(entries, list | tuple) else ()):

@@ -1,4 +1,4 @@
-"""Shared parts of the APIs of models: completions, and reading responses."""
+"""Shared parts of the APIs: parameters, attachments, and reading responses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from regauge.errors import ProviderError
 from regauge.prompts import ToolCall
-from regauge.providers._failure import AttemptError, refusal_in
+from regauge.providers._failure import AttemptError, parse_error_response
 from regauge.providers._types import Usage
 from regauge.strict_json import read_json
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from regauge.prompts import Attachment, Message
     from regauge.providers._types import CompletionRequest
 
-# One request is one draw, answered at once: what would change that is not a parameter of a model.
+# One request is one trial, read at once: parameters that change this are rejected.
 _NOT_PARAMETERS: Final = {
     "n": "remove it and use --trials",
-    "stream": "remove it; answers are always read whole",
+    "stream": "remove it; responses are never streamed",
 }
 _EXCERPT: Final = 120
 _MEDIA_TYPES: Final = {
@@ -46,15 +46,15 @@ _COUNT_MAX: Final = 2**53
 
 
 class EmbeddedError(Exception):
-    """An error under HTTP status 200, as gateways pass it on from the model behind them.
+    """An error with HTTP status 200, as gateways forward it from the model behind them.
 
     Attributes:
-        status: The HTTP status that its code stands for.
+        status: The HTTP status for its code.
         body: The error as the body of a response with that status.
     """
 
     def __init__(self, error: object) -> None:
-        code = refusal_in({"error": error}).code
+        code = parse_error_response({"error": error}).code
         limited = "rate_limit" in code or "too_many" in code
         self.status = _TOO_MANY if limited else _SERVER
         if code.isdecimal() and _CLIENT_ERRORS <= int(code[:4]) < _NO_STATUS:
@@ -64,14 +64,14 @@ class EmbeddedError(Exception):
 
 
 def sampling_parameters(request: CompletionRequest, *, vary_seed: bool = False) -> dict[str, JSON]:
-    """The parameters of a request that go over the wire.
+    """Return the parameters of a request that are sent.
 
     Args:
         request: The request.
-        vary_seed: Whether the trial number is added to the seed of the prompt.
+        vary_seed: Add the trial number to the seed of the prompt.
 
     Raises:
-        ProviderError: A parameter asks for something other than one whole answer.
+        ProviderError: A parameter is not supported, such as `n` or `stream`.
     """
     parameters = dict(request.parameters)
     for name, fix in _NOT_PARAMETERS.items():
@@ -88,7 +88,7 @@ def sampling_parameters(request: CompletionRequest, *, vary_seed: bool = False) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachedFile:
-    """An image or a file as it goes over the wire.
+    """An image or a file as it is sent.
 
     Attributes:
         data: The content in base64.
@@ -101,22 +101,22 @@ class AttachedFile:
 
     @property
     def url(self) -> str:
-        """A URL that holds the content."""
+        """A data URL with the content."""
         return f"data:{self.media_type};base64,{self.data}"
 
 
 def parts_of(message: Message, request: CompletionRequest) -> Iterator[str | AttachedFile]:
-    """The texts and attachments of a message, in order.
+    """Yield the texts and attachments of a message, in order.
 
     Raises:
-        ProviderError: A file cannot be read, or is no longer the one that the case names.
+        ProviderError: A file cannot be read, or has changed since the case was read.
     """
     for part in message.parts:
         yield part if isinstance(part, str) else _attached_file(part, request)
 
 
-def _attached_file(attached: Attachment, request: CompletionRequest) -> AttachedFile:
-    path = (request.files or Path()) / attached.path
+def _attached_file(attachment: Attachment, request: CompletionRequest) -> AttachedFile:
+    path = (request.files or Path()) / attachment.path
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -124,69 +124,71 @@ def _attached_file(attached: Attachment, request: CompletionRequest) -> Attached
         reason = f"cannot be read: {(error.strerror or str(error)).lower()}"
     else:
         reason = "has changed since the case was read"
-    if hashlib.sha256(data).hexdigest() != attached.sha256:
-        message = f"{request.origin or 'the prompt'}: the {attached.kind} {attached.path} {reason}"
+    if hashlib.sha256(data).hexdigest() != attachment.sha256:
+        message = (
+            f"{request.origin or 'the prompt'}: the {attachment.kind} {attachment.path} {reason}"
+        )
         raise ProviderError(message, fix="restore it, or run again", kind="bad-request")
     return AttachedFile(
-        kind=attached.kind,
+        kind=attachment.kind,
         name=path.name,
         media_type=_MEDIA_TYPES[path.suffix.lower()],
         data=base64.b64encode(data).decode("ascii"),
     )
 
 
-def read_document(content: bytes, *, where: str) -> Mapping[str, Any]:
+def read_document(content: bytes, *, endpoint: str) -> Mapping[str, Any]:
     """Read the body of a successful response.
 
     Raises:
-        AttemptError: It is no JSON object: HTML, cut off, or empty.
-        EmbeddedError: It is an error in a list, as Gemini sends it.
+        AttemptError: The body is no JSON object: HTML, truncated, or empty.
+        EmbeddedError: The body is an error in a list, as Gemini sends it.
     """
     try:
         document: Any = read_json(content)
     except ValueError as error:
-        raise _unreadable(content, where, error) from error
+        raise _unreadable_error(content, endpoint, error) from error
     items = items_of(document)
-    if len(items) == 1 and (stated := table_of(items[0]).get("error")):
-        raise EmbeddedError(stated)
+    if len(items) == 1 and (error := table_of(items[0]).get("error")):
+        raise EmbeddedError(error)
     if not isinstance(document, dict):
-        raise malformed(f"{where} answered with JSON that is no object")
+        raise malformed_error(f"{endpoint} returned JSON that is no object")
     return cast("dict[str, Any]", document)
 
 
-def _unreadable(content: bytes, where: str, error: ValueError) -> AttemptError:
+def _unreadable_error(content: bytes, endpoint: str, error: ValueError) -> AttemptError:
     start = " ".join(content[: 4 * _EXCERPT].decode("utf-8", "replace").split())[:_EXCERPT]
     if not start:
-        return malformed(f"{where} answered with an empty body", transient=True)
+        return malformed_error(f"{endpoint} returned an empty body", transient=True)
     if not isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)):
-        return malformed(f"{where} answered with JSON that cannot be read: {error}")
+        return malformed_error(f"{endpoint} returned JSON that cannot be read: {error}")
     if start.startswith("<"):
-        return malformed(
-            f"{where} answered with a web page, not with JSON: {start}\n"
+        return malformed_error(
+            f"{endpoint} returned a web page, not JSON: {start}\n"
             "  fix: check the base_url; it ends in /v1 for most servers"
         )
     if start.startswith(("{", "[")):
-        return malformed(f"{where} answered with JSON that is cut off", transient=True)
-    return malformed(f"{where} answered with something else than JSON: {start}")
+        return malformed_error(f"{endpoint} returned truncated JSON", transient=True)
+    return malformed_error(f"{endpoint} returned something other than JSON: {start}")
 
 
-def malformed(message: str, *, transient: bool = False) -> AttemptError:
-    """The failure of a response that cannot be read."""
+def malformed_error(message: str, *, transient: bool = False) -> AttemptError:
+    """Return the failure of a response that cannot be read."""
     return AttemptError(message, kind="malformed", transient=transient)
 
 
 def table_of(value: object) -> Mapping[str, Any]:
-    """A JSON object; empty for anything else."""
+    """Return a JSON object; empty for anything else."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def items_of(value: object) -> list[object]:
-    """A JSON array; empty for anything else."""
+    """Return a JSON array; empty for anything else."""
     return cast("list[object]", value) if isinstance(value, list) else []
 
 
-def finite(value: object) -> float | None:
-    """A number that JSON can hold; None for anything else."""
+def finite_number(value: object) -> float | None:
+    """Return a finite number; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -196,39 +198,39 @@ def finite(value: object) -> float | None:
 
 
 def read_tool_call(call_id: object, name: object, arguments: object) -> ToolCall:
-    """A call of a tool; arguments that are no text are written as JSON."""
+    """Return a tool call; arguments other than text are written as JSON."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     return ToolCall(
         id=str(call_id or ""), name=str(name or ""), arguments="" if arguments is None else text
     )
 
 
-def read_usage(value: object, *, sent: str, received: str) -> Usage:
-    """The tokens that a response counts; none where it counts none that can be read.
+def read_usage(value: object, *, input_name: str, output_name: str) -> Usage:
+    """Return the token counts of a response; zeros if they cannot be read.
 
     Args:
-        value: What the response holds under `usage`.
-        sent: What the API calls the input, such as `prompt`.
-        received: What it calls the output.
+        value: The value of `usage` in the response.
+        input_name: The API's word for the input, such as `prompt`.
+        output_name: The API's word for the output.
     """
     detail = table_of(value)
-    read = count_of(detail.get(f"{sent}_tokens"))
-    written = count_of(detail.get(f"{received}_tokens"))
-    if read is None or written is None:
+    input_tokens = count_of(detail.get(f"{input_name}_tokens"))
+    output_tokens = count_of(detail.get(f"{output_name}_tokens"))
+    if input_tokens is None or output_tokens is None:
         return Usage()
-    cached = table_of(detail.get(f"{sent}_tokens_details")).get("cached_tokens")
-    reasoning = table_of(detail.get(f"{received}_tokens_details")).get("reasoning_tokens")
+    cached = table_of(detail.get(f"{input_name}_tokens_details")).get("cached_tokens")
+    reasoning = table_of(detail.get(f"{output_name}_tokens_details")).get("reasoning_tokens")
     return Usage(
-        input_tokens=read,
-        output_tokens=written,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
         cached_input_tokens=count_of(cached) or 0,
         reasoning_tokens=count_of(reasoning) or 0,
     )
 
 
 def count_of(value: object) -> int | None:
-    """A number of tokens; 0 where it is not given, None where it cannot be one."""
+    """Return a number of tokens; 0 if it is missing, None if it is invalid."""
     if value is None:
         return 0
-    number = finite(value)
+    number = finite_number(value)
     return int(number) if number is not None and 0 <= number <= _COUNT_MAX else None

@@ -1,6 +1,6 @@
-"""Batches: files of requests that a provider answers within a day, for less money.
+"""Batches: files of requests that a provider completes within a day, at a lower price.
 
-OpenAI's form is that of Azure, Together and `vllm run-batch`, too. Anthropic has its own, and
+OpenAI's form is also that of Azure, Together and `vllm run-batch`. Anthropic has its own, and
 OpenRouter takes the requests and returns the results inside the batch, without files.
 """
 
@@ -14,15 +14,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from regauge.errors import ProviderError
-from regauge.providers._client import cannot_connect
+from regauge.providers._client import connection_error
 from regauge.providers._cost import batch_cost_of, cost_of, price_of
 from regauge.providers._endpoint import Endpoint
-from regauge.providers._failure import AttemptError, read_refusal
+from regauge.providers._failure import AttemptError, read_error_response
 from regauge.providers._http import HttpApi
-from regauge.providers._retry import Ledger, retried
+from regauge.providers._retry import Ledger, call_with_retries
 from regauge.providers._types import CompletionRequest, Usage
 from regauge.providers._wire import count_of, items_of, table_of
-from regauge.providers.remote import supported
+from regauge.providers.remote import drop_unsupported
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ LIMITS: Final = {
     "responses": (50_000, 200_000_000),
     "anthropic": (100_000, 256_000_000),
 }
-"""The requests and the bytes that a batch may have, by API."""
+"""The maximum requests and bytes of a batch, by API."""
 
 LINE_MAX: Final = 16 * 1024 * 1024
-"""The bytes of one result above which it is left unread."""
+"""The maximum number of bytes of one result; larger ones are not read."""
 
-# A file of results is streamed; this bounds the disk that a faulty server can fill. A transfer of
-# that size, or of a smaller file over a slow line, has a quarter of an hour.
+# A result file is streamed; this bounds the disk space that a faulty server can fill. A transfer
+# may take a quarter of an hour.
 _RESULTS_MAX: Final = 4 * 1024 * 1024 * 1024
 _TRANSFER_S: Final = 900.0
 _PAGES_MAX: Final = 20
@@ -54,23 +54,23 @@ _NO_API: Final = frozenset({404, 405, 501})
 _AZURE: Final = re.compile(r"https://[^/]+\.azure\.com[:/]")
 _TOGETHER: Final = re.compile(r"//api\.together\.(?:xyz|ai)\b")
 _OPENROUTER: Final = re.compile(r"//openrouter\.ai[:/]")
-# The results of a batch that are part of its description, instead of the id of a file.
+# Stands for the id of a file if the results are part of the batch's description.
 _INLINE: Final = "/inline"
 _OK: Final = 200
 _SUCCESS: Final = range(200, 300)
 
 
 class NoBatchesError(ProviderError):
-    """An endpoint takes no batches."""
+    """An endpoint does not support batches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTag:
-    """The metadata by which a batch is found again.
+    """The metadata that identify a batch.
 
     Attributes:
         project: The digest of the project's name.
-        name: The batch's own.
+        name: The name of the batch.
     """
 
     project: str
@@ -83,20 +83,20 @@ class RemoteBatch:
 
     Attributes:
         status: In the provider's words.
-        ended: Whether all results are there that there will be.
-        requests: How many it has; None where that is not stated yet.
-        completed: How many of them have a completion; None where that is not stated.
+        is_finished: Whether no further results will follow.
+        requests: Number of requests; None if not stated yet.
+        completed: Number of requests with a completion; None if not stated.
         created_at: In seconds since 1970.
-        tag: Its metadata; None where it has none of ours.
-        tagged: Whether the provider keeps metadata at all.
-        input_file: The id of the uploaded requests; empty where there is no such file.
-        results: Ids of files of results.
-        problems: Why it failed as a whole.
+        tag: Its metadata; None if regauge did not create it.
+        tagged: Whether the provider stores metadata.
+        input_file: The id of the uploaded requests; empty if there is no such file.
+        results: Ids of result files.
+        problems: Reasons why the whole batch failed.
     """
 
     id: str
     status: str
-    ended: bool
+    is_finished: bool
     requests: int | None = None
     completed: int | None = None
     created_at: float = 0.0
@@ -109,11 +109,11 @@ class RemoteBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultLine:
-    """One line of a file of results.
+    """One line of a result file.
 
     Attributes:
-        body: The response as a live call has it; empty where there is none.
-        problem: Why there is none.
+        body: The response in the form of a live call; empty if there is none.
+        problem: The reason why there is none.
     """
 
     custom_id: str
@@ -122,10 +122,10 @@ class ResultLine:
 
     @classmethod
     def parse(cls, line: bytes) -> ResultLine:
-        """Read a line in OpenAI's form or in Anthropic's.
+        """Parse a line in OpenAI's form or in Anthropic's.
 
         Raises:
-            ValueError: It is neither.
+            ValueError: The line has neither form.
         """
         document: object = read_json(line)
         table = table_of(document)
@@ -160,7 +160,7 @@ def _anthropic_result(custom_id: str, result: Mapping[str, Any]) -> ResultLine:
 
 
 def _problem(error: object) -> str:
-    refusal = read_refusal(json.dumps({"error": table_of(error).get("error") or error}))
+    refusal = read_error_response(json.dumps({"error": table_of(error).get("error") or error}))
     code = refusal.code if refusal.code not in refusal.message else ""
     return ": ".join(filter(None, (code, refusal.message))) or "no reason given"
 
@@ -176,12 +176,12 @@ class BatchClient:
     Args:
         settings: `[tool.regauge.providers.<name>]`.
         name: The name of that table.
-        environ: Where the key is.
+        environ: The environment with the key.
 
     Attributes:
-        endpoint: Where it is.
-        requests_max: How many requests a batch may have.
-        bytes_max: How large its file may be.
+        endpoint: The endpoint.
+        requests_max: Maximum number of requests of a batch.
+        bytes_max: Maximum size of its file.
     """
 
     def __init__(
@@ -192,10 +192,10 @@ class BatchClient:
         self.requests_max, self.bytes_max = LIMITS[settings.api]
         self._settings = settings
         self._api = HttpApi(self.endpoint, timeout_s=_TRANSFER_S, connections=4, transport=None)
-        # Azure's name of chat completions, and of nothing else, is without the version.
+        # Only Azure's path of chat completions has no version.
         azure = settings.api == "openai" and _AZURE.match(self.endpoint.url)
         self._call_path = self._api.path.removeprefix("/v1") if azure else self._api.path
-        self._described: tuple[str, Mapping[str, Any]] = ("", {})
+        self._description: tuple[str, Mapping[str, Any]] = ("", {})
         self._about = CompletionRequest(
             provider=name, model="", messages=(), parameters={}, origin="batch"
         )
@@ -205,47 +205,49 @@ class BatchClient:
         await self._api.aclose()
 
     def line(self, custom_id: str, request: CompletionRequest, *, other_limit: bool) -> bytes:
-        """One request as a line of a file, with the body of a live call.
+        """Return one request as a line of a file, with the body of a live call.
 
         Args:
-            custom_id: What its result is found by.
+            custom_id: The key of its result.
             request: The request.
             other_limit: Whether `max_tokens` has its less usual name.
 
         Raises:
-            ProviderError: The endpoint takes no such request.
+            ProviderError: The endpoint does not support the request.
         """
-        body = self._api.body(supported(request, self.endpoint), other_limit=other_limit)
+        body = self._api.body(drop_unsupported(request, self.endpoint), other_limit=other_limit)
         head = f'{{"custom_id":{json.dumps(custom_id)},'
         head += (
             '"params":' if self._anthropic else f'"method":"POST","url":"{self._call_path}","body":'
         )
         return head.encode() + body + b"}\n"
 
-    def objects_to_limit(self, problem: str) -> bool:
-        """Return whether a result says that `max_tokens` has another name for its model."""
+    def is_limit_error(self, problem: str) -> bool:
+        """Return whether a result's error is that `max_tokens` has another name for its model."""
         return any(name in problem for name in self._api.limit_keys)
 
     def read(self, request: CompletionRequest, body: bytes) -> Completion:
-        """The completion of a result, with its price in a batch.
+        """Return the completion of a result, with its price in a batch.
 
         Raises:
-            AttemptError: There is none in it.
+            AttemptError: There is none.
         """
         completion = self._api.read(request, body, headers={})
         if completion.usage == Usage():
             return completion
         url = self.endpoint.url
-        price = price_of(self._settings.prices, request.model, reported=completion.model, url=url)
+        price = price_of(
+            self._settings.prices, request.model, reported_model=completion.model, url=url
+        )
         share = self._settings.batch_price
         cost_usd = batch_cost_of(cost_of(completion.usage, price), url=url, share=share)
         return replace(completion, cost_usd=cost_usd)
 
     async def upload(self, path: Path) -> str:
-        """Upload a file of requests; returns its id, empty where files are not uploaded.
+        """Upload a file of requests; return its id, empty if the provider has no uploads.
 
         Raises:
-            ProviderError: It cannot be uploaded.
+            ProviderError: The upload failed.
         """
         if self._anthropic or _OPENROUTER.search(self.endpoint.url):
             return ""
@@ -262,13 +264,13 @@ class BatchClient:
         try:
             return _id_in(_document(await self._perform(send)))
         except NoBatchesError:
-            return ""  # it has no files, and may take the requests as OpenRouter does
+            return ""  # no uploads: requests may be part of the batch, as for OpenRouter
 
     async def start(self, path: Path, file_id: str, tag: BatchTag) -> RemoteBatch:
-        """Start a batch; never tried again, because each one that starts is paid for.
+        """Start a batch; without retries, because each started batch is charged.
 
         Raises:
-            ProviderError: It was not started, or that is not known.
+            ProviderError: The batch did not start, or its start is unknown.
         """
         if self._anthropic:
             lines = (await asyncio.to_thread(path.read_bytes)).splitlines()
@@ -291,7 +293,7 @@ class BatchClient:
         return self._batch(_document(data))
 
     def _inline(self, path: Path) -> bytes:
-        """A batch that holds its requests; OpenRouter wants them after all else."""
+        """Return a batch that contains its requests; OpenRouter requires them last."""
         lines = path.read_bytes().splitlines()
         model = table_of(table_of(read_json(lines[0]))["body"])["model"]
         head = {"endpoint": self._call_path, "model": model, "completion_window": "24h"}
@@ -303,15 +305,15 @@ class BatchClient:
         """Fetch the state of a batch.
 
         Raises:
-            ProviderError: That cannot be found out.
+            ProviderError: The state is unavailable.
         """
         return self._batch(await self._describe(batch_id))
 
     async def list_since(self, created_at: float) -> list[RemoteBatch]:
-        """The batches of the account since a time, the newest first.
+        """List the batches of the account since a time, newest first.
 
         Raises:
-            ProviderError: They cannot be listed.
+            ProviderError: The batches cannot be listed.
         """
         remote_batches: list[RemoteBatch] = []
         after = ""
@@ -321,7 +323,7 @@ class BatchClient:
                 await self._get(f"{self._path}?limit=100" + (f"&{name}={after}" if after else ""))
             )
             table = table_of(page)
-            # Together answers with the list alone.
+            # Together returns the bare list.
             batches = [self._batch(table_of(item)) for item in items_of(table.get("data") or page)]
             remote_batches += [batch for batch in batches if batch.created_at >= created_at]
             last = _safe(str(table.get("last_id") or (batches[-1].id if batches else "")))
@@ -332,53 +334,53 @@ class BatchClient:
             after = last
         return remote_batches
 
-    async def download(self, batch: RemoteBatch, to: Callable[[int], Path]) -> str:
-        """Write the files of results of a batch that has ended.
+    async def download(self, batch: RemoteBatch, path_of: Callable[[int], Path]) -> str:
+        """Write the result files of a finished batch.
 
-        What arrived of a file that is cut off is written, too.
+        The received part of a truncated file is written, too.
 
         Args:
             batch: The batch.
-            to: Where its files go, by number from 0.
+            path_of: Called with the number of each file, from 0.
 
         Returns:
-            Why a file is not whole; empty where all are.
+            The reason why a file is incomplete; empty if all are complete.
 
         Raises:
             ProviderError: Nothing of a file could be fetched.
         """
         if batch.results == (_INLINE,):
             lines = await self._inline_results(batch)
-            await asyncio.to_thread(to(0).write_bytes, b"".join(lines))
+            await asyncio.to_thread(path_of(0).write_bytes, b"".join(lines))
             return ""
         trouble = ""
         for number, file_id in enumerate(batch.results):
             url = self._results_url(batch, file_id)
-            trouble = await self._save(url, file_id, to(number)) or trouble
+            trouble = await self._save(url, file_id, path_of(number)) or trouble
         return trouble
 
     async def _inline_results(self, batch: RemoteBatch) -> list[bytes]:
-        """The results in the description of a batch, as lines of a file."""
-        described, document = self._described
-        if described != batch.id or not document.get("results"):
+        """Return the results in the description of a batch, as lines of a file."""
+        described_id, document = self._description
+        if described_id != batch.id or not document.get("results"):
             document = await self._describe(batch.id)
         return [_encode(result) + b"\n" for result in items_of(document.get("results"))]
 
     async def _describe(self, batch_id: str) -> Mapping[str, Any]:
-        """The description of a batch; the last one is kept, as it may hold all results."""
+        """Return the description of a batch; the last one is cached, as it may hold all results."""
         data = bytearray()
         url = f"{self._path}/{_safe(batch_id)}"
 
         async def get(client: Any) -> None:
             data.clear()
-            await self._stream(client, url, data.extend, most=_RESULTS_MAX)
+            await self._stream(client, url, data.extend, bytes_max=_RESULTS_MAX)
 
         await self._perform(get)
-        self._described = batch_id, _document(bytes(data))
-        return self._described[1]
+        self._description = batch_id, _document(bytes(data))
+        return self._description[1]
 
     async def first_bytes(self, batch: RemoteBatch) -> bytes:
-        """The beginning of the results of a batch, or of its requests; empty where it has none."""
+        """Return the beginning of a batch's results, or else of its requests; may be empty."""
         if batch.results == (_INLINE,):
             return b"".join((await self._inline_results(batch))[:1])
         file_id = batch.results[0] if batch.results else batch.input_file
@@ -386,11 +388,11 @@ class BatchClient:
             return b""
         url = self._results_url(batch, file_id)
         parts: list[bytes] = []
-        await self._perform(lambda client: self._stream(client, url, parts.append, most=4096))
+        await self._perform(lambda client: self._stream(client, url, parts.append, bytes_max=4096))
         return b"".join(parts)
 
     async def save_requests(self, batch: RemoteBatch, path: Path) -> bool:
-        """Write the uploaded requests of a batch; returns whether the provider has all of them."""
+        """Write the uploaded requests of a batch; return whether the provider has all of them."""
         if not batch.input_file:
             return False
         url = f"files/{_safe(batch.input_file)}/content"
@@ -422,11 +424,11 @@ class BatchClient:
         async def save(client: Any) -> None:
             nonlocal cut_off
             with part.open("wb") as out:
-                await self._stream(client, url, out.write, most=_RESULTS_MAX)
-            got = part.stat().st_size
-            if cut_off := isinstance(size, int) and got < size:
+                await self._stream(client, url, out.write, bytes_max=_RESULTS_MAX)
+            received = part.stat().st_size
+            if cut_off := isinstance(size, int) and received < size:
                 raise AttemptError(
-                    f"{self.endpoint}: the file is cut off, {got} of {size} bytes arrived",
+                    f"{self.endpoint}: the file is cut off, {received} of {size} bytes arrived",
                     kind="connection",
                     transient=True,
                 )
@@ -434,7 +436,7 @@ class BatchClient:
         try:
             await self._perform(save)
         except ProviderError as error:
-            # A provider that fails for now may have all of it.
+            # After a temporary failure the provider may still have the whole file.
             if not cut_off and not (part.exists() and part.stat().st_size):
                 part.unlink(missing_ok=True)
                 raise
@@ -443,27 +445,27 @@ class BatchClient:
         return trouble
 
     async def _stream(
-        self, client: Any, url: str, take: Callable[[bytes], object], *, most: int
+        self, client: Any, url: str, write: Callable[[bytes], object], *, bytes_max: int
     ) -> None:
         import aiohttp
         import httpx2
 
-        # The header has the SDKs hand out a response before its body is read.
+        # With this header the SDKs return a response before its body is read.
         response: Any = await client.get(
             f"{self.endpoint.url}/{url}",
             cast_to=httpx2.Response,
             options={"headers": {"X-Stainless-Raw-Response": "stream"}},
         )
-        response.most = max(most, _RESULTS_MAX)
+        response.bytes_max = max(bytes_max, _RESULTS_MAX)
         try:
             async for chunk in response.aiter_bytes():
-                take(chunk)
-                most -= len(chunk)
-                if most <= 0:
+                write(chunk)
+                bytes_max -= len(chunk)
+                if bytes_max <= 0:
                     break
         except (httpx2.HTTPError, aiohttp.ClientError) as error:
-            raise cannot_connect(
-                error, where=str(self.endpoint), provider=self.endpoint.name
+            raise connection_error(
+                error, endpoint=str(self.endpoint), provider=self.endpoint.name
             ) from error
         finally:
             await response.aclose()
@@ -491,7 +493,7 @@ class BatchClient:
                 )
 
         try:
-            return await retried(attempt, ledger)
+            return await call_with_retries(attempt, ledger)
         except AttemptError as error:
             if error.status in _NO_API:
                 raise NoBatchesError(
@@ -505,27 +507,27 @@ class BatchClient:
         table = table_of(document.get("job")) or document
         if self._anthropic:
             status = str(table.get("processing_status") or "")
-            stated = table_of(table.get("request_counts"))
-            counts = {name: count_of(count) or 0 for name, count in stated.items()}
-            ended = status == "ended"
+            request_counts = table_of(table.get("request_counts"))
+            counts = {name: count_of(count) or 0 for name, count in request_counts.items()}
+            is_finished = status == "ended"
             return RemoteBatch(
                 id=_id_in(table),
                 status=status,
-                ended=ended,
+                is_finished=is_finished,
                 requests=sum(counts.values()),
                 completed=counts.get("succeeded"),
                 created_at=_seconds(table.get("created_at")),
                 tagged=False,
-                results=("results",) if ended else (),
+                results=("results",) if is_finished else (),
             )
         status = str(table.get("status") or "").lower()
         metadata = table_of(table.get("metadata"))
         project, name = metadata.get("regauge_project"), metadata.get("regauge_batch")
-        stated = table_of(table.get("request_counts"))
+        request_counts = table_of(table.get("request_counts"))
         files = [table.get("output_file_id"), table.get("error_file_id")]
-        ended = status in _ENDED
+        is_finished = status in _ENDED
         results = tuple(file for file in files if isinstance(file, str) and file)
-        if ended and ("results" in table or "input_file_id" not in table):
+        if is_finished and ("results" in table or "input_file_id" not in table):
             results = (_INLINE,)
         problems = [
             _problem(error) + (f" (line {line})" if (line := table_of(error).get("line")) else "")
@@ -536,10 +538,10 @@ class BatchClient:
         return RemoteBatch(
             id=_id_in(table),
             status=status,
-            ended=ended,
+            is_finished=is_finished,
             # The total is 0 while a file is validated.
-            requests=count_of(stated.get("total")) or None,
-            completed=count_of(stated.get("completed")),
+            requests=count_of(request_counts.get("total")) or None,
+            completed=count_of(request_counts.get("completed")),
             created_at=_seconds(table.get("created_at")),
             tag=BatchTag(project=project, name=name)
             if isinstance(project, str) and isinstance(name, str)
@@ -556,19 +558,19 @@ def _document(data: bytes) -> Mapping[str, Any]:
         return table_of(read_json(data))
     except ValueError as error:
         raise ProviderError(
-            "the provider answered with something else than JSON", kind="malformed"
+            "the provider returned something other than JSON", kind="malformed"
         ) from error
 
 
 def _id_in(table: Mapping[str, Any]) -> str:
     number = table.get("id")
     if not isinstance(number, str) or not number:
-        raise ProviderError("the provider answered without an id", kind="malformed")
+        raise ProviderError("the provider returned no id", kind="malformed")
     return number
 
 
 def _safe(text: str) -> str:
-    """An id as a part of a URL: it comes from a server, and leads to no other path."""
+    """Return an id for a URL, without characters that lead to another path: a server sent it."""
     return re.sub(r"[^A-Za-z0-9_.:-]", "", text).strip(".")
 
 

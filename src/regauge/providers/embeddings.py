@@ -1,4 +1,4 @@
-"""Vectors of texts from any endpoint that speaks OpenAI's embeddings, through the openai SDK."""
+"""Embeddings of texts from any endpoint with OpenAI's embeddings API, through the openai SDK."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.providers._client import cannot_connect
+from regauge.providers._client import connection_error
 from regauge.providers._endpoint import Endpoint
 from regauge.providers._failure import AttemptError, retry_after_s
 from regauge.providers._http import HttpApi
-from regauge.providers._retry import Ledger, retried
+from regauge.providers._retry import Ledger, call_with_retries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from regauge.project import EndpointSettings
 
-# Without `timeout_s` of the endpoint; vectors arrive in one piece, so a longer wait is an outage.
+# The default of the endpoint's `timeout_s`.
 _TIMEOUT_S: Final = 60.0
 _CONNECTIONS: Final = 100
 _KINDS: Final = {
@@ -34,14 +34,14 @@ _SERVER_ERRORS: Final = 500
 
 
 class OpenAIEmbedder:
-    """Turns texts into vectors behind one OpenAI-compatible endpoint. For one event loop.
+    """Embed texts at one OpenAI-compatible endpoint. For one event loop.
 
     Args:
         endpoint: `[tool.regauge.providers.<name>]`.
         name: The name of that table, or `openai`.
         model: The embedding model, without the provider.
-        environ: Where the key is looked up.
-        transport: What HTTP goes through; None is the network.
+        environ: The environment with the key.
+        transport: Replaces the network; None for the network.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class OpenAIEmbedder:
         return f"{self._endpoint.name}:{self._model}"
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """The vector of each text, in their order.
+        """Return the embedding of each text, in their order.
 
         Raises:
-            ProviderError: There are no vectors; its kind says why.
+            ProviderError: The request failed; `kind` is the reason.
         """
         ledger = Ledger(
             max_attempts=self._settings.max_attempts, deadline_s=self._settings.deadline_s
@@ -81,15 +81,15 @@ class OpenAIEmbedder:
 
         async def attempt(ledger: Ledger) -> list[list[float]]:
             with ledger.clock():
-                return self._vectors(await self._ask(list(texts), ledger), len(texts))
+                return self._vectors(await self._request(list(texts), ledger), len(texts))
 
-        return await retried(attempt, ledger)
+        return await call_with_retries(attempt, ledger)
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._api.aclose()
 
-    async def _ask(self, texts: list[str], ledger: Ledger) -> Any:
+    async def _request(self, texts: list[str], ledger: Ledger) -> Any:
         import openai
 
         timeout_s = min(self._timeout_s, ledger.left_s)
@@ -102,7 +102,7 @@ class OpenAIEmbedder:
         except openai.APIStatusError as error:
             status = error.status_code
             raise AttemptError(
-                f"{self._endpoint} answered {status} to {self.model}: {error.message[:200]}",
+                f"{self._endpoint} returned {status} for {self.model}: {error.message[:200]}",
                 kind=_KINDS.get(status, "server" if status >= _SERVER_ERRORS else "bad-request"),
                 status=status,
                 transient=status in _AGAIN or status >= _SERVER_ERRORS,
@@ -110,23 +110,23 @@ class OpenAIEmbedder:
             ) from error
         except (TimeoutError, openai.APITimeoutError) as error:
             raise AttemptError(
-                f"{self._endpoint} did not answer within {timeout_s:g} s",
+                f"{self._endpoint} did not respond within {timeout_s:g} s",
                 kind="timeout",
                 transient=True,
             ) from error
         except openai.APIConnectionError as error:
-            raise cannot_connect(
-                error, where=str(self._endpoint), provider=self._endpoint.name
+            raise connection_error(
+                error, endpoint=str(self._endpoint), provider=self._endpoint.name
             ) from error
         except (openai.OpenAIError, ValueError, RecursionError, OverflowError) as error:
             raise self._malformed_error(str(error)[:200]) from error
 
     def _vectors(self, response: Any, count: int) -> list[list[float]]:
-        """The vectors of a reply in the order of the texts."""
+        """Return the embeddings of a response in the order of the texts."""
         data: Any = getattr(response, "data", None)
         try:
-            ordered = sorted(data, key=lambda part: part.index)
-            vectors = [[float(value) for value in part.embedding] for part in ordered]
+            items = sorted(data, key=lambda part: part.index)
+            vectors = [[float(value) for value in part.embedding] for part in items]
         except (TypeError, ValueError, AttributeError) as error:
             raise self._malformed_error("a reply without vectors") from error
         lengths = {len(vector) for vector in vectors}
@@ -135,9 +135,9 @@ class OpenAIEmbedder:
             raise self._malformed_error(f"{len(vectors)} vectors for {count} texts, or broken ones")
         return vectors
 
-    def _malformed_error(self, what: str) -> AttemptError:
+    def _malformed_error(self, problem: str) -> AttemptError:
         return AttemptError(
-            f"{self._endpoint} gave no vectors of {self.model}: {what}",
+            f"{self._endpoint} gave no vectors of {self.model}: {problem}",
             kind="malformed",
             transient=False,
         )

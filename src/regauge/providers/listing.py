@@ -1,4 +1,4 @@
-"""The models that an endpoint lists, and when they are shut down."""
+"""The models that an endpoint lists, and the dates of their shutdown."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import ProviderError
-from regauge.project import shown_url
-from regauge.providers._client import cannot_connect, cannot_open
+from regauge.project import redact_url
+from regauge.providers._client import connection_error, setup_error
 from regauge.providers._endpoint import Endpoint
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 SOON = timedelta(days=90)
-"""From so long before its last day on, a model is to be replaced."""
+"""The time before a model's last day in which it should be replaced."""
 _SNAPSHOT = r"(-\d{4}(-?\d\d-?\d\d)?)?"
 
 
@@ -32,7 +32,7 @@ class LastDay:
     """The last day of a model.
 
     Attributes:
-        source: Where its vendor announces it.
+        source: The URL of the vendor's announcement.
     """
 
     day: date
@@ -40,7 +40,7 @@ class LastDay:
 
 
 def find_last_day(model: ModelId) -> LastDay | None:
-    """The announced last day of a model or of its dated snapshot; None where there is none."""
+    """Find the announced last day of a model or of its dated snapshot; None without one."""
     text = (files("regauge.providers") / "last_days.toml").read_text(encoding="utf-8")
     vendor = tomllib.loads(text).get(model.provider, {})
     for name, day in vendor.get("last_days", {}).items():
@@ -49,7 +49,7 @@ def find_last_day(model: ModelId) -> LastDay | None:
     return None
 
 
-# Nothing is agreed on; these are the names under which servers publish a last day.
+# There is no standard; these keys of servers hold a last day.
 _LAST_DAYS: Final = (
     "shutdown_date",
     "shutdown_at",
@@ -67,15 +67,15 @@ _REFUSED: Final = (401, 403)
 def list_models(
     name: str, settings: EndpointSettings, environ: Mapping[str, str], *, timeout_s: float = 10
 ) -> dict[str, date | None]:
-    """Every model of an endpoint, with its last day where one is published.
+    """List the models of an endpoint, with their last day if one is published.
 
     Args:
-        name: Of the provider, for messages.
-        timeout_s: How long the server may take, in seconds.
+        name: The name of the provider, for messages.
+        timeout_s: Time limit in seconds.
 
     Raises:
-        ProviderError: There is no key, the server cannot be reached or refuses, or what comes
-            back is no list of models.
+        ProviderError: There is no key, the server is unreachable or rejects the request, or the
+            response is no list of models.
     """
     import httpx2
 
@@ -83,10 +83,10 @@ def list_models(
 
     endpoint = Endpoint(name=name, settings=settings, environ=environ)
     url = f"{endpoint.url}/models"
-    place = shown_url(url)
+    place = redact_url(url)
     headers = {"Authorization": f"Bearer {endpoint.key()}", **endpoint.headers()}
     if settings.api == "anthropic":
-        # Pages hold 20 models where the request names no limit.
+        # By default a page has 20 models.
         url = f"{url}?limit=1000"
         headers = {"anthropic-version": "2026-10-21", **headers}
     try:
@@ -95,26 +95,26 @@ def list_models(
             reply = send_bounded(client, request, seconds_max=timeout_s)
     except httpx2.TimeoutException as error:
         raise ProviderError(
-            f"{place} did not answer within {timeout_s:g} s", kind="timeout"
+            f"{place} did not respond within {timeout_s:g} s", kind="timeout"
         ) from error
     except httpx2.HTTPError as error:
-        raise cannot_connect(error, where=place, provider=name) from error
+        raise connection_error(error, endpoint=place, provider=name) from error
     except (httpx2.InvalidURL, OSError, ValueError) as error:
-        raise cannot_open(error, where=place) from error
+        raise setup_error(error, endpoint=place) from error
     if reply.status_code != _OK:
         kind = "authentication" if reply.status_code in _REFUSED else "server"
         raise ProviderError(
-            f"{place} answers {reply.status_code}", kind=kind, status=reply.status_code
+            f"{place} returned {reply.status_code}", kind=kind, status=reply.status_code
         )
     try:
         document: Any = reply.json()
         return {str(model["id"]): shutdown_of(model) for model in document["data"]}
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ProviderError(f"{place} answers no list of models", kind="malformed") from error
+        raise ProviderError(f"{place} returned no list of models", kind="malformed") from error
 
 
 def shutdown_of(model: Mapping[str, object]) -> date | None:
-    """The last day of a listed model: ISO 8601, or seconds since 1970.
+    """Return the last day of a listed model: ISO 8601, or seconds since 1970.
 
     >>> shutdown_of({"id": "m", "shutdown_date": "2026-12-01"})
     datetime.date(2026, 12, 1)

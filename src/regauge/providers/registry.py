@@ -1,4 +1,4 @@
-"""The providers that there are: declared, usual, and entry points of `regauge.providers`."""
+"""The available providers: configured, built-in, and entry points of `regauge.providers`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from regauge.project import Settings
     from regauge.providers._types import Provider
 
-    MakesProvider: TypeAlias = Callable[["ProviderContext"], Provider]
+    ProviderFactory: TypeAlias = Callable[["ProviderContext"], Provider]
 
 APIS: Final = ("openai", "responses", "anthropic")
-"""The APIs that regauge speaks itself."""
+"""The APIs that regauge supports itself."""
 ENTRY_POINTS: Final = "regauge.providers"
 
-# There without being declared.
+# Available without settings.
 _USUAL: Final = {
     "openai": EndpointSettings(api_key_env="OPENAI_API_KEY"),
     "anthropic": EndpointSettings(api="anthropic", api_key_env="ANTHROPIC_API_KEY"),
@@ -34,13 +34,13 @@ _USUAL: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderContext:
-    """The settings that a registered provider is made with.
+    """The settings for creating a registered provider.
 
-    One whose class has `local = True` is called as it is, without retries and pace.
+    A provider whose class has `local = True` is called directly, without retries and pace.
 
     Attributes:
         name: The provider's name in model ids.
-        settings: Its table in `[tool.regauge.providers]`; `options` in it is free.
+        settings: Its table in `[tool.regauge.providers]`; its key `options` is free-form.
         environ: The environment of the run.
     """
 
@@ -49,7 +49,7 @@ class ProviderContext:
     environ: Mapping[str, str]
 
     async def fetch_key(self) -> str:
-        """The key: the value of `api_key_env`, or what `api_key_command` prints.
+        """Return the key: the value of `api_key_env`, or the output of `api_key_command`.
 
         Raises:
             ProviderError: There is none.
@@ -60,15 +60,15 @@ class ProviderContext:
 
 @cache
 def registered_providers() -> Mapping[str, EntryPoint]:
-    """The entry points of all installed packages, by name."""
+    """Return the entry points of all installed packages, by name."""
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
 @cache
-def load_provider(name: str) -> MakesProvider:
-    """The class or function that an entry point names; it makes a provider of a context.
+def load_provider(name: str) -> ProviderFactory:
+    """Load the class or function of an entry point; it creates a provider from a context.
 
     Raises:
         UsageError: No entry point has this name, or its package cannot be loaded.
@@ -88,35 +88,35 @@ def load_provider(name: str) -> MakesProvider:
             f" {ENTRY_POINTS}\n  fix: {hint}; or install the package that registers {name!r}"
         )
     try:
-        made: MakesProvider = point.load()
+        factory: ProviderFactory = point.load()
     except Exception as error:
         raise UsageError(
             f"provider {name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}\n"
             "  fix: install what it needs, or correct the package that registers it"
         ) from error
-    return made
+    return factory
 
 
 def declared_endpoint(settings: Settings, name: str) -> EndpointSettings | None:
-    """The endpoint of a provider that the settings declare or that is usual; None for others."""
+    """Return the endpoint of a configured or built-in provider; None for others."""
     return settings.providers.get(name) or _USUAL.get(name)
 
 
 def endpoint_of(settings: Settings, name: str) -> EndpointSettings | None:
-    """Where a provider is; None for the simulated one, which is nowhere.
+    """Return the endpoint of a provider; None for the simulated one.
 
     Raises:
-        UsageError: Nothing declares it.
+        UsageError: The provider is unknown.
     """
-    declared = declared_endpoint(settings, name)
-    if declared is not None:
-        return declared
+    endpoint = declared_endpoint(settings, name)
+    if endpoint is not None:
+        return endpoint
     if name == SIMULATED:
         return None
     if name in registered_providers():
         return EndpointSettings(api=name)
     names = sorted({SIMULATED, *_USUAL, *registered_providers(), *settings.providers})
-    meant = did_you_mean(name, names)
-    hint = f"{meant} " if meant else ""
+    suggestion = did_you_mean(name, names)
+    hint = f"{suggestion} " if suggestion else ""
     fix = f"{hint}declare [tool.regauge.providers.{name}] with its base_url in pyproject.toml"
     raise UsageError(f"there is no provider {name!r}; there are {', '.join(names)}", fix=fix)

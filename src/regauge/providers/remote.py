@@ -1,4 +1,4 @@
-"""Models that are asked over a network or by other packages: retries, pace, breaker and prices."""
+"""Models behind a network or in other packages: retries, pace, breaker and prices."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
 from regauge.errors import ProviderError
 from regauge.providers._cost import cost_of, price_of
 from regauge.providers._endpoint import Endpoint
-from regauge.providers._failure import AttemptError, timed_out
+from regauge.providers._failure import AttemptError, timeout_error
 from regauge.providers._http import HttpApi
 from regauge.providers._rate import AdaptiveLimit, window_for
-from regauge.providers._retry import Ledger, retried
+from regauge.providers._retry import Ledger, call_with_retries
 from regauge.providers._types import Completion, Usage
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from regauge.providers._rate import Permit, Quota, Window
     from regauge.providers._types import CompletionRequest, Provider
 
-# Failures at once are one event: every request in flight sees the same restart of a server.
+# Simultaneous failures are one event: every request in flight meets the same server restart.
 _IN_A_ROW: Final = 8
 _COLD_GRACE_S: Final = 2.0
-# These do not pass by waiting; a second request would get the same.
+# These are permanent; a second request would fail in the same way.
 _FINAL_KINDS: Final = frozenset({"authentication", "quota"})
-# One request that always fails may be at fault itself; three of them are not.
+# One request that always fails may be invalid; three of them are not.
 _GIVEN_UP: Final = 3
 _PASSING_KINDS: Final = frozenset({"connection", "timeout", "server", "rate-limit"})
 _GATEWAY: Final = frozenset({502, 503, 504})
@@ -44,61 +44,61 @@ _TRANSPORT_KINDS: Final = frozenset({"connection", "timeout"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breaker:
-    """The health of one provider; the time is passed in, in seconds.
+    """The health of one provider; the caller passes the clock, in seconds.
 
-    It trips on a refused key, on 8 failed connections in a row over 2 seconds (`patience_s` where
-    there were answers before), on three requests given up where nothing ever answered, and where
-    nothing but 429 came for `patience_s`. An answer resets it.
+    It trips on a rejected key, on three requests that were given up before any success, and on 429s
+    only for `patience_s`. It also trips on 8 consecutive failed connections over 2 seconds, or over
+    `patience_s` after a success. A success resets it.
 
     Attributes:
-        patience_s: How long a server that answered may be away, in seconds.
-        refused_since: When the first 429 after the last answer came; None where there is none.
+        patience_s: Maximum time for which a server that worked before may be away, in seconds.
+        refused_since: The time of the first 429 after the last success; None without one.
         trip: The failure for which the provider is given up.
     """
 
     patience_s: float = 120.0
-    answered: bool = False
+    has_succeeded: bool = False
     failures: int = 0
     given_up: int = 0
     failing_since: float = 0.0
     refused_since: float | None = None
     trip: AttemptError | None = None
 
-    def after_answer(self) -> Breaker:
-        """After an answer."""
+    def after_success(self) -> Breaker:
+        """Return the breaker after a success."""
         ailing = self.failures or self.given_up or self.refused_since is not None or self.trip
-        if self.answered and not ailing:
+        if self.has_succeeded and not ailing:
             return self
-        return Breaker(patience_s=self.patience_s, answered=True)
+        return Breaker(patience_s=self.patience_s, has_succeeded=True)
 
     @property
     def outage(self) -> bool:
-        """Return whether a server that answered before is away, and not one request at fault."""
-        return self.answered and self.failures >= _IN_A_ROW
+        """Return whether a server that worked before is unreachable, for several requests."""
+        return self.has_succeeded and self.failures >= _IN_A_ROW
 
     def after_failure(self, now: float, error: AttemptError, *, gave_up: bool) -> Breaker:
-        """After an attempt that failed.
+        """Return the breaker after an attempt that failed.
 
         Args:
-            now: The time, in seconds of any steady clock.
+            now: The time, in seconds of any monotonic clock.
             error: The failure.
-            gave_up: Whether the request used up its attempts or its deadline with this one.
+            gave_up: Whether this attempt used up the request's attempts or deadline.
         """
         kind = error.kind
         if self.trip is not None:
             return self
-        # A gateway that answers for a server that is away.
-        transport = kind in _TRANSPORT_KINDS or (self.answered and error.status in _GATEWAY)
+        # A gateway in front of an unreachable server.
+        transport = kind in _TRANSPORT_KINDS or (self.has_succeeded and error.status in _GATEWAY)
         failures = self.failures + transport
         since = now if failures == 1 else self.failing_since
         given_up = self.given_up + (gave_up and kind in _PASSING_KINDS)
-        grace_s = self.patience_s if self.answered else _COLD_GRACE_S
+        grace_s = self.patience_s if self.has_succeeded else _COLD_GRACE_S
         lasting = transport and failures >= _IN_A_ROW and now - since >= grace_s
         refused_since = self.refused_since
         if kind == "rate-limit" and refused_since is None:
             refused_since = now
         stalled = refused_since is not None and now - refused_since >= self.patience_s
-        hopeless = given_up >= _GIVEN_UP and not self.answered
+        hopeless = given_up >= _GIVEN_UP and not self.has_succeeded
         return replace(
             self,
             refused_since=refused_since,
@@ -114,16 +114,16 @@ _DEFAULT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """A parameter that some endpoints do not take.
+    """A parameter that some endpoints do not support.
 
     Attributes:
-        apis: The APIs it holds for.
+        apis: The APIs of these endpoints.
         url: A regular expression that is searched in the endpoint's URL.
         model: A regular expression that is matched with the model.
-        names: Parameters, `response_format`, `json_object` (a response format), `strict` (of a
-            tool or a schema), or `image` and `pdf` (attachments).
-        does: Whether the endpoint drops them in silence or answers with an error.
-        instead: What to do.
+        names: Parameters, `response_format`, `json_object` (a response format), `strict` (of a tool
+            or a schema), or `image` and `pdf` (attachments).
+        does: Whether the endpoint ignores them silently or returns an error.
+        instead: The fix.
     """
 
     apis: tuple[str, ...]
@@ -136,7 +136,7 @@ class Gap:
 
 @cache
 def load_gaps() -> tuple[Gap, ...]:
-    """The known gaps, from `gaps.toml`."""
+    """Load the known gaps, from `gaps.toml`."""
     text = files("regauge.providers").joinpath("gaps.toml").read_text("utf-8")
     rows: list[dict[str, Any]] = tomllib.loads(text)["gap"]
     return tuple(
@@ -145,34 +145,34 @@ def load_gaps() -> tuple[Gap, ...]:
     )
 
 
-def supported(request: CompletionRequest, endpoint: Endpoint) -> CompletionRequest:
-    """A request without its optional parameters that the endpoint does not take.
+def drop_unsupported(request: CompletionRequest, endpoint: Endpoint) -> CompletionRequest:
+    """Return a request without its optional parameters that the endpoint does not support.
 
     Raises:
-        ProviderError: The request needs what the endpoint does not take.
+        ProviderError: The endpoint does not support a required parameter.
     """
     gaps = _gaps_of(endpoint.settings.api, endpoint.url, request.model)
     if not gaps:
         return request
-    needs = set(_needs(request)) - set(endpoint.settings.accepts)
+    features = set(_features_of(request)) - set(endpoint.settings.accepts)
     left_out: set[str] = set()
     for gap in gaps:
-        lacking = [name for name in gap.names if name in needs]
-        left_out.update(lacking)
-        name = next((name for name in lacking if name not in request.optional), None)
+        missing = [name for name in gap.names if name in features]
+        left_out.update(missing)
+        name = next((name for name in missing if name not in request.optional), None)
         if name is None:
             continue
-        where = f"{request.provider}:{request.model}" if gap.model else str(endpoint)
+        place = f"{request.provider}:{request.model}" if gap.model else str(endpoint)
         raise ProviderError(
-            f"{request.origin or 'the prompt'} needs `{name}`, which {where} {gap.does}; no request"
+            f"{request.origin or 'the prompt'} needs `{name}`, which {place} {gap.does}; no request"
             f" was sent\n  fix: {gap.instead}; if the endpoint takes it by now, add"
             f" accepts = [{name!r}] to [tool.regauge.providers.{request.provider}]",
             kind="bad-request",
         )
     if not left_out:
         return request
-    kept = {name: value for name, value in request.parameters.items() if name not in left_out}
-    return replace(request, parameters=kept)
+    parameters = {name: value for name, value in request.parameters.items() if name not in left_out}
+    return replace(request, parameters=parameters)
 
 
 @cache
@@ -184,7 +184,7 @@ def _gaps_of(api: str, url: str, model: str) -> tuple[Gap, ...]:
     )
 
 
-def _needs(request: CompletionRequest) -> Iterator[str]:
+def _features_of(request: CompletionRequest) -> Iterator[str]:
     for name, value in request.parameters.items():
         if name in {"temperature", "top_p"} and value == _DEFAULT:
             continue
@@ -205,9 +205,9 @@ def _needs(request: CompletionRequest) -> Iterator[str]:
             yield "strict"
 
 
-# Without `timeout_s` of the endpoint; reasoning models need more, which the setting gives.
+# The default of the endpoint's `timeout_s`; reasoning models need a higher setting.
 _TIMEOUT_S: Final = 60.0
-# Failures after which it is plain that a server is there and reads what is sent.
+# Failures that prove a working server.
 _ANSWERS: Final = frozenset({"bad-request", "not-found", "permission"})
 
 
@@ -216,35 +216,34 @@ class Calls:
     """The calls of a provider so far.
 
     Attributes:
-        requests: Requests that were asked for.
-        answered: Requests that got an answer.
-        attempts: HTTP requests made for them.
-        failures: Attempts that failed, by kind; a request that was answered in the end may
-            have some.
+        requests: Number of requests.
+        completed: Requests with a completion.
+        attempts: HTTP requests for them.
+        failures: Failed attempts, by kind, including those of requests that succeeded later.
     """
 
     requests: int = 0
-    answered: int = 0
+    completed: int = 0
     attempts: int = 0
     failures: Counter[str] = field(default_factory=Counter[str])
 
 
 class AttemptApi(Protocol):
-    """Makes one attempt to answer a request."""
+    """Make one attempt of a request."""
 
     @property
-    def sent(self) -> int:
+    def attempt_count(self) -> int:
         """The number of attempts."""
         ...
 
     async def open(self) -> object:
-        """Load and open what an attempt needs."""
+        """Load and open the client."""
         ...
 
     async def call(
         self, request: CompletionRequest, *, timeout_s: float
     ) -> tuple[Completion, tuple[Quota, ...]]:
-        """Answer one request, with the limits that the server states."""
+        """Complete one request; return the completion and the limits that the server states."""
         ...
 
     async def aclose(self) -> None:
@@ -253,21 +252,21 @@ class AttemptApi(Protocol):
 
 
 class _Registered:
-    """The provider of another package, which makes attempts by its own means."""
+    """The provider of another package, which makes its own attempts."""
 
     def __init__(self, provider: Provider, endpoint: Endpoint) -> None:
         self._provider = provider
-        self._where = str(endpoint)
-        self.sent = 0
+        self._endpoint_text = str(endpoint)
+        self.attempt_count = 0
 
     async def open(self) -> None:
-        """Nothing to open; the provider does so by itself."""
+        """Do nothing; the provider opens its own connections."""
 
     async def call(
         self, request: CompletionRequest, *, timeout_s: float
     ) -> tuple[Completion, tuple[Quota, ...]]:
-        """Have the provider answer, within the time of an attempt."""
-        self.sent += 1
+        """Call the provider, within the time of an attempt."""
+        self.attempt_count += 1
         began = time.perf_counter()
         try:
             async with asyncio.timeout(timeout_s):
@@ -275,16 +274,18 @@ class _Registered:
         except ProviderError:
             raise
         except TimeoutError as error:
-            raise timed_out(self._where, timeout_s) from error
+            raise timeout_error(self._endpoint_text, timeout_s) from error
         except Exception as error:
             fix = "correct the provider; a failed attempt raises AttemptError"
             raise ProviderError(
-                f"{self._where} raised {type(error).__name__}: {error}", fix=fix, kind="malformed"
+                f"{self._endpoint_text} raised {type(error).__name__}: {error}",
+                fix=fix,
+                kind="malformed",
             ) from error
-        # Anything can come back from code of another package.
+        # Code of another package may return anything.
         if not isinstance(cast("object", completion), Completion):
             raise ProviderError(
-                f"{self._where} returned {type(completion).__name__}, not a Completion",
+                f"{self._endpoint_text} returned {type(completion).__name__}, not a Completion",
                 kind="malformed",
             )
         latency_s = completion.latency_s or round(time.perf_counter() - began, 4)
@@ -303,7 +304,7 @@ def open_api(
     transport: httpx2.AsyncBaseTransport | None = None,
     registered: Provider | None = None,
 ) -> AttemptApi:
-    """The attempts at an endpoint: by HTTP, or by a registered provider."""
+    """Return the API of an endpoint: HTTP, or a registered provider."""
     if registered is not None:
         return _Registered(registered, endpoint)
     return HttpApi(endpoint, timeout_s=timeout_s, connections=connections, transport=transport)
@@ -315,13 +316,13 @@ class RemoteProvider:
     Args:
         endpoint: `[tool.regauge.providers.<name>]`.
         name: The name of that table, `openai` or `anthropic`.
-        environ: Where the key is looked up.
-        transport: What HTTP goes through; None is the network.
+        environ: The environment with the key.
+        transport: Replaces the network; None for the network.
         concurrency: Requests in flight at once, or `auto`.
-        timeout_s: How long one attempt may take where the endpoint does not say, in seconds.
-        registered: Makes the attempts, where `api` names a package's provider.
+        timeout_s: Default time limit of one attempt, in seconds.
+        registered: The provider that makes the attempts, if `api` names one of a package.
         attempts: Makes the attempts instead, such as on the workers of a cluster.
-        limit: Holds requests back, where others share it; by default one for `concurrency`.
+        limit: A shared rate limit; by default one for `concurrency`.
     """
 
     def __init__(
@@ -343,7 +344,7 @@ class RemoteProvider:
         self._limit = limit or AdaptiveLimit(window_for(concurrency))
         self._breaker = Breaker(patience_s=endpoint.deadline_s)
         self.calls = Calls()
-        # A pool smaller than the window would make requests wait unseen, inside their timeout.
+        # With a pool smaller than the window, requests would wait inside their timeout.
         self._api = attempts or open_api(
             self._endpoint,
             timeout_s=self._timeout_s,
@@ -354,11 +355,11 @@ class RemoteProvider:
 
     @property
     def window(self) -> Window:
-        """The present limit of requests in flight."""
+        """The current limit of requests in flight."""
         return self._limit.window
 
     def check(self) -> None:
-        """Look at the settings without asking anybody.
+        """Check the settings without a request.
 
         Raises:
             ProviderError: A variable that holds the key or a header is not set.
@@ -366,17 +367,17 @@ class RemoteProvider:
         self._endpoint.check()
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """Answer one request, trying again where that may help.
+        """Complete one request, with retries.
 
         Raises:
-            ProviderError: There is no answer. Its kind is `connection`, `timeout`, `rate-limit`,
+            ProviderError: The request failed. Its kind is `connection`, `timeout`, `rate-limit`,
                 `quota`, `authentication`, `permission`, `not-found`, `bad-request`, `server` or
                 `malformed`.
         """
         self.calls.requests += 1
         if isinstance(self._api, HttpApi):
             try:
-                request = supported(request, self._endpoint)
+                request = drop_unsupported(request, self._endpoint)
             except ProviderError:
                 self._endpoint.check()  # a missing key is reported first
                 raise
@@ -385,16 +386,16 @@ class RemoteProvider:
         )
 
         async def attempt(ledger: Ledger) -> Completion:
-            async with self._limit.permit(request.model, again=ledger.attempts > 1) as permit:
+            async with self._limit.permit(request.model, is_retry=ledger.attempts > 1) as permit:
                 return await self._attempt(request, ledger, permit)
 
         try:
-            completion = await retried(attempt, ledger)
+            completion = await call_with_retries(attempt, ledger)
         except AttemptError as error:
             if error.transient:
                 self._note(error, gave_up=True)
             raise
-        self.calls.answered += 1
+        self.calls.completed += 1
         return completion
 
     async def aclose(self) -> None:
@@ -406,7 +407,7 @@ class RemoteProvider:
     ) -> Completion:
         if (trip := self._breaker.trip) is not None:
             raise AttemptError(str(trip), kind=trip.kind, status=trip.status, transient=False)
-        # Opened before the clock starts: the first request would pay for loading the SDK.
+        # Opened before the clock starts: the time of loading the SDK does not count.
         await self._api.open()
         timeout_s = min(self._timeout_s, ledger.left_s)
         try:
@@ -415,20 +416,22 @@ class RemoteProvider:
         except AttemptError as error:
             self.calls.failures[error.kind] += 1
             if error.kind == "rate-limit":
-                permit.refused(error.quotas)
+                permit.on_rate_limit(error.quotas)
             self._note(error, gave_up=False)
-            error.outage = self._breaker.answered and (error.never_sent or self._breaker.outage)
+            error.outage = self._breaker.has_succeeded and (
+                error.never_sent or self._breaker.outage
+            )
             raise
         finally:
-            self.calls.attempts = self._api.sent
-        permit.answered(quotas)
-        self._breaker = self._breaker.after_answer()
+            self.calls.attempts = self._api.attempt_count
+        permit.on_success(quotas)
+        self._breaker = self._breaker.after_success()
         cost_usd = completion.cost_usd
         if cost_usd is None and completion.usage != Usage():
             price = price_of(
                 self._settings.prices,
                 request.model,
-                reported=completion.model,
+                reported_model=completion.model,
                 url=self._endpoint.url,
             )
             cost_usd = cost_of(completion.usage, price)
@@ -441,7 +444,7 @@ class RemoteProvider:
 
     def _note(self, error: AttemptError, *, gave_up: bool) -> None:
         if error.kind in _ANSWERS:
-            self._breaker = self._breaker.after_answer()
+            self._breaker = self._breaker.after_success()
         else:
             self._breaker = self._breaker.after_failure(time.monotonic(), error, gave_up=gave_up)
             if self._breaker.trip is not None:

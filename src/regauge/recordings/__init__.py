@@ -1,7 +1,7 @@
-"""Recordings: answers that were given once and are replayed ever after.
+"""Recordings: stored completions, replayed without calls.
 
-Committed files are read and written in `_file.py` and `_measurements.py`; `_store.py` is the local
-store, for answers the moment they land. `_redact.py` keeps secrets out of all of them.
+`_file.py` and `_measurements.py` read and write committed files; `_store.py` is the local store,
+which keeps each completion at once. `_redact.py` keeps secrets out of all of them.
 """
 
 from regauge.project import RecordMode as RecordMode
@@ -11,14 +11,14 @@ from regauge.recordings._file import (
     RecordingsFile as RecordingsFile,
     Replacements as Replacements,
     append_lines as append_lines,
+    check_file_sizes as check_file_sizes,
     encode_line as encode_line,
-    exclusive as exclusive,
-    placed_lines_of as placed_lines_of,
+    lock_directory as lock_directory,
+    lock_file as lock_file,
+    read_lines as read_lines,
     replacements_in as replacements_in,
     request_summary as request_summary,
-    rewriting as rewriting,
     utc_now as utc_now,
-    warn_of_sizes as warn_of_sizes,
 )
 from regauge.recordings._find_secrets import find_secrets as find_secrets
 from regauge.recordings._measurements import (

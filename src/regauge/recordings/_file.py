@@ -1,4 +1,4 @@
-"""Recordings that are committed: `fixtures/recordings/<prompt>.jsonl`, one line for each answer."""
+"""Committed recordings: `fixtures/recordings/<prompt>.jsonl`, one line for each completion."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.providers import CompletionRequest
 
-_SAFE: Final = "the answers are safe in the local store"
+_SAFE: Final = "the completions are still in the local store"
 
 
 @contextmanager
-def exclusive(directory: Path) -> Generator[None]:
-    """Hold the only lock on a directory, waiting for it; nothing is left behind in it.
+def lock_directory(directory: Path) -> Generator[None]:
+    """Wait for the exclusive lock on a directory, and hold it; no lock file is left.
 
-    The lock is `flock` on the directory itself: the system drops it when its holder dies. Where
-    there is no `flock` (Windows) writers are not kept apart; files are still written whole.
+    The lock is `flock` on the directory itself: the system releases it when its holder dies.
+    Without `flock` (Windows) writers are not kept apart; files are still written atomically.
     """
     try:
         import fcntl
@@ -62,10 +62,10 @@ def exclusive(directory: Path) -> Generator[None]:
         os.close(descriptor)
 
 
-def placed_lines_of(path: Path, *, bytes_max: int = BYTES_MAX) -> Iterator[tuple[int, int, bytes]]:
-    """The lines that are not blank, each with its number from 1 and its place in the file.
+def read_lines(path: Path, *, bytes_max: int = BYTES_MAX) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the lines that are not blank, each with its number from 1 and its offset in the file.
 
-    A file that is not there has none.
+    A missing file has no lines.
 
     Raises:
         RecordingError: The file cannot be read.
@@ -73,11 +73,11 @@ def placed_lines_of(path: Path, *, bytes_max: int = BYTES_MAX) -> Iterator[tuple
     place = 0
     try:
         with open_regular(path, bytes_max=bytes_max) as file:
-            for number, ended in enumerate(file, 1):
-                line = ended.rstrip(b"\r\n")
+            for number, raw in enumerate(file, 1):
+                line = raw.rstrip(b"\r\n")
                 if line.strip():
                     yield number, place, line
-                place += len(ended)
+                place += len(raw)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -85,39 +85,39 @@ def placed_lines_of(path: Path, *, bytes_max: int = BYTES_MAX) -> Iterator[tuple
 
 
 def append_lines(path: Path, lines: Collection[bytes]) -> int:
-    """Add lines to a file that several processes write; returns how many.
+    """Append lines to a file that several processes write; return the number of lines.
 
     Raises:
-        RecordingError: It cannot be written.
+        RecordingError: The file cannot be written.
     """
     if lines:
-        with rewriting(path, safe=_SAFE), path.open("ab") as file:
+        with lock_file(path, safe=_SAFE), path.open("ab") as file:
             file.write(b"".join([line + b"\n" for line in lines]))
     return len(lines)
 
 
 @contextmanager
-def rewriting(path: Path, *, safe: str = "") -> Generator[None]:
-    """Keep other processes from a file, whose directory is made, while the block writes it.
+def lock_file(path: Path, *, safe: str = "") -> Generator[None]:
+    """Create the directory of a file, and lock the file while the block writes it.
 
     Args:
         path: The file.
-        safe: What is kept elsewhere where it cannot be written, as a clause.
+        safe: A clause for the error: the data that is still stored elsewhere.
 
     Raises:
-        RecordingError: It cannot be written.
+        RecordingError: The file cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with exclusive(path.parent):
+        with lock_directory(path.parent):
             for draft in path.parent.glob(f".{escape(path.name)}.*.tmp"):
-                draft.unlink(missing_ok=True)  # of a process that was killed
+                draft.unlink(missing_ok=True)  # from a process that was killed
             yield
     except OSError as error:
-        what, own_fix = explain_os_error(error)
+        problem, own_fix = explain_os_error(error)
         fix = own_fix or "make room or give write permission, then run again"
         fix = f"{fix}; {safe}" if safe else fix
-        fault = Fault(path=path, line=None, message=f"cannot be written: {what}", fix=fix)
+        fault = Fault(path=path, line=None, message=f"cannot be written: {problem}", fix=fix)
         raise RecordingError([fault]) from error
 
 
@@ -127,11 +127,11 @@ _WARN_MIB: Final = 50
 _REFUSED_MIB: Final = 100
 
 
-def warn_of_sizes(project: Project, paths: Iterable[Path] | None = None) -> list[Fault]:
-    """A warning for each file that is large for GitHub.
+def check_file_sizes(project: Project, paths: Iterable[Path] | None = None) -> list[Fault]:
+    """Return a warning for each file that is large for GitHub.
 
     Args:
-        project: Whose files.
+        project: The project of the files.
         paths: The files, from the root of the project; by default all recordings.
     """
     if paths is None:
@@ -145,7 +145,7 @@ def warn_of_sizes(project: Project, paths: Iterable[Path] | None = None) -> list
         try:
             status = path.stat()
         except OSError:
-            continue  # where it is read, it is refused
+            continue  # reading it raises the error
         size = status.st_size / _MIB if stat.S_ISREG(status.st_mode) else 0
         if size > _WARN_MIB:
             words = "refuses" if size > _REFUSED_MIB else "will refuse"
@@ -157,7 +157,7 @@ def warn_of_sizes(project: Project, paths: Iterable[Path] | None = None) -> list
 
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-# A lone surrogate, which models do send, is no UTF-8; such a line is written with escapes.
+# A lone surrogate, which models do send, is not valid UTF-8; such a line is written with escapes.
 encode_json, _encode_ascii = (
     json.JSONEncoder(
         separators=(",", ":"), ensure_ascii=ascii_only, allow_nan=False, default=dict
@@ -168,14 +168,14 @@ encode_json, _encode_ascii = (
 
 @dataclass(frozen=True, slots=True, order=True)
 class RecordingKey:
-    """The digest of a request, and which draw it is, from 0: trial k replays trial k."""
+    """The digest of a request and its trial number, from 0: trial k replays trial k."""
 
     digest: str
     trial: int
 
     @classmethod
     def from_request(cls, request: CompletionRequest) -> RecordingKey:
-        """The key under which the answer to `request` is recorded."""
+        """Return the key of the recording for `request`."""
         return cls(request.digest, request.trial)
 
     def __str__(self) -> str:
@@ -183,12 +183,12 @@ class RecordingKey:
 
 
 def utc_now() -> str:
-    """The time as recordings write it: ISO 8601 in UTC, to the second."""
+    """Return the time in the form of recordings: ISO 8601 in UTC, to the second."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def request_summary(request: CompletionRequest, *, prompt_digest: str) -> dict[str, JSON]:
-    """The facts of a request for readers of a recordings file, without its text."""
+    """Describe a request for readers of a recordings file, without its text."""
     return {
         "prompt_digest": prompt_digest,
         "messages": len(request.messages),
@@ -199,20 +199,20 @@ def request_summary(request: CompletionRequest, *, prompt_digest: str) -> dict[s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """An answer as it is kept.
+    """A recorded completion.
 
     Attributes:
-        key: What it is found by.
+        key: The key of the recording.
         prompt: The name of the prompt.
-        version: The version of the prompt, or None where it has none.
+        version: The version of the prompt, or None without one.
         case: The id of the case.
         model: As `provider:model`.
-        completion: The answer.
-        recorded_at: When, as `utc_now` writes it.
+        completion: The completion.
+        recorded_at: The time, in the form of `utc_now`.
         request: See `request_summary`.
-        judge: The name of the judge whose model answered; None where the prompt's did. Prompt,
-            version and case are then those of what is judged.
-        replaced: How often another answer was recorded under its key before.
+        judge: The name of the judge whose model completed; None for the prompt's model. Prompt,
+            version and case are then those of the judged completion.
+        replaced: How often another completion was recorded under its key before.
     """
 
     key: RecordingKey
@@ -227,7 +227,7 @@ class Recording:
     replaced: int = 0
 
     def to_json(self) -> dict[str, JSON]:
-        """A plain document; the keys stand in the order in which people read them."""
+        """Return a plain document, with the keys in the order for readers."""
         return {
             "case": self.case,
             **({} if self.judge is None else {"judge": self.judge}),
@@ -244,10 +244,10 @@ class Recording:
 
     @classmethod
     def from_json(cls, document: JSON) -> Recording:
-        """The recording that `to_json` wrote.
+        """Read the output of `to_json`.
 
         Raises:
-            ValueError: A key is missing or holds a value of another kind.
+            ValueError: A key is missing or has a value of the wrong type.
         """
         if not isinstance(document, dict):
             raise ValueError("a recording is a JSON object")  # noqa: TRY004 - one kind for callers
@@ -280,19 +280,19 @@ class Recording:
             raise ValueError("the case and the prompt are names")
         return recording
 
-    def same_answer(self, other: Recording) -> bool:
-        """Return whether two outputs are equal, apart from time, latency and price."""
-        own, its = (
+    def has_same_completion(self, other: Recording) -> bool:
+        """Return whether two completions are equal, apart from time, latency and price."""
+        fields, other_fields = (
             replace_fields(
                 completion, provider="", latency_s=None, cost_usd=None, attempts=1, logprobs=()
             )
             for completion in (self.completion, other.completion)
         )
-        return own == its
+        return fields == other_fields
 
 
 def encode_line(recording: Recording) -> bytes:
-    """A recording as one line of UTF-8, without the line end."""
+    """Encode a recording as one line of UTF-8, without the line end."""
     document = recording.to_json()
     try:
         return encode_json(document).encode()
@@ -306,19 +306,19 @@ _MARKERS: Final = (b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")
 # Case, trial and digest: the order of the lines of a file.
 _Order: TypeAlias = "tuple[str, int, str]"
 
-# The first keys of a line as we write it: nothing else of such a line is parsed.
+# The first keys of a line, as written here: the rest of such a line is not parsed.
 _HEAD: Final = re.compile(
     rb'\{"case":"([^"\\]*)",(?:"judge":"(?:[^"\\]|\\.)*",)?"trial":([0-9]+),"digest":"([0-9a-f]{64})"'
 )
-# Lines are read in order more often than not; a larger block is read in vain more often.
+# Lines are mostly read in order; a larger block is more often read without use.
 _BLOCK_BYTES: Final = 64 * 1024
-# A shard keeps the recordings of its own cases alone, so the file may be larger than memory.
+# A shard only keeps the recordings of its own cases, so the file may be larger than memory.
 _SHARDED_BYTES_MAX: Final = 64 * BYTES_MAX
 _HASHES: Final = 2**64
 
 
 def _order_of(raw: bytes) -> _Order:
-    """The place of a line that was read before in the order of its file."""
+    """Return the sort key of a line that was checked before."""
     if head := _HEAD.match(raw):
         return head[1].decode(), int(head[2]), head[3].decode()
     document = json.loads(raw)
@@ -331,9 +331,10 @@ def _key_of(raw: bytes) -> RecordingKey:
 
 
 class _LineIndex:
-    """The places of lines by key: 16 bytes a line, added in the order of the file.
+    """The offsets of lines by key: 16 bytes a line, added in the order of the file.
 
-    Keys are known by 64 bits of their hash: two of a million share them in one of 40 million files.
+    Keys are stored as 64 bits of their hash: two of a million keys collide in one of 40 million
+    files.
     """
 
     __slots__ = ("_is_sorted", "_lines")
@@ -354,27 +355,27 @@ class _LineIndex:
         self._is_sorted = False
 
     def find(self, key: RecordingKey) -> array[int]:
-        """The places that a key may have, the first of the file first."""
+        """Return the possible offsets of a key, in the order of the file."""
         hashes, places = self._sorted()
         hashed = hash(key) % _HASHES
         start = bisect_left(hashes, hashed)
         return places[start : bisect_right(hashes, hashed, start)]
 
     def in_file(self) -> array[int]:
-        """All places, in the order of the file."""
+        """Return all offsets, in the order of the file."""
         return array("Q", sorted(self._lines[1]))
 
     def drop(self, dropped: Collection[int]) -> None:
-        """Leave out the lines at some places."""
+        """Remove the lines at some offsets."""
         hashes, places = self._lines
-        kept = [at for at, place in enumerate(places) if place not in dropped]
+        remaining = [index for index, place in enumerate(places) if place not in dropped]
         self._lines = (
-            array("Q", [hashes[at] for at in kept]),
-            array("Q", [places[at] for at in kept]),
+            array("Q", [hashes[index] for index in remaining]),
+            array("Q", [places[index] for index in remaining]),
         )
 
-    def shared(self) -> Iterator[array[int]]:
-        """The places of each hash that several lines have."""
+    def find_shared(self) -> Iterator[array[int]]:
+        """Yield the offsets of each hash that several lines have."""
         hashes, places = self._sorted()
         for hashed, count in Counter(hashes).items():
             if count > 1:
@@ -382,11 +383,11 @@ class _LineIndex:
                 yield places[start : start + count]
 
     def _sorted(self) -> tuple[array[int], array[int]]:
-        """The hashes in their order, and the places in the same."""
+        """Return the sorted hashes, and the offsets in the same order."""
         if not self._is_sorted:
             hashes, places = self._lines
             order = sorted(range(len(hashes)), key=hashes.__getitem__)
-            # Both at once: several threads may look for lines.
+            # Assigned together: several threads may search.
             self._lines = (
                 array("Q", map(hashes.__getitem__, order)),
                 array("Q", map(places.__getitem__, order)),
@@ -396,17 +397,17 @@ class _LineIndex:
 
 
 class _Content:
-    """The lines of a file as it was when it was indexed; outputs may be longer than memory.
+    """The lines of a file as it was when it was indexed; outputs may be larger than memory.
 
     Attributes:
         size: The bytes of the file.
-        places: Of its lines.
-        others: In a shard, those of the cases of other shards. Cases with one request share a
-            recording, and so do judgements that share a call; it is filed under the first of them.
-        tidy: Whether the file is in order, every line in its place and ended.
+        places: The offsets of its lines.
+        other_shards: In a shard, the offsets of lines for cases of other shards. A recording that
+            several cases or judgements share is filed under the first of them.
+        tidy: Whether the lines are sorted, without gaps, and end with a line end.
     """
 
-    __slots__ = ("_block", "_path", "_state", "others", "places", "size", "tidy")
+    __slots__ = ("_block", "_path", "_state", "other_shards", "places", "size", "tidy")
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -415,11 +416,11 @@ class _Content:
             self._state = _state(path.stat())
         self.size = self._state[1] if self._state else 0
         self._block = (0, b"")
-        self.places, self.others = _LineIndex(), _LineIndex()
+        self.places, self.other_shards = _LineIndex(), _LineIndex()
         self.tidy = True
 
     def text(self, place: int) -> bytes | None:
-        """The bytes of a line; None where the file has changed since."""
+        """Return the bytes of a line; None if the file has changed since."""
         start, block = self._block
         end = block.find(b"\n", place - start) if start <= place < start + len(block) else -1
         if end >= 0:
@@ -436,12 +437,12 @@ class _Content:
         return raw.rstrip(b"\r\n")
 
     def in_order(self) -> Iterable[int]:
-        """The places of all lines in the order of a tidy file."""
+        """Return the offsets of all lines in the order of a tidy file."""
         places = self.places.in_file()
         if self.tidy:
             return places
         orders = {place: _order_of(raw) for place in places if (raw := self.text(place))}
-        # Lines of a file that has changed since come last: who reads them notices.
+        # If the file has changed since, such lines come last; reading them shows the change.
         return sorted(places, key=lambda place: (place not in orders, orders.get(place)))
 
 
@@ -450,10 +451,10 @@ def _state(status: os.stat_result) -> tuple[int, ...]:
 
 
 class RecordingsFile:
-    """The recorded answers of one prompt, one line each, sorted by case, trial and digest.
+    """The recordings of one prompt, one line each, sorted by case, trial and digest.
 
-    Changes are kept in memory until `save`, which makes them to the file as it is by then, so
-    that two processes may change it at once.
+    Changes stay in memory until `save` applies them to the current file, so that two processes may
+    change it at once.
     """
 
     def __init__(
@@ -462,15 +463,15 @@ class RecordingsFile:
         content: _Content,
         *,
         redactor: Redactor,
-        own: Callable[[str], bool] | None = None,
+        in_shard: Callable[[str], bool] | None = None,
     ) -> None:
         self.path = path
         self._redactor = redactor
-        self._own = own
+        self._in_shard = in_shard
         self._loaded: _Content | None = content
         self._cases: Mapping[tuple[str, str], Collection[str]] | None = None
-        # The lines, and whether each goes before one that is recorded meanwhile.
-        self._added: dict[RecordingKey, tuple[bytes, bool]] = {}
+        # The lines, and whether each replaces one that is recorded meanwhile.
+        self._new_lines: dict[RecordingKey, tuple[bytes, bool]] = {}
         self._removed: set[RecordingKey] = set()
 
     @classmethod
@@ -479,149 +480,151 @@ class RecordingsFile:
         path: Path,
         *,
         redactor: Redactor | None = None,
-        own: Callable[[str], bool] | None = None,
+        in_shard: Callable[[str], bool] | None = None,
     ) -> RecordingsFile:
-        """Read a file; one that does not exist holds nothing.
+        """Read a file; a missing one is empty.
 
         Args:
             path: The file.
-            redactor: What keeps secrets out of new lines; by default the well-known forms of keys.
-            own: Whether a shard runs a case. The others' recordings are found by key and left out
-                of everything else; such a file is not saved.
+            redactor: Removes secrets from new lines; by default the well-known forms of keys.
+            in_shard: Called with a case id; returns whether the shard runs the case. Recordings of
+                other cases are only found by key; such a file is not saved.
 
         Raises:
-            RecordingError: Lines that cannot be read, all of them at once.
+            RecordingError: Lines cannot be read; the error lists all of them.
         """
-        return cls(path, _read(path, own), redactor=redactor or Redactor(), own=own)
+        return cls(path, _read(path, in_shard), redactor=redactor or Redactor(), in_shard=in_shard)
 
     def __len__(self) -> int:
-        gone = sum(self._is_recorded(key) for key in self._removed)
-        added = sum(key in self._removed or not self._is_recorded(key) for key in self._added)
-        return len(self._content.places) - gone + added
+        removed_count = sum(self._is_recorded(key) for key in self._removed)
+        added_count = sum(
+            key in self._removed or not self._is_recorded(key) for key in self._new_lines
+        )
+        return len(self._content.places) - removed_count + added_count
 
     def __contains__(self, key: object) -> bool:
         if not isinstance(key, RecordingKey):
             return False
-        if key in self._added or len(self._content.others.find(key)) > 0:
+        if key in self._new_lines or len(self._content.other_shards.find(key)) > 0:
             return True
         return key not in self._removed and self._is_recorded(key)
 
     @property
     def _content(self) -> _Content:
-        """The file as it was when it was last read; read again once it was written."""
+        """The index of the file; read again after the file was written."""
         content = self._loaded
         if content is None:
-            content = self._loaded = _read(self.path, self._own)
+            content = self._loaded = _read(self.path, self._in_shard)
         return content
 
     def _is_recorded(self, key: RecordingKey) -> bool:
         return len(self._content.places.find(key)) > 0
 
     def __iter__(self) -> Iterator[Recording]:
-        """All recordings, in the order of the file."""
+        """Iterate over all recordings, in the order of the file."""
         for raw in self._lines():
             yield Recording.from_json(json.loads(raw))
 
     def _lines(self) -> Iterator[bytes]:
-        """All lines with the changes made here, in the order of the file."""
-        added = sorted((_order_of(raw), raw) for raw, _ in self._added.values())
-        for _, raw in merge_sorted(self._recorded_lines(), added):
+        """Yield all lines with the unsaved changes, in the order of the file."""
+        new_lines = sorted((_order_of(raw), raw) for raw, _ in self._new_lines.values())
+        for _, raw in merge_sorted(self._recorded_lines(), new_lines):
             yield raw
 
     def _recorded_lines(self, last: _Order = ("", -1, "")) -> Iterator[tuple[_Order, bytes]]:
-        """The lines of the file that stay, in their order, after one of them."""
+        """Yield the remaining lines of the file after a given one, in order."""
         for place in self._content.in_order():
             raw = self._content.text(place)
             if raw is None:  # another process wrote the file
-                self._read_again()
+                self._reload()
                 yield from self._recorded_lines(last)
                 return
             order = _order_of(raw)
             key = RecordingKey(order[2], order[1])
-            if order > last and key not in self._added and key not in self._removed:
+            if order > last and key not in self._new_lines and key not in self._removed:
                 last = order
                 yield order, raw
 
     @property
-    def any_replaced(self) -> bool:
-        """Return whether a line says that its answer replaced another."""
+    def has_replacements(self) -> bool:
+        """Return whether a completion replaced another one."""
         return any(b'"replaced":' in raw for raw in self._lines())
 
     def keys(self) -> Collection[RecordingKey]:
-        """The keys of all recordings."""
+        """Return the keys of all recordings."""
         return {_key_of(raw) for raw in self._lines()}
 
     def get(self, key: RecordingKey) -> Recording | None:
-        """The answer to one request and draw, or None."""
-        if key in self._added:
-            return Recording.from_json(json.loads(self._added[key][0]))
+        """Return the recording of one request and trial, or None."""
+        if key in self._new_lines:
+            return Recording.from_json(json.loads(self._new_lines[key][0]))
         return None if key in self._removed else self._recorded(key)
 
     def _recorded(self, key: RecordingKey) -> Recording | None:
-        """The answer in the file as it is now."""
+        """Return the recording in the current file."""
         content = self._content
-        for place in (*content.places.find(key), *content.others.find(key)):
+        for place in (*content.places.find(key), *content.other_shards.find(key)):
             raw = content.text(place)
             if raw is None:  # another process wrote the file
-                self._read_again()
+                self._reload()
                 return self._recorded(key)
             if _key_of(raw) == key:
                 return Recording.from_json(json.loads(raw))
         return None
 
-    def _read_again(self) -> None:
-        """Index the file as another process left it; changes made here stay."""
+    def _reload(self) -> None:
+        """Drop the index: another process wrote the file. Unsaved changes stay."""
         self._loaded = None
         self._cases = None
 
     def cases_with_other_digest(self, case: str, digest: str, *, model: str) -> bool:
-        """Return whether the model's answers are recorded for the case, but none for this request.
+        """Return whether the case has recordings of the model, but none for this request.
 
-        That is so when the prompt or the inputs of the case changed since.
+        Then the prompt or the inputs of the case have changed since.
         """
         digests = self._by_case().get((case, model), ())
         return bool(digests) and digest not in digests
 
     def merge(self, new: Iterable[Recording], *, replace: bool) -> bool:
-        """Take answers in.
+        """Add recordings.
 
         Args:
-            new: The answers.
-            replace: Whether they go before those recorded earlier. A recorded line stays as it is,
-                to the byte, where the answer is the same.
+            new: The recordings.
+            replace: Whether they replace earlier ones. A line with the same completion stays
+                unchanged, to the byte.
 
         Returns:
             Whether anything changed.
         """
         changed = False
         for fresh in new:
-            line = self._changed(self._redactor.recording(fresh), replace=replace)
+            line = self._changed_line(self._redactor.redact_recording(fresh), replace=replace)
             if line is not None:
-                self._added[fresh.key] = line
+                self._new_lines[fresh.key] = line
                 changed = True
         if changed:
             self._cases = None
         return changed
 
-    def unused(self, keep: Collection[RecordingKey]) -> list[Recording]:
-        """The recordings whose keys are not in `keep`, in the order of the file."""
+    def find_unused(self, keep: Collection[RecordingKey]) -> list[Recording]:
+        """Return the recordings whose keys are not in `keep`, in the order of the file."""
         return [recording for recording in self if recording.key not in keep]
 
     def prune(self, keep: Collection[RecordingKey]) -> int:
-        """Drop every recording whose key is not in `keep`; returns how many there were.
+        """Remove every recording whose key is not in `keep`; return their number.
 
-        What another process adds meanwhile is not touched.
+        Lines that another process adds meanwhile stay.
         """
         stale = [key for raw in self._lines() if (key := _key_of(raw)) not in keep]
         for key in stale:
-            self._added.pop(key, None)
+            self._new_lines.pop(key, None)
         self._removed.update(stale)
         self._cases = None
         return len(stale)
 
-    def added(self) -> list[bytes]:
-        """The lines that `save` would write, in their order."""
-        return sorted((raw for raw, _ in self._added.values()), key=_order_of)
+    def new_lines(self) -> list[bytes]:
+        """Return the lines that `save` would write, in their order."""
+        return sorted((raw for raw, _ in self._new_lines.values()), key=_order_of)
 
     def _by_case(self) -> Mapping[tuple[str, str], Collection[str]]:
         if self._cases is None:
@@ -633,81 +636,81 @@ class RecordingsFile:
         return self._cases
 
     def save(self) -> int:
-        """Make the changes to the file, atomically; returns how many lines changed.
+        """Apply the changes to the file, atomically; return the number of changed lines.
 
-        A line counts that is new, differs or is gone; what another process wrote in the meantime
-        is its own. A file that would be the same is not written.
+        These are new, changed and removed lines, except for the changes of other processes. An
+        unchanged file is not written.
 
         Raises:
-            RecordingError: It cannot be written, or another process left it unreadable. It is
-                then as it was, and the changes are still here.
+            RecordingError: The file cannot be written, or another process left it unreadable. The
+                file and the unsaved changes then stay.
         """
-        if not self._added and not self._removed:
+        if not self._new_lines and not self._removed:
             return 0
-        with rewriting(self.path, safe=_SAFE):
-            self._read_again()
+        with lock_file(self.path, safe=_SAFE):
+            self._reload()
             changed = sum(self._is_recorded(key) for key in self._removed)
-            # Written as the file is now; a write that fails leaves the changes as they were.
-            added, self._added = self._added, {}
+            # Applied to the current file; a failed write keeps the unsaved changes.
+            new_lines, self._new_lines = self._new_lines, {}
             try:
                 fresh = {
                     key: new
-                    for key, line in added.items()
+                    for key, line in new_lines.items()
                     if (new := self._still_new(key, line)) is not None
                 }
-                self._added = fresh
+                self._new_lines = fresh
                 changed += len(fresh)
                 if changed or not self._content.tidy:
                     write_whole(self.path, (raw + b"\n" for raw in self._lines()))
                     self._loaded = None
             except BaseException:
-                self._added = added
+                self._new_lines = new_lines
                 raise
         self._cases = None
-        self._added = {}
+        self._new_lines = {}
         self._removed = set()
         return changed
 
     def _still_new(self, key: RecordingKey, line: tuple[bytes, bool]) -> tuple[bytes, bool] | None:
-        """A line as it is written to the file that there is now; None where it has the answer."""
+        """Return a line for the current file; None if the file has the completion."""
         if key in self._removed or not self._is_recorded(key):
             return line  # encoded already
         raw, first = line
-        return self._changed(Recording.from_json(json.loads(raw)), replace=first)
+        return self._changed_line(Recording.from_json(json.loads(raw)), replace=first)
 
-    def _changed(self, recording: Recording, *, replace: bool) -> tuple[bytes, bool] | None:
-        """The line of an answer; None where the file has it, or an earlier one that stays."""
+    def _changed_line(self, recording: Recording, *, replace: bool) -> tuple[bytes, bool] | None:
+        """Return the line of a recording; None if the file has it, or an earlier one that stays."""
         existing = self.get(recording.key)
-        if existing is not None and (not replace or existing.same_answer(recording)):
+        if existing is not None and (not replace or existing.has_same_completion(recording)):
             return None
         if existing is not None:
             recording = replace_fields(recording, replaced=existing.replaced + 1)
         return encode_line(recording), replace
 
 
-def _read(path: Path, own: Callable[[str], bool] | None = None) -> _Content:
+def _read(path: Path, in_shard: Callable[[str], bool] | None = None) -> _Content:
     content = _Content(path)
     faults: list[Fault] = []
-    size = BYTES_MAX if own is None else _SHARDED_BYTES_MAX
+    size = BYTES_MAX if in_shard is None else _SHARDED_BYTES_MAX
     last: _Order = ("", -1, "")
     end = 0
-    for number, place, raw in placed_lines_of(path, bytes_max=size):
-        head = _HEAD.match(raw) if own is not None else None
-        if head and own and not own(head[1].decode("utf-8", "replace")):
-            content.others.add(RecordingKey(head[3].decode(), int(head[2])), place)
+    for number, place, raw in read_lines(path, bytes_max=size):
+        head = _HEAD.match(raw) if in_shard is not None else None
+        if head and in_shard and not in_shard(head[1].decode("utf-8", "replace")):
+            content.other_shards.add(RecordingKey(head[3].decode(), int(head[2])), place)
             continue
         try:
             recording = Recording.from_json(read_json(raw))
         except (ValueError, RecursionError) as error:
-            faults.append(_broken_fault(path, number, raw, error))
+            faults.append(_line_error(path, number, raw, error))
             continue
         key = recording.key
         content.places.add(key, place)
         content.tidy &= place == end and last < (last := (recording.case, key.trial, key.digest))
         end = place + len(raw) + 1
     if not content.tidy:
-        repeated, contradictions = _repetitions(path, content)
-        content.places.drop(repeated)
+        duplicates, contradictions = _repetitions(path, content)
+        content.places.drop(duplicates)
         faults += contradictions
     if faults:
         raise RecordingError(sorted(faults, key=lambda fault: fault.line or 0))
@@ -716,27 +719,27 @@ def _read(path: Path, own: Callable[[str], bool] | None = None) -> _Content:
 
 
 def _repetitions(path: Path, content: _Content) -> tuple[set[int], list[Fault]]:
-    """The places of lines whose key an earlier line has, and a fault for each other answer."""
-    repeated: set[int] = set()
+    """Return the offsets of duplicate lines, and an error for each with another completion."""
+    duplicates: set[int] = set()
     faults: list[Fault] = []
-    for shared in content.places.shared():
+    for shared in content.places.find_shared():
         first: dict[RecordingKey, tuple[int, bytes]] = {}
         for place in shared:
             raw = content.text(place) or b""
             earlier, text = first.setdefault(_key_of(raw), (place, raw))
             if earlier == place:
                 continue
-            repeated.add(place)
+            duplicates.add(place)
             if text != raw:
-                numbers = {at: number for number, at, _ in placed_lines_of(path)}
+                numbers = {offset: number for number, offset, _ in read_lines(path)}
                 line, case = numbers[earlier], _order_of(raw)[0]
-                message = f"another answer to the request of line {line} (case {case!r})"
+                message = f"another completion of the request in line {line} (case {case!r})"
                 fix = "keep one of the two lines"
                 faults.append(Fault(path=path, line=numbers[place], message=message, fix=fix))
-    return repeated, faults
+    return duplicates, faults
 
 
-def _broken_fault(path: Path, number: int, raw: bytes, error: Exception) -> Fault:
+def _line_error(path: Path, number: int, raw: bytes, error: Exception) -> Fault:
     message = f"not a recording: {error}"
     fix = "delete the line, then record it again: pytest evals --record=missing"
     if raw.startswith(_MARKERS):
@@ -753,9 +756,9 @@ class Replacements:
     """Completions of one version that were replaced more often than others of it.
 
     Attributes:
-        version: Of the prompt; None where it has none.
-        recorded: How many completions of it are recorded under the same trial number.
-        cases: How often more than the least replaced one, by case; more than 0.
+        version: The version of the prompt; None without one.
+        recorded: Number of recorded completions of the version with the same trial number.
+        cases: Additional replacements compared with the least replaced case, by case; above 0.
     """
 
     version: str | None
@@ -763,27 +766,27 @@ class Replacements:
     cases: dict[str, int]
 
     def __str__(self) -> str:
-        most = max(self.cases.values())
+        count_max = max(self.cases.values())
         names = sorted(self.cases, key=lambda case: (-self.cases[case], case))
-        more = ", ..." if len(names) > _NAMED_MAX else ""
+        ellipsis = ", ..." if len(names) > _NAMED_MAX else ""
         were = "was" if len(names) == 1 else "were"
         return (
             f"{len(names)} of {plural(self.recorded, 'completion')} of"
             f" {self.version or 'this prompt'} {were} replaced more often than the others, up to"
-            f" {plural(most, 'time')} more: {', '.join(names[:_NAMED_MAX])}{more}"
+            f" {plural(count_max, 'time')} more: {', '.join(names[:_NAMED_MAX])}{ellipsis}"
         )
 
 
 def replacements_in(
     file: RecordingsFile, *, digests: Collection[str] | None = None
 ) -> list[Replacements]:
-    """Uneven replacements in the recordings of a prompt, by version and trial number.
+    """Find uneven replacements in the recordings of a prompt, by version and trial number.
 
     Args:
         file: The recordings.
         digests: Only completions of these requests.
     """
-    if not file.any_replaced:
+    if not file.has_replacements:
         return []
     counts: dict[tuple[str | None, int], dict[str, int]] = {}
     for recording in file:

@@ -1,4 +1,4 @@
-"""Finds secrets in a text: keys by their form, and values by what is before them."""
+"""Secrets in a text: keys by their form, and values by their context."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class FoundSecret:
 
 
 def find_secrets(text: str) -> list[FoundSecret]:
-    """The secrets of a text, in the order of their beginnings; they may overlap."""
-    # The one character that is two in lower case would shift the places after it.
+    """Find the secrets of a text, sorted by start; they may overlap."""
+    # The only character with two in lower case would shift later offsets.
     lower = text.replace("\u0130", "i").lower()
     kinds = [kind for hint, kind in _data().contexts if hint in lower]
-    # Prose has few long words, and this is done for every text that is written.
+    # Prose has few long words, and this runs for every written text.
     words = [word for word in text.split() if len(word) >= _FORM_MIN]
     if words:
         long = " ".join(words)
@@ -52,46 +52,46 @@ class _Kind:
     """One kind of secret.
 
     Attributes:
-        hints: Texts one of which is in every text that holds such a secret: a cheap test first.
-        begins: Whether each match begins with a hint.
-        lower: Whether hints are lower case, for text in any case.
-        pattern: Its group `value` is the secret, where there is one.
-        accepts: Has the last word on a match.
+        hints: Every text with such a secret contains one of these texts: a cheap first test.
+        begins_with_hint: Whether each match begins with a hint.
+        ignores_case: Whether hints are lower case, for text in any case.
+        pattern: The regular expression; its group `value`, if any, is the secret.
+        accepts: Called with a match; returns whether it is a secret.
     """
 
     name: str
     hints: tuple[str, ...]
-    begins: bool = False
-    lower: bool = False
+    begins_with_hint: bool = False
+    ignores_case: bool = False
     pattern: str
     accepts: Callable[[re.Match[str]], bool]
 
     def find(self, text: str, lower: str) -> Iterator[FoundSecret]:
         pattern = re.compile(self.pattern)
-        places = lower if self.lower else text
+        places = lower if self.ignores_case else text
         group = "value" if "value" in pattern.groupindex else 0
-        at = 0
-        while (match := self._next(pattern, text, places, at)) is not None:
+        start_at = 0
+        while (match := self._next(pattern, text, places, start_at)) is not None:
             start, end = match.span(group)
             if self.accepts(match):
                 yield FoundSecret(kind=self.name, start=start, end=end)
-                at = max(end, at + 1)
+                start_at = max(end, start_at + 1)
             else:
-                # What was taken for a value may hold the name of the next one.
-                at = end if group == 0 else max(start, at + 1)
+                # A rejected value may contain the name of the next one.
+                start_at = end if group == 0 else max(start, start_at + 1)
 
     def _next(
-        self, pattern: re.Pattern[str], text: str, places: str, at: int
+        self, pattern: re.Pattern[str], text: str, places: str, start_at: int
     ) -> re.Match[str] | None:
-        if not self.begins:
-            return pattern.search(text, at)
-        # To look for texts takes a tenth of the time that a pattern takes at each place, and a
-        # pattern of any case more than that.
+        if not self.begins_with_hint:
+            return pattern.search(text, start_at)
+        # Searching for texts takes a tenth of the time of matching a pattern at each offset, and
+        # less for a pattern that ignores case.
         begins = re.compile("|".join(map(re.escape, self.hints)))
-        while (begin := begins.search(places, at)) is not None:
+        while (begin := begins.search(places, start_at)) is not None:
             if (match := pattern.match(text, begin.start())) is not None:
                 return match
-            at = begin.start() + 1
+            start_at = begin.start() + 1
         return None
 
 
@@ -104,10 +104,10 @@ class _Data:
     """The contents of `key_formats.toml`.
 
     Attributes:
-        hints: With each the kind, known by its form, that a text with it may hold.
-        contexts: The same for kinds that are known by what is before them.
+        hints: Hints with the kind that is recognised by its form.
+        contexts: Hints with the kind that is recognised by its context.
         usual: User names and passwords of examples.
-        no_values: What is said of passwords, and how their types and settings are called.
+        no_values: Words in the place of a password, such as types and settings.
     """
 
     hints: tuple[tuple[str, _Kind], ...]
@@ -118,7 +118,7 @@ class _Data:
 
 @functools.cache
 def _data() -> _Data:
-    """The data, read on first use."""
+    """Load the data on first use."""
     text = files("regauge.recordings").joinpath("key_formats.toml").read_text(encoding="utf-8")
     document = tomllib.loads(text)
     usual = frozenset(document["usual"].split())
@@ -126,7 +126,7 @@ def _data() -> _Data:
         _Kind(
             name=row["name"],
             hints=tuple(row["hints"]),
-            begins=_begins(row["pattern"], row["hints"]),
+            begins_with_hint=_begins(row["pattern"], row["hints"]),
             pattern=f"(?a:{row['pattern']})",
             accepts=_no_slug,
         )
@@ -141,8 +141,8 @@ def _data() -> _Data:
             _Kind(
                 name=row["name"],
                 hints=tuple(row["hints"]),
-                begins=True,
-                lower=True,
+                begins_with_hint=True,
+                ignores_case=True,
                 pattern=pattern,
                 accepts=_TESTS[row["accepts"]],
             )
@@ -156,12 +156,12 @@ def _data() -> _Data:
 
 
 def _begins(pattern: str, hints: list[str]) -> bool:
-    """Return whether a pattern begins with its only hint, after a look at what is before it."""
+    """Return whether a pattern begins with its only hint, apart from a lookbehind."""
     body = re.sub(r"\A(?:\\b|\(\?<!\[[^\]]*\]\))", "", pattern)
     return len(hints) == 1 and body.startswith((hints[0], re.escape(hints[0])))
 
 
-# Escapes of JSON, Python, URLs and HTML, each of which stands for one character.
+# Escapes of JSON, Python, URLs and HTML, each for one character.
 _ESCAPE: Final = re.compile(
     r"\\(?:u00[0-9a-fA-F]{2}|x[0-9a-fA-F]{2}|[\"'\\/nrt])|%[2-7][0-9a-fA-F]"
     r"|&(?:amp|quot|apos|lt|gt|#\d{2,3}|#[xX][0-9a-fA-F]{2});"
@@ -173,10 +173,10 @@ _DEPTH_MAX: Final = 2
 
 
 def decoded_texts(text: str) -> Iterator[tuple[str, Callable[[int], int]]]:
-    """`text` with its escapes replaced, once and twice.
+    """Yield `text` with its escapes replaced, once and twice.
 
     Yields:
-        Each, with a function that says where one of its places is in `text`.
+        Each text, with a function from its offsets to those in `text`.
     """
     origin: Callable[[int], int] = int
     for _ in range(_DEPTH_MAX):
@@ -191,26 +191,26 @@ def decoded_texts(text: str) -> Iterator[tuple[str, Callable[[int], int]]]:
 
 
 def _origins_in(text: str, before: Callable[[int], int]) -> Callable[[int], int]:
-    """The function that says where places of a text were once it is decoded.
+    """Return the function from offsets of a decoded text to offsets of the original.
 
     Args:
-        text: As it was.
-        before: The function for places of `text`.
+        text: The text before decoding.
+        before: The function for offsets of `text`.
     """
 
-    @functools.cache  # few texts hold a secret, and only they need the places
+    @functools.cache  # few texts hold a secret, and only they need the offsets
     def ends() -> tuple[list[int], list[int]]:
-        decoded, written, removed = [0], [0], 0
+        decoded, encoded, removed = [0], [0], 0
         for match in _ESCAPE.finditer(text):
             removed += match.end() - match.start() - 1
-            written.append(match.end())
+            encoded.append(match.end())
             decoded.append(match.end() - removed)
-        return decoded, written
+        return decoded, encoded
 
     def origin(place: int) -> int:
-        decoded, written = ends()
-        at = bisect_right(decoded, place) - 1
-        return before(written[at] + place - decoded[at])
+        decoded, encoded = ends()
+        index = bisect_right(decoded, place) - 1
+        return before(encoded[index] + place - decoded[index])
 
     return origin
 
@@ -230,7 +230,7 @@ def _character(match: re.Match[str]) -> str:
 
 
 def entropy(text: str) -> float:
-    """Shannon entropy of a text's characters, in bits per character.
+    """Return the Shannon entropy of a text's characters, in bits per character.
 
     >>> entropy("aaaa"), entropy("abcd")
     (0.0, 2.0)
@@ -241,7 +241,7 @@ def entropy(text: str) -> float:
 
 
 _WORD: Final = re.compile(r"[a-z]{1,14}|[A-Z][a-z]{1,13}|v?\d{1,4}|[a-z]{2,10}\d{1,2}")
-_STAND_IN: Final = re.compile(
+_PLACEHOLDER: Final = re.compile(
     r"(?i)\A(?:[<\[({$%*.#]|0x)|\$\{|\{\{|\.{3}|\u2026|\*{3}|x{6}|<|placeholder|redacted|change[_-]?me"
     r"|example|dummy|your[_-]|insert[_-]|\bprocess\.env|\bos\.environ|getenv|secrets\."
     r"|\A(?:vault|ssm|arn|file|env|op|sops|https?)[:/]"
@@ -251,8 +251,8 @@ _CODE: Final = re.compile(
     r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Z]+(?:_[A-Z0-9]+)+|[A-Za-z_][\w.]*\(.*|[a-z]+(?:_[a-z]+)+"
 )
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d|\d+(?:\.\d+)+(?:\W|\Z)|v\d+\.")
-# How many characters of a value say what it is; text that is hostile may be long.
-_LOOKED_AT: Final = 128
+# Only these characters of a value are tested; hostile text may be long.
+_TESTED_CHARS: Final = 128
 # Characters of AWS's secrets: of every kind, and of more entropy than names in camel case.
 _UPPER_MIN: Final = 6
 _MIXED_BITS: Final = 4.3
@@ -267,31 +267,31 @@ _NO_KEY_BEFORE: Final = re.compile(
 _CALLER: Final = re.compile(r"\b(?:curl|wget|http|https|xh|git|mysql|ftp|smbclient)\b")
 
 
-def _is_stand_in(value: str) -> bool:
-    """Return whether a value stands for one that is not given: `<token>`, `$TOKEN`, `your-key`."""
-    return _STAND_IN.search(value[:_LOOKED_AT]) is not None
+def _is_placeholder(value: str) -> bool:
+    """Return whether a value is a placeholder: `<token>`, `$TOKEN`, `your-key`."""
+    return _PLACEHOLDER.search(value[:_TESTED_CHARS]) is not None
 
 
 def _is_slug(text: str) -> bool:
     """Return whether a text is words with separators.
 
-    >>> _is_slug("sk-learn-in-depth"), _is_slug("prod/db/main-v2"), _is_slug("sk-proj-a8Zk29xQ")
+    >>> _is_slug("sk-learn-in-depth"), _is_slug("prod/db/staging-v2"), _is_slug("sk-proj-a8Zk29xQ")
     (True, True, False)
     """
-    parts = [part for part in re.split(r"[-_./:]", text[:_LOOKED_AT]) if part]
+    parts = [part for part in re.split(r"[-_./:]", text[:_TESTED_CHARS]) if part]
     return len(parts) > 1 and all(_WORD.fullmatch(part) for part in parts)
 
 
 def _is_random(value: str) -> bool:
-    """Return whether a value looks generated: digits among other characters, few repeated."""
+    """Return whether a value looks generated: digits among other characters, few repetitions."""
     if " " in value or _CODE.fullmatch(value):
         return False
-    value = value[:_LOOKED_AT]
+    value = value[:_TESTED_CHARS]
     digits = sum(map(str.isdigit, value))
     least_bits = 3.0
     if not 0 < digits < len(value) or entropy(value) < least_bits or _DATE.match(value):
         return False
-    return not _is_slug(value) and not _is_stand_in(value)
+    return not _is_slug(value) and not _is_placeholder(value)
 
 
 def _no_slug(match: re.Match[str]) -> bool:
@@ -311,7 +311,7 @@ def _is_password(match: re.Match[str]) -> bool:
     value, quoted = match["value"], match["bare"] is None
     if quoted:
         value = value[1:-1]
-    if len(value) < _PASSWORD_MIN or _is_stand_in(value) or _CODE.fullmatch(value):
+    if len(value) < _PASSWORD_MIN or _is_placeholder(value) or _CODE.fullmatch(value):
         return False
     if value.lower().rstrip(".!") in _data().no_values or ("/" in value and _is_slug(value)):
         return False
@@ -319,13 +319,13 @@ def _is_password(match: re.Match[str]) -> bool:
         return False
     if any(char.isdigit() for char in value):
         return True
-    # A word: only where nothing follows that makes it a part of a sentence.
+    # A word: only if it does not continue as a sentence.
     return quoted or _END_OF_VALUE.match(match.string, match.end()) is not None
 
 
 def _is_element(match: re.Match[str]) -> bool:
     value = match["value"]
-    return not _is_stand_in(value) and value.lower() not in _data().no_values
+    return not _is_placeholder(value) and value.lower() not in _data().no_values
 
 
 def _is_token(match: re.Match[str]) -> bool:
@@ -339,12 +339,12 @@ def _is_hex_key(match: re.Match[str]) -> bool:
 
 
 def _is_parameter(match: re.Match[str]) -> bool:
-    return not _is_stand_in(match["value"]) and not match["value"].isalpha()
+    return not _is_placeholder(match["value"]) and not match["value"].isalpha()
 
 
 def _is_credential(match: re.Match[str]) -> bool:
     value = match["value"]
-    if _is_stand_in(value) or value.lower() in _data().usual:
+    if _is_placeholder(value) or value.lower() in _data().usual:
         return False
     return not value.isdigit() or len(value) >= _TOKEN_MIN
 
@@ -355,7 +355,7 @@ def _is_user_option(match: re.Match[str]) -> bool:
 
 
 def _is_basic(match: re.Match[str]) -> bool:
-    """Return whether what follows `Basic` is a user name and a password."""
+    """Return whether the text after `Basic` is a user name and a password."""
     value = match["value"].rstrip("=")
     try:
         plain = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()
@@ -366,7 +366,7 @@ def _is_basic(match: re.Match[str]) -> bool:
 
 def _is_header(match: re.Match[str]) -> bool:
     value = match["value"]
-    return not _is_stand_in(value) and not _CODE.fullmatch(value) and not value.isalpha()
+    return not _is_placeholder(value) and not _CODE.fullmatch(value) and not value.isalpha()
 
 
 _MIXED_LENGTH: Final = 40

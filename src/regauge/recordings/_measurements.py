@@ -1,4 +1,4 @@
-"""Measurements of judges, committed: `fixtures/recordings/verdicts/<prompt>.jsonl`."""
+"""Committed measurements of judges: `fixtures/recordings/verdicts/<prompt>.jsonl`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, cast
 from regauge.atomic import write_whole
 from regauge.digests import canonical_json, digest_of
 from regauge.errors import Fault, RecordingError
-from regauge.recordings._file import RecordingKey, encode_json, placed_lines_of, rewriting
+from regauge.recordings._file import RecordingKey, encode_json, lock_file, read_lines
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -30,16 +30,16 @@ _KEY: Final = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementLine:
-    """One measurement as it is kept.
+    """One recorded measurement.
 
     Attributes:
-        key: The digest of judge, case, answer and trial: what it is found by.
+        key: The digest of judge, case, completion and trial.
         case: The id of the case.
         judge: The name of the judge.
-        trial: Which draw was judged, from 0.
-        measurement: What was measured, as the judge writes it.
-        asked: The calls it was made from; they are recorded on their own.
-        totals: What those calls used.
+        trial: The number of the judged trial, from 0.
+        measurement: The value, in the form of the judge.
+        calls: The calls that it was computed from; these have their own recordings.
+        totals: The usage of these calls.
     """
 
     key: str
@@ -47,14 +47,14 @@ class MeasurementLine:
     judge: str
     trial: int
     measurement: Mapping[str, JSON]
-    asked: tuple[RecordingKey, ...] = ()
+    calls: tuple[RecordingKey, ...] = ()
     totals: Mapping[str, JSON] = field(default_factory=dict[str, "JSON"])
 
     def encode(self) -> bytes:
-        """One line of UTF-8, without the line end.
+        """Encode the measurement as one line of UTF-8, without the line end.
 
         Raises:
-            ValueError: It holds what JSON has no word for, such as NaN.
+            ValueError: A value is no JSON, such as NaN.
         """
         document = {
             "case": self.case,
@@ -63,7 +63,7 @@ class MeasurementLine:
             "key": self.key,
             "measurement": self.measurement,
             "totals": self.totals,
-            "asked": [[key.digest, key.trial] for key in self.asked],
+            "asked": [[key.digest, key.trial] for key in self.calls],
         }
         try:
             return encode_json(document).encode("utf-8", "backslashreplace")
@@ -72,10 +72,10 @@ class MeasurementLine:
 
     @classmethod
     def decode(cls, raw: bytes) -> MeasurementLine:
-        """The line that `encode` wrote.
+        """Read the output of `encode`.
 
         Raises:
-            ValueError: It is no such line.
+            ValueError: The line is malformed.
         """
         document: object = read_json(raw)
         if not isinstance(document, dict):
@@ -88,7 +88,7 @@ class MeasurementLine:
                 judge=fields["judge"],
                 trial=fields["trial"],
                 measurement=fields["measurement"],
-                asked=tuple([RecordingKey(digest, trial) for digest, trial in fields["asked"]]),
+                calls=tuple([RecordingKey(digest, trial) for digest, trial in fields["asked"]]),
                 totals=fields["totals"],
             )
         except KeyError as error:
@@ -108,30 +108,30 @@ class MeasurementLine:
 class _LinesFile(ABC, Generic[_Line]):
     """A file of lines by key.
 
-    Changes are kept in memory until `save`, which makes them to the file as it is by then, so that
-    two processes may change it at once.
+    Changes stay in memory until `save` applies them to the current file, so that two processes may
+    change it at once.
 
     Args:
         path: The file.
-        own: Whether a shard runs a case.
+        in_shard: Called with a case id; returns whether the shard runs the case.
 
     Attributes:
-        _safe: What is kept elsewhere where the file cannot be written.
-        _kind: What a line is, for errors.
-        _twice: The error of a second line of a key.
+        _safe: A clause for the error of a failed write: the data that is still stored elsewhere.
+        _kind: The kind of a line, for errors.
+        _duplicate_error: The error of a second line with one key.
         _fix: The fix of every error.
     """
 
     _safe: ClassVar[str] = ""
     _kind: ClassVar[str]
-    _twice: ClassVar[str]
+    _duplicate_error: ClassVar[str]
     _fix: ClassVar[str]
 
-    def __init__(self, path: Path, own: Callable[[str], bool] | None = None) -> None:
+    def __init__(self, path: Path, in_shard: Callable[[str], bool] | None = None) -> None:
         self.path = path
-        self._own = own
+        self._in_shard = in_shard
         self._lines = self._read()
-        self._added: dict[str, bool] = {}
+        self._new_keys: dict[str, bool] = {}
         self._removed: set[str] = set()
 
     def __len__(self) -> int:
@@ -139,24 +139,24 @@ class _LinesFile(ABC, Generic[_Line]):
 
     @abstractmethod
     def _parse(self, raw: bytes) -> tuple[str, _Line] | None:
-        """The key of a line and the line; None for one of another shard."""
+        """Return the key of a line and the line; None for one of another shard."""
 
     @abstractmethod
-    def _encoded(self, lines: Mapping[str, _Line]) -> list[bytes]:
-        """Lines in their order, without line ends."""
+    def _encode(self, lines: Mapping[str, _Line]) -> list[bytes]:
+        """Encode lines in their order, without line ends."""
 
     def _is_same(self, line: _Line, other: _Line) -> bool:
         return line == other
 
     def _read(self) -> dict[str, _Line]:
-        """The lines of the file as it is, by key.
+        """Read the current lines of the file, by key.
 
         Raises:
-            RecordingError: Lines that cannot be read, all of them at once.
+            RecordingError: Lines cannot be read; the error lists all of them.
         """
         lines: dict[str, _Line] = {}
         faults: list[Fault] = []
-        for number, _, raw in placed_lines_of(self.path):
+        for number, _, raw in read_lines(self.path):
             try:
                 parsed = self._parse(raw)
             except (ValueError, RecursionError) as error:
@@ -164,40 +164,40 @@ class _LinesFile(ABC, Generic[_Line]):
             else:
                 if parsed is None or self._is_same(lines.setdefault(*parsed), parsed[1]):
                     continue
-                problem = self._twice
+                problem = self._duplicate_error
             faults.append(Fault(path=self.path, line=number, message=problem, fix=self._fix))
         if faults:
             raise RecordingError(faults)
         return lines
 
-    def added(self) -> list[bytes]:
-        """The lines that `save` would write, in their order."""
-        return self._encoded({key: self._lines[key] for key in self._added})
+    def new_lines(self) -> list[bytes]:
+        """Return the lines that `save` would write, in their order."""
+        return self._encode({key: self._lines[key] for key in self._new_keys})
 
     def save(self) -> int:
-        """Make the changes to the file, atomically; returns how many lines changed.
+        """Apply the changes to the file, atomically; return the number of changed lines.
 
         Raises:
-            RecordingError: It cannot be written, or another process left it unreadable. It is
-                then as it was, and the changes are still here.
+            RecordingError: The file cannot be written, or another process left it unreadable. The
+                file and the unsaved changes then stay.
         """
-        if not self._added and not self._removed:
+        if not self._new_keys and not self._removed:
             return 0
-        with rewriting(self.path, safe=self._safe):
+        with lock_file(self.path, safe=self._safe):
             before = self._read()
             lines = {key: line for key, line in before.items() if key not in self._removed}
-            for key, replace in self._added.items():
+            for key, replace in self._new_keys.items():
                 if replace or key not in lines:
                     lines[key] = self._lines[key]
             changed = sum(before.get(key) != line for key, line in lines.items())
             changed += len(before.keys() - lines.keys())
             if changed:
-                write_whole(self.path, [line + b"\n" for line in self._encoded(lines)])
-        self._lines, self._added, self._removed = lines, {}, set()
+                write_whole(self.path, [line + b"\n" for line in self._encode(lines)])
+        self._lines, self._new_keys, self._removed = lines, {}, set()
         return changed
 
 
-# The first key of a line as we write it: a line of another shard is not parsed.
+# The first key of a line, as written here: a line of another shard is not parsed.
 _CASE: Final = re.compile(rb'\{"case":"([^"\\]*)",')
 
 
@@ -206,21 +206,21 @@ class MeasurementsFile(_LinesFile[MeasurementLine]):
 
     Args:
         path: The file.
-        own: Whether a shard runs a case; the measurements of others are left out, and such a file
-            is not saved.
+        in_shard: Called with a case id; returns whether the shard runs the case. Other measurements
+            are left out, and such a file is not saved.
 
     Raises:
-        RecordingError: Lines that cannot be read, all of them at once.
+        RecordingError: Lines cannot be read; the error lists all of them.
     """
 
     _safe = "the judges' calls are safe in the local store"
     _kind = "measurement"
-    _twice = "another measurement of what a line above measures"
-    _fix = "delete the line; it is worked out again from the recorded calls: regauge record"
+    _duplicate_error = "another measurement with the key of a line above"
+    _fix = "delete the line, then compute it again from the recorded calls: regauge record"
 
     def _parse(self, raw: bytes) -> tuple[str, MeasurementLine] | None:
-        case = _CASE.match(raw) if self._own is not None else None
-        if case and self._own and not self._own(case[1].decode("utf-8", "replace")):
+        case = _CASE.match(raw) if self._in_shard is not None else None
+        if case and self._in_shard and not self._in_shard(case[1].decode("utf-8", "replace")):
             return None
         line = MeasurementLine.decode(raw)
         return line.key, line
@@ -228,36 +228,36 @@ class MeasurementsFile(_LinesFile[MeasurementLine]):
     def _is_same(self, line: MeasurementLine, other: MeasurementLine) -> bool:
         return line.measurement == other.measurement
 
-    def _encoded(self, lines: Mapping[str, MeasurementLine]) -> list[bytes]:
+    def _encode(self, lines: Mapping[str, MeasurementLine]) -> list[bytes]:
         return [line.encode() for line in sorted(lines.values(), key=_order)]
 
     def get(self, key: str) -> MeasurementLine | None:
-        """The measurement, or None."""
+        """Return the measurement, or None."""
         return self._lines.get(key)
 
     def put(self, line: MeasurementLine, *, replace: bool) -> None:
-        """Take a measurement in.
+        """Add a measurement.
 
         Args:
             line: The measurement.
-            replace: Whether it goes before one recorded earlier.
+            replace: Whether it replaces an earlier one.
         """
         existing = self._lines.get(line.key)
         if existing is not None and (not replace or existing.measurement == line.measurement):
             return
         self._lines[line.key] = line
-        self._added[line.key] = replace
+        self._new_keys[line.key] = replace
 
-    def unused(self, keep: Collection[str]) -> list[MeasurementLine]:
-        """The lines whose keys are not in `keep`, in the order of the file."""
+    def find_unused(self, keep: Collection[str]) -> list[MeasurementLine]:
+        """Return the lines whose keys are not in `keep`, in the order of the file."""
         return sorted((x for key, x in self._lines.items() if key not in keep), key=_order)
 
     def prune(self, keep: Collection[str]) -> int:
-        """Drop every line whose key is not in `keep`; returns how many there were."""
+        """Remove every line whose key is not in `keep`; return their number."""
         stale = [key for key in self._lines if key not in keep]
         for key in stale:
             del self._lines[key]
-            self._added.pop(key, None)
+            self._new_keys.pop(key, None)
         self._removed.update(stale)
         return len(stale)
 
@@ -267,26 +267,26 @@ def _order(line: MeasurementLine) -> tuple[str, str, int, str]:
 
 
 _FLOAT_BYTES: Final = 4
-# Besides what file systems refuse, a name of a model may hold what they take for a path.
+# Names of models may contain characters that file systems reject, or path separators.
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class VectorsFile(_LinesFile[bytes]):
-    """The recorded vectors of one embedding model, one line each, sorted by digest.
+    """The recorded embeddings of one model, one line each, sorted by digest.
 
-    Numbers are kept as float32: each is off by 6e-8 of itself at the most, and a cosine by less
-    than 3e-7. Texts are not kept, only the digest of model and text.
+    Numbers are stored as float32: the relative error is at most 6e-8, and that of a cosine below
+    3e-7. Texts are not stored, only the digest of model and text.
 
     Args:
         path: The file.
         model: As `provider:model`.
 
     Raises:
-        RecordingError: Lines that cannot be read, all of them at once.
+        RecordingError: Lines cannot be read; the error lists all of them.
     """
 
     _kind = "vector"
-    _twice = "another vector of a text that has one above"
+    _duplicate_error = "another vector for the text of a line above"
     _fix = "delete the line, then record what is missing: pytest evals --record=missing"
 
     def __init__(self, path: Path, *, model: str) -> None:
@@ -296,15 +296,15 @@ class VectorsFile(_LinesFile[bytes]):
     def _parse(self, raw: bytes) -> tuple[str, bytes]:
         return check_vector(raw.strip()), raw.strip()
 
-    def _encoded(self, lines: Mapping[str, bytes]) -> list[bytes]:
+    def _encode(self, lines: Mapping[str, bytes]) -> list[bytes]:
         return [lines[key] for key in sorted(lines)]
 
     @classmethod
     def for_model(cls, directory: Path, model: str) -> VectorsFile:
-        """The file of a model below the directory of recordings; it need not exist.
+        """Read the file of a model below the directory of recordings; it may be missing.
 
         Raises:
-            RecordingError: Lines that cannot be read, all of them at once.
+            RecordingError: Lines cannot be read; the error lists all of them.
         """
         name = _UNSAFE.sub("-", model.replace(":", ".", 1))
         return cls(directory / "embeddings" / f"{name}.jsonl", model=model)
@@ -313,25 +313,25 @@ class VectorsFile(_LinesFile[bytes]):
         return self._key(text) in self._lines
 
     def get(self, text: str) -> tuple[float, ...] | None:
-        """The vector of a text, or None."""
+        """Return the embedding of a text, or None."""
         line = self._lines.get(self._key(text))
         return None if line is None else _parse_vector(line)[1]
 
-    def keep_only(self, data: bytes | None) -> None:
-        """Forget the lines that another version of the file does not hold byte for byte."""
-        held = {line.strip() for line in (data or b"").splitlines()}
-        self._lines = {key: line for key, line in self._lines.items() if line in held}
+    def drop_absent(self, data: bytes | None) -> None:
+        """Drop the lines that are not in another version of the file, byte for byte."""
+        present_lines = {line.strip() for line in (data or b"").splitlines()}
+        self._lines = {key: line for key, line in self._lines.items() if line in present_lines}
 
     def put(self, text: str, vector: Sequence[float], *, replace: bool) -> None:
-        """Take a vector in; `get` then gives it as a replay will find it.
+        """Add an embedding; `get` then returns it as a replay would.
 
         Args:
             text: The text.
-            vector: Its vector.
-            replace: Whether it goes before one recorded earlier, by another process too.
+            vector: Its embedding.
+            replace: Whether it replaces an earlier one, also of another process.
 
         Raises:
-            ValueError: It is no vector of float32.
+            ValueError: A number is no float32.
         """
         key = self._key(text)
         if key in self._lines and not replace:
@@ -339,7 +339,7 @@ class VectorsFile(_LinesFile[bytes]):
         line = _line(key, self._model, vector)
         if self._lines.get(key) != line:
             self._lines[key] = line
-            self._added[key] = replace
+            self._new_keys[key] = replace
 
     def _key(self, text: str) -> str:
         return digest_of({"model": self._model, "text": text})
@@ -355,10 +355,10 @@ def _line(key: str, model: str, vector: Sequence[float]) -> bytes:
 
 
 def _parse_vector(raw: bytes) -> tuple[str, tuple[float, ...]]:
-    """The key and the vector of a line.
+    """Return the key and the embedding of a line.
 
     Raises:
-        ValueError: It is no such line.
+        ValueError: The line is malformed.
     """
     document: Any = read_json(raw)
     try:
@@ -376,9 +376,9 @@ def _parse_vector(raw: bytes) -> tuple[str, tuple[float, ...]]:
 
 
 def check_vector(raw: bytes) -> str:
-    """The key of a line.
+    """Return the key of a line.
 
     Raises:
-        ValueError: It is no line of a vector.
+        ValueError: The line is malformed.
     """
     return _parse_vector(raw)[0]

@@ -1,4 +1,4 @@
-"""Keeping keys and other secrets out of everything that is written."""
+"""Redaction of keys and other secrets in all written data."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 
 REDACTED: Final = "[redacted by regauge]"
-# Secrets have more characters; most texts of a response are shorter and skip the search. The cache
-# holds the texts that the trials of a case repeat.
+# Secrets are longer; most texts of a response are shorter and skip the search. The cache holds
+# the texts that the trials of a case repeat.
 _SHORTEST: Final = 4
 _TEXTS_MAX: Final = 512
 
@@ -40,7 +40,7 @@ _SECRET_NAME: Final = re.compile(
 )
 _URL_NAME: Final = re.compile(r"(?:URL|URI|DSN|CONNECTION|PROXY)\Z", re.IGNORECASE)
 _URL_PASSWORD: Final = re.compile(r"\A[\w.+-]+://[^\s/@]*:(?P<password>[^\s/@]+)@")
-# Shorter values of variables that only look like secrets are words that outputs may hold.
+# Shorter values of variables with such names may be words of outputs.
 _GUESSED_MIN: Final = 8
 _LONG_MIN: Final = 16
 _NAMED_MIN: Final = 6
@@ -48,17 +48,17 @@ _PATH: Final = re.compile(r"\A(?:[A-Za-z]:\\|~?/|\./|https?://[^\s@]*\Z)")
 
 
 class Redactor:
-    """Replaces secrets by `[redacted by regauge]`.
+    """Replace secrets with `[redacted by regauge]`.
 
-    Secrets are: what the patterns match; the values of the variables named; the values of variables
-    whose names say that they hold a secret, but for short ones and words; keys in the forms that
-    services give out; and values that are named as passwords and the like. Each is found in the
-    escapes of JSON, URLs and HTML, too, and values of variables in base64.
+    Secrets are matches of the patterns, keys in well-known forms, and values labelled as passwords
+    and the like. Values of the named variables are secrets, too, and those of variables whose name
+    suggests a secret, except for short values and words. Each is also found in escapes of JSON,
+    URLs and HTML, and values of variables in base64.
 
     Args:
         patterns: Regular expressions of further secrets.
-        environ: Where values are looked up.
-        names: The variables that hold keys, whatever they are called.
+        environ: The environment with the values.
+        names: Variables that hold keys, whatever their names.
     """
 
     def __init__(
@@ -68,21 +68,21 @@ class Redactor:
         *,
         names: Iterable[str] = (),
     ) -> None:
-        named = set(names)
+        secret_names = set(names)
         values = [
             secret
             for name, value in (environ or {}).items()
-            for secret in _secrets_of(name, value, named)
+            for secret in _secrets_of(name, value, secret_names)
         ]
         self._literals = sorted({form for value in values for form in _forms(value)})
-        # Each pattern stands alone: numbered groups and flags of one may not meddle with others.
+        # Not joined: numbered groups and flags of one pattern must not change others.
         self._patterns = [re.compile(pattern) for pattern in patterns]
 
-        # Texts of reports repeat: names of judges, verdicts, answers of the case before.
+        # Texts of reports repeat: names of judges, verdicts, outputs of the previous case.
         self._cached = lru_cache(maxsize=_TEXTS_MAX)(self._redact)
 
     def redact(self, text: str) -> str:
-        """`text` without secrets. What was redacted before stays as it is."""
+        """Return `text` without secrets. Redacted parts stay as they are."""
         if len(text) < _SHORTEST:
             return text
         if REDACTED not in text:
@@ -105,18 +105,18 @@ class Redactor:
     def _spans(self, text: str) -> list[tuple[int, int]]:
         spans = [(secret.start, secret.end) for secret in find_secrets(text)]
         for literal in self._literals:
-            at = text.find(literal)
-            while at >= 0:
-                spans.append((at, at + len(literal)))
-                at = text.find(literal, at + len(literal))
+            start = text.find(literal)
+            while start >= 0:
+                spans.append((start, start + len(literal)))
+                start = text.find(literal, start + len(literal))
         for pattern in self._patterns:
             spans += [match.span() for match in pattern.finditer(text) if match[0]]
         return spans
 
-    def recording(self, recording: Recording) -> Recording:
-        """`recording` without secrets, in every field that comes from a provider, and the request.
+    def redact_recording(self, recording: Recording) -> Recording:
+        """Return `recording` without secrets in the request and in every field from a provider.
 
-        The tokens of a text that held one are dropped, since together they spell it.
+        If its text held one, the tokens are dropped, since together they spell it.
         """
         completion = recording.completion
         document = completion.to_json()
@@ -131,7 +131,7 @@ class Redactor:
 
 
 def redactor_for(settings: Settings, environ: Mapping[str, str]) -> Redactor:
-    """The redactor of a project: its own patterns, and the variables that hold its keys."""
+    """Return the redactor of a project: its own patterns, and the variables with its keys."""
     names = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY"}
     for endpoint in settings.providers.values():
         names.update(endpoint.headers_env.values())
@@ -146,7 +146,7 @@ def redactor_for(settings: Settings, environ: Mapping[str, str]) -> Redactor:
 
 
 def map_texts(value: _Value, change: Callable[[str], str]) -> _Value:
-    """`value` with every text in it changed by itself; names of objects and fields stay.
+    """Return `value` with every text in it changed; names of objects and fields stay.
 
     Documents of pydantic are changed field by field. A value without a changed text is returned
     itself, not a copy.
@@ -175,7 +175,7 @@ def map_texts(value: _Value, change: Callable[[str], str]) -> _Value:
 
 @cache
 def _fields_with_text(model: type[BaseModel]) -> tuple[str, ...]:
-    """The fields of a document whose values may hold text other than fixed words."""
+    """Return the fields of a document whose values may hold text other than fixed words."""
     fields = model.model_fields.items()
     return tuple(name for name, field in fields if _may_hold_text(field.annotation))
 
@@ -193,10 +193,10 @@ def _may_hold_text(annotation: Any) -> bool:
 def _change_fields(
     fields: Iterable[tuple[Any, Any]], change: Callable[[str], str]
 ) -> dict[Any, Any]:
-    """The changed values of fields, by name or place."""
+    """Return the changed values of fields, by name or index."""
     changed: dict[Any, Any] = {}
     for name, before in fields:
-        # Most values of reports are numbers, and a call for each of them takes half of the time.
+        # Most values of reports are numbers, and a call for each would take half of the time.
         if type(before) in _WITHOUT_TEXT:
             continue
         after = map_texts(before, change)
@@ -206,10 +206,10 @@ def _change_fields(
 
 
 def _merge(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Spans that touch or overlap as one, in order."""
-    ordered = sorted(spans)
-    start, end = ordered[0]
-    for next_start, next_end in ordered[1:]:
+    """Merge spans that touch or overlap, in order."""
+    remaining = sorted(spans)
+    start, end = remaining[0]
+    for next_start, next_end in remaining[1:]:
         if next_start > end:
             yield start, end
             start, end = next_start, next_end
@@ -217,10 +217,10 @@ def _merge(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     yield start, end
 
 
-def _secrets_of(name: str, value: str, named: set[str]) -> Iterator[str]:
-    """The secret parts of a variable's value."""
+def _secrets_of(name: str, value: str, names: set[str]) -> Iterator[str]:
+    """Yield the secret parts of a variable's value."""
     value = value.strip()
-    if name in named:
+    if name in names:
         if len(value) >= _NAMED_MIN:
             yield value
         return
@@ -245,16 +245,16 @@ def _is_guess(value: str) -> bool:
     return len(value) >= _LONG_MIN and (digits > 0 or not _WORDS.fullmatch(value))
 
 
-# `production-like-word`, `main`; long runs of letters are no words.
+# `production-like-word`; long runs of letters are not words.
 _WORDS: Final = re.compile(r"[A-Za-z]{1,15}(?:[-_ .][A-Za-z]{1,15})*")
 
 
 def _forms(value: str) -> set[str]:
-    """A value as it may be written: itself, and its base64 wherever it begins in a text."""
+    """Return the forms of a value in a text: itself, and its base64 at any offset."""
     forms = {value}
     raw = value.encode("utf-8", "surrogateescape")
     for before in range(3):
-        # Characters at the edges hold bits of what is next to the value.
+        # Characters at the edges also hold bits of the neighbouring bytes.
         first, last = -(-before * 8 // 6), (before + len(raw)) * 8 // 6
         core = base64.b64encode(bytes(before) + raw + bytes(2))[first:last].decode()
         if len(core) >= _LONG_MIN:

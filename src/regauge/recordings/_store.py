@@ -1,4 +1,4 @@
-"""Answers of this machine: kept the moment they land, shared by processes, never committed."""
+"""The local store: completions of this machine, shared by processes, not committed."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _FIELD_AFTER_NAME: Final = 19  # starttime is field 22 of /proc/<pid>/stat; the 
 
 
 def describe_process(pid: int) -> str:
-    """A process of this host: host, boot, process id and start time, as one line of text."""
+    """Describe a process of this host as one line: host, boot, process id and start time."""
     return "|".join((_host(), _boot(), str(pid), _start_of(pid)))
 
 
-def may_live(owner: str) -> bool:
-    """Return whether the process that `describe_process` described there may still run.
+def may_be_running(owner: str) -> bool:
+    """Return whether the process of `describe_process` may still be running.
 
-    A process id alone would not do: ids are used again. A process of another host cannot be
-    looked at, so it counts as alive; what it holds ends by expiry.
+    A process id alone is not enough: ids are reused. A process of another host cannot be checked,
+    so it counts as running; its claims end by expiry.
     """
     parts = owner.split("|")
     if len(parts) != len(("host", "boot", "pid", "started")):
@@ -46,13 +46,13 @@ def may_live(owner: str) -> bool:
     if boot != _boot() or not pid.isdigit():
         return False
     if os.name == "nt":
-        return True  # signal 0 is Ctrl-C there; what it holds ends by expiry
+        return True  # signal 0 is Ctrl-C there; claims end by expiry
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # it lives, under another user
+        pass  # running, under another user
     now = _start_of(int(pid))
     return not (started and now) or started == now
 
@@ -69,7 +69,7 @@ def _boot() -> str:
 
 
 def _start_of(pid: int) -> str:
-    """When a process started, in whatever unit the system has; "" where that is not known."""
+    """Return the start time of a process, in the unit of the system; "" if unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -79,7 +79,7 @@ def _start_of(pid: int) -> str:
         return ""
     else:
         fields = stat.rpartition(")")[2].split()
-        # A zombie has ended; its parent has only not looked yet.
+        # A zombie has ended; only its parent has not read its status.
         return "ended" if fields[0] == "Z" else fields[_FIELD_AFTER_NAME]
     command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
     try:
@@ -122,16 +122,16 @@ CREATE TABLE sessions (
 
 
 def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection | None:
-    """Open the file, making it first where it does not exist.
+    """Open the file; create it if it is missing.
 
     Args:
         path: The file.
-        read_only: Never write; None is returned where there is no file.
+        read_only: Never write; a missing file then returns None.
 
     Raises:
-        RecordingError: The file is damaged, is not ours, or cannot be opened.
+        RecordingError: The file is damaged, has another format, or cannot be opened.
     """
-    with explained(path):
+    with explain_errors(path):
         if read_only:
             if not path.exists():
                 return None
@@ -151,11 +151,11 @@ def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection | None:
 
 
 @contextmanager
-def explained(path: Path) -> Generator[None]:
-    """Turn what SQLite says into what a reader can do about it.
+def explain_errors(path: Path) -> Generator[None]:
+    """Turn errors of SQLite into errors with a fix.
 
     Raises:
-        RecordingError: Whatever SQLite raised.
+        RecordingError: SQLite raised an error.
     """
     try:
         yield
@@ -173,7 +173,7 @@ def explained(path: Path) -> Generator[None]:
         elif "locked" in message or "busy" in message:
             fix = "another process holds it for long: let it end, then run the same command again"
         else:
-            fix = _away(path)
+            fix = _move_away_fix(path)
         raise _error(path, f"the local store cannot be used: {message}", fix) from error
 
 
@@ -182,12 +182,12 @@ _PERMISSION: Final = (
 )
 
 
-def _away(path: Path) -> str:
+def _move_away_fix(path: Path) -> str:
     # The -wal and -shm files belong to the damaged file and would be applied to a new one.
     return (
         f"move it away: mv {path} {path}.damaged && rm -f {path}-wal {path}-shm\n"
-        "  committed recordings are not in it and lose nothing; answers kept only there are asked"
-        " for again"
+        "  committed recordings are not in it and lose nothing; its other completions are"
+        " requested again"
     )
 
 
@@ -208,8 +208,8 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
         try:
             database.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.OperationalError:
-            # In a directory that cannot be written there is no place for the shared index of the
-            # write-ahead log; no one else can write there either, so the file stands still.
+            # A read-only directory has no place for the shared index of the write-ahead log; other
+            # processes cannot write there either, so the file does not change.
             database.close()
             continue
         return database
@@ -220,7 +220,7 @@ def _prepare(database: sqlite3.Connection, path: Path, *, read_only: bool) -> No
     version = _version(database)
     if version == 0 and not read_only:
         _write_ahead(database)
-        # Another process may have come first while this one waited.
+        # Another process may have created it while this one waited.
         database.execute("BEGIN IMMEDIATE")
         version = _version(database)
         tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -234,12 +234,12 @@ def _prepare(database: sqlite3.Connection, path: Path, *, read_only: bool) -> No
         raise _error(
             path,
             f"written by a newer regauge (schema {version}, this one knows {SCHEMA_VERSION})",
-            f"install that version, or {_away(path)}",
+            f"install that version, or {_move_away_fix(path)}",
         )
     if version < SCHEMA_VERSION:
-        raise _error(path, "not a local store of regauge, or a very old one", _away(path))
+        raise _error(path, "not a local store of regauge, or a very old one", _move_away_fix(path))
     if not read_only:
-        # Survives the death of the process; a power cut may take the last answers, no more.
+        # Survives the death of the process; a power cut may lose the last completions.
         database.execute("PRAGMA synchronous = NORMAL")
 
 
@@ -263,28 +263,29 @@ def _write_ahead(database: sqlite3.Connection) -> None:
 
 Claim = Literal["mine", "taken", "answered"]
 
-# A claim whose process died is free after this: longer than the slowest completion takes. A shorter
-# lease has slow completions made twice; a longer one delays the run after a crash. A session that
-# was cut off resumes within a day.
+# A claim of a dead process is free after this: longer than the slowest completion. With a shorter
+# lease, slow completions are made twice; a longer one delays the run after a crash. An interrupted
+# session resumes within a day.
 _LEASE_S: Final = 900.0
 _RESUME_WITHIN_S: Final = 86_400.0
 _ANY_SESSION: Final = 0
 
 
 class LocalStore:
-    """The answers in `.regauge/store.sqlite3`; for several threads and several processes.
+    """The completions in `.regauge/store.sqlite3`; for several threads and several processes.
 
-    Without a session, or in one of mode `missing`, `get` finds the latest answer of any run. In a
-    session of mode `all` it finds only what this session put, so every answer is a fresh one, and
-    an interrupted run that is resumed does not pay twice.
+    Without a session, or in one of mode `missing`, `get` finds the latest completion of any run. In
+    a session of mode `all` it only finds completions of this session. So every completion is new,
+    and a resumed run does not pay twice.
 
     Args:
-        path: The file; it is made on first use.
-        redactor: What keeps secrets out; by default the well-known forms of keys.
-        read_only: Never write. `put`, `claim` and `begin` are then errors.
+        path: The file; it is created on first use.
+        redactor: Removes secrets; by default the well-known forms of keys.
+        read_only: Never write. `put`, `claim` and `begin` then raise errors.
 
     Raises:
-        RecordingError: The file is damaged, is not ours, or cannot be opened. So do all methods.
+        RecordingError: The file is damaged, has another format, or cannot be opened. All methods
+            raise it, too.
     """
 
     def __init__(
@@ -297,7 +298,7 @@ class LocalStore:
         self._lock = threading.RLock()
         self._depth = 0
         self._owner = describe_process(os.getpid())
-        # Two stores of one process hold claims of their own.
+        # Each store of a process has its own claims.
         self._holder = os.urandom(8).hex()
         self._session = _ANY_SESSION
         self._fresh_only = False
@@ -314,13 +315,13 @@ class LocalStore:
         self.close()
 
     def close(self) -> None:
-        """Give claims back and close the file."""
+        """Release the claims and close the file."""
         with self._lock:
             if self._database is None:
                 return
             try:
                 if not self._read_only:
-                    with explained(self.path):
+                    with explain_errors(self.path):
                         self._database.execute(
                             "DELETE FROM claims WHERE holder = ?", (self._holder,)
                         )
@@ -331,29 +332,30 @@ class LocalStore:
     def begin(self, plan_digest: str, mode: RecordMode, *, owner: str | None = None) -> int:
         """Begin a session, or resume one of the same plan and mode whose process has died.
 
-        Sessions that were last touched over a day ago are not resumed: their answers are no longer
-        fresh ones.
+        Sessions without activity for over a day are not resumed: their completions are outdated.
 
         Args:
-            plan_digest: What the session is to answer.
+            plan_digest: The digest of the plan.
             mode: The record mode.
-            owner: The process the run belongs to, see `describe_process`, when several processes
-                share the run: they all get the same session. By default this process.
+            owner: The process of the run, see `describe_process`, if several processes share the
+                run and its session. By default this process.
 
         Returns:
             The number of the session, for `join` in other processes.
         """
         now = time.time()
         owner = owner or self._owner
-        with self._writing() as database:
+        with self._write() as database:
             rows = database.execute(
                 "SELECT id, owner FROM sessions WHERE plan = ? AND mode = ? AND finished = 0"
                 " AND touched_at > ? ORDER BY id DESC",
                 (plan_digest, mode, now - _RESUME_WITHIN_S),
             ).fetchall()
-            open_ones = [int(row[0]) for row in rows if row[1] == owner or not may_live(row[1])]
-            if open_ones:
-                session = open_ones[0]
+            open_sessions = [
+                int(row[0]) for row in rows if row[1] == owner or not may_be_running(row[1])
+            ]
+            if open_sessions:
+                session = open_sessions[0]
                 database.execute(
                     "UPDATE sessions SET owner = ?, touched_at = ? WHERE id = ?",
                     (owner, now, session),
@@ -369,47 +371,46 @@ class LocalStore:
         return session
 
     def join(self, session: int, mode: RecordMode) -> None:
-        """Work in a session that another process of the same run has begun."""
+        """Use a session that another process of the same run has begun."""
         self._fresh_only = mode == "all"
-        # Answers of mode `missing` belong to all runs.
+        # Completions of mode `missing` belong to all runs.
         self._session = session if self._fresh_only else _ANY_SESSION
 
     def finish(self, session: int) -> None:
-        """End a session: the next run of the same plan begins a new one."""
-        with self._writing() as database:
+        """Finish a session: the next run of the same plan begins a new one."""
+        with self._write() as database:
             database.execute("UPDATE sessions SET finished = 1 WHERE id = ?", (session,))
 
     def __contains__(self, key: object) -> bool:
         if not isinstance(key, RecordingKey):
             return False
-        with self._lock, explained(self.path):
+        with self._lock, explain_errors(self.path):
             return self._database is not None and self._body(self._database, key) is not None
 
     def get(self, key: RecordingKey) -> Recording | None:
-        """The answer to one request and draw, or None."""
-        with self._lock, explained(self.path):
+        """Return the recording of one request and trial, or None."""
+        with self._lock, explain_errors(self.path):
             body = None if self._database is None else self._body(self._database, key)
         return None if body is None else Recording.from_json(read_json(body))
 
     def put(self, recording: Recording) -> Recording:
-        """Keep an answer. Once this returns, killing the process does not lose it.
+        """Store a recording. After the return it survives a kill of the process.
 
-        A claim on it ends. It replaces the answer of this session, if any, and those of sessions
-        that are finished.
+        The claim on it ends. It replaces the recordings of this session and of finished ones.
 
         Returns:
-            The recording as it was kept, that is without secrets.
+            The stored recording, without secrets.
         """
-        clean = self._redactor.recording(recording)
+        clean = self._redactor.redact_recording(recording)
         body = encode_line(clean).decode()
         key = clean.key
-        with self._writing() as database:
+        with self._write() as database:
             database.execute(
                 "DELETE FROM answers WHERE digest = ? AND trial = ? AND (session = ?"
                 " OR session IN (SELECT id FROM sessions WHERE finished = 1))",
                 (key.digest, key.trial, self._session),
             )
-            # A new row each time: the latest answer is the one with the highest rowid.
+            # A new row each time: the latest completion has the highest rowid.
             database.execute(
                 "INSERT INTO answers (digest, trial, session, body) VALUES (?, ?, ?, ?)",
                 (key.digest, key.trial, self._session, body),
@@ -418,18 +419,18 @@ class LocalStore:
         return clean
 
     def claim(self, key: RecordingKey, *, lease_s: float = _LEASE_S) -> Claim:
-        """Ask for the right to be the only one who asks the model for this answer.
+        """Claim the only call of the model for a request and trial.
 
         Args:
-            key: The request and draw.
-            lease_s: After how many seconds another process may take over in any case.
+            key: The request and trial.
+            lease_s: Seconds after which another process may take over in any case.
 
         Returns:
-            `mine`: ask, then `put` or `release`. `answered`: `get` finds it by now. `taken`: a
-            living process, or another part of this one, is asking; look again later.
+            `mine`: make the call, then `put` or `release`. `answered`: `get` finds the recording.
+            `taken`: another process or thread is making the call; retry later.
         """
         now = time.time()
-        with self._writing() as database:
+        with self._write() as database:
             if self._body(database, key) is not None:
                 return "answered"
             row = database.execute(
@@ -439,7 +440,7 @@ class LocalStore:
             ).fetchone()
             if row is not None:
                 owner, _, expires_at = row
-                if expires_at > now and (owner == self._owner or may_live(owner)):
+                if expires_at > now and (owner == self._owner or may_be_running(owner)):
                     return "taken"
             database.execute(
                 "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?)",
@@ -448,37 +449,37 @@ class LocalStore:
             return "mine"
 
     def release(self, key: RecordingKey) -> None:
-        """Give a claim back without an answer; one that is not held is no matter."""
-        with self._writing() as database:
+        """Release a claim without a recording; without a claim nothing happens."""
+        with self._write() as database:
             self._drop_claim(database, key)
 
     def drop(self, key: RecordingKey) -> None:
-        """Forget the answers to one request and draw."""
-        with self._writing() as database:
+        """Delete the recordings of one request and trial."""
+        with self._write() as database:
             database.execute(
                 "DELETE FROM answers WHERE digest = ? AND trial = ?", (key.digest, key.trial)
             )
 
     def check_writable(self) -> None:
-        """Write a page, which changes nothing.
+        """Check that the file can be written; nothing changes.
 
         Raises:
             RecordingError: It cannot be written.
         """
-        with self._writing() as database:
+        with self._write() as database:
             database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def export(self, keys: Iterable[RecordingKey]) -> list[Recording]:
-        """The answers to those keys that have one, in the order of the keys."""
+        """Return the recordings of these keys, in the order of the keys."""
         return [recording for key in keys if (recording := self.get(key)) is not None]
 
     @contextmanager
-    def together(self) -> Generator[None]:
-        """Make what is written in the block one transaction: it is kept when the block ends.
+    def transaction(self) -> Generator[None]:
+        """Make the writes of the block one transaction, committed at its end.
 
-        An error that leaves the block leaves nothing of it behind. Other threads wait meanwhile.
+        An exception rolls all of them back. Other threads wait meanwhile.
         """
-        with self._writing():
+        with self._write():
             yield
 
     def _body(self, database: sqlite3.Connection, key: RecordingKey) -> str | None:
@@ -496,8 +497,8 @@ class LocalStore:
         )
 
     @contextmanager
-    def _writing(self) -> Generator[sqlite3.Connection]:
-        with self._lock, explained(self.path):
+    def _write(self) -> Generator[sqlite3.Connection]:
+        with self._lock, explain_errors(self.path):
             if self._database is None or self._read_only:
                 raise RuntimeError("the local store is closed, or was opened for reading only")
             if self._depth:  # part of a larger transaction

@@ -10,7 +10,7 @@ from math import comb, sqrt
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Literal
 
-from regauge.gate import NONE_DRAWN, Count
+from regauge.gate import NO_TRIALS, Count
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Tally:
 
     def over(self, text: str, cases: Sequence[str], check: str) -> Count:
         """The results of one check on several cases."""
-        return sum((self.check(text, case, check) for case in cases), NONE_DRAWN)
+        return sum((self.check(text, case, check) for case in cases), NO_TRIALS)
 
     def whole(self, text: str, case: str) -> Count:
         """The trials of a case in which all its checks passed."""
@@ -380,8 +380,8 @@ def gain_of(tally: Tally, text: str, than: str, cases: Sequence[str], check: str
     mean = new - old
     return Gain(
         cases=number,
-        before=sum((its for its, _ in counts), NONE_DRAWN),
-        after=sum((its_new for _, its_new in counts), NONE_DRAWN),
+        before=sum((its for its, _ in counts), NO_TRIALS),
+        after=sum((its_new for _, its_new in counts), NO_TRIALS),
         mean=mean,
         low=max(-1.0, mean - sqrt((new - after.low) ** 2 + (before.high - old) ** 2)),
         high=min(1.0, mean + sqrt((after.high - new) ** 2 + (old - before.low) ** 2)),

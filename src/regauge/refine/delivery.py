@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 from regauge.atomic import write_whole
 from regauge.criteria import CRITERIA
 from regauge.errors import Fault, GitError, PromptError, UsageError
-from regauge.gate import NONE_DRAWN
-from regauge.git import commit_files, differing
+from regauge.gate import NO_TRIALS
+from regauge.git import commit_files, find_changed_files
 from regauge.prompts import Repository, bump, lock_of, parse_prompt
 from regauge.refine.analysis import better_p, format_share, gain_of, passed_all, tail, variance_of
 from regauge.refine.attempts import fates_of
@@ -241,7 +241,7 @@ def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
 
 def uncommitted(path: Path) -> list[Path]:
     """Those of a prompt's file and its lock that differ from the last commit."""
-    return differing([path.resolve(), lock_of(path).path.resolve()])
+    return find_changed_files([path.resolve(), lock_of(path).path.resolve()])
 
 
 SCHEMA_VERSION = 1
@@ -383,7 +383,7 @@ def change_of(
 def _add_up(counts: Iterable[Count]) -> dict[str, int]:
     """Counts of cases together, with the number of cases that have trials."""
     counts_known = [count for count in counts if count.trials]
-    return {**asdict(sum(counts_known, NONE_DRAWN)), "cases": len(counts_known)}
+    return {**asdict(sum(counts_known, NO_TRIALS)), "cases": len(counts_known)}
 
 
 def failing(cluster: FailureCluster) -> dict[str, Any]:
@@ -475,7 +475,7 @@ def _still_failing(setting: LoopConfig, state: LoopState) -> list[FailureCluster
     test, text = setting.policy.test, state.text.digest
     for cluster in state.open:
         counts = {case: state.fresh.check(text, case, cluster.check) for case in cluster.cases}
-        now = sum(counts.values(), NONE_DRAWN)
+        now = sum(counts.values(), NO_TRIALS)
         if not now.trials:
             clusters.append(cluster)
             continue

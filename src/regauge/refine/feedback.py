@@ -212,7 +212,7 @@ def feedback_on_pull(
     own_remarks = [remark for remark in trusted_remarks if not _is_of_another(remark.path, prompt)]
     if len(own_remarks) < len(trusted_remarks):
         left_out.append(f"{len(trusted_remarks) - len(own_remarks)} on other prompts")
-    texts = [(remark.text, remark.by, remark.url) for remark in own_remarks]
+    texts = [(remark.text, remark.author, remark.url) for remark in own_remarks]
     return _newest("comment", texts, left_out)
 
 

@@ -59,7 +59,7 @@ from regauge.refine.trials import SuiteBench
 from regauge.regular_file import read_regular
 from regauge.runner import PlannedCase, PlannedTrial
 from regauge.statements import delete, parse
-from regauge.stop_signals import held, run_stoppable
+from regauge.stop_signals import ignore_signals, run_stoppable
 from regauge.strict_json import read_json
 from regauge.wording import cut, plural
 
@@ -736,7 +736,7 @@ class Refinement:
         except KeyboardInterrupt:
             if last.stop is None:  # else it was over already
                 interrupted = Interrupted(reason="interrupted", text=BY_SIGNAL)
-                with held():
+                with ignore_signals():
                     trail.add(interrupted, advance(self.setting, last, interrupted))
             return last
 

@@ -607,8 +607,8 @@ def _history(tally: Tally, base: PromptText, case: str, checks: Sequence[str]) -
     outcomes = tally.outcomes(base.digest, case)
     return BaseTrials(
         checks={check: tally.check(base.digest, case, check) for check in checks},
-        whole=tally.whole(base.digest, case),
-        distinct_answers=len({outcome.answer for outcome in outcomes}),
+        total=tally.whole(base.digest, case),
+        distinct_outputs=len({outcome.answer for outcome in outcomes}),
     )
 
 
@@ -617,7 +617,7 @@ def _facts(outcome: Outcome | None) -> TrialFacts | None:
         return None
     return TrialFacts(
         checks={check.check: check.passed for check in outcome.checks},
-        answer=digest_of(outcome.answer),
+        output_digest=digest_of(outcome.answer),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from regauge.recordings import warn_of_sizes
+from regauge.recordings import check_file_sizes
 from regauge.reports._tally import difference_text, label_table, rate_text, wrong_labels
 from regauge.wording import first_of, plural, printable
 
@@ -67,7 +67,7 @@ def shard_lines(record: RunRecord) -> list[StyledLine]:
     """The part of a run that a record holds; empty for a whole run."""
     if (part := record.shard) is not None:
         name = f"shard {part.number} of {part.count}"
-        own = sum(suite.planned for suite in part.suites)
+        own = sum(suite.selected_cases for suite in part.suites)
         what = "no decision" if part.base else f"{own:,} of {_all(part):,} cases"
         join = "  join the shards: regauge runs merge DIR..."
         return [StyledLine(f"{name}: {what}"), StyledLine(join)]
@@ -306,7 +306,7 @@ def recorded_lines(project: Project, written: Mapping[str, int]) -> list[StyledL
         )
         for path, count in written.items()
     ]
-    warnings = warn_of_sizes(project, map(Path, written)) if written else ()
+    warnings = check_file_sizes(project, map(Path, written)) if written else ()
     return lines + [StyledLine(f"warning: {warning}", "bad") for warning in warnings]
 
 
@@ -397,7 +397,7 @@ def in_batch(cost_usd: float | None) -> str:
 def suite_cells(suite: SuiteSummary) -> dict[str, str]:
     """The cells of one line of a table of suites by their headings, in order."""
     sources = [
-        f"{count} {word}" for count, word in ((suite.replayed, "replayed"), (suite.live, "live"))
+        f"{count} {word}" for count, word in ((suite.replays, "replayed"), (suite.live, "live"))
         if count
     ]  # fmt: skip
     if suite.retries:

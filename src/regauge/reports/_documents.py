@@ -58,7 +58,7 @@ class CaseDocument(_Document):
         edit_sensitive: The case broke in at least 2 of the last 10 versions, counting this one and
             accepted ones.
         node: The pytest item.
-        at: File and line, as `fixtures/golden/x.jsonl:12`.
+        location: File and line, as `fixtures/golden/x.jsonl:12`.
         before: The base's trials before this run: `passed` (every check) and `trials`.
         today: The same of the base's trials in this run.
         candidate: The same of the candidate's.
@@ -77,7 +77,7 @@ class CaseDocument(_Document):
     accepted: str = ""
     edit_sensitive: bool = False
     node: str = ""
-    at: str = ""
+    location: str = ""
     before: Count
     today: Count
     candidate: Count
@@ -123,7 +123,7 @@ class GuardsDocument(_Document):
     Attributes:
         prompt: Its name.
         guarded: Those whose deletion the gate notices.
-        counted: All but equivalent ones.
+        total: All but equivalent ones.
         open: Those that are undecided or not measured.
         base_guarded: The same on the base, by the classes that are committed there; null without.
         trials: Those of mutants for this change.
@@ -134,10 +134,10 @@ class GuardsDocument(_Document):
 
     prompt: str
     guarded: int
-    counted: int
+    total: int
     open: int
     base_guarded: int | None
-    base_counted: int | None
+    base_total: int | None
     changes: list[GuardChangeDocument]
     trials: int
     notes: list[str]
@@ -214,14 +214,14 @@ class CallsDocument(_Document):
 
     Attributes:
         first: The first trials of the candidate.
-        again: Further trials of the candidate.
+        follow_up: Further trials of the candidate.
         base: Trials of the base, drawn for comparison.
         live: Calls that were made now, of prompts and judges; all else was recorded or stored.
         cost_usd: Of the calls that were made now; null when a price is unknown.
     """
 
     first: int
-    again: int
+    follow_up: int
     base: int
     live: int
     input_tokens: int
@@ -278,12 +278,12 @@ class DecisionDocument(_Document):
         caveats: Other edits that affect the measurement, such as cases or code of evals.
         base_unavailable: Prompts whose target on the base could not be called; the baseline alone
             decided.
-        loosened: Options that are looser than the base's settings.
+        looser_options: Options that are looser than the base's settings.
         unmeasured: Omissions that the user did not select, such as an eval that pytest does not
             collect: `message`, `fix`, `path`, `line`.
         calls: Numbers of trials and their use.
         operating_line: The sensitivity of this gate, from its own baselines.
-        again: The command that decides again.
+        rerun_command: The command that decides again.
         next: The next step, with its command.
         policy: The settings that decided.
         cells: Baselines and states of cases; with the run's trials enough to decide again.
@@ -305,13 +305,13 @@ class DecisionDocument(_Document):
     moved_bars: list[str] = []
     caveats: list[str] = []
     base_unavailable: list[str] = []
-    loosened: list[str] = []
+    looser_options: list[str] = []
     prompts: list[PromptDocument]
     unmeasured: list[RuleDocument] = []
     cases: list[CaseDocument]
     calls: CallsDocument
     operating_line: str = ""
-    again: str
+    rerun_command: str
     next: NextDocument = NextDocument(text="")
     policy: dict[str, Any]
     cells: list[dict[str, Any]] = []
@@ -518,7 +518,7 @@ class SuiteSummary(_Document):
         tracked_failed: Failed cases of the tier `tracked`.
         not_blocking: Other failed cases that do not block, such as flaky ones.
         unmeasured: Cases without a completion or verdict.
-        replayed: Completions from recordings or the local store.
+        replays: Completions from recordings or the local store.
         live: Completions of this run's calls.
         retries: Attempts beyond the first.
         cost_usd: Of all completions, replayed ones at the recorded cost; null without a price.
@@ -551,7 +551,7 @@ class SuiteSummary(_Document):
     not_blocking: int = 0
     unmeasured: int
     trials: int
-    replayed: int
+    replays: int
     live: int
     retries: int
     input_tokens: int
@@ -622,7 +622,7 @@ class ShardSuite(_Document):
         judges: The digest of each judge, by its name.
         total: The cases of the golden file.
         cases: Those of them that are this shard's.
-        planned: Those of them that were selected.
+        selected_cases: Those of them that were selected.
         plan: The digest of how cases were dealt by time; empty where a hash of ids deals them.
     """
 
@@ -637,7 +637,7 @@ class ShardSuite(_Document):
     trials: int
     total: int = Field(ge=0)
     cases: int = Field(ge=0)
-    planned: int = Field(ge=0)
+    selected_cases: int = Field(ge=0)
     plan: str = ""
 
 
@@ -658,7 +658,7 @@ class ShardPart(_Document):
 
     Attributes:
         number: From 1.
-        by: How cases are dealt.
+        shard_by: How cases are dealt.
         base: The commit that a gate compares with; empty for a run that does not gate.
         record: The record mode.
         exit_status: Of pytest.
@@ -670,7 +670,7 @@ class ShardPart(_Document):
 
     number: int = Field(ge=1)
     count: int = Field(ge=1, le=SHARDS_MAX)
-    by: Literal["id", "time"]
+    shard_by: Literal["id", "time"]
     base: str = ""
     record: str
     exit_status: int

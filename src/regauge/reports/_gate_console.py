@@ -211,8 +211,8 @@ def headline(
     counts = _balance(document)
     text = f"{named}: {counts}" if counts else named
     text += words(_allowed(document))
-    if document.loosened:
-        text += f" (with {words(', '.join(document.loosened))})"
+    if document.looser_options:
+        text += f" (with {words(', '.join(document.looser_options))})"
     if document.caveats and document.decision == "accept":
         text += f"; review also: {words(', '.join(document.caveats))}"
     if document.base_unavailable:
@@ -323,8 +323,8 @@ def gate_progress_line(progress: GateProgress) -> str:
     remaining = progress.remaining_s
     left = f", about {remaining:.0f} s left of it" if remaining is not None else ""
     return (
-        f"regauge gate: wave {progress.wave}, {progress.landed} of {progress.requested} trials,"
-        f" {money(progress.spent_usd)}{left}"
+        f"regauge gate: wave {progress.wave}, {progress.finished_trials} of"
+        f" {progress.requested_trials} trials, {money(progress.spent_usd)}{left}"
     )
 
 
@@ -359,7 +359,7 @@ def _lines(document: DecisionDocument) -> Iterator[StyledLine]:
     yield StyledLine(calls_line(document))
     if document.operating_line:
         yield StyledLine(document.operating_line)
-    yield StyledLine(printable(f"decide again: {document.again}"))
+    yield StyledLine(printable(f"decide again: {document.rerun_command}"))
     if document.next.text:
         yield StyledLine(printable(f"next: {document.next}"))
 
@@ -452,8 +452,8 @@ def _details(case: CaseDocument, *, diff: bool) -> Iterator[StyledLine]:
 def calls_line(document: DecisionDocument) -> str:
     """The trials of the decision, by kind, and their cost."""
     calls = document.calls
-    total = calls.first + calls.again + calls.base
-    kinds = f"{calls.first} initial, {calls.again} follow-up, {calls.base} on base"
+    total = calls.first + calls.follow_up + calls.base
+    kinds = f"{calls.first} initial, {calls.follow_up} follow-up, {calls.base} on base"
     live = (
         f"{calls.live} {'call' if calls.live == 1 else 'calls'} now" if calls.live else "no calls"
     )

@@ -226,7 +226,7 @@ def _parts(
     sees = map(shown_text, document.operating_line.splitlines())
     yield "<br>".join([calls_line(document), *sees])
     yield ""
-    yield f"Decide again: {inline_code(document.again)}"
+    yield f"Decide again: {inline_code(document.rerun_command)}"
     if document.next.text:
         command = f": {inline_code(document.next.command)}" if document.next.command else ""
         yield f"<br>**Next:** {shown_text(document.next.text)}{command}"

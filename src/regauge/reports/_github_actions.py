@@ -77,7 +77,7 @@ def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str
 
 def _place(case: CaseDocument, prompt: PromptDocument, below: str) -> tuple[str, int]:
     """The line to look at: of a new case its own, else what changed in the prompt."""
-    path, _, line = case.at.rpartition(":")
+    path, _, line = case.location.rpartition(":")
     if case.verdict == "new" and path and line.isdigit():
         return below + path, int(line)
     return below + prompt.path, prompt.line

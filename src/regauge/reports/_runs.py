@@ -22,7 +22,7 @@ from regauge.errors import Fault, FaultyFileError, UsageError
 from regauge.on_demand import require
 from regauge.regular_file import open_regular
 from regauge.reports._documents import SCHEMA_VERSION, RunRecord, TrialRow
-from regauge.strict_json import no_constant
+from regauge.strict_json import refuse_constant
 from regauge.wording import printable
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _parse(path: Path, data: bytes, kind: str, line: int | None = None) -> dict[
     """
     try:
         document: object = json.loads(
-            data, parse_int=_integer, parse_float=_finite, parse_constant=no_constant
+            data, parse_int=_integer, parse_float=_finite, parse_constant=refuse_constant
         )
     except (ValueError, RecursionError) as error:
         raise _not_a(path, line, kind, error) from error

@@ -327,15 +327,15 @@ class _SuiteCount:
                 counts[key] = (passed + more_passed, measured + more)
         return counts
 
-    def settle(self, *, compared: bool) -> None:
+    def settle(self, *, compares_models: bool) -> None:
         """Keep the counts of the cases so far, and forget which cases they are of.
 
         Args:
-            compared: Whether models are compared case by case, which takes the counts of each.
+            compares_models: Whether models are compared case by case, which takes the counts of each.
         """
         self.settled += self._outcomes()
         self.settled_nodes += self._counts_of_nodes()
-        if compared:
+        if compares_models:
             self.case_counts = self.counts_of_cases()
         self.nodes, self.tracked = {}, set()
         for judge in self.judges.values():
@@ -390,7 +390,7 @@ class _SuiteCount:
             not_blocking=len(self.not_blocking),
             unmeasured=outcomes["unmeasured"],
             trials=self.counts["trials"],
-            replayed=self.counts["replayed"],
+            replays=self.counts["replayed"],
             live=self.counts["live"],
             retries=self.counts["retries"],
             input_tokens=self.counts["input_tokens"],
@@ -492,14 +492,14 @@ class RunTally:
             group.cases[row["node"]] = row["case"]
             group.prompts[row["prompt"]] = None
 
-    def settle(self, *, compared: bool) -> None:
+    def settle(self, *, compares_models: bool) -> None:
         """Forget the cases so far, whose rows are all counted.
 
         Args:
-            compared: Whether models are compared case by case.
+            compares_models: Whether models are compared case by case.
         """
         for suite in self._suites.values():
-            suite.settle(compared=compared)
+            suite.settle(compares_models=compares_models)
 
     def join(self, other: RunTally) -> None:
         """Add the counts of other cases of the same run, which are settled."""

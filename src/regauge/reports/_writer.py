@@ -47,19 +47,19 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 10
 
 
-def git_state(root: Path, *, written: Path | None = None) -> GitState | None:
+def git_state(root: Path, *, output_dir: Path | None = None) -> GitState | None:
     """The commit, the branch and whether the work tree differs; None outside a repository.
 
     Args:
         root: A directory of the work tree.
-        written: Where the run itself writes; what differs there says nothing of what it ran.
+        output_dir: Where the run itself writes; what differs there says nothing of what it ran.
     """
     top = work_tree(root)
     if top is None:
         return None
     paths = [":/"]
-    if written is not None and written.resolve().is_relative_to(top):
-        paths.append(f":(top,exclude,literal){written.resolve().relative_to(top).as_posix()}")
+    if output_dir is not None and output_dir.resolve().is_relative_to(top):
+        paths.append(f":(top,exclude,literal){output_dir.resolve().relative_to(top).as_posix()}")
     try:
         done = run_git(
             root,
@@ -111,63 +111,65 @@ class RunEnd:
     """The end of a run in one process, or in all of them.
 
     Attributes:
-        collected: Cases of all evals that were collected.
-        planned: Those of them that were selected.
+        collected_cases: Cases of all evals that were collected.
+        selected_cases: Those of them that were selected.
         missing: Missing completions; only in record mode `none`.
         missing_judgements: Missing replies of judges' models; only in record mode `none`.
-        written: Per recordings file, how many of its lines are new or differ.
-        stored: Per recordings file, the completions that only the local store has; only in record
+        written_lines: Per recordings file, how many of its lines are new or differ.
+        uncommitted: Per recordings file, the completions that only the local store has; only in record
             mode `none`.
         session: The local store's session of the run, in record mode `all`.
         turns: How many of the planned cases had their turn.
         without_result: The items that had their turn and neither a result nor a failure.
         left_out: Why an item counts as unmeasured, by its node id, where no row says so.
-        owed: What the run leaves out without a word of the user, each with its fix.
+        omissions: What the run leaves out without a word of the user, each with its fix.
         trouble: What could not be written, and why.
         unwritten: Rows of the run record that are not on the disk.
         parts: In a shard, what it runs of each eval, in the shape of `ShardSuite`.
     """
 
-    collected: int = 0
-    planned: int = 0
+    collected_cases: int = 0
+    selected_cases: int = 0
     missing: list[MissingCompletions] = field(default_factory=list[MissingCompletions])
     missing_judgements: list[MissingJudgements] = field(default_factory=list[MissingJudgements])
-    written: dict[str, int] = field(default_factory=dict[str, int])
-    stored: dict[str, int] = field(default_factory=dict[str, int])
+    written_lines: dict[str, int] = field(default_factory=dict[str, int])
+    uncommitted: dict[str, int] = field(default_factory=dict[str, int])
     session: int | None = None
     turns: int = 0
     without_result: list[str] = field(default_factory=list[str])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
-    owed: list[str] = field(default_factory=list[str])
+    omissions: list[str] = field(default_factory=list[str])
     trouble: list[str] = field(default_factory=list[str])
     unwritten: list[str] = field(default_factory=list[str])
     parts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
-    def joined(self, other: RunEnd) -> RunEnd:
+    def merge(self, other: RunEnd) -> RunEnd:
         """Of two processes: all plan the same cases, each writes recordings of its own."""
         return RunEnd(
-            collected=max(self.collected, other.collected),
-            planned=max(self.planned, other.planned),
+            collected_cases=max(self.collected_cases, other.collected_cases),
+            selected_cases=max(self.selected_cases, other.selected_cases),
             missing=self.missing or other.missing,
             missing_judgements=_join(self.missing_judgements, other.missing_judgements),
-            written=_add_counts(self.written, other.written),
-            stored=_add_counts(self.stored, other.stored),
+            written_lines=_add_counts(self.written_lines, other.written_lines),
+            uncommitted=_add_counts(self.uncommitted, other.uncommitted),
             session=self.session if other.session is None else other.session,
             turns=self.turns + other.turns,
             without_result=[*self.without_result, *other.without_result],
             left_out=self.left_out | other.left_out,
-            owed=self.owed or other.owed,
+            omissions=self.omissions or other.omissions,
             trouble=[*dict.fromkeys([*self.trouble, *other.trouble])],
             unwritten=[*self.unwritten, *other.unwritten],
             parts=self.parts or other.parts,
         )
 
-    def with_files(self, *, written: Mapping[str, int], stored: Mapping[str, int]) -> RunEnd:
+    def with_files(
+        self, *, written_lines: Mapping[str, int], uncommitted: Mapping[str, int]
+    ) -> RunEnd:
         """The same end, with further recordings written, and others only stored."""
         return replace(
             self,
-            written=_add_counts(self.written, written),
-            stored=_add_counts(self.stored, stored),
+            written_lines=_add_counts(self.written_lines, written_lines),
+            uncommitted=_add_counts(self.uncommitted, uncommitted),
         )
 
     def to_text(self) -> str:
@@ -225,7 +227,7 @@ def parts_of(
             "trials": suite.trials,
             "total": suite.dataset.size,
             "cases": len(suite.dataset),
-            "planned": planned[id(suite)],
+            "selected_cases": planned[id(suite)],
             "plan": suite.dataset.shard.plan if suite.dataset.shard is not None else "",
         }
         for node, suites in evals.items()
@@ -502,7 +504,7 @@ class RunWriter:
 
     def _note(self, error: OSError, path: Path) -> None:
         """Keep the first reason why the record of the run is not whole."""
-        what = MachineError.explaining(error, path)
+        what = MachineError.from_os_error(error, path)
         self.trouble = self.trouble or f"the record of this run is incomplete: {what}"
 
     def export(self, target: Path) -> None:

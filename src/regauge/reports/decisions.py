@@ -55,10 +55,10 @@ if TYPE_CHECKING:
         Baseline,
         CaseComparison,
         CaseReport,
-        Decided,
         FinalDecision,
         GateOutcome,
         GatePolicy,
+        GateResult,
         Side,
         SuiteBase,
     )
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from regauge.runner import SourcedCompletion, Trial
 
 
-def calls_of(decided: Decided) -> CallsDocument:
+def calls_of(decided: GateResult) -> CallsDocument:
     """The trials of a gate run by kind, and what the live ones used."""
     kinds: Counter[str] = Counter()
     used: list[CallTotals] = []
@@ -77,12 +77,12 @@ def calls_of(decided: Decided) -> CallsDocument:
         first_draws = decided.outcome.first_draws.get(prompt, 1)
         for number, trial in enumerate(trials):
             if trial.sourced_completion is not None:
-                first = "first" if number < first_draws else "again"
+                first = "first" if number < first_draws else "follow_up"
                 kinds["base" if side == "base" else first] += 1
                 used += _usage_of(trial, trial.sourced_completion)
     return CallsDocument(
         first=kinds["first"],
-        again=kinds["again"],
+        follow_up=kinds["follow_up"],
         base=kinds["base"],
         live=sum(totals.live for totals in used),
         input_tokens=sum(totals.input_tokens for totals in used),
@@ -216,11 +216,11 @@ _KEY = re.compile(r"([A-Za-z]\w*):")
 
 
 def prompt_document(
-    decided: Decided, compared: SuiteBase, guards: Iterable[ChangedGuards] = ()
+    decided: GateResult, compared: SuiteBase, guards: Iterable[ChangedGuards] = ()
 ) -> PromptDocument:
     """The document of one prompt."""
     suite, base = compared.suite, compared.base.suite
-    at = decided.comparison.at
+    at = decided.comparison.base_commit
     project = at.project
     return PromptDocument(
         prompt=compared.name,
@@ -239,7 +239,7 @@ def prompt_document(
         test=suite_test(decided.outcome, compared.name),
         anchor=decided.anchors.get(compared.name),
         guards=[
-            guards_document(each, decided.comparison.at.ref)
+            guards_document(each, decided.comparison.base_commit.ref)
             for each in guards
             if each.suite == compared.name
         ],
@@ -271,12 +271,12 @@ def _changed_line(head: Prompt, base: Prompt) -> int:
     return next(of_messages, spans[0][0] if spans else 1)
 
 
-def _prompt_diff(decided: Decided, compared: SuiteBase) -> str:
+def _prompt_diff(decided: GateResult, compared: SuiteBase) -> str:
     base = compared.base.suite
     if base is None or base.prompt.source == compared.suite.prompt.source:
         return ""
-    path = str(decided.comparison.at.project.relative(compared.suite.prompt.path))
-    files = f"{path} ({decided.comparison.at.ref})", path
+    path = str(decided.comparison.base_commit.project.relative(compared.suite.prompt.path))
+    files = f"{path} ({decided.comparison.base_commit.ref})", path
     return "\n".join(prompt_diff(base.prompt.source, compared.suite.prompt.source, files=files))
 
 
@@ -357,13 +357,13 @@ _SUMS: Mapping[str, tuple[str, str]] = {
 
 
 def decision_document(
-    decided: Decided,
+    decided: GateResult,
     *,
     nodes: Mapping[int, str],
-    again: str,
+    rerun_command: str,
     missing: str,
     operating_line: str = "",
-    loosened: Sequence[str] = (),
+    looser_options: Sequence[str] = (),
     guards: Sequence[ChangedGuards] = (),
 ) -> DecisionDocument:
     """The document of a decision.
@@ -371,23 +371,23 @@ def decision_document(
     Args:
         decided: What the gate run left.
         nodes: The pytest item of each planned case, by the case's identity.
-        again: The command that decides again.
+        rerun_command: The command that decides again.
         missing: The command that makes missing trials; empty where no trial is missing.
         operating_line: How often this gate is wrong.
-        loosened: Options of the command that are looser than the base's policy.
+        looser_options: Options of the command that are looser than the base's policy.
         guards: The instructions that lose or get a guard.
     """
     comparison, outcome, audit = decided.comparison, decided.outcome, decided.audit
     prompts = [prompt_document(decided, suite, guards) for suite in comparison.suites]
     decision = _held_to_floor(decided.decision, prompts)
-    relative = comparison.at.project.relative
+    relative = comparison.base_commit.project.relative
     unmeasured = [rule_document("unmeasured", fault, relative) for fault in comparison.unmeasured]
     document = DecisionDocument(
         decision=decision,
         exit_code=EXIT_CODES[decision],
         provisional=decided.provisional,
-        ref=comparison.at.ref,
-        base_commit=comparison.at.commit,
+        ref=comparison.base_commit.ref,
+        base_commit=comparison.base_commit.commit,
         reasons=[
             *([audit.message] if audit and audit.result == "better" else []),
             *(refusal.message for refusal in comparison.refusals),
@@ -409,20 +409,20 @@ def decision_document(
         moved_bars=[*comparison.moved_bars],
         caveats=[*comparison.caveats],
         base_unavailable=[*decided.base_unavailable],
-        loosened=[*loosened],
+        looser_options=[*looser_options],
         prompts=prompts,
         unmeasured=unmeasured,
         cases=[
             _case_document(outcome, compared.case, report, _evidence(decided, compared, nodes))
-            for compared, report in zip(decided.compared, outcome.cases, strict=True)
+            for compared, report in zip(decided.compared_cases, outcome.cases, strict=True)
         ],
         calls=calls_of(decided),
         operating_line=operating_line,
-        again=again,
+        rerun_command=rerun_command,
         policy=policy_to_json(outcome.policy),
         cells=[
             {**case_to_json(compared.case), "graded": sorted(compared.graded)}
-            for compared in decided.compared
+            for compared in decided.compared_cases
         ],
     )
     errors = (error for error in decided.errors() if isinstance(error, ProviderError))
@@ -443,10 +443,10 @@ def _held_to_floor(decision: FinalDecision, prompts: Iterable[PromptDocument]) -
 def _floor_words(guards: GuardsDocument) -> str:
     floor = f"the floor of {100 * (guards.floor or 0):g} %"
     if guards.below == "floor":
-        share = 100 * guards.guarded / guards.counted
+        share = 100 * guards.guarded / guards.total
         return f"{share:.0f} % of its instructions are guarded, below {floor}"
     return (
-        f"{guards.guarded} of {guards.counted} instructions are guarded;"
+        f"{guards.guarded} of {guards.total} instructions are guarded;"
         f" {guards.open} without a class decide whether that is below {floor}"
     )
 
@@ -517,7 +517,7 @@ def _case_document(
 ) -> CaseDocument:
     context = MessageContext(
         cells=outcome.cells,
-        stored=case.history is not None and case.history.whole.trials > 0,
+        has_history=case.history is not None and case.history.total.trials > 0,
         unmeasured=evidence.unmeasured,
         across_models=evidence.across_models,
         provisional=outcome.policy.provisional,
@@ -537,7 +537,7 @@ def _case_document(
         accepted=report.accepted,
         edit_sensitive=report.edit_sensitive,
         node=evidence.node,
-        at=evidence.at,
+        location=evidence.at,
         before=report.before,
         today=report.today,
         candidate=report.candidate,
@@ -547,7 +547,7 @@ def _case_document(
     )
 
 
-def _evidence(decided: Decided, compared: CaseComparison, nodes: Mapping[int, str]) -> _Evidence:
+def _evidence(decided: GateResult, compared: CaseComparison, nodes: Mapping[int, str]) -> _Evidence:
     candidate, base = compared.candidate, compared.base
 
     def answers(side: Side) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:
@@ -563,7 +563,7 @@ def _evidence(decided: Decided, compared: CaseComparison, nodes: Mapping[int, st
 
     return _Evidence(
         node=nodes.get(id(candidate), ""),
-        at=candidate.case.at if candidate is not None else "",
+        at=candidate.case.location if candidate is not None else "",
         unmeasured=cause_of_case(decided, *compared.case.key),
         across_models=candidate is not None
         and base is not None
@@ -617,9 +617,9 @@ def decide_again(
     rows: Iterable[dict[str, Any]],
     policy: GatePolicy,
     *,
-    loosened: Sequence[str] = (),
+    looser_options: Sequence[str] = (),
     baseline: Baseline | None = None,
-    again: str = "",
+    rerun_command: str = "",
 ) -> DecisionDocument:
     """The decision that the trials of a run lead to; a missing trial was not recorded.
 
@@ -627,9 +627,9 @@ def decide_again(
         document: What the run came to.
         rows: Its trials.
         policy: What to hold the change to now.
-        loosened: Options that are looser than the policy of the run.
+        looser_options: Options that are looser than the policy of the run.
         baseline: The base's histories, instead of those the run knew.
-        again: The command that decides so again.
+        rerun_command: The command that decides so again.
 
     Raises:
         UsageError: The record cannot be read, or the baseline is about something else.
@@ -689,9 +689,9 @@ def decide_again(
             "calls": document.calls.model_copy(update={"live": 0, "cost_usd": 0.0}),
             "operating_line": str(line) if line is not None else "",
             "policy": policy_to_json(policy),
-            "loosened": [*document.loosened, *loosened],
+            "looser_options": [*document.looser_options, *looser_options],
             "cells": [{**case_to_json(case), "graded": sorted(graded[case.key])} for case in cases],
-            "again": again or document.again,
+            "rerun_command": rerun_command or document.rerun_command,
         }
     )
     missing = document.next.command if document.decision in {"unmeasured", "undecided"} else ""
@@ -754,7 +754,7 @@ def _recorded_evidence(
     causes = [row["cause"]["message"] for row in rows if row["cause"]]
     return _Evidence(
         node=before.node,
-        at=before.at,
+        at=before.location,
         unmeasured=cause_line(causes[0]) if causes else "",
         across_models=across_models,
         answers=answers,

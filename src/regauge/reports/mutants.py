@@ -281,10 +281,10 @@ def guards_document(guards: ChangedGuards, ref: str) -> GuardsDocument:
     return GuardsDocument(
         prompt=guards.prompt,
         guarded=now.guarded,
-        counted=now.counted,
+        total=now.counted,
         open=now.open,
         base_guarded=base.guarded if base is not None else None,
-        base_counted=base.counted if base is not None else None,
+        base_total=base.counted if base is not None else None,
         changes=[
             GuardChangeDocument(
                 **{name: value for name, value in asdict(change).items() if name != "reason"},

@@ -165,7 +165,7 @@ class Completions:
             lambda name: RecordingsFile.load(
                 project.recordings_path(name),
                 redactor=self._redactor,
-                own=part.may_hold if part is not None else None,
+                in_shard=part.may_hold if part is not None else None,
             )
         )
         self._part = part
@@ -306,7 +306,7 @@ class Completions:
         """
         if trial is None:
             trial = self._independent.first if self._independent is not None else 0
-        return self._local(trial).together()
+        return self._local(trial).transaction()
 
     def claim(self, case_request: CaseRequest) -> Claim:
         """Claim the only call for this completion."""
@@ -603,7 +603,7 @@ class Embeddings:
     def _read(self, model: str) -> VectorsFile:
         file = VectorsFile.for_model(self._project.recordings_dir, model)
         if self._base is not None:
-            file.keep_only(self._base(file.path))
+            file.drop_absent(self._base(file.path))
         return file
 
     def _open_embedder(self, model: str, prompt: str) -> _RecordedEmbedder:

@@ -141,7 +141,7 @@ def _persona(name: str, project: Project) -> Persona:
             f"the persona {name!r} has no model\n"
             "  fix: add `model: provider:model` to its prompt, or set `model` in [tool.regauge]"
         )
-    return Persona(prompt=prompt, model=parse_model_id(model, at=name))
+    return Persona(prompt=prompt, model=parse_model_id(model, location=name))
 
 
 def _function(name: str, project: Project, *, offline: bool) -> Target:
@@ -162,7 +162,7 @@ def _function(name: str, project: Project, *, offline: bool) -> Target:
 def _fault(case: GoldenCase, message: str, fix: str) -> Fault:
     from pathlib import Path
 
-    path, _, line = case.at.rpartition(":")
+    path, _, line = case.location.rpartition(":")
     return Fault(
         path=Path(path), line=int(line) if line.isdigit() else None, message=message, fix=fix
     )
@@ -325,7 +325,7 @@ class _Conversation:
         request = CompletionRequest(
             provider=persona.model.provider,
             model=persona.model.model,
-            messages=persona.prompt.render(inputs, case_at=self._case.at),
+            messages=persona.prompt.render(inputs, case_at=self._case.location),
             parameters=persona.prompt.parameters,
             response_format=persona.prompt.response_format,
             trial=self._draw.trial,
@@ -387,9 +387,11 @@ class _Conversation:
         if not isinstance(arguments, dict):
             return error_content("the arguments are not a JSON object")
         tools = self._script.tools
-        if tools is not None and (function_name := tools.function(call.name)) is not None:
+        if tools is not None and (function_name := tools.find_function(call.name)) is not None:
             target = self._suite.partners.functions[function_name]
-            case = GoldenCase(id=self._case.id, inputs=arguments, split="train", at=self._case.at)
+            case = GoldenCase(
+                id=self._case.id, inputs=arguments, split="train", location=self._case.location
+            )
             # The same call can have another result later in a conversation.
             request = replace(
                 target.request(case, self._draw.trial, origin=f"tool {call.name}"),
@@ -422,7 +424,7 @@ class _Conversation:
 
     def _error(self, problem: str, fix: str) -> ConversationError:
         return ConversationError(
-            f"case {self._case.id!r}: {problem} ({self._case.at})\n  fix: {fix}"
+            f"case {self._case.id!r}: {problem} ({self._case.location})\n  fix: {fix}"
         )
 
     def join(self) -> SourcedCompletion:

@@ -561,7 +561,7 @@ class Drawing:
         if case_request.target is not None:
             provider = self._providers.of_target(case_request.target)
         else:
-            provider = request.answered_by or self._providers.find(request.provider)
+            provider = request.provider_override or self._providers.find(request.provider)
         expected_usd, expected_tokens = self._expected(case_request)
         await self.cases.admit(case_request)
         while self._budget.may_fit_later(expected_usd):  # noqa: ASYNC110 - rare, and short

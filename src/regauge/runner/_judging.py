@@ -368,13 +368,13 @@ class Measurements:
         part: PartFiles | None = None,
     ) -> None:
         self._part = part
-        may_hold = part.may_hold if part is not None else None
+        in_shard = part.may_hold if part is not None else None
         self._directory = project.recordings_dir / "verdicts"
         self._mode = mode
         self._redact = redact
         self._unpublished = unpublished
         self._files = FileCache(
-            lambda name: MeasurementsFile(self._directory / f"{name}.jsonl", own=may_hold)
+            lambda name: MeasurementsFile(self._directory / f"{name}.jsonl", in_shard=in_shard)
         )
         self._fresh: set[str] = set()
         self._lock = threading.Lock()
@@ -425,7 +425,7 @@ class Measurements:
         if self._mode == "none":
             return {}
         for file in self._files if self._unpublished else ():
-            file.prune({x.key for x in file.unused(()) if x.trial not in self._unpublished})
+            file.prune({x.key for x in file.find_unused(()) if x.trial not in self._unpublished})
         return {
             file.path: changed for file in self._files if (changed := save_file(file, self._part))
         }
@@ -587,7 +587,7 @@ class ModelJudging:
                     judge=judge.name,
                     trial=planned_trial.trial,
                     measurement=measurement.to_json(),
-                    asked=tuple(calls.requests),
+                    calls=tuple(calls.requests),
                     totals=calls.totals.to_json(),
                 ),
             )
@@ -596,7 +596,7 @@ class ModelJudging:
             totals = CallTotals.from_json(line.totals)
         used_recordings = self.used_recordings(prompt)
         used_recordings.measurements.add(key)
-        used_recordings.calls.update(line.asked)
+        used_recordings.calls.update(line.calls)
         # The recorded form decides, so that a replay gives the same verdict.
         verdict = judge.verdict_of(Measurement.from_json(line.measurement))
         return checked_verdict(judge.name, verdict), totals

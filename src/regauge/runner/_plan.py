@@ -7,11 +7,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from regauge.datasets import case_ids, deal_by_time
+from regauge.datasets import assign_by_time, case_ids
 from regauge.digests import digest_of
 from regauge.errors import GitError, RegaugeError
 from regauge.git import run_git, work_tree
-from regauge.recordings import RecordingKey, append_lines, placed_lines_of, request_summary
+from regauge.recordings import RecordingKey, append_lines, read_lines, request_summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class _Savable(Protocol):
 
     path: Path
 
-    def added(self) -> list[bytes]: ...
+    def new_lines(self) -> list[bytes]: ...
     def save(self) -> int: ...
 
 
@@ -63,12 +63,16 @@ class PartFiles:
 
     def add(self, dataset: Dataset) -> None:
         """Add the cases of a dataset that is dealt by time."""
-        if dataset.shard is not None and dataset.shard.dealt is not None:
-            self._dealt.update(dataset.shard.dealt)
+        if dataset.shard is not None and dataset.shard.case_ids is not None:
+            self._dealt.update(dataset.shard.case_ids)
 
     def may_hold(self, case_id: str) -> bool:
         """Return whether a case may belong to this shard."""
-        return case_id in self._dealt if self.shard.by == "time" else self.shard.holds(case_id)
+        return (
+            case_id in self._dealt
+            if self.shard.assigned_by == "time"
+            else self.shard.includes(case_id)
+        )
 
     @property
     def trials(self) -> Path:
@@ -86,7 +90,7 @@ def save_file(file: _Savable, part: PartFiles | None) -> int:
     Raises:
         RecordingError: It cannot be written.
     """
-    return file.save() if part is None else append_lines(part.path_of(file.path), file.added())
+    return file.save() if part is None else append_lines(part.path_of(file.path), file.new_lines())
 
 
 def count_lines(directory: Path) -> dict[str, int]:
@@ -97,7 +101,7 @@ def count_lines(directory: Path) -> dict[str, int]:
         *sorted((directory / PART_RECORDINGS).rglob("*.jsonl")),
     ]
     return {
-        path.relative_to(directory).as_posix(): sum(1 for _ in placed_lines_of(path))
+        path.relative_to(directory).as_posix(): sum(1 for _ in read_lines(path))
         for path in paths
         if path.exists()
     }
@@ -124,11 +128,11 @@ def deal_dataset(shard: Shard, path: Path, *, prompt: str, project: Project) -> 
             seconds[case] += took_s
     known_seconds = [seconds[case] for case in ids if case in seconds]
     mean = sum(known_seconds) / len(known_seconds) if known_seconds else 1.0
-    parts = deal_by_time(
+    parts = assign_by_time(
         {case: seconds.get(case, mean) for case in ids}, count=shard.count, first=path.stem
     )
     plan = digest_of([sorted(part) for part in parts])
-    return replace(shard, dealt=frozenset(parts[shard.number - 1]), plan=plan)
+    return replace(shard, case_ids=frozenset(parts[shard.number - 1]), plan=plan)
 
 
 def _read_latencies(project: Project, path: Path) -> Iterator[tuple[str, float]]:
@@ -152,7 +156,7 @@ def _committed_lines(project: Project, path: Path) -> Iterator[bytes]:
             return
     except GitError:
         pass  # outside a repository, every shard has the same file
-    for _, _, raw in placed_lines_of(path):
+    for _, _, raw in read_lines(path):
         yield raw
 
 
@@ -224,7 +228,7 @@ class CaseRequest:
             version=str(prompt.version) if prompt.version else None,
             asker_digest=prompt.digest,
             case=planned_trial.planned_case.case.id,
-            case_at=planned_trial.planned_case.case.at,
+            case_at=planned_trial.planned_case.case.location,
             trial=planned_trial.trial,
             target=planned_trial.planned_case.suite.target,
         )

@@ -180,7 +180,7 @@ _VALUE_CHARS_MAX = 300
 def describe_failure(result: EvalResult) -> str:
     """The report of a failed case: judges, expected and actual output, command to re-run."""
     prompt = result.prompt
-    lines = [f"{prompt.id} · case {result.case.id} · {_count(result)} · {result.case.at}"]
+    lines = [f"{prompt.id} · case {result.case.id} · {_count(result)} · {result.case.location}"]
     first_failed: Trial | None = None
     for judge, failed in _by_judge(result).items():
         trial, judged_verdict = failed[0]

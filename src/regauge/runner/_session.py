@@ -374,7 +374,9 @@ class EvalSession:
                 vectors = self.embeddings.finish()
             finally:
                 measured = self.measurements.finish()
-        return replace(recordings, changed_lines={**recordings.changed_lines, **vectors, **measured})
+        return replace(
+            recordings, changed_lines={**recordings.changed_lines, **vectors, **measured}
+        )
 
     def note_stored(self) -> None:
         """Have `finish` record the plan's completions that only the local store has."""

@@ -101,7 +101,7 @@ def resolve_options(
             provider.
     """
     if judge_model is not None:
-        parse_model_id(judge_model, at="--judge-model")
+        parse_model_id(judge_model, location="--judge-model")
     for number, model in enumerate(models):
         if model in models[:number]:
             raise UsageError(f"--model names {model} twice\n  fix: name each model once")

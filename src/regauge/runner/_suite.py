@@ -117,7 +117,7 @@ class Eval:
             request = CompletionRequest(
                 provider=self.model.provider,
                 model=self.model.model,
-                messages=self.prompt.render(inputs, case_at=case.at),
+                messages=self.prompt.render(inputs, case_at=case.location),
                 parameters=self.prompt.parameters,
                 response_format=self.prompt.response_format,
                 tools=self.prompt.tools,
@@ -163,7 +163,7 @@ def bind(
         models, named_by = (target.model,), ""
     path = find_dataset(spec.dataset or spec.prompt, fixtures_dir=project.fixtures_dir)
     shard = options.shard
-    if shard is not None and shard.by == "time":
+    if shard is not None and shard.assigned_by == "time":
         shard = deal_dataset(shard, path, prompt=spec.prompt, project=project)
     dataset = load_dataset(
         path,
@@ -246,14 +246,14 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
     )
     models, named_by = _models(prompt, None, project=project, options=options, location=location)
     # Rows have no ids that would identify their recorded latency.
-    shard = options.shard and replace(options.shard, by="id")
+    shard = options.shard and replace(options.shard, assigned_by="id")
     cases = cases_from_test_data(prompt)
-    shard_cases = tuple(case for case in cases if shard is None or shard.holds(case.id))
-    left_out = len(cases) - len(shard_cases)
+    shard_cases = tuple(case for case in cases if shard is None or shard.includes(case.id))
+    excluded = len(cases) - len(shard_cases)
     suite = Eval(
         prompt=prompt,
         dataset=Dataset(
-            name="testData", path=path, cases=shard_cases, shard=shard, left_out=left_out
+            name="testData", path=path, cases=shard_cases, shard=shard, excluded=excluded
         ),
         judges=judges,
         judge_statuses=_judge_statuses(judges, project),
@@ -290,7 +290,9 @@ def _models(
     else:
         place = str(project.relative(prompt.path))
         named_by = "" if prompt.model else "`model` in [tool.regauge]"
-    models = tuple(parse_model_id(name, at=place) for name in options.models or (model or "",))
+    models = tuple(
+        parse_model_id(name, location=place) for name in options.models or (model or "",)
+    )
     if options.record != "none":
         for name in models:
             endpoint_of(project.settings, name.provider)
@@ -310,7 +312,7 @@ def _judges(
     if options.record != "none":
         models = [model for judge in judges for model in _models_of_judge(judge)]
         for judge_name, model in models:
-            provider = parse_model_id(model, at=judge_name).provider
+            provider = parse_model_id(model, location=judge_name).provider
             if provider not in EXTERNAL:
                 endpoint_of(context.project.settings, provider)
     counts = Counter(judge.name for judge in judges)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from regauge.scaffold._files import (
     NewFile as NewFile,
-    Planned as Planned,
+    PlannedFile as PlannedFile,
     advise_on_pytest as advise_on_pytest,
     merge_pyproject as merge_pyproject,
     new_eval as new_eval,
@@ -20,14 +20,14 @@ from regauge.scaffold._workflows import (
     WorkflowContext as WorkflowContext,
     WorkflowHost as WorkflowHost,
     find_install as find_install,
-    given_install as given_install,
+    parse_install as parse_install,
     workflow as workflow,
 )
 from regauge.scaffold._working_set import (
-    FoundModel as FoundModel,
-    found_models as found_models,
-    own_prompts as own_prompts,
+    ModelUse as ModelUse,
+    find_importable_files as find_importable_files,
+    find_models as find_models,
+    find_user_prompts as find_user_prompts,
     plan_working_set as plan_working_set,
-    suites_to_import as suites_to_import,
-    write_planned as write_planned,
+    write_plans as write_plans,
 )

@@ -42,7 +42,7 @@ class NewFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlannedFile:
     """The planned change of one file.
 
     Attributes:
@@ -95,7 +95,7 @@ def template(name: str) -> str:
     return files("regauge.scaffold").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def filled(name: str, /, **values: str) -> str:
+def fill_template(name: str, /, **values: str) -> str:
     """A template with its `$names` replaced; `$` before anything else stays."""
     return Template(template(name)).safe_substitute(values)
 
@@ -116,7 +116,7 @@ _SECTIONS = (("tox.ini", "[pytest]"), ("setup.cfg", "[tool:pytest]"))
 _FIX = "correct it first; nothing was written"
 
 
-def merge_pyproject(root: Path) -> Planned:
+def merge_pyproject(root: Path) -> PlannedFile:
     """The new pyproject.toml: absent tables are added at its end.
 
     Raises:
@@ -126,7 +126,7 @@ def merge_pyproject(root: Path) -> Planned:
     if not os.path.lexists(path):
         other = _elsewhere(root)
         tables = [_REGAUGE] if other else [_PYTEST, _REGAUGE]
-        return Planned(
+        return PlannedFile(
             path=path,
             action="write",
             text="\n".join(tables),
@@ -146,19 +146,19 @@ def merge_pyproject(root: Path) -> Planned:
     if "regauge" not in tool:
         missing.append(_REGAUGE)
     if not missing:
-        return Planned(path=path, action="keep", reason="has its tables", advice=advice)
+        return PlannedFile(path=path, action="keep", reason="has its tables", advice=advice)
     names = " and ".join(table.split("\n", 1)[0] for table in missing)
     merged = _append(text, missing)
     try:
         _tool(merged)
     except ValueError:
         reason = f"{names} cannot be added at its end: `tool` is written as one value"
-        return Planned(path=path, action="keep", reason=reason, advice=advice)
-    return Planned(path=path, action="add", text=merged, reason=names, advice=advice)
+        return PlannedFile(path=path, action="keep", reason=reason, advice=advice)
+    return PlannedFile(path=path, action="add", text=merged, reason=names, advice=advice)
 
 
 def _advice(root: Path) -> tuple[str, ...]:
-    return tuple(f"{why}\n  fix: {fix}" for why, fix in advise_on_pytest(root))
+    return tuple(f"{effect}\n  fix: {fix}" for effect, fix in advise_on_pytest(root))
 
 
 def advise_on_pytest(root: Path) -> list[tuple[str, str]]:
@@ -171,8 +171,8 @@ def advise_on_pytest(root: Path) -> list[tuple[str, str]]:
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     advice: list[tuple[str, str]] = []
     if "deepeval" not in text:
-        why = "deepeval's plugin loads in every run of pytest, which takes seconds"
-        advice.append((why, 'add "-p", "no:deepeval" to addopts of pytest'))
+        effect = "deepeval's plugin loads in every run of pytest, which takes seconds"
+        advice.append((effect, 'add "-p", "no:deepeval" to addopts of pytest'))
     if "python_files" in text and "test_*" not in text:
         advice.append(("pytest leaves out files of evals", "add test_*.py to python_files"))
     return advice
@@ -226,7 +226,10 @@ def new_judge(name: str, root: Path) -> list[NewFile]:
 def _new_file(name: str, root: Path, *, template_name: str, folder: str, up: str) -> list[NewFile]:
     _refuse_taken(name, root)
     line = f"# yaml-language-server: $schema={up}prompt.schema.json\n"
-    path, text = f"{folder}/{name}.prompt.yml", line + filled(template_name, title=_title(name))
+    path, text = (
+        f"{folder}/{name}.prompt.yml",
+        line + fill_template(template_name, title=_title(name)),
+    )
     schema = (
         [] if (root / _SCHEMA).exists() else [NewFile(path=_SCHEMA, text=schema_text("prompt"))]
     )
@@ -260,7 +263,7 @@ def new_target_eval(name: str, target: str) -> NewFile:
 
 def _eval(name: str, heading: str, *, target: str = "", structured: bool = False) -> NewFile:
     function = re.sub(r"\W+", "_", name).strip("_").lower()
-    text = filled(
+    text = fill_template(
         "new_eval.py.txt",
         name=name,
         function=function,
@@ -312,12 +315,12 @@ def append_case(
     path = _file(project, dataset or name)
     before = path.read_bytes() if path.is_file() else b""
     existing = _load(project, path, before) if before.strip() else None
-    _refuse_twin(project, path, existing, document)
+    _refuse_duplicate(project, path, existing, document)
     gap = b"\n" if before and not before.endswith(b"\n") else b""
     line = json.dumps(document, ensure_ascii=False)
     after = before + gap + line.encode("utf-8", "backslashreplace") + b"\n"
     cases = _load(project, path, after).cases
-    number = int(cases[-1].at.rpartition(":")[2])
+    number = int(cases[-1].location.rpartition(":")[2])
     if not dataset and not _is_of_target(project, name):
         prompt = load_prompt(find_prompt(name, root=project.root), root=project.root)
         prompt.render(cases[-1].inputs, case_at=f"{project.relative(path).as_posix()}:{number}")
@@ -325,7 +328,7 @@ def append_case(
     return path, number
 
 
-def redacted(project: Project, document: dict[str, JSON]) -> dict[str, JSON]:
+def redact_case(project: Project, document: dict[str, JSON]) -> dict[str, JSON]:
     """A case without keys and other secrets, as they are kept out of recordings."""
     redactor = redactor_for(project.settings, os.environ)
     return map_texts(document, redactor.redact)
@@ -371,11 +374,11 @@ def _load(project: Project, path: Path, data: bytes) -> Dataset:
             raise DatasetError([replace(fault, path=place) for fault in error.faults]) from error
 
 
-def _refuse_twin(
+def _refuse_duplicate(
     project: Project, path: Path, dataset: Dataset | None, document: dict[str, JSON]
 ) -> None:
     for case in dataset or ():
-        place = f"{project.relative(path)}:{case.at.rpartition(':')[2]}"
+        place = f"{project.relative(path)}:{case.location.rpartition(':')[2]}"
         if case.id == document["id"]:
             fix = "give the new one another id, or edit that line"
             raise UsageError(f"there is a case {case.id!r} already: {place}", fix=fix)

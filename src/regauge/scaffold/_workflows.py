@@ -68,7 +68,7 @@ class Install:
     source: str
 
 
-def given_install(command: str) -> Install:
+def parse_install(command: str) -> Install:
     """The script of the option `--install`.
 
     Raises:
@@ -155,9 +155,9 @@ def _logical_lines(path: Path) -> list[str]:
 
 def _pins(line: str, directory: Path, root: Path) -> bool:
     """Return whether a requirement is regauge by hash, at a commit, or at a local path."""
-    named = _NAMED.fullmatch(line)
-    if named is not None:
-        rest = named["rest"].strip()
+    match = _NAMED.fullmatch(line)
+    if match is not None:
+        rest = match["rest"].strip()
         if rest.startswith("=="):
             return bool(_SHA256.search(rest))
         url = rest.removeprefix("@").strip()
@@ -330,27 +330,27 @@ class WorkflowContext:
         settings = project.settings
         first_model = next((model for model, _ in models), "")
         provider = str(settings.model or first_model).partition(":")[0]
-        declared = settings.providers
-        named = [
+        providers = settings.providers
+        variables = [
             name
-            for settings in declared.values()
+            for settings in providers.values()
             for name in (settings.api_key_env, *settings.headers_env.values())
             if name is not None and _VARIABLE.fullmatch(name)
         ]
         if settings.model is None:
             keys = [key for _, key in models if key is not None and _VARIABLE.fullmatch(key)]
-            named = [*keys, *named]
-        first = declared[provider].api_key_env if provider in declared else None
+            variables = [*keys, *variables]
+        first = providers[provider].api_key_env if provider in providers else None
         # openai is there without being declared.
-        if not named or (provider == "openai" and "openai" not in declared):
-            named.insert(0, _KEY)
-        elif first in named:
-            named.insert(0, first)
+        if not variables or (provider == "openai" and "openai" not in providers):
+            variables.insert(0, _KEY)
+        elif first in variables:
+            variables.insert(0, first)
         return cls(
             repository=repository,
             install=install,
             provider=provider if first is not None else "openai",
-            keys=tuple(dict.fromkeys(named)),
+            keys=tuple(dict.fromkeys(variables)),
         )
 
 

@@ -15,7 +15,7 @@ from regauge.prompts import lock_of, parse_prompt, prompt_files
 from regauge.providers.registry import declared_endpoint
 from regauge.scaffold._files import (
     NewFile,
-    Planned,
+    PlannedFile,
     merge_pyproject,
     refuse_blocked,
     template,
@@ -37,7 +37,7 @@ _DEPTH_MAX = 4
 _CONFIG_BYTES_MAX = 1_000_000
 
 
-def plan_working_set(root: Path, install: Install | None = None) -> list[Planned]:
+def plan_working_set(root: Path, install: Install | None = None) -> list[PlannedFile]:
     """Plan each file, in reading order; nothing is written.
 
     Prompt, cases and eval are an example and belong together: they are left out where one of them
@@ -63,19 +63,24 @@ def plan_working_set(root: Path, install: Install | None = None) -> list[Planned
         NewFile(path="prompts/prompt.schema.json", text=schema_text("prompt")),
     ]
     ignore = NewFile(path=".gitignore", text=template("gitignore.txt"))
-    for piece in (*trio, *rest, ignore):
-        refuse_blocked(root, piece.path)
-    taken = next((piece.path for piece in trio if _differs(root, piece)), "")
-    planned = [
-        _plan(root, piece, taken=taken or next(iter(own_prompts(root)), ""), unfit=_unfit(root))
-        for piece in trio
+    for file in (*trio, *rest, ignore):
+        refuse_blocked(root, file.path)
+    user_file = next((file.path for file in trio if _differs(root, file)), "")
+    plans = [
+        _plan(
+            root,
+            file,
+            user_file=user_file or next(iter(find_user_prompts(root)), ""),
+            mismatch=_find_mismatch(root),
+        )
+        for file in trio
     ]
-    planned += [_plan(root, piece) for piece in rest]
-    planned += _planned_workflows(root, install)
-    return [*planned, _plan(root, ignore), settings]
+    plans += [_plan(root, file) for file in rest]
+    plans += _planned_workflows(root, install)
+    return [*plans, _plan(root, ignore), settings]
 
 
-def _planned_workflows(root: Path, install: Install | None) -> list[Planned]:
+def _planned_workflows(root: Path, install: Install | None) -> list[PlannedFile]:
     """The workflows, which are not written where nothing says which regauge they install."""
     for name in _WORKFLOWS:
         refuse_blocked(root, workflow_path(name))
@@ -83,7 +88,7 @@ def _planned_workflows(root: Path, install: Install | None) -> list[Planned]:
         paths = [root / workflow_path(name) for name in _WORKFLOWS]
         exists, pins = "is there already", "not written: nothing here pins regauge"
         return [
-            Planned(path=path, action="keep", reason=exists if path.exists() else pins)
+            PlannedFile(path=path, action="keep", reason=exists if path.exists() else pins)
             for path in paths
         ]
     repository = WorkflowHost.from_repository(root)
@@ -91,21 +96,21 @@ def _planned_workflows(root: Path, install: Install | None) -> list[Planned]:
         Project(root=root),
         repository=repository,
         install=install,
-        models=[(model.model, model.key_env) for model in found_models(root)],
+        models=[(model.model, model.key_env) for model in find_models(root)],
     )
     evals, comment = (workflow(name, context) for name in _WORKFLOWS)
     other = evals.path if _differs(root, evals) else ""
-    return [_plan(root, evals), _plan(root, comment, taken=other)]
+    return [_plan(root, evals), _plan(root, comment, user_file=other)]
 
 
-def write_planned(root: Path, planned: Iterable[Planned]) -> list[Planned]:
+def write_plans(root: Path, plans: Iterable[PlannedFile]) -> list[PlannedFile]:
     """Write what is planned, and release the prompt once it is there; says what was done.
 
     Raises:
         UsageError: A file cannot be written; those before it are.
     """
-    done: list[Planned] = []
-    for plan in planned:
+    done: list[PlannedFile] = []
+    for plan in plans:
         if plan.action != "keep":
             write_file(root, plan.path, plan.text.encode())
         done.append(plan)
@@ -115,7 +120,7 @@ def write_planned(root: Path, planned: Iterable[Planned]) -> list[Planned]:
     return done
 
 
-def _plan_release(root: Path, prompt: Path) -> list[Planned]:
+def _plan_release(root: Path, prompt: Path) -> list[PlannedFile]:
     """Add our prompt to the lock; nothing where the lock has a release of it."""
     lock = lock_of(root / "prompts")
     if lock.entries_of(PROMPT):
@@ -123,30 +128,32 @@ def _plan_release(root: Path, prompt: Path) -> list[Planned]:
     locked = lock.path.exists()
     released = lock.add(parse_prompt(template("prompt.yml"), path=prompt))
     write_file(root, lock.path, str(released).encode())
-    return [Planned(path=lock.path, action="add" if locked else "write", reason=f"{PROMPT} 1.0.0")]
+    return [
+        PlannedFile(path=lock.path, action="add" if locked else "write", reason=f"{PROMPT} 1.0.0")
+    ]
 
 
-def _plan(root: Path, piece: NewFile, *, taken: str = "", unfit: str = "") -> Planned:
-    path = root / piece.path
-    if _differs(root, piece):
+def _plan(root: Path, file: NewFile, *, user_file: str = "", mismatch: str = "") -> PlannedFile:
+    path = root / file.path
+    if _differs(root, file):
         reason = "is there already"
     elif path.is_file():
         reason = _SAME
-    elif taken or unfit:
-        reason = f"not written: {f'{taken} is your own' if taken else unfit}"
+    elif user_file or mismatch:
+        reason = f"not written: {f'{user_file} is your own' if user_file else mismatch}"
     else:
-        return Planned(path=path, action="write", text=piece.text)
-    return Planned(path=path, action="keep", reason=reason)
+        return PlannedFile(path=path, action="write", text=file.text)
+    return PlannedFile(path=path, action="keep", reason=reason)
 
 
-def _differs(root: Path, piece: NewFile) -> bool:
-    path = root / piece.path
+def _differs(root: Path, file: NewFile) -> bool:
+    path = root / file.path
     if not path.is_file():
         return path.exists() or path.is_symlink()
-    return path.read_bytes() != piece.text.encode()
+    return path.read_bytes() != file.text.encode()
 
 
-def own_prompts(root: Path) -> list[str]:
+def find_user_prompts(root: Path) -> list[str]:
     """The prompt files of the project below prompts/, without the example of `regauge init`."""
     example = root / f"prompts/{PROMPT}.prompt.yml"
     rubrics = root / "prompts" / "judges"
@@ -157,19 +164,19 @@ def own_prompts(root: Path) -> list[str]:
     ]
 
 
-def suites_to_import(root: Path) -> list[str]:
+def find_importable_files(root: Path) -> list[str]:
     """The configurations of promptfoo in a project, and prompt files outside of prompts/."""
     values: list[str] = []
     for directory, names, files in os.walk(root):
-        here = Path(directory)
+        folder = Path(directory)
         visible = (name for name in names if not name.startswith(".") or name == ".github")
         names[:] = sorted({*visible} - {"node_modules", "venv", "__pycache__"})
-        if here == root and "prompts" in names:
+        if folder == root and "prompts" in names:
             names.remove("prompts")
-        if len(here.relative_to(root).parts) >= _DEPTH_MAX:
+        if len(folder.relative_to(root).parts) >= _DEPTH_MAX:
             names.clear()
         values += [
-            (here / name).relative_to(root).as_posix()
+            (folder / name).relative_to(root).as_posix()
             for name in sorted(files)
             if re.fullmatch(r"promptfooconfig.*\.(ya?ml|json)|.+\.prompt\.ya?ml", name)
         ]
@@ -177,7 +184,7 @@ def suites_to_import(root: Path) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundModel:
+class ModelUse:
     """A model that a file of the project names.
 
     Attributes:
@@ -199,11 +206,11 @@ _PROMPTFOO_MODEL = re.compile(
 _KEY_LINE = re.compile(r"\bapiKeyEnvar['\"]?:\s*['\"]?(\w+)")
 
 
-def found_models(root: Path) -> list[FoundModel]:
+def find_models(root: Path) -> list[ModelUse]:
     """The models that prompt files and configurations of promptfoo name, each once per file."""
     settings = Project(root=root).settings
-    models: dict[tuple[str, str], FoundModel] = {}
-    for path in [*own_prompts(root), *suites_to_import(root)]:
+    models: dict[tuple[str, str], ModelUse] = {}
+    for path in [*find_user_prompts(root), *find_importable_files(root)]:
         text = (root / path).read_bytes()[:_CONFIG_BYTES_MAX].decode("utf-8", "replace")
         is_prompt = path.endswith((".prompt.yml", ".prompt.yaml"))
         matches = [*(_MODEL_LINE if is_prompt else _PROMPTFOO_MODEL).finditer(text)]
@@ -215,12 +222,12 @@ def found_models(root: Path) -> list[FoundModel]:
             endpoint = declared_endpoint(settings, model.provider)
             key = own_key[1] if own_key else endpoint.api_key_env if endpoint else None
             models.setdefault(
-                (path, str(model)), FoundModel(model=str(model), path=path, key_env=key)
+                (path, str(model)), ModelUse(model=str(model), path=path, key_env=key)
             )
     return list(models.values())
 
 
-def _unfit(root: Path) -> str:
+def _find_mismatch(root: Path) -> str:
     """The reason why the example would fail: its expectations are those of the simulated model."""
     model = Project(root=root).settings.model or "sim:"
     return "" if is_simulated(model) else f"it is for the simulated model, not for {model}"

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.on_demand import names_of
+from regauge.on_demand import lazy_getattr
 
 if TYPE_CHECKING:
     from regauge.sim._answer import SimulatedProvider as SimulatedProvider, answer as answer
     from regauge.sim._rules import CLERK_1 as CLERK_1, Rules as Rules
 else:
-    __getattr__ = names_of(__name__)
+    __getattr__ = lazy_getattr(__name__)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__getattr__("__all__")})

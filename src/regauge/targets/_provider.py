@@ -11,7 +11,7 @@ from regauge.project import CommandTarget, HttpTarget, PythonTarget, RecordedTar
 from regauge.prompts import CANDIDATES_ENV
 from regauge.providers import AdaptiveLimit, window_for
 from regauge.providers._failure import AttemptError
-from regauge.providers._retry import Ledger, retried
+from regauge.providers._retry import Ledger, call_with_retries
 from regauge.targets._external import CommandCaller, HttpCaller
 from regauge.targets._output import completion_of
 from regauge.targets._python import PythonCaller
@@ -107,7 +107,7 @@ class TargetProvider:
             raise ProviderError(self._target.unavailable, kind="unavailable")
 
         async def attempt(ledger: Ledger) -> Completion:
-            async with self._limit.permit(again=ledger.attempts > 1) as permit:
+            async with self._limit.permit(is_retry=ledger.attempts > 1) as permit:
                 caller = self._caller()
                 await caller.prepare()
                 began = time.perf_counter()
@@ -115,7 +115,7 @@ class TargetProvider:
                     output = await caller.call(case, timeout_s=min(self._timeout_s, ledger.left_s))
                 except AttemptError as error:
                     if error.kind == "rate-limit":
-                        permit.refused(error.quotas)
+                        permit.on_rate_limit(error.quotas)
                     raise
                 except ProviderError as error:
                     kind = error.kind
@@ -126,7 +126,7 @@ class TargetProvider:
                 finally:
                     took_s = time.perf_counter() - began
                     ledger.spent_s += took_s
-                permit.answered()
+                permit.on_success()
                 return completion_of(
                     output,
                     provider=request.provider,
@@ -136,7 +136,7 @@ class TargetProvider:
                     attempts=ledger.attempts,
                 )
 
-        return await retried(
+        return await call_with_retries(
             attempt,
             Ledger(max_attempts=self._settings.max_attempts, deadline_s=self._settings.deadline_s),
         )

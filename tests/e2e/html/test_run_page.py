@@ -208,7 +208,7 @@ def test_unmeasured_cases_say_why(project: EvalProject, opened: Open, page_of: W
     assert "not measured" in seen.text("#view-overview tbody")
     seen.page.get_by_role("link", name="1 unmeasured of triage").click()
     seen.page.get_by_role("link", name="disk-000").click()
-    assert "no recorded answer: case 'disk-000'" in seen.text(".pane")
+    assert "no recorded completion: case 'disk-000'" in seen.text(".pane")
 
 
 def test_the_past_of_a_prompt_is_its_runs_of_as_many_cases(

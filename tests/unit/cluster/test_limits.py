@@ -71,10 +71,10 @@ def test_two_drivers_share_one_limit():
             while True:
                 async with limit.permit() as permit:
                     if await bucket.answer():
-                        permit.answered()
+                        permit.on_success()
                         shares[driver] += 1
                     else:
-                        permit.refused()
+                        permit.on_rate_limit()
 
         limits = [scheduler.limit(tasks), scheduler.limit(tasks)]
         workers = [asyncio.ensure_future(work(n, limits[n])) for n in (0, 1) for _ in range(40)]
@@ -99,7 +99,7 @@ def test_without_a_scheduler_the_turns_are_free():
         limit = scheduler.limit(tasks)
         for _ in range(3):
             async with asyncio.timeout(5), limit.permit() as permit:
-                permit.refused()
+                permit.on_rate_limit()
 
     asyncio.run(main())
 

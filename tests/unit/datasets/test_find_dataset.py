@@ -93,9 +93,9 @@ fixtures/golden/demo: a file without suffix is no dataset format
 def test_a_dataset_outside_the_project_is_shown_by_its_whole_path(tmp_path, fixtures_dir):
     path = tmp_path / "elsewhere.jsonl"
     path.write_text('{"id": "a", "inputs": {}}\n', encoding="utf-8")
-    assert load_dataset(path, fixtures_dir=fixtures_dir).cases[0].at == "elsewhere.jsonl:1"
+    assert load_dataset(path, fixtures_dir=fixtures_dir).cases[0].location == "elsewhere.jsonl:1"
     far = tmp_path / "far"
-    assert load_dataset(path, fixtures_dir=far / "fixtures").cases[0].at == f"{path}:1"
+    assert load_dataset(path, fixtures_dir=far / "fixtures").cases[0].location == f"{path}:1"
 
 
 def test_a_dataset_is_a_collection_of_its_cases(load):
@@ -120,4 +120,4 @@ def test_the_paths_of_a_relative_fixtures_folder_stay_relative(fixtures_dir, mon
     path = Path("fixtures/golden/demo.jsonl")
     path.write_text('{"id": "a", "inputs": {}}\n', encoding="utf-8")
     dataset = load_dataset(path, fixtures_dir=Path("fixtures"))
-    assert dataset.cases[0].at == "fixtures/golden/demo.jsonl:1"
+    assert dataset.cases[0].location == "fixtures/golden/demo.jsonl:1"

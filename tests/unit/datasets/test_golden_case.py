@@ -61,7 +61,7 @@ def test_a_holdout_that_is_no_share_is_refused(holdout):
 
 
 def test_the_digest_changes_with_what_is_asked_and_expected_only():
-    same = case(tags=("t",), tier="tracked", split="holdout", source="s", note="n", at="x:1")
+    same = case(tags=("t",), tier="tracked", split="holdout", source="s", note="n", location="x:1")
     assert case().digest == same.digest
     others = [case(id="b"), case(inputs={"x": 2}), case(expected=False)]
     assert len({case().digest, *(other.digest for other in others)}) == 4

@@ -72,7 +72,10 @@ def test_what_is_written_is_what_is_read(load, written, line_end, bom, ascii_onl
 
 def test_a_case_knows_the_line_it_stands_on(load):
     dataset = load('\n{"id": "a", "inputs": {}}\r\n\r\n{"id": "b", "inputs": {}}')
-    assert [case.at.rpartition("/")[2] for case in dataset] == ["demo.jsonl:2", "demo.jsonl:4"]
+    assert [case.location.rpartition("/")[2] for case in dataset] == [
+        "demo.jsonl:2",
+        "demo.jsonl:4",
+    ]
 
 
 def test_a_line_separator_inside_a_string_ends_no_line(load):
@@ -330,7 +333,7 @@ fixtures/golden/demo.jsonl:1: the file is UTF-16, not UTF-8
 def test_a_file_full_of_faults_does_not_fill_the_screen(error_of):
     lines = error_of("no\n" * 5000).splitlines()
     assert len(lines) == 102
-    assert lines[-1] == snapshot("fixtures/golden/demo.jsonl: and 4,900 more faults")
+    assert lines[-1] == snapshot("fixtures/golden/demo.jsonl: and 4,900 more errors")
 
 
 def test_ten_thousand_cases_load_about_as_fast_as_json_is_read(load, fixtures_dir):

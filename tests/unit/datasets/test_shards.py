@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, strategies as st
 
-from regauge.datasets import Shard, case_ids, deal_by_time, load_dataset, shard_of
+from regauge.datasets import Shard, assign_by_time, case_ids, load_dataset, shard_of
 from regauge.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ NUMBERS = range(1, 4)
 @given(ids, counts)
 def test_every_case_is_in_exactly_one_shard(case: str, count: int):
     shards = [Shard(number=number, count=count) for number in range(1, count + 1)]
-    assert [shard.number for shard in shards if shard.holds(case)] == [shard_of(case, count)]
+    assert [shard.number for shard in shards if shard.includes(case)] == [shard_of(case, count)]
 
 
 def test_shards_are_of_about_one_size():
@@ -36,13 +36,13 @@ def test_shards_are_of_about_one_size():
 def test_cases_dealt_by_time_are_in_one_shard_each_and_shards_take_about_as_long(
     seconds: dict[str, float], count: int, first: str
 ):
-    parts = deal_by_time(seconds, count=count, first=first)
+    parts = assign_by_time(seconds, count=count, first=first)
     assert len(parts) == count
     assert sorted(case for part in parts for case in part) == sorted(seconds)
     loads = [sum(seconds[case] for case in part) for part in parts]
     # No case would be better elsewhere.
     assert max(loads) - min(loads) <= max(seconds.values(), default=0) + 1e-6
-    assert parts == deal_by_time(dict(reversed(seconds.items())), count=count, first=first)
+    assert parts == assign_by_time(dict(reversed(seconds.items())), count=count, first=first)
 
 
 def written(fixtures: Path, suffix: str) -> Path:
@@ -79,7 +79,7 @@ def test_the_shards_of_a_dataset_are_the_dataset(tmp_path: Path, suffix: str):
         for number in NUMBERS
     ]
     assert {case for part in parts for case in part} == set(whole)
-    assert {case.at for part in parts for case in part} == {case.at for case in whole}
+    assert {case.location for part in parts for case in part} == {case.location for case in whole}
     assert [part.size for part in parts] == [50, 50, 50]
     assert sum(map(len, parts)) == 50
     assert case_ids(path, fixtures_dir=fixtures) == [case.id for case in whole]

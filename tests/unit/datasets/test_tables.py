@@ -54,7 +54,10 @@ def test_columns_of_a_csv_become_inputs_and_expected(load, fixtures_dir):
     assert (first.source, first.licence) == ("me", "MIT")
     assert second.inputs == {"name": "", "text": "long\n"}
     assert second.expected is None
-    assert [first.at, second.at] == ["fixtures/golden/demo.csv:2", "fixtures/golden/demo.csv:6"]
+    assert [first.location, second.location] == [
+        "fixtures/golden/demo.csv:2",
+        "fixtures/golden/demo.csv:6",
+    ]
 
 
 def test_an_expected_cell_is_json_where_it_parses_and_text_elsewhere(load):
@@ -223,7 +226,7 @@ def test_a_parquet_file_keeps_its_types(load_frame, fixtures_dir):
     assert first.expected == {"label": "5", "list": [1, 2]}
     assert first.tags == ("x",)
     assert (second.inputs, second.expected, second.tags) == ({}, None, ())
-    assert second.at == "fixtures/golden/demo.parquet:2"
+    assert second.location == "fixtures/golden/demo.parquet:2"
 
 
 def test_a_parquet_file_may_have_its_ids_in_the_index(load_frame):

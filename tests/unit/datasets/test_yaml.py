@@ -31,7 +31,10 @@ def test_a_list_of_cases_is_read(load, name):
     assert first.inputs == {"report": "one\ntwo\n", "n": 1.5}
     assert first.expected == {"severity": "critical", "none": None, "yes": True, "list": [1, "2"]}
     assert (first.tags, first.tier, first.note) == (("night",), "tracked", "seen once")
-    assert [first.at, second.at] == [f"fixtures/golden/{name}:1", f"fixtures/golden/{name}:12"]
+    assert [first.location, second.location] == [
+        f"fixtures/golden/{name}:1",
+        f"fixtures/golden/{name}:12",
+    ]
 
 
 def test_anchors_aliases_and_merges_are_understood(load):

@@ -45,7 +45,7 @@ a.jsonl: empty\
 def test_a_missing_recording_names_case_trial_and_command():
     error = MissingRecordingError(prompt="triage", case="disk full", trial=2, stale=True)
     assert str(error) == snapshot("""\
-the recorded answer is for an older request: case 'disk full' of prompt 'triage', trial 2
+the recording is of an older request: case 'disk full' of prompt 'triage', trial 2
   record it: pytest evals --record=missing -k 'disk full'\
 """)
     assert (error.prompt, error.case, error.trial, error.stale) == ("triage", "disk full", 2, True)

@@ -184,12 +184,12 @@ def test_paths_are_told_relative_to_the_project(tmp_path: Path):
         ),
         (
             "[tool.regauge]\njudge_model = 'gpt-5'\n",
-            ":2: tool.regauge.judge_model: 'gpt-5' does not say who serves the model",
+            ":2: tool.regauge.judge_model: 'gpt-5' names no provider",
         ),
-        ("[tool.regauge]\nmodel = ''\n", ":2: tool.regauge.model: '' does not say"),
+        ("[tool.regauge]\nmodel = ''\n", ":2: tool.regauge.model: '' names no provider"),
         (
             "[tool.regauge.refine]\nmodel = 'gpt-5'\n",
-            ":2: tool.regauge.refine.model: 'gpt-5' does not say",
+            ":2: tool.regauge.refine.model: 'gpt-5' names no provider",
         ),
         (
             "[tool.regauge]\nstore = 'mysql://me:p@ss@db/evals'\n",
@@ -208,5 +208,5 @@ def test_each_setting_of_a_wrong_kind_is_one_fault_with_its_line_and_fix(
 def test_a_pyproject_that_is_no_file_is_one_fault(tmp_path: Path):
     (tmp_path / "prompts").mkdir()
     (tmp_path / "pyproject.toml").mkdir()
-    with pytest.raises(ConfigError, match="a directory stands where this file should be"):
+    with pytest.raises(ConfigError, match="there is a directory at the path of this file"):
         Project.find(tmp_path).settings  # noqa: B018 - reading it is what raises

@@ -142,7 +142,7 @@ def bettered(verdict: str, new: Count, before: Count, today: Count) -> CaseRepor
             ),
         ),
         (
-            report("undecided", count(0, 1), count(12, 12), needs=5, recorded=1),
+            report("undecided", count(0, 1), count(12, 12), unrecorded_trials=5, recorded=1),
             "needs 5 live trials; only 1 is recorded.",
         ),
         (
@@ -168,7 +168,9 @@ def bettered(verdict: str, new: Count, before: Count, today: Count) -> CaseRepor
             ),
         ),
         (
-            decided("broken", count(0, 6), count(12, 12), count(5, 5), broke_before=2, repeated=1),
+            decided(
+                "broken", count(0, 6), count(12, 12), count(5, 5), broke_before=2, repeat_count=1
+            ),
             (
                 "failed 6 of 6 new trials; base passed 12 of 12 before. Side by side today: the"
                 " candidate 0 of 5, base 5 of 5. It broke in 2 versions before as well, and was"
@@ -201,10 +203,16 @@ def bettered(verdict: str, new: Count, before: Count, today: Count) -> CaseRepor
                 " blocking: `tier: tracked`."
             ),
         ),
-        (report("unmeasured", needs=1), "none of its trials is recorded; it needs 1 live trial."),
-        (report("unmeasured", needs=3), "none of its trials is recorded; it needs 3 live trials."),
         (
-            report("unmeasured", count(1, 2), needs=3, missing=2),
+            report("unmeasured", unrecorded_trials=1),
+            "none of its trials is recorded; it needs 1 live trial.",
+        ),
+        (
+            report("unmeasured", unrecorded_trials=3),
+            "none of its trials is recorded; it needs 3 live trials.",
+        ),
+        (
+            report("unmeasured", count(1, 2), unrecorded_trials=3, unmeasured_trials=2),
             "2 of 4 trials have no verdict (HTTP 429).",
         ),
         (report("unmeasured", count(1, 1)), "its only trial has no verdict (HTTP 429)."),
@@ -223,22 +231,22 @@ def bettered(verdict: str, new: Count, before: Count, today: Count) -> CaseRepor
             "passed 2 of 2; base fails 3 of 12. Not blocking.",
         ),
         (
-            report("undecided", count(0, 0), count(12, 12), needs=1),
+            report("undecided", count(0, 0), count(12, 12), unrecorded_trials=1),
             "needs 1 live trial; none is recorded.",
         ),
         (
-            report("undecided", count(0, 2), count(12, 12), needs=5, recorded=2),
+            report("undecided", count(0, 2), count(12, 12), unrecorded_trials=5, recorded=2),
             "needs 5 live trials; only 2 are recorded.",
         ),
         (
-            report("undecided", count(0, 1), count(12, 12), count(3, 3), repeated=5),
+            report("undecided", count(0, 1), count(12, 12), count(3, 3), repeat_count=5),
             (
                 "passed 0 of 1; base passed 15 of 15. The same completion came back 5 times and"
                 " counts once: a cache, or a fixed seed."
             ),
         ),
         (
-            report("undecided", count(1, 3), count(12, 12), repeated=5),
+            report("undecided", count(1, 3), count(12, 12), repeat_count=5),
             (
                 "passed 1 of 3; base passed 12 of 12 before. Probably worse, not certain among 100"
                 " checks. Add trials (--more-trials 8), or mark the case critical."
@@ -252,7 +260,7 @@ def bettered(verdict: str, new: Count, before: Count, today: Count) -> CaseRepor
             ),
         ),
         (report("removed", accepted="a duplicate"), "removed, as the changelog says."),
-        (report("unmeasured", missing=1), "its only trial has no verdict (HTTP 429)."),
+        (report("unmeasured", unmeasured_trials=1), "its only trial has no verdict (HTTP 429)."),
         (report("unchanged"), "the request is the same to the byte; not run."),
         (
             report("removed", blocks=True),
@@ -270,7 +278,7 @@ def test_a_case_is_told_in_counts(found: CaseReport, words: str):
 
 
 def test_without_a_cause_a_missing_verdict_is_told_alone():
-    found = report("unmeasured", count(1, 2), missing=2)
+    found = report("unmeasured", count(1, 2), unmeasured_trials=2)
     assert case_message(found, CONTEXT).endswith(": 2 of 4 trials have no verdict.")
 
 
@@ -290,7 +298,7 @@ def test_the_check_with_the_most_evidence_speaks_for_a_case():
 
 
 def test_a_suspect_of_a_replay_is_left_to_the_audit():
-    found = report("undecided", count(0, 1), count(12, 12), needs=2, recorded=1)
+    found = report("undecided", count(0, 1), count(12, 12), unrecorded_trials=2, recorded=1)
     assert case_message(found, MessageContext(cells=9, provisional=True)) == (
         "refund-policy/late-return: failed 1 of 1 recorded trials; base passed 12 of 12. Left to the"
         " audit: a run with a key tests it side by side."
@@ -299,7 +307,7 @@ def test_a_suspect_of_a_replay_is_left_to_the_audit():
 
 def test_base_that_was_drawn_beside_the_candidate_is_not_called_history():
     found = report("broken", count(0, 6), count(3, 3), count(3, 3))
-    said = case_message(found, MessageContext(cells=20, stored=False))
+    said = case_message(found, MessageContext(cells=20, has_history=False))
     assert "failed 6 of 6 new trials; base passed 3 of 3 in this run." in said
 
 
@@ -320,7 +328,7 @@ def test_a_case_with_several_checks_names_the_one_that_broke():
 
 def a_round(p_value: float, **more: Any) -> RoundReport:
     return RoundReport(
-        trials=1, drawn=100, fails=11, expected=7.5, p_value=p_value, bound=0.01, **more
+        trials=1, total_trials=100, fails=11, expected=7.5, p_value=p_value, bound=0.01, **more
     )
 
 
@@ -334,7 +342,7 @@ ASKED: dict[str, Any] = {
     "prompt": "p",
     "cases": 100,
     "rounds": (a_round(5.69e-4),),
-    "asked": ("",),
+    "suspects": ("",),
     "stable_failed": 3,
 }
 
@@ -362,7 +370,7 @@ ASKED: dict[str, Any] = {
             {
                 "verdict": "worse",
                 "rounds": (a_round(0.4, scores={"grace": 1e-4, "tone": 0.5}),),
-                "asked": ("grace",),
+                "suspects": ("grace",),
                 "pairs": (look(1e-9, "grace"),),
                 "stable_failed": 0,
             },
@@ -373,21 +381,21 @@ ASKED: dict[str, Any] = {
             ),
         ),
         (
-            {"verdict": "undecided", "needs": 400, "stable_failed": 0},
+            {"verdict": "undecided", "unrecorded_trials": 400, "stable_failed": 0},
             (
                 "11 of 100 trials failed; the base's baseline predicts 7.5"
                 " (p = 0.00057), not yet tested side by side: that needs 400 live trials."
             ),
         ),
         (
-            {"verdict": "undecided", "needs": 1, "asked": ()},
+            {"verdict": "undecided", "unrecorded_trials": 1, "suspects": ()},
             "needs 1 live trial to judge the prompt as a whole.",
         ),
         (
             {
                 "verdict": "worse",
                 "rounds": (a_round(0.03, scores={"tone": 0.004, "grace": 0.002}),),
-                "asked": ("tone", "grace"),
+                "suspects": ("tone", "grace"),
                 "pairs": (look(0.5), look(0.009, "tone")),
                 "stable_failed": 0,
             },
@@ -413,7 +421,10 @@ ASKED: dict[str, Any] = {
         ),
         ({"verdict": "unmeasured", "pairs": (look(0.2),)}, "trials of it have no verdict."),
         ({"verdict": "untested", "cases": 1}, "1 case compared."),
-        ({"verdict": "passed", "asked": ()}, "100 cases compared; no loss against the baseline."),
+        (
+            {"verdict": "passed", "suspects": ()},
+            "100 cases compared; no loss against the baseline.",
+        ),
     ],
 )
 def test_a_prompt_as_a_whole_is_told_in_counts(more: dict[str, Any], words: str):
@@ -478,7 +489,13 @@ def test_weighing_from_a_short_recording_says_what_it_takes():
         base=count(1, 2), candidate=count(1, 2), p_worse=0.5, p_better=0.5, bound=0.1
     )
     found = SuiteReport(
-        prompt="p", verdict="undecided", cases=9, broken=1, fixed=3, net=(weighed,), needs=1
+        prompt="p",
+        verdict="undecided",
+        cases=9,
+        broken=1,
+        fixed=3,
+        net=(weighed,),
+        unrecorded_trials=1,
     )
     assert suite_message(found) == "p: 1 broken, 3 fixed: to weigh them takes 1 live trial."
 
@@ -592,10 +609,10 @@ counts = st.integers(0, 12).flatmap(
 histories = st.builds(
     BaseTrials,
     checks=st.dictionaries(st.sampled_from(["a", "b"]), counts),
-    whole=counts,
+    total=counts,
     scores=st.dictionaries(st.sampled_from(["a", "b"]), st.lists(st.floats(0, 1)).map(tuple)),
     sessions=st.lists(st.text(max_size=5)).map(tuple),
-    distinct_answers=st.integers(0, 12),
+    distinct_outputs=st.integers(0, 12),
 )
 
 
@@ -610,7 +627,7 @@ def test_a_case_comes_back_from_its_record_as_it_was(
 
 def test_a_policy_comes_back_from_its_record_as_it_was():
     policy = with_more_trials(GatePolicy(on_broken="warn", first_draws=2), 24)
-    assert policy.more == 24
+    assert policy.more_trials == 24
     assert policy_from_json(json.loads(json.dumps(policy_to_json(policy)))) == policy
     with pytest.raises(UsageError, match="cannot be read"):
         policy_from_json({"case": {}})

@@ -267,7 +267,7 @@ def test_a_server_that_is_down_is_named_without_the_token(server):
 
 
 def test_a_body_that_is_too_long_is_cut_before_github_refuses_it(server, github):
-    github.upsert_comment(7, "a line 🎉\n" * 20_000, mark=GATE, where="Read on there.")
+    github.upsert_comment(7, "a line 🎉\n" * 20_000, mark=GATE, full_text_note="Read on there.")
     (body,) = server.said(7)
     assert 65_000 < len(body) + body.count("🎉") <= 65_536
     assert body.endswith("Read on there.")

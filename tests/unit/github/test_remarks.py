@@ -50,12 +50,12 @@ def test_comments_comments_on_lines_and_reviews_come_in_the_order_of_time(server
         ("Last.", "owner", ""),
     ]
     assert said[0] == Remark(
-        by="ada",
+        author="ada",
         association="member",
         text="On a line.\nTwice.",
         path="prompts/a.prompt.yml",
         url=server.elsewhere["lines"][0]["html_url"],
-        at="2026-11-21T01:00:00Z",
+        written_at="2026-11-21T01:00:00Z",
     )
 
 

@@ -43,7 +43,7 @@ def open_ends(text):
 @given(st.lists(lines, min_size=100, max_size=300))
 def test_a_cut_text_fits_and_leaves_nothing_open(parts):
     text = "\n".join(parts)
-    cut = cut_markdown(text, where="See the run.", chars_max=1000)
+    cut = cut_markdown(text, full_text_note="See the run.", chars_max=1000)
     if github_length(text) <= 1000:
         assert cut == text
     else:
@@ -113,7 +113,7 @@ def test_an_event_that_cannot_be_read_or_names_nothing_says_what_to_do(tmp_path)
 
 
 def cut_lines(*parts, where="See the run."):
-    return cut_markdown("\n".join(parts), where=where, chars_max=1000)
+    return cut_markdown("\n".join(parts), full_text_note=where, chars_max=1000)
 
 
 def test_as_many_lines_stay_as_fit_with_what_they_leave_open():

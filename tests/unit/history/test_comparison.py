@@ -71,7 +71,7 @@ _RUNS = st.lists(
 def test_a_run_is_the_same_as_itself(rows: list[dict[str, Any]]):
     for suite in compare_rows(rows, list(reversed(rows))):
         assert suite.changes == []
-        assert suite.same == len({row["case"] for row in rows})
+        assert suite.unchanged == len({row["case"] for row in rows})
 
 
 @given(_RUNS, _RUNS)
@@ -82,7 +82,7 @@ def test_the_other_way_round_everything_is_mirrored(
     back = {(s.prompt, c.case): c.change for s in compare_rows(other, one) for c in s.changes}
     assert {key: _MIRROR[change] for key, change in there.items()} == back
     cases = {row["case"] for row in (*one, *other)}
-    assert sum(s.same + len(s.changes) for s in compare_rows(one, other)) == len(cases)
+    assert sum(s.unchanged + len(s.changes) for s in compare_rows(one, other)) == len(cases)
 
 
 def test_the_answers_shown_are_those_that_show_the_change():
@@ -100,7 +100,7 @@ def test_shares_are_compared_not_counts():
     before = [_row("a", "passed", 0), _row("a", "failed", 1)]
     after = [*before, _row("a", "passed", 2), _row("a", "failed", 3)]
     (suite,) = compare_rows(before, after)
-    assert (suite.changes, suite.same) == ([], 1)
+    assert (suite.changes, suite.unchanged) == ([], 1)
 
 
 def test_two_models_are_compared_and_several_in_one_run_kept_apart():
@@ -110,13 +110,13 @@ def test_two_models_are_compared_and_several_in_one_run_kept_apart():
     assert (suite.before["model"], suite.after["model"]) == ("local:clerk", "other:model")
     both = [_row("a", "passed"), _row("a", "failed", model="other:model")]
     suites = compare_rows(both, [_row("a", "passed")])
-    assert Counter(one.same for one in suites) == {1: 1, 0: 1}
+    assert Counter(one.unchanged for one in suites) == {1: 1, 0: 1}
 
 
 def test_what_a_gate_drew_of_main_is_left_out():
     rows = [_row("a", "failed", side="base"), _row("a", "passed", side="candidate")]
     (suite,) = compare_rows(rows, [_row("a", "passed")])
-    assert (suite.changes, suite.same) == ([], 1)
+    assert (suite.changes, suite.unchanged) == ([], 1)
 
 
 def test_texts_of_which_only_the_number_is_shown_are_not_kept():
@@ -155,7 +155,7 @@ def test_a_case_changes_by_its_share_of_passed_trials(
 ):
     (suite,) = compare_rows(_rows_of(before), _rows_of(after))
     assert [one.change for one in suite.changes] == ([change] if change else [])
-    assert suite.same == (0 if change else 1)
+    assert suite.unchanged == (0 if change else 1)
     for case in suite.changes:
         shown = [
             side and (side.passed, side.measured, side.trials, side.answer, side.judge, side.reason)
@@ -184,7 +184,7 @@ def test_the_worst_changes_come_first():
 def test_a_refusal_is_an_answer_and_judges_that_only_inform_fail_nothing():
     refused = {"answer": None, "refusal": "No."}
     (suite,) = compare_rows([_row("a", "passed")], [_row("a", "passed", **refused)])
-    ((change,), same) = (suite.changes, suite.same)
+    ((change,), same) = (suite.changes, suite.unchanged)
     assert change.after is not None
     assert (change.change, change.after.answer, same) == ("answer", "No.", 0)
     verdicts = [

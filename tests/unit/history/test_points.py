@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from regauge.history import MeasuredSuite, lines_of
+from regauge.history import MeasuredSuite, trend_lines
 
 
 def _suite(number: int = 0, **more: Any) -> MeasuredSuite:
@@ -35,7 +35,7 @@ def _suite(number: int = 0, **more: Any) -> MeasuredSuite:
 
 
 def test_of_the_runs_of_a_version_the_fullest_counts_and_of_those_the_newest():
-    (line,) = lines_of([_suite(0), _suite(1, passed=9), _suite(2, measured=2, passed=2)])
+    (line,) = trend_lines([_suite(0), _suite(1, passed=9), _suite(2, measured=2, passed=2)])
     (point,) = line.points
     assert (point.suite.run, point.runs, point.rate) == ("run-1", 3, 0.9)
     assert line.runs == 3
@@ -44,14 +44,14 @@ def test_of_the_runs_of_a_version_the_fullest_counts_and_of_those_the_newest():
 
 def test_versions_stand_where_they_were_first_run():
     suites = [_suite(0), _suite(1, prompt_digest="b"), _suite(2)]
-    (line,) = lines_of(suites)
+    (line,) = trend_lines(suites)
     assert [point.suite.run for point in line.points] == ["run-2", "run-1"]
-    (line,) = lines_of(suites, every_run=True)
+    (line,) = trend_lines(suites, every_run=True)
     assert [point.suite.run for point in line.points] == ["run-0", "run-1", "run-2"]
 
 
 def test_what_changed_beside_the_prompt_is_named():
-    (line,) = lines_of(
+    (line,) = trend_lines(
         [
             _suite(0),
             _suite(1, prompt_digest="b", judges_digest="other", cases_digest="other"),
@@ -63,7 +63,7 @@ def test_what_changed_beside_the_prompt_is_named():
 
 
 def test_models_and_datasets_have_lines_of_their_own_and_what_a_gate_drew_of_main_has_none():
-    lines = lines_of(
+    lines = trend_lines(
         [
             _suite(0, model="other:model"),
             _suite(1, dataset="more"),
@@ -82,7 +82,7 @@ def test_models_and_datasets_have_lines_of_their_own_and_what_a_gate_drew_of_mai
 
 
 def test_what_was_not_measured_has_no_rate():
-    (line,) = lines_of([_suite(measured=0, passed=0, answers=0)])
+    (line,) = trend_lines([_suite(measured=0, passed=0, answers=0)])
     (point,) = line.points
     assert (line.runs, line.unmeasured, point.runs) == (0, 1, 0)
     assert (point.rate, point.cost_per_answer_usd) == (None, None)
@@ -104,7 +104,7 @@ def test_every_run_that_measured_counts_once_and_no_fuller_run_is_passed_over(
     drawn: list[dict[str, Any]],
 ):
     suites = [_suite(number, **more) for number, more in enumerate(drawn[:28])]
-    lines = lines_of(suites)
+    lines = trend_lines(suites)
     points = [point for line in lines for point in line.points]
     assert sum(line.runs + line.unmeasured for line in lines) == len(suites)
     assert sum(point.runs for point in points) == sum(line.runs for line in lines)

@@ -89,7 +89,9 @@ def completion(text: Any, **more: Any) -> Completion:
 
 def case(expected: Any = None, **inputs: Any) -> GoldenCase:
     given = inputs or {"report": "The disk was full at 10:00."}
-    return GoldenCase(id="disk", inputs=given, expected=expected, split="train", at="golden:1")
+    return GoldenCase(
+        id="disk", inputs=given, expected=expected, split="train", location="golden:1"
+    )
 
 
 class Project:

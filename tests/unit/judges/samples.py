@@ -12,7 +12,7 @@ CASE = GoldenCase(
     inputs={"report": "Disk full on api-7 at 2024-05-03T14:05Z, 2 of 5 pods died.", "n": 3},
     expected="The disk is full.",
     split="train",
-    at="fixtures/golden/x.jsonl:1",
+    location="fixtures/golden/x.jsonl:1",
 )
 SCHEMA = {
     "type": "object",

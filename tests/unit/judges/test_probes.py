@@ -51,7 +51,7 @@ def run_probe(probe: dict[str, Any]) -> str:
         inputs=probe.get("inputs", {}),
         expected=probe.get("expected"),
         split="train",
-        at="fixtures/golden/probes.jsonl:1",
+        location="fixtures/golden/probes.jsonl:1",
     )
     try:
         judge = make_judge(probe["judge"])

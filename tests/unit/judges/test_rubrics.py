@@ -301,7 +301,7 @@ async def test_ready_made_rubrics_need_no_inputs_they_do_not_use(tmp_path: Path)
         ({"criterion": "is polite"}, "the name of a rubric, or a criterion"),
         ({"votes": 0}, "at least 1"),
         ({"reducer": "max"}, "no reducer 'max'"),
-        ({"model": "gpt"}, "does not say who serves"),
+        ({"model": "gpt"}, "names no provider"),
         ({"field": "a[b"}, "not a path"),
     ],
 )

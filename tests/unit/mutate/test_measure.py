@@ -60,9 +60,9 @@ class World:
         for number, subject in enumerate(self.subjects):
             passed = 0 if subject == "epsilon" else 12
             count = Count(passed=passed, trials=12)
-            answer = self.trial(None, number).facts.answer
-            history = BaseTrials(checks={"right": count}, whole=count, distinct_answers=1)
-            known = {"history": history, "repeats": 12, "answer": answer} | more
+            answer = self.trial(None, number).facts.output_digest
+            history = BaseTrials(checks={"right": count}, total=count, distinct_outputs=1)
+            known = {"history": history, "repeats": 12, "output_digest": answer} | more
             found.append(
                 Case(key=str(number), text=f"a {subject} case", checks=("right",), **known)
             )
@@ -76,10 +76,11 @@ class World:
         changed = missing and subject != "delta"
         output = json.dumps({"label": "ok" if passed else "no", "note": f"{number} {changed}"})
         return JudgedTrial(
-            facts=TrialFacts(checks={"right": passed}, answer=digest_of(output)), output=output
+            facts=TrialFacts(checks={"right": passed}, output_digest=digest_of(output)),
+            output=output,
         )
 
-    async def draw(
+    async def run_trials(
         self, mutant: Prompt | None, trials: Sequence[tuple[str, int]]
     ) -> list[JudgedTrial | Exception]:
         found: list[JudgedTrial | Exception] = []
@@ -133,7 +134,7 @@ def test_each_class_is_found_with_its_cases_judges_and_evidence():
 
 def test_without_a_baseline_the_base_is_tried_where_something_changes():
     world = World()
-    found = measured(world, world.cases(history=None, repeats=0, answer=""))
+    found = measured(world, world.cases(history=None, repeats=0, output_digest=""))
     assert classes(found) == EXPECTED
     assert found.base_calls > 0
 
@@ -216,9 +217,9 @@ def test_a_trial_that_could_not_be_made_is_never_a_class(error: Exception):
 
 def test_the_classes_do_not_depend_on_the_order_in_which_trials_land():
     class Slow(World):
-        async def draw(self, mutant, trials):
+        async def run_trials(self, mutant, trials):
             await asyncio.sleep(0.001 * (len(self.drawn) % 3))
-            return await super().draw(mutant, trials)
+            return await super().run_trials(mutant, trials)
 
     one, other = measured(World()), measured(Slow())
     assert [a.outcome for a in one.results] == [b.outcome for b in other.results]

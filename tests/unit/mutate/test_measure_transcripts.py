@@ -37,7 +37,9 @@ class Noisy(World):
         if not checks["right"] and mutant is not None:
             checks["right"] = dice.random() < self.rate
         output = json.dumps({**json.loads(made.output), "words": words})
-        return replace(made, facts=replace(made.facts, checks=checks, answer=words), output=output)
+        return replace(
+            made, facts=replace(made.facts, checks=checks, output_digest=words), output=output
+        )
 
 
 def some(world: World, **changes: Callable[[Case, int], object]) -> list[Case]:
@@ -50,18 +52,18 @@ def some(world: World, **changes: Callable[[Case, int], object]) -> list[Case]:
 
 def history_of(passed: int, trials: int) -> BaseTrials:
     count = Count(passed=passed, trials=trials)
-    return BaseTrials(checks={"right": count}, whole=count)
+    return BaseTrials(checks={"right": count}, total=count)
 
 
 WORLDS: dict[str, Callable[[], MeasuredClasses]] = {
     "steady": lambda: measured(World()),
     "all operators": lambda: measured(World(cases=10), operators="all"),
     "without baseline": lambda: measured(
-        World(), World().cases(history=None, repeats=0, answer="")
+        World(), World().cases(history=None, repeats=0, output_digest="")
     ),
-    "noisy": lambda: measured(Noisy(), World().cases(repeats=0, answer="")),
+    "noisy": lambda: measured(Noisy(), World().cases(repeats=0, output_digest="")),
     "noisy, no baseline": lambda: measured(
-        Noisy(), World().cases(history=None, repeats=0, answer="")
+        Noisy(), World().cases(history=None, repeats=0, output_digest="")
     ),
     "critical": lambda: measured(World(), World().cases(tier="critical")),
     "strict": lambda: measured(World(), World().cases(tier="critical", strict=True)),
@@ -129,14 +131,12 @@ def test_outputs_are_told_apart_as_it_was_written_down():
         for other in OUTPUTS:
             apart = differences(fields_of(first), fields_of(other))
             shares = {name: round(apart[name], 6) for name in sorted(apart)}
-            far = (
-                f"{made.apart(first, other):.6g}, with noise {made.apart(first, other, noise):.6g}"
-            )
-            lines.append(f"{first!r} {other!r}: {shares} {far} {made.novel(first, [other, ''])}")
+            far = f"{made.distance(first, other):.6g}, with noise {made.distance(first, other, noise):.6g}"
+            lines.append(f"{first!r} {other!r}: {shares} {far} {made.is_novel(first, [other, ''])}")
     varied = [([*OUTPUTS[5:7], *OUTPUTS[10:12]], OUTPUTS[10:12]), (OUTPUTS[:3], OUTPUTS[1:2])]
     for cases in (varied, varied[:1], [(["a"] * 12, ["b"] * 4)], [(["a"], [])], []):
-        p_value = made.difference_p(cases, noise=noise, seed=2)
+        p_value = made.difference_p_value(cases, noise=noise, seed=2)
         one_each = [(base, new[0], number > 0) for number, (base, new) in enumerate(cases) if new]
-        first_p = made.first_trials_p(one_each, noise=noise, seed=2)
+        first_p = made.first_trials_p_value(one_each, noise=noise, seed=2)
         lines.append(f"p {p_value:.6g}, of first trials {first_p:.6g}")
     assert_as_written("\n".join([*lines, ""]), "classes/outputs")

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from regauge.mutate._outputs import Outputs, differences, fields_of
 
-APART = Outputs().apart
+APART = Outputs().distance
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_an_output_never_differs_from_itself(value: object):
 def p_value(cases: list[tuple[list[str], list[str]]]) -> float:
     outputs = Outputs()
     noise = outputs.noise(base for base, _ in cases)
-    return outputs.difference_p(cases, noise=noise, seed=1)
+    return outputs.difference_p_value(cases, noise=noise, seed=1)
 
 
 def test_a_case_whose_fresh_outputs_all_differ_is_enough():
@@ -69,6 +69,6 @@ def test_one_case_cannot_prove_a_change_where_the_baseline_chose_it():
     """Of many steady cases one differs now and then; the base's own first trial is its control."""
     outputs = Outputs()
     steady = [(["a"] * 12, "a", True)] * 40
-    assert outputs.first_trials_p([*steady, (["a"] * 12, "b", True)], noise={}, seed=1) > 0.3
+    assert outputs.first_trials_p_value([*steady, (["a"] * 12, "b", True)], noise={}, seed=1) > 0.3
     many = [(["a"] * 12, "b", True)] * 12
-    assert outputs.first_trials_p([*steady, *many], noise={}, seed=1) < 0.002
+    assert outputs.first_trials_p_value([*steady, *many], noise={}, seed=1) < 0.002

@@ -59,7 +59,7 @@ def home(tmp_path: Path) -> Project:
 def test_equivalent_mutants_and_orders_in_inputs_do_not_count_in_the_score():
     rows = [row(1, "killed"), row(2, "survived"), row(3, "equivalent", reason="so")]
     score = score_of([*rows, row(4, "survived", operator="order-in-input")])
-    assert (score.killed, score.counted, score.value) == (1, 2, 0.5)
+    assert (score.killed, score.total, score.value) == (1, 2, 0.5)
     assert score_of([rows[2]]).value is None
 
 
@@ -85,7 +85,7 @@ def test_the_json_has_the_documented_shape():
         "score",
         "mutants",
     ]
-    assert list(document["score"]) == ["value", "low", "high", "killed", "counted"]
+    assert list(document["score"]) == ["value", "low", "high", "killed", "total"]
     assert list(document["mutants"][0]) == [
         "id",
         "operator",
@@ -105,7 +105,7 @@ def test_marks_stay_and_a_partial_measurement_keeps_the_rest(home: Project):
     mark_equivalent(home, "triage", ["delete-entry-1"], "The schema says it too.")
     before = load_mutants(home, "triage")
     assert before is not None
-    assert before.score.counted == 1
+    assert before.score.total == 1
     save_mutants(home, report(row(3, "no-effect")), "k1", before)
     same = load_mutants(home, "triage")
     assert same is not None

@@ -22,8 +22,8 @@ from regauge.mutate import (
     MutationProgress,
     VariantProposer as Rules,
     choose_operators,
+    find_unguarded,
     mutants_of,
-    problems_of,
     suggest,
     with_cases,
 )
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from regauge.digests import JSON
-    from regauge.mutate import DraftProposer, GuardSuggestion, Look, UnguardedInstruction
+    from regauge.mutate import DraftProposer, DraftRunner, GuardSuggestion, UnguardedInstruction
 
 PROMPT = Prompt(
     name="triage",
@@ -61,7 +61,7 @@ class Scripted:
     rule: Callable[[str, int], bool]
     drawn: list[tuple[str, int]]
 
-    async def draw(
+    async def run_trials(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
     ) -> list[JudgedTrial | Exception]:
         found: list[JudgedTrial | Exception] = []
@@ -69,7 +69,7 @@ class Scripted:
             side = "prompt" if prompt is None else "mutant"
             self.drawn.append((side, number))
             passed = self.rule(side, number)
-            facts = TrialFacts(checks={"label": passed}, answer=str(passed))
+            facts = TrialFacts(checks={"label": passed}, output_digest=str(passed))
             found.append(JudgedTrial(facts=facts, output=json.dumps({"label": passed})))
         return found
 
@@ -90,7 +90,7 @@ class Drafts:
         ]
 
     async def drafts(
-        self, problem: UnguardedInstruction, look: Look
+        self, problem: UnguardedInstruction, look: DraftRunner
     ) -> AsyncGenerator[Draft, None]:
         del problem, look
         for draft in self.made:
@@ -113,7 +113,7 @@ def problems(golden: GoldenCase = GOLDEN) -> list[UnguardedInstruction]:
         for mutant in mutants
     ]
     case = Case(key="full", text="The disk is full.", checks=("label",))
-    return problems_of(PROMPT, mutants, rows, [case], {"full": golden})
+    return find_unguarded(PROMPT, mutants, rows, [case], {"full": golden})
 
 
 def search(bench: Scripted, proposer: DraftProposer, which: int = 0) -> GuardSuggestion:
@@ -190,7 +190,7 @@ def test_a_draft_that_cannot_run_is_passed_over():
 
 def test_a_search_without_budget_stays_open():
     class Empty(Scripted):
-        async def draw(
+        async def run_trials(
             self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
         ) -> list[JudgedTrial | Exception]:
             del prompt
@@ -249,10 +249,10 @@ def test_a_case_after_one_that_is_held_out_is_held_out():
 )
 def test_rules_find_the_check_that_sees_the_difference(base: str, mutant: str, check: str):
     class Outputs(Scripted):
-        async def draw(
+        async def run_trials(
             self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
         ) -> list[JudgedTrial | Exception]:
-            facts = TrialFacts(checks={"label": True}, answer="")
+            facts = TrialFacts(checks={"label": True}, output_digest="")
             output = base if prompt is None else mutant
             return [JudgedTrial(facts=facts, output=output) for _ in trials]
 
@@ -300,7 +300,7 @@ def variants(instruction: str, *texts: str, label: str = "bug") -> list[str]:
 
     asyncio.run(
         suggest(
-            problems_of(prompt, [mutant], [row], cases, golden),
+            find_unguarded(prompt, [mutant], [row], cases, golden),
             [Rules()],
             bench_of,
             MutationProgress(),
@@ -346,11 +346,11 @@ def test_rules_add_a_condition_of_the_instruction_to_a_case():
 
 def test_rules_expect_the_output_of_the_prompt():
     class Labels(Scripted):
-        async def draw(
+        async def run_trials(
             self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
         ) -> list[JudgedTrial | Exception]:
             label = "info" if prompt is None else "critical"
-            facts = TrialFacts(checks={"label": prompt is not None}, answer="")
+            facts = TrialFacts(checks={"label": prompt is not None}, output_digest="")
             output = json.dumps({"severity": label})
             return [JudgedTrial(facts=facts, output=output) for _ in trials]
 

@@ -322,7 +322,7 @@ def test_a_directory_and_a_missing_file_are_no_prompt(tmp_path):
         load_prompt(tmp_path)
     (tmp_path / "prompts" / "y.prompt.yml").mkdir(parents=True)
     for name in ("y", tmp_path / "prompts" / "y.prompt.yml"):
-        with pytest.raises(PromptError, match="a directory stands where this file should be"):
+        with pytest.raises(PromptError, match="there is a directory at the path of this file"):
             load_prompt(name, root=tmp_path)
     with pytest.raises(PromptError, match="there is no such prompt file"):
         load_prompt(tmp_path / "x.prompt.yml")

@@ -16,7 +16,7 @@ from regauge.providers import (
     cost_of,
     price_of,
 )
-from regauge.providers._failure import AttemptError, read_refusal, retry_after_s
+from regauge.providers._failure import AttemptError, read_error_response, retry_after_s
 from regauge.providers._retry import Ledger, wait_s
 from regauge.providers.remote import Breaker
 
@@ -57,7 +57,7 @@ def test_retry_after_of_any_text_is_a_sane_number_or_none(value):
 
 @given(st.text())
 def test_an_error_body_of_any_text_is_read(body):
-    assert len(read_refusal(body).message) <= 303
+    assert len(read_error_response(body).message) <= 303
 
 
 @given(st.integers(1, 100), chances, st.none() | st.floats(0, 3600))
@@ -125,7 +125,7 @@ def test_lasting_failures_trip_a_provider_that_never_answered():
 
 
 def test_a_provider_that_answered_gets_more_patience():
-    warm = Breaker().after_answer()
+    warm = Breaker().after_success()
     assert fail(warm, *range(100)).trip is None
     assert fail(warm, *range(130)).trip is not None
 
@@ -136,7 +136,7 @@ def test_a_server_that_only_refuses_is_given_up_after_the_deadline():
     trip = fail(breaker, 0, 29, 31, kind="rate-limit").trip
     assert trip is not None
     assert trip.kind == "rate-limit"
-    answered = fail(breaker, 0, 29, kind="rate-limit").after_answer()
+    answered = fail(breaker, 0, 29, kind="rate-limit").after_success()
     assert fail(answered, 31, 60, kind="rate-limit").trip is None
 
 
@@ -151,20 +151,20 @@ def test_an_outage_is_many_failures_of_a_server_that_answered(status):
         return breaker
 
     assert not after(Breaker(), 20).outage
-    assert not after(Breaker().after_answer(), 7).outage
-    assert after(Breaker().after_answer(), 8).outage
+    assert not after(Breaker().after_success(), 7).outage
+    assert after(Breaker().after_success(), 8).outage
 
 
 def test_a_refused_key_trips_at_once_and_an_answer_mends():
     breaker = fail(Breaker(), 0.0, kind="authentication")
     assert breaker.trip is not None
-    assert breaker.after_answer().trip is None
+    assert breaker.after_success().trip is None
 
 
 def test_three_requests_given_up_without_any_answer_trip():
     assert fail(Breaker(), 1, 2, kind="server", gave_up=True).trip is None
     assert fail(Breaker(), 1, 2, 3, kind="server", gave_up=True).trip is not None
-    assert fail(Breaker().after_answer(), 1, 2, 3, kind="server", gave_up=True).trip is None
+    assert fail(Breaker().after_success(), 1, 2, 3, kind="server", gave_up=True).trip is None
     assert fail(Breaker(), 1, 2, 3, kind="malformed", gave_up=True).trip is None
 
 
@@ -172,7 +172,7 @@ def test_three_requests_given_up_without_any_answer_trip():
 def test_two_seconds_of_anything_do_not_trip(events):
     breaker = Breaker()
     for answered, now in sorted(events, key=lambda event: event[1]):
-        breaker = breaker.after_answer() if answered else fail(breaker, now)
+        breaker = breaker.after_success() if answered else fail(breaker, now)
     assert breaker.trip is None
 
 
@@ -197,7 +197,7 @@ PRICES = {
     ],
 )
 def test_a_price_is_found_by_name_without_its_date(model, reported, found):
-    assert price_of(PRICES, model, reported=reported) == (PRICES[found] if found else None)
+    assert price_of(PRICES, model, reported_model=reported) == (PRICES[found] if found else None)
 
 
 def test_cached_input_costs_its_own_price_or_that_of_input():

@@ -35,7 +35,7 @@ def test_a_passing_fault_is_tried_again(kit, status):
     talk = kit.talk([kit.Reply(status=status, document=refusal())])
     assert talk.completion.attempts == 2
     assert sum(talk.provider.calls.failures.values()) == 1
-    assert talk.provider.calls.answered == 1
+    assert talk.provider.calls.completed == 1
 
 
 def test_a_dropped_connection_is_tried_again(kit):
@@ -265,7 +265,7 @@ def test_a_fifth_of_429_loses_no_request(kit):
 
     talk = kit.talk(script, *[kit.ask(trial=n) for n in range(200)], max_attempts=2)
     assert all(not isinstance(result, BaseException) for result in talk.results)
-    assert talk.provider.calls.answered == 200
+    assert talk.provider.calls.completed == 200
 
 
 def test_a_server_that_is_down_fails_a_whole_run_soon_and_with_one_message(kit):
@@ -403,7 +403,7 @@ def test_a_redirect_is_named_and_never_followed(kit, status):
     )
     error = error_of(talk)
     assert len(talk.endpoint.bodies) == 1
-    assert f"answered {status}" in str(error)
+    assert f"returned {status}" in str(error)
     assert "base_url of provider 'local'; the server redirects to /elsewhere" in str(error)
 
 

@@ -64,7 +64,7 @@ def test_certificates_that_cannot_be_read_are_named(tmp_path, monkeypatch):
     ("body", "headers", "words"),
     [
         (bytes(65 * 2**20), {"Content-Encoding": "gzip"}, "more than 64 MiB"),
-        (b"[" * 200_000, {}, "answers no list of models"),
+        (b"[" * 200_000, {}, "returned no list of models"),
         (b"{}", {"Content-Encoding": "gzip"}, "cannot be decompressed"),
     ],
 )

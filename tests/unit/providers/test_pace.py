@@ -192,7 +192,7 @@ def run(  # noqa: C901, PLR0915 - one loop over the kinds of events
             result.requests += 1
             paces[worker] = paces[worker].after_send(now)
             arrives = next(processes).passed(now + chance.random() * 0.001)
-            push(arrives, "arrive", worker, ledger, paces[worker].sent, now)
+            push(arrives, "arrive", worker, ledger, paces[worker].request_count, now)
 
     for worker in range(workers):
         push(worker * 0.03, "timer", worker)
@@ -207,7 +207,7 @@ def run(  # noqa: C901, PLR0915 - one loop over the kinds of events
             timers[worker] = math.inf
         elif kind == "answer":
             in_flight[worker] -= 1
-            windows[worker] = windows[worker].answered()
+            windows[worker] = windows[worker].after_success()
             result.answered += 1
             result.end_s = now
         elif kind == "refuse":
@@ -378,7 +378,7 @@ def test_a_pace_is_never_slower_than_one_request_in_twelve_seconds(events):
         if kind == "send":
             now = max(now, pace.next_at)
             pace = pace.after_send(now)
-            numbers.append((pace.sent, now))
+            numbers.append((pace.request_count, now))
         elif numbers:
             number, sent_at = numbers.pop(0)
             pace = pace.after_refusal(number, sent_at=sent_at, now=now)

@@ -111,7 +111,7 @@ def test_a_limit_is_paced_where_requests_in_flight_may_use_up_the_rest(
 ):
     quota = Quota(tokens=tokens, limit=limit, remaining=remaining, reset_s=60)
     each = (limit - remaining) / 95 if tokens else 1
-    pace = Pace(sent=95).after_quotas((quota,), in_flight=in_flight, now=0.0)
+    pace = Pace(request_count=95).after_quotas((quota,), in_flight=in_flight, now=0.0)
     paced = quota.rate / each if rate < math.inf else math.inf
     assert pace.rate == pytest.approx(paced)
 
@@ -131,7 +131,7 @@ def test_hostile_headers_neither_crash_nor_stop_a_run(  # noqa: PLR0917 - as dra
     for quota in quotas:
         assert 0 <= quota.remaining <= quota.limit < math.inf
         assert quota.rate >= 0
-    pace = Pace(sent=sent).after_quotas(quotas, in_flight=in_flight, now=100.0)
+    pace = Pace(request_count=sent).after_quotas(quotas, in_flight=in_flight, now=100.0)
     assert pace.rate >= 1 / 12 - 1e-9
     assert pace.next_at <= 112 + 1e-6
     wait_s = retry_after_s({"retry-after": reset, "retry-after-ms": limit})
@@ -161,7 +161,7 @@ def test_a_stated_limit_is_paced_before_the_first_429(kit):
         return kit.Reply(status=200 if granted else 429, headers=headers)
 
     talk = kit.talk(script, *[kit.ask(trial=n) for n in range(60)], concurrency=4)
-    assert talk.provider.calls.answered == 60
+    assert talk.provider.calls.completed == 60
     assert talk.provider.calls.failures["rate-limit"] <= 15
 
 
@@ -194,17 +194,26 @@ def requests_left(remaining, *, limit=100.0, reset_s=10.0, tokens=False):
     ],
 )
 def test_a_limit_paces_requests_where_it_is_scarce(quota, sent, in_flight, rate):
-    pace = Pace(sent=sent).after_quotas((quota,), in_flight=in_flight, now=100.0)
+    pace = Pace(request_count=sent).after_quotas((quota,), in_flight=in_flight, now=100.0)
     assert pace.rate == pytest.approx(rate)
     if rate < math.inf:
         assert pace.next_at == 100.0
-        assert (pace.sure, pace.changed, pace.changed_at, pace.best) == (True, sent, 100.0, 0.0)
-        assert (pace.empty.number, pace.empty.at, pace.refused) == (sent, 100.0, 0)
+        assert (pace.is_measured, pace.changed_number, pace.changed_at, pace.best_rate) == (
+            True,
+            sent,
+            100.0,
+            0.0,
+        )
+        assert (pace.last_exhausted.number, pace.last_exhausted.sent_at, pace.refusal_count) == (
+            sent,
+            100.0,
+            0,
+        )
 
 
 def test_the_lowest_of_several_limits_counts_and_a_slower_pace_stays():
     quotas = (requests_left(0), requests_left(0, reset_s=100), requests_left(0, reset_s=20))
-    pace = Pace(sent=9).after_quotas(quotas, in_flight=4, now=5.0)
+    pace = Pace(request_count=9).after_quotas(quotas, in_flight=4, now=5.0)
     assert pace.rate == pytest.approx(1.0)
     assert pace.after_quotas(quotas, in_flight=4, now=9.0) is pace
     assert pace.after_quotas((requests_left(0),), in_flight=4, now=9.0) is pace

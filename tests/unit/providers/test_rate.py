@@ -18,13 +18,13 @@ def test_auto_doubles_per_round_of_answers_until_the_ceiling():
     sizes = [window.size]
     for _ in range(3):
         for _ in range(window.size):
-            window = window.answered()
+            window = window.after_success()
         sizes.append(window.size)
     assert sizes == [16, 32, 64, 64]
 
 
 def test_a_number_stays_as_given():
-    assert window_for(6).answered().size == 6
+    assert window_for(6).after_success().size == 6
 
 
 @given(st.integers(1, 40), st.integers(1, 8))
@@ -38,7 +38,7 @@ def test_the_limit_holds_and_everybody_gets_a_turn(tasks, size):
             async with limit.permit() as permit:
                 most = max(most, limit.in_flight)
                 await asyncio.sleep(0)
-                permit.answered()
+                permit.on_success()
 
         await asyncio.gather(*[work() for _ in range(tasks)])
         assert limit.in_flight == 0
@@ -51,10 +51,10 @@ def test_a_refused_request_keeps_its_place_for_a_while():
     async def main():
         limit = AdaptiveLimit(window_for(1), refused_s=0.05)
         async with limit.permit("a") as permit:
-            permit.refused()
+            permit.on_rate_limit()
         kept = limit.in_flight
         async with limit.permit("b") as permit:
-            permit.answered()
+            permit.on_success()
         return kept, limit.in_flight
 
     assert asyncio.run(main()) == (1, 0)
@@ -69,7 +69,7 @@ def test_cancelled_waiters_leave_no_hole(cancelled, size):
         async def work(number):
             async with limit.permit() as permit:
                 await asyncio.sleep(0)
-                permit.answered()
+                permit.on_success()
                 done.append(number)
 
         tasks = [asyncio.create_task(work(number)) for number in range(len(cancelled))]
@@ -88,7 +88,7 @@ def test_a_refusal_holds_no_other_request_back():
     async def main():
         limit = AdaptiveLimit(window_for(4))
         async with limit.permit() as permit:
-            permit.refused()
+            permit.on_rate_limit()
         began = time.perf_counter()
         async with limit.permit():
             return time.perf_counter() - began
@@ -108,7 +108,7 @@ def test_scattered_refusals_among_requests_let_go_at_once_slow_nothing_down():
             async with limit.permit() as permit:
                 await room.wait()
                 if number % 5 == 0:
-                    permit.refused()
+                    permit.on_rate_limit()
 
         tasks = [asyncio.create_task(work(number)) for number in range(128)]
         await asyncio.sleep(0)
@@ -125,9 +125,9 @@ def test_many_refusals_slow_down_requests_for_this_model_only():
         limit = AdaptiveLimit(window_for(64), turns=turns.__getitem__)
         for _ in range(8):
             async with limit.permit("a") as permit:
-                permit.refused()
+                permit.on_rate_limit()
         async with limit.permit("b") as permit:
-            permit.answered()
+            permit.on_success()
         return turns["a"].pace.rate, turns["b"].pace.rate
 
     slow, free = asyncio.run(main())
@@ -158,7 +158,7 @@ def test_who_was_refused_goes_first():
         order = []
 
         async def work(name, *, again=False):
-            async with limit.permit(again=again):
+            async with limit.permit(is_retry=again):
                 order.append(name)
                 await asyncio.sleep(0)
 

@@ -10,7 +10,7 @@ import pytest
 
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest
-from regauge.providers._failure import refused, retry_after_s
+from regauge.providers._failure import refusal_error, retry_after_s
 from regauge.providers._retry import wait_s
 from tests.transcripts import DATA, held_rows
 
@@ -60,14 +60,14 @@ def refusal_rows() -> list[dict[str, Any]]:
     rows = []
     for number, (status, body) in enumerate((s, b) for s in STATUSES for b in BODIES):
         text = body if isinstance(body, str) else json.dumps(body)
-        error = refused(
+        error = refusal_error(
             REQUESTS[number % 2],
             status=status,
             body=text,
             headers=HEADERS[number % 3],
-            where=PLACES[number // 2 % 2],
+            endpoint=PLACES[number // 2 % 2],
             key_fix="set ACME_KEY",
-            answered="a redirect" if number % 5 == 0 else "",
+            status_text="a redirect" if number % 5 == 0 else "",
         )
         rows.append(
             {

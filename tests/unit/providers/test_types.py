@@ -157,11 +157,11 @@ def test_a_model_id_names_provider_and_model(text, provider, model):
 @pytest.mark.parametrize("text", ["a b:c", "a:b c"])
 def test_a_model_id_with_a_space_says_so(text):
     with pytest.raises(UsageError, match=r"p\.yml:3: the model '.*' has a space\n  fix: write "):
-        parse_model_id(text, at="p.yml:3")
+        parse_model_id(text, location="p.yml:3")
 
 
 @pytest.mark.parametrize("text", ["gpt-4o", "", ":", "openai:", ":gpt", "/x"])
 def test_a_model_id_without_a_provider_says_how_to_write_it(text):
-    with pytest.raises(UsageError, match=r"p\.yml:3: .* does not say who serves") as caught:
-        parse_model_id(text, at="p.yml:3")
+    with pytest.raises(UsageError, match=r"p\.yml:3: .* names no provider") as caught:
+        parse_model_id(text, location="p.yml:3")
     assert "provider:model" in str(caught.value)

@@ -109,7 +109,7 @@ def test_a_changed_request_is_told_from_a_new_case(path, made):
 def test_pruning_keeps_what_is_wanted(path, made):
     file = saved(path, *[made(n) for n in range(5)])
     keep = {made(1).key, made(3).key}
-    assert [r.case for r in file.unused(keep)] == ["case-0000", "case-0002", "case-0004"]
+    assert [r.case for r in file.find_unused(keep)] == ["case-0000", "case-0002", "case-0004"]
     assert file.prune(keep) == 3
     assert file.save() == 3
     assert RecordingsFile.load(path).keys() == keep
@@ -159,7 +159,7 @@ def test_two_answers_to_one_request_are_a_fault_and_one_answer_twice_is_none(pat
     path.write_text(line + line)
     assert len(RecordingsFile.load(path)) == 1
     path.write_text(line + line.replace("yes", "no"))
-    with pytest.raises(RecordingError, match=r":2: another answer to the request of line 1"):
+    with pytest.raises(RecordingError, match=r":2: another completion of the request in line 1"):
         RecordingsFile.load(path)
 
 
@@ -224,7 +224,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_draft(path, made):
     done = run(code)
     assert "cannot be written: the file is larger than this process may write" in done.stdout
     assert "fix: raise the limit (ulimit -f)" in done.stdout
-    assert "the answers are safe in the local store" in done.stdout
+    assert "the completions are still in the local store" in done.stdout
     assert path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 4096

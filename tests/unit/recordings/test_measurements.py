@@ -35,7 +35,7 @@ LINES = st.builds(
     judge=NAMES,
     trial=st.integers(0, 5),
     measurement=MEASUREMENTS.map(Measurement.to_json),
-    asked=st.lists(st.builds(RecordingKey, DIGESTS, st.integers(0, 9)), max_size=3).map(tuple),
+    calls=st.lists(st.builds(RecordingKey, DIGESTS, st.integers(0, 9)), max_size=3).map(tuple),
     totals=st.just({"calls": 2, "cost_usd": 0.5}),
 )
 
@@ -100,7 +100,7 @@ def test_two_processes_add_and_remove_side_by_side(tmp_path: Path):
     mine, other = MeasurementsFile(path), MeasurementsFile(path)
     other.put(line(2), replace=False)
     other.save()
-    assert [one.case for one in mine.unused({line(0).key})] == ["c1"]
+    assert [one.case for one in mine.find_unused({line(0).key})] == ["c1"]
     assert mine.prune({line(0).key}) == 1
     mine.put(line(3), replace=True)
     assert mine.save() == 2

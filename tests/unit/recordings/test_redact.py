@@ -94,11 +94,11 @@ def test_every_string_of_a_recording_is_looked_at(made):
     call = ToolCall(id="1", name="f", arguments=f'{{"k": "{key}"}}')
     completion = replace(made().completion, text=None, refusal=key, tool_calls=(call,))
     secret = made(completion=completion, request={"parameters": {"stop": ["a", key], "n": 1}})
-    clean = Redactor((), ENVIRON).recording(secret)
+    clean = Redactor((), ENVIRON).redact_recording(secret)
     assert clean.completion.refusal == REDACTED
     assert clean.completion.tool_calls[0].arguments == '{"k": "[redacted by regauge]"}'
     assert clean.request == {"parameters": {"stop": ["a", REDACTED], "n": 1}}
-    assert Redactor((), {}).recording(secret) is secret
+    assert Redactor((), {}).redact_recording(secret) is secret
 
 
 secrets = st.text("ab01-", min_size=6, max_size=12)
@@ -129,11 +129,11 @@ def test_tokens_do_not_spell_what_was_redacted(made):
         )
 
     key = "sk-" + "a1B2c3D4" * 6
-    clean = Redactor().recording(told(f"the key is {key}")).completion
+    clean = Redactor().redact_recording(told(f"the key is {key}")).completion
     assert clean.text == f"the key is {REDACTED}"
     assert clean.logprobs == ()
     kept = told("nothing to hide")
-    assert Redactor().recording(kept) == kept
+    assert Redactor().redact_recording(kept) == kept
 
 
 VALUES = st.recursive(

@@ -17,7 +17,7 @@ import pytest
 
 from regauge.errors import RecordingError
 from regauge.recordings import LocalStore, RecordingKey, describe_process
-from regauge.recordings._store import may_live
+from regauge.recordings._store import may_be_running
 
 HERE = str(Path(__file__).parent)
 
@@ -352,20 +352,20 @@ def test_a_full_disk_is_an_error_with_a_fix_and_loses_nothing(path, made):
 
 def test_a_process_knows_itself_and_is_not_taken_for_another():
     host, boot, pid, started = describe_process(os.getpid()).split("|")
-    assert may_live(describe_process(os.getpid()))
-    assert not may_live(f"{host}|{boot}|{pid}|{started}1")
-    assert not may_live(f"{host}|another boot|{pid}|{started}")
-    assert may_live(f"another host|{boot}|1|1")
-    assert not may_live("nonsense")
+    assert may_be_running(describe_process(os.getpid()))
+    assert not may_be_running(f"{host}|{boot}|{pid}|{started}1")
+    assert not may_be_running(f"{host}|another boot|{pid}|{started}")
+    assert may_be_running(f"another host|{boot}|1|1")
+    assert not may_be_running("nonsense")
 
 
 def test_an_ended_process_does_not_live_even_before_its_parent_looked():
     process = subprocess.Popen([sys.executable, "-c", ""])
     host, boot, _, _ = describe_process(os.getpid()).split("|")
     time.sleep(0.5)
-    assert not may_live(f"{host}|{boot}|{process.pid}|1")
+    assert not may_be_running(f"{host}|{boot}|{process.pid}|1")
     process.wait()
-    assert not may_live(f"{host}|{boot}|{process.pid}|1")
+    assert not may_be_running(f"{host}|{boot}|{process.pid}|1")
 
 
 def test_many_processes_may_make_the_store_at_once(path):

@@ -33,7 +33,7 @@ HELD = {name: case for name, case in CASES.items() if case.split == "holdout"}
 
 
 def remark(text: str, association: str = "member", path: str = "") -> Remark:
-    return Remark(by="ada", association=association, text=text, path=path, url="https://x/1")
+    return Remark(author="ada", association=association, text=text, path=path, url="https://x/1")
 
 
 @pytest.mark.parametrize(

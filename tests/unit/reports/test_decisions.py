@@ -92,10 +92,10 @@ def a_decision(*cases: CaseDocument, **more: Any) -> DecisionDocument:
         "prompts": [a_prompt()],
         "cases": list(cases),
         "calls": CallsDocument(
-            first=100, again=5, base=5, live=110, input_tokens=1, output_tokens=1, cost_usd=0.0
+            first=100, follow_up=5, base=5, live=110, input_tokens=1, output_tokens=1, cost_usd=0.0
         ),
         "operating_line": "With these 100 cases this gate finds one fully broken case.",
-        "again": "regauge gate origin/main",
+        "rerun_command": "regauge gate origin/main",
         "policy": {},
     }
     document = DecisionDocument(**{**values, **more})

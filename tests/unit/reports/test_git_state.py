@@ -40,10 +40,10 @@ def test_in_a_hook_of_another_repository_it_is_the_commit_of_the_project(
     assert (state.commit, state.branch, state.dirty) == (ours, "base", False)
     assert ours != other
     (tmp_path / "ours" / "a").write_text("changed")
-    changed = git_state(tmp_path / "ours", written=tmp_path / "ours" / "recordings")
+    changed = git_state(tmp_path / "ours", output_dir=tmp_path / "ours" / "recordings")
     assert changed is not None
     assert changed.dirty
-    written = git_state(tmp_path / "ours", written=tmp_path / "ours" / "a")
+    written = git_state(tmp_path / "ours", output_dir=tmp_path / "ours" / "a")
     assert written is not None
     assert not written.dirty
     assert git_state(tmp_path) is None

@@ -63,10 +63,11 @@ def decision() -> DecisionDocument:
             "prompts": [],
             "cases": [],
             "calls": dict.fromkeys(
-                ["first", "again", "base", "live", "input_tokens", "output_tokens", "cost_usd"], 0
+                ["first", "follow_up", "base", "live", "input_tokens", "output_tokens", "cost_usd"],
+                0,
             ),
             "operating_line": "",
-            "again": "regauge gate origin/main",
+            "rerun_command": "regauge gate origin/main",
             "policy": {},
         }
     )

@@ -41,7 +41,7 @@ def test_one_summary_counts_cases_not_trials(made: Any):
     assert (summary.cases, summary.trials) == (4, 7)
     assert (summary.passed, summary.failed, summary.unmeasured) == (1, 1, 1)
     assert summary.tracked_failed == 1
-    assert (summary.live, summary.replayed, summary.retries) == (6, 0, 6)
+    assert (summary.live, summary.replays, summary.retries) == (6, 0, 6)
     assert (summary.input_tokens, summary.output_tokens) == (600, 60)
     # Six answers at 50 cents, six verdicts at one cent.
     assert summary.cost_usd == pytest.approx(3.0)
@@ -92,7 +92,7 @@ def test_replayed_answers_cost_nothing_now(made: Any):
     (summary,) = tally_of(
         made.result([made.trial(0, source="recording"), made.trial(1, source="store")])
     ).suites()
-    assert (summary.live, summary.replayed) == (0, 2)
+    assert (summary.live, summary.replays) == (0, 2)
     assert summary.cost_usd == pytest.approx(1.0)
     assert summary.judge_spent_usd == 0
     assert summary.spent_usd == 0.0

@@ -61,10 +61,10 @@ def guards(changes: int, below: Any = "") -> GuardsDocument:
     return GuardsDocument(
         prompt="alert-severity",
         guarded=5,
-        counted=8,
+        total=8,
         open=1,
         base_guarded=6,
-        base_counted=8,
+        base_total=8,
         changes=[
             GuardChangeDocument(
                 kind="unguarded",
@@ -97,7 +97,7 @@ def every_verdict() -> list[Any]:
             word,
             message=f"alert-severity/{word}-{number}: what is said of it.",
             blocks=word in {"broken", "new"},
-            at=f"fixtures/golden/a.jsonl:{number + 3}",
+            location=f"fixtures/golden/a.jsonl:{number + 3}",
             accepted="agreed" if number == 2 else "",
             tier="tracked" if number == 3 else "required",
         )
@@ -107,7 +107,7 @@ def every_verdict() -> list[Any]:
 
 
 CALLS = CallsDocument(
-    first=1, again=0, base=0, live=1, input_tokens=1, output_tokens=1, cost_usd=None
+    first=1, follow_up=0, base=0, live=1, input_tokens=1, output_tokens=1, cost_usd=None
 )
 RULES = [
     RuleDocument(
@@ -123,7 +123,7 @@ DECISIONS: dict[str, Any] = {
         exit_code=0,
         prompts=[a_prompt(counts={"passed": 100}, test=whole_suite(candidate=0.9))],
         caveats=["2 edited cases", "code of evals"],
-        loosened=["--on-broken warn"],
+        looser_options=["--on-broken warn"],
         provisional=True,
         calls=CALLS,
         base_commit="origin/main",
@@ -163,7 +163,9 @@ DECISIONS: dict[str, Any] = {
     ),
     "two prompts": lambda: a_decision(
         a_case("a", **answers('{"a": 1}', '{"a": 2}')),
-        a_case("b", prompt="other", verdict="new", blocks=True, at="fixtures/golden/b.jsonl:4"),
+        a_case(
+            "b", prompt="other", verdict="new", blocks=True, location="fixtures/golden/b.jsonl:4"
+        ),
         a_case("c", prompt="other", verdict="unmeasured", candidate=Count(passed=0, trials=0)),
         prompts=[
             a_prompt(rules=RULES, test=whole_suite("unmeasured")),
@@ -307,7 +309,7 @@ def test_a_run_is_told_as_it_was_written_down(made: Any):
         tally.add(row)
         half = RunTally()
         half.add(row)
-        half.settle(compared=True)
+        half.settle(compares_models=True)
         joined.join(half)
     suites = tally.suites(["sim:a", "sim:b"])
     failed = [

@@ -22,7 +22,7 @@ def test_writes_that_are_asked_for_at_once_are_one_transaction(tmp_path: Path) -
         def counted() -> object:
             nonlocal commits
             commits += 1
-            return store.together()
+            return store.transaction()
 
         async def claim_all() -> list[str]:
             writes = BatchedWrites(counted)  # type: ignore[arg-type] # it is the context manager itself
@@ -44,7 +44,7 @@ def test_a_write_that_fails_leaves_the_others_kept(tmp_path: Path) -> None:
             raise RecordingError([])
 
         async def both() -> tuple[str | BaseException, str | BaseException]:
-            writes = BatchedWrites(store.together)
+            writes = BatchedWrites(store.transaction)
             return await asyncio.gather(
                 writes.perform(lambda: str(store.claim(key))),
                 writes.perform(refused),
@@ -62,7 +62,7 @@ def test_a_block_that_breaks_leaves_nothing_behind(tmp_path: Path) -> None:
     with LocalStore(tmp_path / "store.sqlite3") as store:
 
         def broken() -> None:
-            with store.together():
+            with store.transaction():
                 assert store.claim(key) == "mine"
                 raise KeyError
 

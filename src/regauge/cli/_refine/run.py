@@ -89,7 +89,7 @@ def feedback_of(
         fix = "set GITHUB_REPOSITORY=OWNER/NAME, or add its address as the remote 'origin'"
         raise UsageError(message, fix=fix)
     try:
-        with GitHub.from_environ(os.environ, repo=repo, say=say) as github:
+        with GitHub.from_environ(os.environ, repo=repo, on_wait=say) as github:
             remarks, bots = github.remarks(pull)
     except UsageError as error:
         text = f"--feedback-pr: {error}; or write down what was said, and say --feedback FILE"

@@ -19,7 +19,7 @@ from regauge.digests import digest_of
 from regauge.errors import GitError, GitHubError, UsageError
 from regauge.git import check_branch, current_branch, has_unpushed, push, remote_address, remote_tip
 from regauge.github import GitHub, GitHubAccess, repo_of_remote
-from regauge.maintenance.collection import THE_SAME_COMMAND, with_evals
+from regauge.maintenance.collection import RESUME_NOTE, with_evals
 from regauge.project import Project
 from regauge.prompts import find_prompt
 from regauge.refine.attempts import FateTable
@@ -147,7 +147,7 @@ class Delivery:
         name = branch or f"refine/{prompt}-on-{re.sub(r'[^A-Za-z0-9._-]+', '-', base)}"
         try:
             # A wrong token or repository shows here, before anything is spent.
-            with GitHub(access, say=say) as github:
+            with GitHub(access, on_wait=say) as github:
                 existing = github.pull_request_from(name, base)
         except GitHubError as error:
             raise GitHubError(f"--pr: {error}", kind=error.kind, status=error.status) from error
@@ -181,7 +181,7 @@ class Delivery:
     def _branch(self, run: Run, result: Mapping[str, Any], name: str) -> dict[str, JSON]:
         refused = None
         if self.access is not None:
-            with GitHub(self.access, say=self.say) as github:
+            with GitHub(self.access, on_wait=self.say) as github:
                 refused = github.refused_pull_request(name, self.base, _mark(result))
         if refused is not None:
             reject(self.project, run, range(len(result["changes"])))
@@ -220,7 +220,7 @@ class Delivery:
         """
         try:
             push(self.path, branch)
-            with GitHub(access, say=self.say) as github:
+            with GitHub(access, on_wait=self.say) as github:
                 posted = github.open_pull_request(
                     head=branch.name, base=self.base, title=title, body=body
                 )
@@ -496,7 +496,7 @@ def on_evals(
     words: Sequence[str],
     act: Callable[[EvalSession], None],
     *,
-    interrupted: Callable[[], str] = lambda: THE_SAME_COMMAND,
+    interrupted: Callable[[], str] = lambda: RESUME_NOTE,
 ) -> None:
     """Do something with the evals of a prompt and of targets that load it.
 
@@ -511,9 +511,9 @@ def on_evals(
         act,
         prompts=[prompt],
         options=words,
-        draw=False,
-        loading=True,
-        interrupted=interrupted,
+        prefetch=False,
+        include_targets=True,
+        interrupt_message=interrupted,
     )
 
 

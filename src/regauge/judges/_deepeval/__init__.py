@@ -105,7 +105,7 @@ def deepeval(
             name=declared.name,
             criterion=declared.criterion or "relevance",
             fields=replace(sources, judge=declared.name),
-            model=parse_model_id(asked, at=declared.name) if asked else None,
+            model=parse_model_id(asked, location=declared.name) if asked else None,
             parameters=dict(parameters),
             threshold=threshold,
         )
@@ -256,9 +256,9 @@ class Fields:
             value = _at(str(root), tuple(rest), answer, case)
             if isinstance(value, MissingValue):
                 raise JudgeError(
-                    f"{self.judge}: case {case.id!r} has no {path!r}, which is to be the field"
-                    f" {name!r} ({case.at})\n  fix: add it to the case, or name another path in"
-                    " `fields`",
+                    f"{self.judge}: case {case.id!r} has no {path!r} for the field {name!r}"
+                    f" ({case.location})\n"
+                    "  fix: add it to the case, or name another path in `fields`",
                     judge=self.judge,
                 )
             values.append(value)

@@ -20,7 +20,7 @@ from regauge.judges._types import quote
 from regauge.judges.model._ask import again, coldest, fence_note, nonce_of, with_note
 from regauge.judges.model._reply import ReplyFault
 from regauge.providers import CompletionRequest
-from regauge.strict_json import TwiceError, unique, walk
+from regauge.strict_json import DuplicateKeyError, unique, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterator
@@ -302,7 +302,7 @@ def _json_in(text: str) -> JSON:
                 value = JsonFault("it states one verdict in words and another one in its object")
     try:
         json.loads(body, object_pairs_hook=unique)
-    except TwiceError as fault:
+    except DuplicateKeyError as fault:
         value = JsonFault(str(fault)) if not isinstance(value, JsonFault) else value
     except (ValueError, RecursionError):
         pass

@@ -597,10 +597,10 @@ class DeepevalJudge(RunOnlyJudge):
             places = ", ".join(f'"{name}": "inputs.{name}"' for name in missing)
             return JudgeError(
                 f"{self.name}: case {case.id!r} has no {listed}, which the metric requires"
-                f" ({case.at})\n  fix: add it to the case, or name its place in the judge, as in"
+                f" ({case.location})\n  fix: add it to the case, or name its place in the judge:"
                 f" fields={{{places}}}"
                 if missing
-                else f"{self.name}: case {case.id!r} cannot be judged: {error} ({case.at})",
+                else f"{self.name}: case {case.id!r} cannot be judged: {error} ({case.location})",
                 judge=self.name,
             )
         if isinstance(error, KeyError):

@@ -344,7 +344,7 @@ def cases_of_labels(
                 inputs=label.inputs,
                 expected=label.expected,
                 split="train",
-                at=label.at,
+                location=label.at,
             )
         elif label.case in dataset_cases:
             cases[label.id] = dataset_cases[label.case]

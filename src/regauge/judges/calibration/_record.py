@@ -127,11 +127,11 @@ def load_labels(judge: str, project: Project) -> Labels:
         DatasetError: There are none, or the file cannot be used; it lists all that is wrong.
     """
     path = labels_path(judge, project)
-    source = Source(path=path, place=project.relative(path), holds="a label")
+    source = Source(path=path, place=project.relative(path), record_noun="a label")
     try:
         records = [*read_jsonl(source)]
     except FileNotFoundError:
-        source.fault(
+        source.add_fault(
             None,
             f"no labels of judge {judge!r}",
             'write one label a line: {"id": ..., "case": ..., "answer": ..., "label": "pass",'
@@ -139,16 +139,16 @@ def load_labels(judge: str, project: Project) -> Labels:
         )
         raise DatasetError(source.faults) from None
     except OSError as error:
-        source.fault(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
+        source.add_fault(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
         raise DatasetError(source.faults) from error
     records = [record for record in records if not _is_unlabelled(record.values)]
     if not records and not source.faults:
         fix = "write pass or fail behind `label` in each line of the file"
-        source.fault(None, "no line has a label yet", fix)
+        source.add_fault(None, "no line has a label yet", fix)
         raise DatasetError(source.faults)
     labels = _labels(records, source)
     if not labels and not source.faults:
-        source.fault(None, "no labels", "add one, or remove the file")
+        source.add_fault(None, "no labels", "add one, or remove the file")
     if source.faults:
         faults = sorted(source.faults, key=lambda fault: fault.line or 0)
         raise DatasetError(faults[:_FAULTS_SHOWN_MAX])
@@ -261,7 +261,7 @@ def _labels(records: Sequence[Record], source: Source) -> list[Label]:
         before = len(source.faults)
         label = _label(record, source)
         if label.id in lines:
-            source.fault(
+            source.add_fault(
                 record.line,
                 f"the id {label.id!r} is taken: line {lines[label.id]} has it too",
                 "every label needs an id of its own",
@@ -270,7 +270,7 @@ def _labels(records: Sequence[Record], source: Source) -> list[Label]:
             lines[label.id] = record.line
         first = _kind(records[0])
         if _kind(record) != first:
-            source.fault(
+            source.add_fault(
                 record.line,
                 f"another kind of label than that of line {records[0].line}, where {_SHOWN[first]}",
                 "keep one kind of label per file",
@@ -284,17 +284,17 @@ def _label(record: Record, source: Source) -> Label:
     for key in record.values:
         if key not in _KEYS:
             fix = did_you_mean(key, _KEYS) or f"known keys: {', '.join(_KEYS)}"
-            source.fault(record.line, f"unknown key {key!r}", fix)
+            source.add_fault(record.line, f"unknown key {key!r}", fix)
     texts = {key: _text(record, key, source) for key in _TEXTS}
     kind = _kind(record)
     required = ("id", "a", "b") if kind == "pairs" else ("id", "answer")
     for key in required:
         if key not in record.values:
-            source.fault(record.line, f"a label without `{key}`")
+            source.add_fault(record.line, f"a label without `{key}`")
     if "id" in record.values and not texts["id"]:
-        source.fault(record.line, "the id is empty")
+        source.add_fault(record.line, "the id is empty")
     if kind == "pairs" and "answer" in record.values:
-        source.fault(record.line, "`answer` next to `a` and `b`", "keep the one or the others")
+        source.add_fault(record.line, "`answer` next to `a` and `b`", "keep the one or the others")
     return Label(
         **{key: texts[key] for key in ("id", "case", "by", "why", "origin", "split")},
         answers=tuple(texts[key] for key in required[1:]),
@@ -309,28 +309,30 @@ def _text(record: Record, key: str, source: Source) -> str:
     value = record.values.get(key, "")
     if isinstance(value, str):
         return value
-    source.fault(record.line, f"`{key}` is not text but {str(value)[:40]!r}", "put it in quotes")
+    source.add_fault(
+        record.line, f"`{key}` is not text but {str(value)[:40]!r}", "put it in quotes"
+    )
     return ""
 
 
 def _says(record: Record, kind: LabelKind, source: Source) -> str | float:
     values = record.values
     if "label" in values and "score" in values:
-        source.fault(record.line, "`label` next to `score`", "keep one of them")
+        source.add_fault(record.line, "`label` next to `score`", "keep one of them")
     if kind == "scores":
         score = values["score"]
         if is_number(score) and 0 <= score <= 1:
             return float(score)
-        source.fault(record.line, f"the score is {str(score)[:40]!r}, not a number from 0 to 1")
+        source.add_fault(record.line, f"the score is {str(score)[:40]!r}, not a number from 0 to 1")
         return 0.0
     label = values.get("label")
     if isinstance(label, str) and label in _WORDS[kind]:
         return label
     if "label" not in values:
-        source.fault(record.line, f"nothing says what it is worth: {_SHOWN[kind]}")
+        source.add_fault(record.line, f"nothing says what it is worth: {_SHOWN[kind]}")
     else:
         words = " or ".join(_WORDS[kind])
-        source.fault(record.line, f"the label is {str(label)[:40]!r}, not {words}")
+        source.add_fault(record.line, f"the label is {str(label)[:40]!r}, not {words}")
     return ""
 
 
@@ -339,16 +341,18 @@ def _inputs(record: Record, source: Source) -> Mapping[str, JSON] | None:
     inputs = values.get("inputs")
     if inputs is None:
         if not values.get("case"):
-            source.fault(
+            source.add_fault(
                 record.line,
                 "nothing says what was answered",
                 "name a golden case: `case`, or give `inputs` and `expected`",
             )
         elif "expected" in values:
-            source.fault(record.line, "`expected` without `inputs`", "the golden case has its own")
+            source.add_fault(
+                record.line, "`expected` without `inputs`", "the golden case has its own"
+            )
         return None
     if not isinstance(inputs, dict):
-        source.fault(record.line, "`inputs` is not a mapping of names to values")
+        source.add_fault(record.line, "`inputs` is not a mapping of names to values")
         return None
     return cast("Mapping[str, JSON]", inputs)
 

@@ -257,7 +257,7 @@ def check_parameters(
         check_at_least(judge, at_least, parameter=parameter)
     parse_path(field)
     if model is not None:
-        parse_model_id(model, at=declared)
+        parse_model_id(model, location=declared)
 
 
 def check_at_least(judge: str, at_least: object, *, parameter: str = "at_least") -> None:
@@ -331,7 +331,7 @@ def model_of(
             " rubric, or give the judge model=..."
         )
     place = str(prompt.path) if prompt is not None and not model_name and named else judge
-    return parse_model_id(model, at=place)
+    return parse_model_id(model, location=place)
 
 
 def another_kind(prompt: Prompt, message: str, *, fix: str) -> PromptError:

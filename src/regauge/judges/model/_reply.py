@@ -25,7 +25,7 @@ from regauge.judges._output import ATTEMPT_CHARS, FAILED_CHARS_MAX, parse_json
 from regauge.judges._types import listed, number, quote
 from regauge.lexicon import Lexicon
 from regauge.prompts import RubricSpec
-from regauge.strict_json import NoNumberError, TwiceError, no_constant, unique, walk
+from regauge.strict_json import DuplicateKeyError, InvalidNumberError, refuse_constant, unique, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -838,9 +838,9 @@ def _objects(text: str) -> Iterator[tuple[int, int, JSON]]:
                 raise ReplyFault(f"the reply {why}: {quote(text)}") from None
             failed_chars += fault.pos - start + ATTEMPT_CHARS
             at = start + 1
-        except TwiceError as fault:
+        except DuplicateKeyError as fault:
             raise ReplyFault(f"the reply gives {fault.key!r} twice") from None
-        except NoNumberError as fault:
+        except InvalidNumberError as fault:
             raise ReplyFault(f"the reply holds {fault.word}, which is no number") from None
         except RecursionError:
             raise ReplyFault("the reply is nested too deeply") from None
@@ -855,7 +855,7 @@ def _whole_number(digits: str) -> int | float:
 
 
 _DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=unique, parse_constant=no_constant, parse_int=_whole_number
+    object_pairs_hook=unique, parse_constant=refuse_constant, parse_int=_whole_number
 )
 
 

@@ -780,7 +780,8 @@ def means_like(
         "chrf": chrf,
     }
     return SemanticJudge(
-        embedder=embedder or EmbeddingModel(str(parse_model_id(model or "", at="means_like"))),
+        embedder=embedder
+        or EmbeddingModel(str(parse_model_id(model or "", location="means_like"))),
         to=to,
         measure=measure,
         limit=nearness_limit("means_like", measure, at_least, at_most),

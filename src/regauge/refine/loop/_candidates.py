@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from regauge.gate import NONE_DRAWN
+from regauge.gate import NO_TRIALS
 from regauge.refine.attempts import NO_PRIOR, Attempt, named
 from regauge.refine.edits import (
     Edit,
@@ -268,7 +268,7 @@ def narrowed(setting: LoopConfig, state: LoopState) -> tuple[LoopState, tuple[Ed
     check, cases = state.cluster.check, screen_cases(setting, state.cluster)
     tally = state.tally
     counts = (tally.over(text, cases, check) for text in texts_for(setting, state, check))
-    now = sum(counts, NONE_DRAWN)
+    now = sum(counts, NO_TRIALS)
     tried = [candidate for candidate in state.candidates if candidate.suspects]
     best = max(tried, key=lambda candidate: tally.over(candidate.text.digest, cases, check).rate)
     count, before = len(best.suspects), tally.over(best.text.digest, cases, check)

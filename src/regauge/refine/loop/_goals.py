@@ -8,7 +8,7 @@ from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, Literal
 
 from regauge.digests import digest_of
-from regauge.gate import NONE_DRAWN, Count
+from regauge.gate import NO_TRIALS, Count
 from regauge.refine.analysis import passed_all, within_cases
 from regauge.refine.loop._plan import calls_left, numbered, repair_calls, trials_for
 from regauge.refine.loop._state import Note, Trials
@@ -92,7 +92,7 @@ def measure_goal(
     drawn = [outcomes(case) for case in cases]
     undrawn = sum(not trials for trials in drawn)
     counts = [count for trials in drawn if (count := passed_all(goal.checks, trials)).trials]
-    total = sum(counts, NONE_DRAWN)
+    total = sum(counts, NO_TRIALS)
     low, high = 0.0, 1.0
     standing: GoalStatus = "unsettled"
     if counts:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.criteria import CRITERIA
-from regauge.gate import NONE_DRAWN
+from regauge.gate import NO_TRIALS
 from regauge.refine.analysis import (
     Tally,
     better_p,
@@ -378,7 +378,7 @@ def _rank(setting: LoopConfig, state: LoopState) -> LoopState:
     check, cases = state.cluster.check, screen_cases(setting, state.cluster)
     # What the text as it is passes, and what it passed before edits for other checks.
     texts = texts_for(setting, state, check)
-    now = sum((state.tally.over(text, cases, check) for text in texts), NONE_DRAWN)
+    now = sum((state.tally.over(text, cases, check) for text in texts), NO_TRIALS)
     ranked: list[tuple[float, Candidate]] = []
     for candidate in state.candidates:
         score = state.tally.over(candidate.text.digest, cases, check)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import PlainSerializer, PlainValidator
 
-from regauge.gate import NONE_DRAWN, REVISION_FIRST
+from regauge.gate import NO_TRIALS, REVISION_FIRST
 from regauge.refine.analysis import Outcome, Tally
 from regauge.refine.attempts import Memory
 from regauge.refine.edits import Edit
@@ -146,8 +146,8 @@ class Accepted:
     edit: Edit
     cluster: FailureCluster
     text: PromptText
-    before: Count = NONE_DRAWN
-    after: Count = NONE_DRAWN
+    before: Count = NO_TRIALS
+    after: Count = NO_TRIALS
     p: float = 1.0
     effect: float = 0.0
 

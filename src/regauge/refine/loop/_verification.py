@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.gate import NONE_DRAWN
+from regauge.gate import NO_TRIALS
 from regauge.refine.analysis import Steadiness, Tally, better_p, steadiness_of, worse_p
 from regauge.refine.attempts import named
 from regauge.refine.edits import EditError, merged
@@ -362,7 +362,7 @@ def _accept(setting: LoopConfig, state: LoopState) -> LoopState:
     text = f"the gate accepts all {len(setting.train) + len(setting.holdout)} cases"
     if setting.holdout:
         before, after = (
-            sum((tally.whole(text.digest, case) for case in setting.holdout), NONE_DRAWN)
+            sum((tally.whole(text.digest, case) for case in setting.holdout), NO_TRIALS)
             for tally, text in ((state.tally, setting.base), (state.fresh, state.text))
         )
         text += f"; held-out failures {before.failed} of {before.trials}"

@@ -36,7 +36,7 @@ from regauge.refine.loop._state import (
     TrialsDone,
 )
 from regauge.refine.proposers._protocol import Ideas, Looks
-from regauge.strict_json import no_constant, unique
+from regauge.strict_json import refuse_constant, unique
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -357,7 +357,7 @@ _THOUGHT_ENDS: Final = re.compile(rf"</{_TAGS}", re.IGNORECASE)
 _THINKS: Final = re.compile(rf"\s*<{_TAGS}", re.IGNORECASE)
 # Models break lines inside strings; nothing else of JSON is given away.
 _DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=unique, parse_constant=no_constant, strict=False
+    object_pairs_hook=unique, parse_constant=refuse_constant, strict=False
 )
 # Braces of prose or code that begin no object; each costs one attempt to read it.
 _ATTEMPTS_MAX: Final = 2_000

@@ -61,7 +61,7 @@ def golden_of(file: GoldenFile, case_id: str, digest: str) -> dict[str, JSON]:
     if case is None:
         gone = f"The case {case_id!r} is in the golden cases no more."
         return {"problem": file.problem or gone}
-    fields: dict[str, JSON] = {"inputs": dict(case.inputs), "at": case.at}
+    fields: dict[str, JSON] = {"inputs": dict(case.inputs), "location": case.location}
     if case.expected is not None:
         fields["expected"] = case.expected
     if case.checks:
@@ -166,7 +166,7 @@ class PassRate:
 
     Attributes:
         run: Its id.
-        at: When it began, ISO 8601 in UTC.
+        started_at: When it began, ISO 8601 in UTC.
         version: Of the prompt, or the beginning of its digest where it has none.
         passed: Cases; of a run that gates, those whose first trial passed.
         cases: Those that were measured.
@@ -175,7 +175,7 @@ class PassRate:
     """
 
     run: str
-    at: str
+    started_at: str
     version: str
     digest: str
     model: str
@@ -253,12 +253,12 @@ def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[st
 
 
 def _point(
-    run: str, at: str, suite: MeasuredPrompt | SuiteSummary, passed: int, cases: int
+    run: str, started_at: str, suite: MeasuredPrompt | SuiteSummary, passed: int, cases: int
 ) -> PassRate:
     interval = wilson(passed, cases)
     return PassRate(
         run=run,
-        at=at,
+        started_at=started_at,
         version=suite.version or suite.prompt_digest[:8],
         digest=suite.prompt_digest,
         model=suite.model,

@@ -65,6 +65,8 @@ def test_settings_that_decide_nothing_move_nothing():
 
 def test_settings_of_another_version_are_read_without_what_is_invalid():
     table = {"gate": {"on_new": "warn", "gone": 1, "alpha_case": "x"}, "unknown": 2, "trials": 0}
-    assert Settings.of_other_version(table) == Settings.model_validate({"gate": {"on_new": "warn"}})
-    assert Settings.of_other_version(None) == Settings()
-    assert Settings.of_other_version({"gate": "x", "providers": {"a": 3}}) == Settings()
+    assert Settings.validate_leniently(table) == Settings.model_validate(
+        {"gate": {"on_new": "warn"}}
+    )
+    assert Settings.validate_leniently(None) == Settings()
+    assert Settings.validate_leniently({"gate": "x", "providers": {"a": 3}}) == Settings()

@@ -126,7 +126,7 @@ class Repo:
     def baseline(self, suite: Eval, *, passed: bool = True) -> Baseline:
         """Two trials of every case, written where the project keeps them."""
         key = key_of(suite)
-        facts = TrialFacts(checks=dict.fromkeys(key.judges, passed), answer="a" * 64)
+        facts = TrialFacts(checks=dict.fromkeys(key.judges, passed), output_digest="a" * 64)
         cases = {
             case.id: StoredTrials(digest=case.digest[:16]).add(100, facts).add(101, facts)
             for case in suite.dataset
@@ -168,7 +168,7 @@ def test_a_changed_prompt_is_compared_with_what_base_is_known_for(repo: Repo):
     repo.commit()
     base = repo.base()
     assert states(base) == {"ann": "changed", "bob": "changed"}
-    assert [str(case.history.whole) for case in base.cases if case.history] == ["2 of 2"] * 2
+    assert [str(case.history.total) for case in base.cases if case.history] == ["2 of 2"] * 2
     assert base.suite is not None
     assert base.suite.prompt.messages[0].content == "Greet {{who}}."
     assert base.candidate.prompt.messages[0].content == "Kindly greet {{who}}."
@@ -179,7 +179,7 @@ def test_the_working_tree_is_compared_as_it_is_and_called_dirty(repo: Repo):
     assert find_base(repo.project, "main").dirty is False
     repo.prompt("Greet", "Kindly greet")
     base = repo.base()
-    assert base.at.dirty
+    assert base.base_commit.dirty
     assert states(base)["ann"] == "changed"
     assert [breach.rule for breach in base.breaches] == ["not-released"]
 
@@ -205,7 +205,7 @@ def test_base_merged_into_the_branch_moves_the_base(repo: Repo):
     repo.git("checkout", "--quiet", "topic")
     repo.git("merge", "--quiet", "--no-edit", "main")
     base = repo.base()
-    assert base.at.commit == tip
+    assert base.base_commit.commit == tip
     assert base.unchanged
 
 
@@ -275,7 +275,7 @@ def test_a_prompt_file_that_was_renamed_keeps_its_base_and_its_history(repo: Rep
     base = repo.base(suite=repo.suite("hello"))
     assert states(base) == {"ann": "changed", "bob": "changed"}
     assert base.notes[0] == "hello was called greet in main"
-    assert base.at.deleted_prompts() == ()
+    assert base.base_commit.deleted_prompts() == ()
 
 
 def test_a_rename_that_git_was_not_told_of_is_found_by_the_title(repo: Repo):
@@ -579,7 +579,7 @@ def test_a_case_is_critical_once_base_passed_twenty_of_twenty_trials(
     proven = StoredTrials(digest=history.cases["ann"].digest)
     for number in range(20):
         checks = dict.fromkeys(history.key.judges, number < passed)
-        proven = proven.add(100 + number, TrialFacts(checks=checks, answer="a" * 64))
+        proven = proven.add(100 + number, TrialFacts(checks=checks, output_digest="a" * 64))
     session = Session(id="2026-11-20T09:00:00Z", first=100, last=119)
     cases = {**history.cases, "ann": proven}
     history = replace(history, sessions=(session,), cases=cases)
@@ -596,44 +596,44 @@ def test_a_case_is_critical_once_base_passed_twenty_of_twenty_trials(
 
 def test_what_base_measures_and_a_run_does_not_is_unmeasured(repo: Repo):
     at = find_base(repo.project, "main")
-    assert coverage_of(at, [repo.suite()], narrowed=False).notes == ()
-    assert coverage_of(at, [], narrowed=True).notes == (
+    assert coverage_of(at, [repo.suite()], is_filtered=False).notes == ()
+    assert coverage_of(at, [], is_filtered=True).notes == (
         ("no eval of this run measures greet, as main does; nothing is said of it"),
     )
-    (fault,) = coverage_of(at, [], narrowed=False).unmeasured
+    (fault,) = coverage_of(at, [], is_filtered=False).unmeasured
     assert str(fault) == (
         "fixtures/baselines/greet.json: main has a baseline of greet (dataset greet), and no eval"
         " measures it any more\n"
         "  fix: put the eval back; or, if it is given up on purpose, git rm"
         " fixtures/baselines/greet.json"
     )
-    assert coverage_of(at, [], owed=[fault], narrowed=False).unmeasured == ()
+    assert coverage_of(at, [], omissions=[fault], is_filtered=False).unmeasured == ()
     repo.git("rm", "--quiet", "fixtures/baselines/greet.json")
-    coverage = coverage_of(find_base(repo.project, "main"), [], narrowed=False)
+    coverage = coverage_of(find_base(repo.project, "main"), [], is_filtered=False)
     assert coverage.unmeasured == ()
     assert "this change takes it out, and the eval with it" in coverage.notes[0]
     repo.git("checkout", "--quiet", "HEAD", "fixtures")
     repo.git("rm", "--quiet", "prompts/greet.prompt.yml")
-    coverage = coverage_of(find_base(repo.project, "main"), [], narrowed=False)
+    coverage = coverage_of(find_base(repo.project, "main"), [], is_filtered=False)
     assert (coverage.unmeasured, coverage.notes) == ((), ())
 
 
 def test_a_changed_prompt_that_no_eval_measures_is_unmeasured(repo: Repo):
     repo.prompt("Greet", "Kindly greet")
     at = find_base(repo.project, "main")
-    assert coverage_of(at, [repo.suite()], narrowed=False).unmeasured == ()
-    (fault,) = coverage_of(at, [], narrowed=False).unmeasured
+    assert coverage_of(at, [repo.suite()], is_filtered=False).unmeasured == ()
+    (fault,) = coverage_of(at, [], is_filtered=False).unmeasured
     assert str(fault) == (
         "prompts/greet.prompt.yml: greet changed, and no eval measures it\n"
         "  fix: regauge new eval greet"
     )
-    assert coverage_of(at, [], narrowed=True).notes[0] == (
+    assert coverage_of(at, [], is_filtered=True).notes[0] == (
         "greet changed, and no selected eval measures it as it is now"
     )
     draft = PROMPT.replace("version: 1.0.0\n", "")
     repo.write("prompts/draft.prompt.yml", draft.replace("Greeter", "Draft"))
     repo.write("prompts/other.prompt.yml", PROMPT.replace("Greeter", "Other"))
-    coverage = coverage_of(find_base(repo.project, "main"), [repo.suite()], narrowed=False)
+    coverage = coverage_of(find_base(repo.project, "main"), [repo.suite()], is_filtered=False)
     assert [fault.message for fault in coverage.unmeasured] == [
         "other is new, and no eval measures it"
     ]

@@ -39,7 +39,7 @@ KEY = HistoryKey(
 
 def facts(*, length: bool | None = True, tone: bool | None = True, score: float = 1.0, answer="0"):
     return TrialFacts(
-        checks={"length": length, "tone": tone}, scores={"tone": score}, answer=answer * 64
+        checks={"length": length, "tone": tone}, scores={"tone": score}, output_digest=answer * 64
     )
 
 
@@ -54,7 +54,7 @@ def small() -> Baseline:
         key=KEY,
         version="1.0.0",
         sessions=(
-            Session(id="2026-11-20T09:00:00Z", first=100, last=101, served=("clerk-1 sim-3",)),
+            Session(id="2026-11-20T09:00:00Z", first=100, last=101, models=("clerk-1 sim-3",)),
             Session(id="2026-11-21T09:00:00Z", first=102, last=103),
         ),
         cases={"bob": bob, "ann": ann},
@@ -79,12 +79,12 @@ def test_a_file_has_one_sorted_line_for_each_case_and_names_only_what_went_wrong
         "tone": "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
       },
       "sessions": [
-        {"id": "2026-11-20T09:00:00Z", "trials": "100-101", "served": ["clerk-1 sim-3"]},
+        {"id": "2026-11-20T09:00:00Z", "trials": "100-101", "models": ["clerk-1 sim-3"]},
         {"id": "2026-11-21T09:00:00Z", "trials": "102-103"}
       ],
       "cases": {
-        "ann": {"digest": "1111111111111111", "trials": 4, "passed": 4, "drawn": "100-103", "answers": ["00000000"]},
-        "bob": {"digest": "2222222222222222", "trials": 3, "passed": 1, "drawn": "100,102-103", "answers": ["00000000", "11111111"], "failed": {"length": 1, "tone": 1}, "abstained": {"tone": 1}, "scores": {"tone": [0.4, 0.9]}}
+        "ann": {"digest": "1111111111111111", "trials": 4, "passed": 4, "numbers": "100-103", "outputs": ["00000000"]},
+        "bob": {"digest": "2222222222222222", "trials": 3, "passed": 1, "numbers": "100,102-103", "outputs": ["00000000", "11111111"], "failed": {"length": 1, "tone": 1}, "abstained": {"tone": 1}, "scores": {"tone": [0.4, 0.9]}}
       }
     }
   ],
@@ -104,14 +104,14 @@ def test_a_history_counts_trials_checks_scores_sessions_and_answers():
     (stored,) = small().histories
     history = stored.history("bob", "2" * 64)
     assert history is not None
-    assert history.whole == Count(passed=1, trials=3)
+    assert history.total == Count(passed=1, trials=3)
     assert history.checks == {
         "length": Count(passed=2, trials=3),
         "tone": Count(passed=1, trials=2),
     }
     assert history.scores == {"tone": (0.4, 0.9)}
     assert history.sessions == ("2026-11-20T09:00:00Z", "2026-11-21T09:00:00Z")
-    assert history.distinct_answers == 2
+    assert history.distinct_outputs == 2
 
 
 def test_trials_of_an_older_state_of_a_case_do_not_count():
@@ -130,9 +130,9 @@ def test_a_trial_that_no_judge_has_an_opinion_of_is_neither_a_pass_nor_a_failure
     case = StoredTrials(digest="2" * 16).add(100, facts()).add(101, facts(length=None, tone=None))
     history = StoredHistory(key=KEY, cases={"bob": case}).history("bob", "2" * 64)
     assert history is not None
-    assert history.whole == Count(passed=1, trials=1)
+    assert history.total == Count(passed=1, trials=1)
     assert set(history.checks.values()) == {Count(passed=1, trials=1)}
-    assert case.drawn == (100, 101)
+    assert case.numbers == (100, 101)
 
 
 def test_keys_tell_in_what_they_differ():
@@ -184,8 +184,8 @@ def broken(edit: Any) -> str:
             "a trial that a judge failed has not passed",
         ),
         (lambda h: h["cases"]["bob"].update(silent=4), "4 of 3 trials cannot be without"),
-        (lambda h: h["cases"]["bob"].update(drawn="100,x"), "are no trial numbers"),
-        (lambda h: h["cases"]["bob"].update(drawn="103,100-101"), "do not rise"),
+        (lambda h: h["cases"]["bob"].update(numbers="100,x"), "are no trial numbers"),
+        (lambda h: h["cases"]["bob"].update(numbers="103,100-101"), "do not rise"),
         (lambda h: h["cases"]["bob"].update(word=1), "Extra inputs are not permitted"),
         (lambda h: h["cases"]["bob"]["scores"].update(tone=[0.4]), "not one score for each trial"),
         (lambda h: h["cases"]["bob"]["scores"].update(tone=[0.4, 2]), "between 0 and 1"),
@@ -201,7 +201,7 @@ def test_a_case_that_does_not_add_up_is_a_fault_on_its_line(edit: Any, told: str
 @pytest.mark.parametrize(
     ("edit", "told"),
     [
-        (lambda h: h["cases"]["bob"].update(drawn="100,103,108"), "trials of no session"),
+        (lambda h: h["cases"]["bob"].update(numbers="100,103,108"), "trials of no session"),
         (lambda h: h["cases"]["bob"]["failed"].update(odd=1), "names 'odd', which is no judge"),
         (lambda h: h["cases"]["bob"].update(silent=1), "1 silent trials, and a judge spoke"),
         (lambda h: h["sessions"][1].update(trials="101-103"), "do not follow those before"),

@@ -23,13 +23,13 @@ def known(passed: list[int], trials: int = 12) -> StoredHistory:
     cases = {
         f"case-{n}": StoredTrials(
             digest=DIGEST[:16],
-            drawn=tuple(range(100, 100 + trials)),
+            numbers=tuple(range(100, 100 + trials)),
             passed=times,
             checks={"tone": Count(passed=times, trials=trials)},
         )
         for n, times in enumerate(passed)
     }
-    session = Session(id="2026-11-21T09:30:00Z", first=100, last=99 + trials, served=("m-1",))
+    session = Session(id="2026-11-21T09:30:00Z", first=100, last=99 + trials, models=("m-1",))
     return StoredHistory(key=KEY, version="1.0.0", sessions=(session,), cases=cases)
 
 
@@ -44,9 +44,11 @@ def redrawn(
         asked += len(wave)
         for case, number in wave:
             passed = passes(case, number)
-            facts = None if passed is None else TrialFacts(checks={"tone": passed}, answer="x")
-            redraw.take(case, number, facts)
-    return redraw.drift(served={"m-1"}), asked
+            facts = (
+                None if passed is None else TrialFacts(checks={"tone": passed}, output_digest="x")
+            )
+            redraw.add(case, number, facts)
+    return redraw.drift(models={"m-1"}), asked
 
 
 def test_a_case_that_fails_now_is_drawn_on_until_that_is_sure():
@@ -82,10 +84,10 @@ def test_who_never_answered_before_is_told():
     )
     for wave in redraw.waves():
         for case, number in wave:
-            redraw.take(case, number, TrialFacts(checks={"tone": True}, answer="x"))
-    drift = redraw.drift(served={"m-2"})
-    assert (drift.served, drift.worse, drift.stale) == (("m-2",), False, True)
-    assert not redraw.drift(served={"m-1", "m-2"}).stale
+            redraw.add(case, number, TrialFacts(checks={"tone": True}, output_digest="x"))
+    drift = redraw.drift(models={"m-2"})
+    assert (drift.new_models, drift.worse, drift.stale) == (("m-2",), False, True)
+    assert not redraw.drift(models={"m-1", "m-2"}).stale
 
 
 def test_a_base_that_is_as_it_was_is_hardly_ever_blamed():

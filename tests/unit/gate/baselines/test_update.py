@@ -15,9 +15,9 @@ from regauge.gate import (
     TopUp,
     TopUpPolicy,
     accepted_since,
-    applied,
+    add_session,
     changes_between,
-    merged,
+    merge_histories,
     top_up,
 )
 from regauge.gate._record import (
@@ -39,7 +39,7 @@ POLICY = TopUpPolicy()
 
 
 def facts(*, passed: bool = True, answer: str = "0") -> TrialFacts:
-    return TrialFacts(checks={"tone": passed}, answer=answer * 64)
+    return TrialFacts(checks={"tone": passed}, output_digest=answer * 64)
 
 
 def ask(
@@ -64,7 +64,7 @@ def draw(
         case: {number: facts(passed=case not in failing) for number in asked.numbers(case)}
         for case in asked.trials_by_case
     }
-    return applied(asked, landed, now=now, served=served)
+    return add_session(asked, landed, now=now, models=served)
 
 
 def filled(
@@ -98,7 +98,7 @@ def test_twelve_trials_of_three_sessions_are_complete():
     history = filled()
     asked = ask(Baseline(prompt="greet", histories=(history,)), now=NOW + timedelta(days=9))
     assert asked.complete
-    assert {len(case.drawn) for case in history.cases.values()} == {12}
+    assert {len(case.numbers) for case in history.cases.values()} == {12}
     assert [session.id for session in history.sessions] == [
         "2026-11-21T09:00:00Z",
         "2026-11-22T09:00:00Z",
@@ -122,7 +122,7 @@ def test_a_case_that_changed_or_is_new_starts_anew_and_one_that_is_gone_is_forgo
     assert asked.trials_by_case == {"ann": 4, "cy": 4}
     assert list(asked.numbers("ann")) == [112, 113, 114, 115]
     history = draw(asked, now=NOW + timedelta(days=9))
-    assert {case: known.drawn for case, known in history.cases.items()} == {
+    assert {case: known.numbers for case, known in history.cases.items()} == {
         "ann": (112, 113, 114, 115),
         "cy": (112, 113, 114, 115),
     }
@@ -130,10 +130,10 @@ def test_a_case_that_changed_or_is_new_starts_anew_and_one_that_is_gone_is_forgo
 
 def test_trials_that_could_not_be_measured_are_drawn_again_and_count_nowhere():
     asked = ask(Baseline(prompt="greet"))
-    history = applied(
-        asked, {"ann": {100: facts(), 102: facts(passed=False)}}, now=NOW, served={"clerk-1"}
+    history = add_session(
+        asked, {"ann": {100: facts(), 102: facts(passed=False)}}, now=NOW, models={"clerk-1"}
     )
-    assert history.cases["ann"].drawn == (100, 102)
+    assert history.cases["ann"].numbers == (100, 102)
     assert "bob" not in history.cases
     again = ask(Baseline(prompt="greet", histories=(history,)), now=NOW + timedelta(days=1))
     assert (again.trials_by_case, again.first) == ({"ann": 4, "bob": 4}, 103)
@@ -141,17 +141,17 @@ def test_trials_that_could_not_be_measured_are_drawn_again_and_count_nowhere():
 
 def test_a_session_without_a_measured_trial_is_none():
     asked = ask(Baseline(prompt="greet"))
-    assert applied(asked, {"ann": {}}, now=NOW, served=()) == asked.history
+    assert add_session(asked, {"ann": {}}, now=NOW, models=()) == asked.history
 
 
 def test_a_model_that_nobody_saw_before_under_the_same_name_starts_a_new_history():
     baseline = Baseline(prompt="greet", histories=(filled(sessions=2),))
     day = NOW + timedelta(days=5)
     other = draw(ask(baseline, now=day), now=day, served=("clerk-1 v2",))
-    assert [len(case.drawn) for case in other.cases.values()] == [4, 4]
+    assert [len(case.numbers) for case in other.cases.values()] == [4, 4]
     assert len(other.sessions) == 1
     mixed = draw(ask(baseline, now=day), now=day, served=("clerk-1 v1", "clerk-1 v2"))
-    assert [len(case.drawn) for case in mixed.cases.values()] == [12, 12]
+    assert [len(case.numbers) for case in mixed.cases.values()] == [12, 12]
 
 
 def test_used_up_numbers_are_an_error():
@@ -169,30 +169,30 @@ def test_the_version_before_is_kept_until_the_new_one_is_complete():
     old = filled()
     baseline = Baseline(prompt="greet", histories=(old,))
     new = draw(ask(baseline, key=NEW))
-    merge = merged(baseline, [(new, False)])
+    merge = merge_histories(baseline, [(new, False)])
     assert (merge.histories, merge.previous) == ((new,), (old,))
     done = filled(NEW)
-    assert merged(merge, [(done, True)]) == Baseline(prompt="greet", histories=(done,))
+    assert merge_histories(merge, [(done, True)]) == Baseline(prompt="greet", histories=(done,))
 
 
 def test_histories_of_other_models_stay_as_long_as_the_prompt():
     old, elsewhere = filled(), filled(replace(KEY, model="openai:gpt-5-mini"))
     baseline = Baseline(prompt="greet", histories=(old, elsewhere))
-    assert merged(baseline, [(old, True)]).histories == (old, elsewhere)
-    assert merged(baseline, [(filled(NEW), True)]).histories == (filled(NEW),)
+    assert merge_histories(baseline, [(old, True)]).histories == (old, elsewhere)
+    assert merge_histories(baseline, [(filled(NEW), True)]).histories == (filled(NEW),)
 
 
 def test_a_run_that_measured_nothing_changes_nothing():
     baseline = Baseline(prompt="greet", histories=(filled(),))
-    assert merged(baseline, [(StoredHistory(key=NEW), False)]) == baseline
+    assert merge_histories(baseline, [(StoredHistory(key=NEW), False)]) == baseline
 
 
 def test_a_changed_judge_starts_a_new_history_and_is_not_compared():
     key = replace(KEY, judges={"tone": "d" * 64})
     baseline = Baseline(prompt="greet", histories=(filled(),))
     assert ask(baseline, key=key).trials_by_case == {"ann": 4, "bob": 4}
-    assert baseline.before(key) is None
-    assert merged(baseline, [(draw(ask(baseline, key=key)), False)]).previous == ()
+    assert baseline.find_previous(key) is None
+    assert merge_histories(baseline, [(draw(ask(baseline, key=key)), False)]).previous == ()
 
 
 def test_a_version_that_broke_a_case_is_found_after_the_merge_with_its_counts():
@@ -243,12 +243,12 @@ def test_however_sessions_fall_no_number_is_drawn_twice_and_the_end_is_complete(
         fresh = {number for trials in landed.values() for number in trials}
         assert not fresh & drawn
         drawn |= fresh
-        history = applied(asked, landed, now=now, served={"clerk-1"})
-        baseline = merged(baseline, [(history, False)])
+        history = add_session(asked, landed, now=now, models={"clerk-1"})
+        baseline = merge_histories(baseline, [(history, False)])
     (history,) = baseline.histories
     assert ask(baseline, now=now + timedelta(days=1)).complete
     for case in history.cases.values():
-        assert len(case.drawn) >= 12
+        assert len(case.numbers) >= 12
         assert len(history.sessions_of(case)) >= 3
 
 

@@ -35,9 +35,9 @@ def count(text: str) -> Count:
 def history(text: str, *, distinct: int = 1) -> BaseTrials:
     return BaseTrials(
         checks={"right": count(text)},
-        whole=count(text),
+        total=count(text),
         sessions=("a", "b", "c"),
-        distinct_answers=distinct,
+        distinct_outputs=distinct,
     )
 
 

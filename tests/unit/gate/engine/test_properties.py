@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from regauge.gate import CellTest, Gate, GateCase, OpenCellCounts, TrialFacts, with_more_trials
-from regauge.gate.power import play
+from regauge.gate.power import simulate
 from regauge.stats import CasePolicy
 from tests.unit.gate.engine.drive import (
     ONE,
@@ -135,7 +135,7 @@ def test_the_simulation_of_error_rates_is_the_same_gate(seed, first_draws, promp
     candidate = rng.random((1, n, 200)) < q[..., np.newaxis]
     base = rng.random((1, n, 200)) < today[..., np.newaxis]
     columns = [np.arange(start, n, prompts) for start in range(prompts)]
-    played = play(policy, (s, np.full_like(s, 12)), Kept(candidate, base), prompts=columns)
+    played = simulate(policy, (s, np.full_like(s, 12)), Kept(candidate, base), prompts=columns)
     gate = Gate(
         [
             GateCase(
@@ -163,7 +163,7 @@ def test_the_simulation_of_error_rates_is_the_same_gate(seed, first_draws, promp
     assert played.broken[0] == verdicts.count("broken")
     assert played.fixed[0] == verdicts.count("fixed")
     assert bool(played.worse[0]) == ("worse" in [suite.verdict for suite in outcome.suites])
-    assert bool(played.asked[0]) == any(suite.pairs for suite in outcome.suites)
+    assert bool(played.paired[0]) == any(suite.pairs for suite in outcome.suites)
     assert played.calls[0] == trials
 
 

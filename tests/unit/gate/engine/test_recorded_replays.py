@@ -44,7 +44,7 @@ def replayed(suite, recorded, *, broken=0):
     cases = []
     for case, outcomes in suite.items():
         count = Count(passed=sum(outcomes[run] for run in history), trials=len(history))
-        known = BaseTrials(checks={"right": count}, whole=count)
+        known = BaseTrials(checks={"right": count}, total=count)
         cases.append(GateCase(prompt="p", case=case, checks=("right",), history=known))
     gate = Gate(cases, GatePolicy(provisional=True))
     while wanted := gate.pending_trials():

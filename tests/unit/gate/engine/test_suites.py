@@ -39,7 +39,7 @@ def test_failures_spread_over_stable_cases_block_although_no_case_is_named():
     assert [(r.kind, r.leads_to) for r in outcome.reasons] == [("suite", "reject")]
     assert suite.rounds[0].p_value == pytest.approx(13.0**-12)
     assert (suite.cases, suite.rounds[0].fails, suite.rounds[0].expected) == (100, 12, 0)
-    assert (suite.asked, suite.stable_failed) == (("",), 12)
+    assert (suite.suspects, suite.stable_failed) == (("",), 12)
     (look,) = suite.pairs
     assert (str(look.base), str(look.candidate)) == ("200 of 200", "188 of 200")
     assert look.p_values[""] == pytest.approx(2.0**-12)
@@ -149,8 +149,8 @@ def test_a_cached_completion_counts_once_side_by_side_too():
     """Each side sticks to one completion: without the guard the pairs would look certain."""
     kept = BaseTrials(
         checks={"right": Count(passed=9, trials=12)},
-        whole=Count(passed=9, trials=12),
-        distinct_answers=12,
+        total=Count(passed=9, trials=12),
+        distinct_outputs=12,
     )
     names = [f"c{i}" for i in range(60)]
     gate = Gate(
@@ -164,7 +164,7 @@ def test_a_cached_completion_counts_once_side_by_side_too():
         for one in wanted:
             for number in one.trials:
                 passed = int(one.case[1:]) % (2 if one.side == "candidate" else 3) > 0
-                facts = TrialFacts(checks={"right": passed}, answer=one.side)
+                facts = TrialFacts(checks={"right": passed}, output_digest=one.side)
                 gate.observe("p", one.case, one.side, number, facts)
     (suite,) = gate.outcome().suites
     assert suite.verdict == "unconfirmed"
@@ -192,7 +192,7 @@ def graded(number, candidate, *, low=0.0, base=(0.8, 0.85, 0.9)):
     """Cases with scores near 0.85 on main; every trial passes its check."""
     history = BaseTrials(
         checks={"helpful": Count(passed=12, trials=12)},
-        whole=Count(passed=12, trials=12),
+        total=Count(passed=12, trials=12),
         scores={"helpful": (0.8, 0.85, 0.9) * 4},
         sessions=("a",),
     )
@@ -215,7 +215,7 @@ def test_lower_scores_block_although_every_check_still_passes():
     suite = outcome.suites[0]
     assert (suite.verdict, outcome.decision) == ("worse", "reject")
     assert [(r.kind, r.check) for r in outcome.reasons] == [("scores", "helpful")]
-    assert suite.asked == ("helpful",)
+    assert suite.suspects == ("helpful",)
     # The error rate of the prompt is shared by the cases and the one check with scores.
     assert suite.pairs[0].p_values["helpful"] <= suite.pairs[0].bound == pytest.approx(0.006)
 

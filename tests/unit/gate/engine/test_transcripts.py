@@ -42,9 +42,9 @@ def graded(
     dice = random.Random(seed)
     history = BaseTrials(
         checks={"helpful": count("11/12"), "polite": count("10/10")},
-        whole=count("11/12"),
+        total=count("11/12"),
         scores={"helpful": tuple(0.8 + dice.random() / 10 for _ in range(12)), "polite": (1.0,)},
-        distinct_answers=12,
+        distinct_outputs=12,
     )
     known = [
         GateCase(prompt="p", case=f"c{number}", checks=("helpful", "polite"), history=history)
@@ -58,7 +58,7 @@ def graded(
         return TrialFacts(
             checks={"helpful": score > 0.6, "polite": polite},
             scores={"helpful": score},
-            answer=f"{case} {own.randrange(6)}",
+            output_digest=f"{case} {own.randrange(6)}",
         )
 
     return Gate(known, policy), facts
@@ -192,7 +192,7 @@ def outcome_lines(outcome: GateOutcome) -> list[str]:
         lines.append(f"{messages[case.prompt, case.case]}{' BLOCKS' if case.blocks else ''}")
         lines.append(
             f"    {case.verdict}: {case.candidate}, before {case.before}, today {case.today},"
-            f" repeated {case.repeated}, missing {case.missing}, needs {case.needs}, recorded"
+            f" repeated {case.repeat_count}, missing {case.unmeasured_trials}, needs {case.unrecorded_trials}, recorded"
             f" {case.recorded}, flaky {case.flaky}, bar {case.bar}, bound {shown(case.failure_bound)}"
         )
         lines += [
@@ -204,13 +204,13 @@ def outcome_lines(outcome: GateOutcome) -> list[str]:
     for suite in outcome.suites:
         lines.append(suite_message(suite))
         lines.append(
-            f"    {suite.verdict}, {suite.cases} cases, asked {suite.asked}, stable failed"
-            f" {suite.stable_failed}, needs {suite.needs}, broken {suite.broken}, fixed {suite.fixed}"
+            f"    {suite.verdict}, {suite.cases} cases, asked {suite.suspects}, stable failed"
+            f" {suite.stable_failed}, needs {suite.unrecorded_trials}, broken {suite.broken}, fixed {suite.fixed}"
         )
         for one in suite.rounds:
             scores = {check: shown(p) for check, p in one.scores.items()}
             lines.append(
-                f"    round of {one.trials}: {one.fails} of {one.drawn} failed, expected"
+                f"    round of {one.trials}: {one.fails} of {one.total_trials} failed, expected"
                 f" {shown(one.expected)}, p {shown(one.p_value)} {one.equal} of {shown(one.bound)},"
                 f" scores {scores}"
             )

@@ -242,7 +242,7 @@ def test_too_short_a_recording_never_passes_and_says_what_it_needs():
     outcome = run([scripted("0-"), *others(40)], with_policy(on_undecided="warn"))
     case = outcome.cases[0]
     assert outcome.decision == "undecided"
-    assert (case.needs, case.recorded) == (2, 1)
+    assert (case.unrecorded_trials, case.recorded) == (2, 1)
     assert {(r.kind, r.leads_to) for r in outcome.reasons} == {("not-recorded", "undecided")}
 
 
@@ -255,7 +255,7 @@ def test_evidence_that_is_enough_rejects_although_an_answer_is_missing():
     """Five failures, and one trial without an answer."""
     outcome = run([scripted("0000!0"), *others(9)])
     case = outcome.cases[0]
-    assert (case.verdict, case.missing, outcome.decision) == ("broken", 1, "reject")
+    assert (case.verdict, case.unmeasured_trials, outcome.decision) == ("broken", 1, "reject")
 
 
 @pytest.mark.parametrize(
@@ -425,11 +425,11 @@ def test_an_answer_out_of_a_cache_is_no_trial_of_its_own(distinct, base_repeats,
         for one in wanted:
             for number in one.trials:
                 text = "same" if one.side == "candidate" or base_repeats else f"{number}"
-                facts = TrialFacts(checks={"right": one.side == "base"}, answer=text)
+                facts = TrialFacts(checks={"right": one.side == "base"}, output_digest=text)
                 gate.observe("p", "c", one.side, number, facts)
     found = gate.outcome().cases[0]
     assert found.verdict == verdict
-    assert found.repeated == (found.candidate.trials - 1 if verdict == "undecided" else 0)
+    assert found.repeat_count == (found.candidate.trials - 1 if verdict == "undecided" else 0)
 
 
 def test_without_history_a_case_that_base_fails_too_is_mixed_and_nothing_drifted():

@@ -10,8 +10,8 @@ import pytest
 from regauge.gate import Count, DetectableDrop, GatePolicy, cases_needed, first_draws_needed
 from regauge.gate.power import (
     SimulatedSuite,
-    lowered,
-    lowered_where_flaky,
+    lower_flaky_rates,
+    lower_rates,
     operating_line,
     unchanged_calls,
 )
@@ -32,7 +32,7 @@ POLICIES = {
 @pytest.mark.parametrize("name", POLICIES)
 def test_simulated_gates_find_what_was_written_down(name: str):
     lines: list[str] = []
-    changes = {"alike": lambda p: p, "lower": lowered(0.15), "flaky": lowered_where_flaky(0.05)}
+    changes = {"alike": lambda p: p, "lower": lower_rates(0.15), "flaky": lower_flaky_rates(0.05)}
     for cases in (FEW, typical(30)):
         prompts = ["a" if number % 3 else "b" for number in range(len(cases))]
         for of, cells in (([], None), (prompts, 3 * len(cases))):
@@ -40,7 +40,7 @@ def test_simulated_gates_find_what_was_written_down(name: str):
             assert suite is not None
             for change, how in {**changes, "one": suite.breaking_one}.items():
                 for recorded in (0, 2):
-                    played = replace(suite, recorded=recorded).play(7, how, runs=60)
+                    played = replace(suite, recorded=recorded).simulate(7, how, runs=60)
                     counts = {
                         field: int(np.sum(getattr(played, field)))
                         for field in played.__dataclass_fields__

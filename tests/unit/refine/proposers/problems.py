@@ -68,28 +68,28 @@ CASES = {
         inputs={"alert": "Half of the pods of the billing cluster restart all the time."},
         expected={"severity": "critical", "owner": "team-quokka", "minutes": 4711},
         split="train",
-        at="x:1",
+        location="x:1",
     ),
     "two": GoldenCase(
         id="two",
         inputs={"alert": "One node of the search cluster is unreachable."},
         expected={"severity": "warning", "owner": "team-wombat", "minutes": 17},
         split="train",
-        at="x:2",
+        location="x:2",
     ),
     "three": GoldenCase(
         id="three",
         inputs={"alert": "A certificate expires in six days."},
         expected={"severity": "warning", "owner": "team-numbat", "minutes": 23},
         split="train",
-        at="x:3",
+        location="x:3",
     ),
     "held": GoldenCase(
         id="held",
         inputs={"alert": "CANARY-INPUT of the holdout"},
         expected={"severity": "CANARY-EXPECTED"},
         split="holdout",
-        at="x:4",
+        location="x:4",
     ),
 }
 

@@ -202,7 +202,7 @@ function originView(prompt, one) {
   const { golden } = one;
   return [el("h2", {}, "Where it comes from"), pairs([
     ["Prompt", `${prompt.name}${versions.length ? `, ${versions.join("; ")}` : ""}`],
-    ["Golden case", golden.at || (one.dataset && `${one.dataset}, ${one.id}`)],
+    ["Golden case", golden.location || (one.dataset && `${one.dataset}, ${one.id}`)],
     ["Source", golden.source], ["Licence", golden.licence], ["Note", golden.note], ["Item", one.node && el("code", {}, one.node)],
   ])];
 }
