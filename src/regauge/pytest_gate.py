@@ -335,7 +335,7 @@ class PytestGate:
                 more_trials=self._request.more_trials,
                 change=GatedChange.current(self._session.project.root, os.environ),
             )
-            guards = changed_guards(self._session, decided, saying=print_progress)
+            guards = changed_guards(self._session, decided, on_progress=print_progress)
         except RegaugeError as error:
             words = self._session.completions.redact(str(error))
             # pytest prints it without its terminal writer.

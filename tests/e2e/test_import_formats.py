@@ -581,8 +581,8 @@ def test_an_endpoint_that_the_environment_names_leaves_the_settings_readable(
     assert "source/one.prompty:3" in line
     assert "source/two.prompty:3" in line
     # A text with several places is one line of the report.
-    person = report(place).partition("## Needs a person")[2].partition("\n## ")[0]
-    assert f"{person.count(chr(10) + '- ')} lines of IMPORT.md need a person" in out
+    manual = report(place).partition("## Needs manual work")[2].partition("\n## ")[0]
+    assert f"{manual.count(chr(10) + '- ')} lines of IMPORT.md need manual work" in out
     assert "2 unmeasured" in run(place, model, code=1)
 
 

@@ -72,20 +72,21 @@ def import_command(
     if check:
         if output is not None or not as_json:
             write_output(plan.report, output or STDOUT)
-        raise SystemExit(1 if imported.needs_person else 0)
+        raise SystemExit(1 if imported.needs_manual_work else 0)
     write_files(plan, root)
     if as_json:
         return
-    for written in plan.paths:
-        echo(f"wrote {written}", style="green")
+    for path_written in plan.paths:
+        echo(f"wrote {path_written}", style="green")
     # The report joins the places of one text in one line.
-    persons = len({note.text for note in imported.notes if note.kind == "person"})
+    manual_lines = len({note.text for note in imported.notes if note.kind == "manual"})
     echo(
         f"{plural(len(imported.evals), 'eval')}, {plural(cases, 'golden case')},"
         f" {plural(imported.assertions, 'assertion')}, {imported.unmeasured} of them unmeasured"
     )
-    if persons:
-        verb = "needs" if persons == 1 else "need"
-        echo(f"{plural(persons, 'line')} of {plan.paths[-1]} {verb} a person", style="yellow")
+    if manual_lines:
+        verb = "needs" if manual_lines == 1 else "need"
+        count = plural(manual_lines, "line")
+        echo(f"{count} of {plan.paths[-1]} {verb} manual work", style="yellow")
     if imported.evals:
         echo(f"next: read {plan.paths[-1]}, then pytest evals")

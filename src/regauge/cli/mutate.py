@@ -361,7 +361,9 @@ def _estimate(
     """About how many calls mutants take, and their cost; None where a price is unknown."""
     # Classes of an earlier prompt or suite are the best guess, too: ids stay while their text does.
     kinds = {row.id: row.kind for row in earlier.mutants} if earlier is not None else {}
-    calls = more + estimate_calls(subject.prompt, mutants, subject.cases, kinds, stored=stored)
+    calls = more + estimate_calls(
+        subject.prompt, mutants, subject.cases, kinds, recorded_calls=stored
+    )
     members = subject.members.values()
     draws = [PlannedTrial(planned, REVISION_FIRST) for planned in members if planned.plan()]
     costs = [answer.cost_usd for answer in evals.missing_completions(draws)]

@@ -1,6 +1,6 @@
-"""Suites of other tools, read into one description and written as files of a project.
+"""Import of other tools' suites as files of a project.
 
-A format is a function that reads a path into an `Imported`; one writer writes any of them. Formats
+A format is a function that reads a path into an `Imported`; one writer writes all formats. Formats
 of other packages are entry points of the group `regauge.importers`.
 """
 

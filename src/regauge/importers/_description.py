@@ -1,4 +1,4 @@
-"""The description of a suite of another tool in the terms of regauge, and names made for it."""
+"""The description of an imported suite in regauge's terms, and its names."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
 
-NoteKind: TypeAlias = Literal["person", "changed", "dropped"]
-"""`person` needs a decision or code, `changed` behaves differently, `dropped` is not imported."""
+NoteKind: TypeAlias = Literal["manual", "changed", "dropped"]
+"""`manual` needs a decision or code, `changed` behaves differently, `dropped` is not imported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class ImportedPrompt:
 
     Attributes:
         name: The name of the file, without its suffix.
-        document: The keys of the file: `messages`, and what else a prompt file may have.
+        document: The keys of the file: `messages` and others.
         rubric: Whether it is the prompt of an LLM judge.
     """
 
@@ -70,7 +70,7 @@ class ImportedCase:
 
     Attributes:
         document: The keys of a case, `id` and `inputs` at least.
-        place: Where the source has it.
+        place: The line of the source.
     """
 
     document: Mapping[str, JSON]
@@ -110,7 +110,7 @@ class Imported:
         settings: Further settings of `[tool.regauge]`, for projects without that table.
         assertions: The number of assertions read.
         unmeasured: Those of them without a counterpart.
-        secrets: Keys that the source holds; the writer masks them everywhere.
+        secrets: Keys in the source; the writer masks them everywhere.
         labels: Models by the names that a configuration gives them.
     """
 
@@ -132,19 +132,21 @@ class Imported:
     unmeasured: int = 0
     secrets: set[str] = field(default_factory=set[str])
     labels: dict[str, str] = field(default_factory=dict[str, str])
-    _noted: set[ReportNote] = field(default_factory=set[ReportNote], init=False, repr=False)
+    _existing_notes: set[ReportNote] = field(
+        default_factory=set[ReportNote], init=False, repr=False
+    )
 
     def note(self, kind: NoteKind, place: SourcePlace, text: str) -> None:
         """Add a line to the report; the same line is added once."""
         note = ReportNote(kind=kind, place=place, text=" ".join(text.split()))
-        if note not in self._noted:
-            self._noted.add(note)
+        if note not in self._existing_notes:
+            self._existing_notes.add(note)
             self.notes.append(note)
 
     @property
-    def needs_person(self) -> bool:
-        """Return whether a note asks for a person."""
-        return any(note.kind == "person" for note in self.notes)
+    def needs_manual_work(self) -> bool:
+        """Return whether a line of the report needs a decision or code."""
+        return any(note.kind == "manual" for note in self.notes)
 
 
 _LENGTH_MAX = 60
@@ -164,11 +166,11 @@ def slug(text: str, *, otherwise: str = "") -> str:
     return words if words and words not in _RESERVED else otherwise
 
 
-def unique(name: str, taken: Iterable[str]) -> str:
-    """The name, or the name with the first number that makes it new."""
-    names = set(taken)
+def unique_name(name: str, names: Iterable[str]) -> str:
+    """Make a name unique among `names`, with a number if necessary."""
+    existing = set(names)
     number, candidate = 2, name
-    while candidate in names:
+    while candidate in existing:
         candidate = f"{name}-{number}"
         number += 1
     return candidate

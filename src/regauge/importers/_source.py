@@ -1,4 +1,4 @@
-"""Files of a source: read below its repository only, with the line of everything."""
+"""Files of a source: read only below its repository, with line numbers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Table(dict[str, Any]):
     """A mapping of a file, with the line of each key.
 
     Attributes:
-        place: Where it begins.
+        place: The line where it begins.
         lines: By key; without one, the value has the place of the mapping.
     """
 
@@ -81,7 +81,7 @@ class Items(list[Any]):
 def place_of(
     container: object, key: str | int | None = None, *, otherwise: SourcePlace
 ) -> SourcePlace:
-    """Where a value is in its file.
+    """The line of a value in its file.
 
     Args:
         container: A `Table` or `Items`; any other value has the place of `otherwise`.
@@ -109,12 +109,12 @@ def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:
-    """The value, or an empty mapping where it is none."""
+    """The value if it is a mapping, else an empty one."""
     return value if is_mapping(value) else {}
 
 
 def list_of(value: object) -> list[Any]:
-    """The value, or an empty list where it is none."""
+    """The value if it is a list, else an empty one."""
     return value if is_list(value) else []
 
 
@@ -124,7 +124,7 @@ def is_list(value: object) -> TypeGuard[list[Any]]:
 
 
 class _Resolver(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML with the scalars of version 1.2, which other tools read."""
+    """A loader for the scalars of YAML 1.2, as other tools read them."""
 
     yaml_implicit_resolvers = scalar_resolvers()
 
@@ -288,16 +288,16 @@ class SourceTree:
             raise _faulty(name, line, f"not JSON: {error}", _AGAIN) from error
         located = _locate(value, name, 1)
         if isinstance(located, Items):
-            decoder, at, line = json.JSONDecoder(), text.index("[") + 1, 1
-            line += text.count("\n", 0, at)
+            decoder, position, line = json.JSONDecoder(), text.index("[") + 1, 1
+            line += text.count("\n", 0, position)
             for number, part in enumerate(cast("list[object]", value)):
-                gap = _GAP.match(text, at)
-                start = gap.end() if gap else at
-                line += text.count("\n", at, start)
+                gap = _GAP.match(text, position)
+                start = gap.end() if gap else position
+                line += text.count("\n", position, start)
                 located[number] = _locate(part, name, line)
                 located.lines.append(line)
-                at = decoder.raw_decode(text, start)[1]
-                line += text.count("\n", start, at)
+                position = decoder.raw_decode(text, start)[1]
+                line += text.count("\n", start, position)
         return located
 
     def read_csv(self, path: Path) -> Items:
@@ -374,7 +374,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _as_yaml(text: str) -> str:
-    """JSON as YAML reads it: characters beyond 16 bits as themselves, and no tabs."""
+    """Convert JSON to text that YAML reads: no escapes beyond 16 bits, and no tabs."""
     text = re.sub(
         r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}",
         lambda pair: str(json.loads(f'"{pair[0]}"')),
@@ -384,7 +384,7 @@ def _as_yaml(text: str) -> str:
 
 
 def _locate(value: object, path: str, line: int) -> Any:
-    """A JSON value whose containers all have one line."""
+    """Give all containers of a JSON value the same line."""
     place = SourcePlace(path=path, line=line)
     if is_mapping(value):
         table = Table(place)
@@ -402,7 +402,7 @@ def _faulty(path: str, line: int | None, message: str, fix: str = "") -> FaultyF
 
 
 class _Documents:
-    """Turns the nodes of one file into plain values with lines."""
+    """A reader that converts YAML nodes of one file into plain values with lines."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -414,13 +414,13 @@ class _Documents:
         except ReaderError as error:
             line = text.count("\n", 0, error.position) + 1
             raise self._error(
-                line, f"the character {chr(int(error.character))!r} may not stand in YAML"
+                line, f"YAML does not allow the character {chr(int(error.character))!r}"
             ) from error
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             problem = error.problem or error.context or "cannot be parsed"
-            at = mark.line + 1 if mark else None
-            raise self._error(at, f"not YAML: {problem}", "correct the file") from error
+            error_line = mark.line + 1 if mark else None
+            raise self._error(error_line, f"not YAML: {problem}", "correct the file") from error
         except RecursionError as error:
             raise self._error(None, f"nested deeper than {_DEPTH_MAX} levels") from error
         values = [self._value(node, ()) for node in nodes]

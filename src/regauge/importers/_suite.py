@@ -1,4 +1,4 @@
-"""A suite as the smaller formats read it: its files, its rows of data, and what they become."""
+"""Suites of the smaller formats: their files and rows of data, converted to evals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from regauge.importers._description import (
     SourcePlace,
     case_ids,
     slug,
-    unique,
+    unique_name,
 )
 from regauge.importers._source import SourceError, SourceTree, is_list, is_mapping
 from regauge.judges import judge_from_spec
@@ -49,12 +49,12 @@ class Row:
     """A row of data, which becomes a golden case.
 
     Attributes:
-        inputs: By name; those that the prompt does not insert are left out.
-        expected: What judges compare with; None for nothing.
-        title: The words that its id is made of.
+        inputs: Inputs by name; those that the prompt does not insert are left out.
+        expected: The expected value; None without one.
+        title: The text for the id.
         checks: Judges of this case.
-        tags: Words; what a tag may not have is replaced.
-        note: For readers.
+        tags: Tags; forbidden characters are replaced.
+        note: A note for readers.
     """
 
     place: SourcePlace
@@ -67,14 +67,14 @@ class Row:
 
 
 def files_below(directory: Path) -> Iterator[Path]:
-    """The files of a directory in their order, without those of packages and builds."""
+    """The files of a directory in order, without those of packages and builds."""
     for folder, names, files in os.walk(directory):
         names[:] = sorted(name for name in names if name not in _SKIPPED)
         yield from (Path(folder) / name for name in sorted(files))
 
 
 class ImportedSuite:
-    """One source as it is read.
+    """The reader of one source.
 
     Args:
         path: The file or directory; it exists.
@@ -105,11 +105,12 @@ class ImportedSuite:
         """A line of a file."""
         return SourcePlace(path=self.repository.relative(path), line=line)
 
-    def files(self, *suffixes: str, where: Callable[[str], bool] | None = None) -> list[Path]:
+    def files(self, *suffixes: str, accepts: Callable[[str], bool] | None = None) -> list[Path]:
         """The file of the path, or the files below it by their suffixes and content.
 
         Args:
-            where: Accepts the text of a file of this format; not used for a file that is named.
+            accepts: Called with the text of each file below a directory; returns whether it has
+                this format.
         """
         if not self.path.is_dir():
             return [self.path]
@@ -118,13 +119,13 @@ class ImportedSuite:
             if not file.name.endswith(suffixes) or file.is_symlink() or not file.is_file():
                 continue
             try:
-                if where is None or where(self.repository.read_text(file)):
+                if accepts is None or accepts(self.repository.read_text(file)):
                     paths.append(file)
             except SourceError as error:
                 self.imported.note("dropped", self.place(file), f"not read: {error}")
         for file in paths[_FILES_MAX:]:
             text = f"not imported: a run reads at most {_FILES_MAX:,} files; name its directory"
-            self.imported.note("person", self.place(file), text)
+            self.imported.note("manual", self.place(file), text)
         return paths[:_FILES_MAX]
 
     def read(self, files: Sequence[Path], reader: Callable[[Path], None]) -> None:
@@ -141,14 +142,17 @@ class ImportedSuite:
             except SourceError as error:
                 if len(files) == 1:
                     raise UsageError(str(error), fix="name a readable file in UTF-8") from error
-                self.imported.note("person", self.place(file), f"not imported: {error}")
+                self.imported.note("manual", self.place(file), f"not imported: {error}")
             except (FaultyFileError, UsageError) as error:
                 if len(files) == 1:
                     raise
-                line, why = None, error.message.removeprefix(f"{self.repository.relative(file)}: ")
+                line, message = (
+                    None,
+                    error.message.removeprefix(f"{self.repository.relative(file)}: "),
+                )
                 if isinstance(error, FaultyFileError):
-                    line, why = error.faults[0].line, error.faults[0].message
-                self.imported.note("person", self.place(file, line), f"not imported: {why}")
+                    line, message = error.faults[0].line, error.faults[0].message
+                self.imported.note("manual", self.place(file, line), f"not imported: {message}")
 
     def finish(self, fix: str, *, passwords: bool = True) -> Imported:
         """The whole description.
@@ -171,20 +175,20 @@ class ImportedSuite:
         )
 
     def _mask_keys(self, *, passwords: bool) -> None:
-        """Have the writer mask the keys that data or prompts hold; each is noted."""
+        """Mark keys in data or prompts as secrets to mask, with a note for each."""
         imported = self.imported
-        at = SourcePlace(path=imported.sources[0])
+        source_place = SourcePlace(path=imported.sources[0])
         texts = [
             *((row.place, row.document) for rows in imported.datasets.values() for row in rows),
-            *((at, prompt.document) for prompt in imported.prompts),
-            *((at, imported_eval.judges) for imported_eval in imported.evals),
+            *((source_place, prompt.document) for prompt in imported.prompts),
+            *((source_place, imported_eval.judges) for imported_eval in imported.evals),
             *(
-                (at, target)
+                (source_place, target)
                 for target in (*imported.targets.values(), *imported.providers.values())
             ),
-            *((at, line) for file in imported.files for line in file.text.splitlines()),
+            *((source_place, line) for file in imported.files for line in file.text.splitlines()),
         ]
-        # JSON escapes the quotes around a key; and it shows the name before a key.
+        # JSON escapes quotes around a key, and shows the name before a key.
         for place, text in dict.fromkeys(
             (place, text)
             for place, value in texts
@@ -193,47 +197,47 @@ class ImportedSuite:
         ):
             for hit in find_secrets(text):
                 secret = text[hit.start : hit.end]
-                # A plain word would be masked wherever it is, in code too.
+                # A plain word would be masked everywhere, also in code.
                 if secret.strip("\"'").isalpha() or (hit.kind == "password" and not passwords):
                     continue
                 imported.secrets.add(secret)
-                imported.note("person", place, f"a key was not copied ({hit.kind})")
+                imported.note("manual", place, f"a key was not copied ({hit.kind})")
 
     def name(self, words: str = "") -> str:
-        """A name for a prompt and its dataset that none has."""
-        taken = [*self.imported.datasets, *(prompt.name for prompt in self.imported.prompts)]
-        return unique(slug(words, otherwise=self.imported.name), taken)
+        """A new name for a prompt and its dataset."""
+        names = [*self.imported.datasets, *(prompt.name for prompt in self.imported.prompts)]
+        return unique_name(slug(words, otherwise=self.imported.name), names)
 
     def check(self, spec: JSON, kind: str, place: SourcePlace) -> JSON:
-        """A judge of a criterion; one whose parameters make no sense is unmeasured."""
+        """The judge of a criterion; `unmeasured` if its parameters are invalid."""
         if problem := self.problem_of(spec, place):
             return self.unmeasured(kind, problem, place)
         self.imported.assertions += 1
         return spec
 
     def problem_of(self, spec: JSON, place: SourcePlace) -> str:
-        """The reason why a judge's parameters make no sense; a missing package is noted."""
+        """The reason why a judge's parameters are invalid, else empty; notes a missing package."""
         try:
             judge_from_spec(spec)
         except UsageError as error:
             if "is not installed" not in error.message:
                 return " ".join(error.message.split())
-            self.imported.note("person", place, f"{error.message} ({error.fix})")
+            self.imported.note("manual", place, f"{error.message} ({error.fix})")
         return ""
 
-    def unmeasured(self, kind: str, why: str, place: SourcePlace) -> JSON:
+    def unmeasured(self, kind: str, reason: str, place: SourcePlace) -> JSON:
         """The judge of a criterion without a counterpart."""
         self.imported.assertions += 1
         self.imported.unmeasured += 1
-        why = f"`{kind}` has no counterpart here and is unmeasured: {why}"
-        self.imported.note("person", place, why)
-        return {"unmeasured": f"{self.title}: {kind} at {place}: {why}"}
+        reason = f"`{kind}` has no counterpart here and is unmeasured: {reason}"
+        self.imported.note("manual", place, reason)
+        return {"unmeasured": f"{self.title}: {kind} at {place}: {reason}"}
 
     def need_judge_model(self, place: SourcePlace) -> None:
-        """Have the project name a model for LLM judges."""
+        """Set a model for LLM judges in the project."""
         model = self.imported.settings.setdefault("judge_model", JUDGE_MODEL)
-        why = f"the source names no model for LLM judges; judge_model is {model}"
-        self.imported.note("changed", place, why)
+        text = f"the source names no model for LLM judges; judge_model is {model}"
+        self.imported.note("changed", place, text)
 
     def rubric(
         self,
@@ -243,7 +247,7 @@ class ImportedSuite:
         source: str,
         place: SourcePlace,
     ) -> str:
-        """The name of a rubric with this content; a note says what became of its source."""
+        """The name of a rubric with this content; adds it, with a note about its source."""
         document: dict[str, JSON] = {
             "modelParameters": {"temperature": 0},
             "rubric": dict(rubric),
@@ -258,7 +262,7 @@ class ImportedSuite:
             self._rubrics[key] = name
         name = self._rubrics[key]
         text = f"{source} became the rubric {name}: remove its output format, then calibrate it"
-        self.imported.note("person", place, text)
+        self.imported.note("manual", place, text)
         return name
 
     def add_eval(
@@ -274,18 +278,18 @@ class ImportedSuite:
         """Add a prompt or a target with its golden cases.
 
         Args:
-            name: Of the prompt and of the dataset.
-            messages: Of the prompt; there is none with a target.
+            name: The name of the prompt and the dataset.
+            messages: The prompt's messages; empty with a target.
             document: Further keys of the prompt.
         """
-        used = _find_used(messages)
+        inserted_names = _find_used(messages)
         if not target:
             keys: dict[str, JSON] = {**(document or {}), "messages": [dict(m) for m in messages]}
-            missing = {name for name in used for row in rows if name not in row.inputs}
+            missing = {name for name in inserted_names for row in rows if name not in row.inputs}
             if missing:
                 keys["inputs"] = [
                     {"name": name, "required": False} if name in missing else {"name": name}
-                    for name in used
+                    for name in inserted_names
                 ]
             self.imported.prompts.append(ImportedPrompt(name=name, document=keys))
         if not rows:
@@ -294,7 +298,7 @@ class ImportedSuite:
         for case_id, row in zip(_ids(rows), rows, strict=True):
             inputs = dict(row.inputs)
             if not target:
-                inputs = {key: value for key, value in inputs.items() if key in used}
+                inputs = {key: value for key, value in inputs.items() if key in inserted_names}
             tags = dict.fromkeys(" ".join(tag.replace(";", ",").split()) for tag in row.tags)
             optional: dict[str, JSON] = {
                 "tags": [tag for tag in tags if tag],
@@ -312,14 +316,14 @@ class ImportedSuite:
         )
 
     def add_dataset(self, name: str, rows: Sequence[Row], judges: Sequence[JSON] = ()) -> None:
-        """Add rows without a prompt: one that sends their inputs alone.
+        """Add rows without a prompt, with a new prompt that only sends their inputs.
 
         Args:
-            judges: Of all rows; without any, their eval is unmeasured.
+            judges: Judges of all rows; without any, the eval is unmeasured.
         """
         if not rows:
             return
-        at = rows[0].place
+        place = rows[0].place
         keys = list(dict.fromkeys(key for row in rows for key in row.inputs))
         chats = [
             k for k in keys if any(is_list(r.inputs.get(k)) and chat_of(r.inputs[k]) for r in rows)
@@ -333,7 +337,7 @@ class ImportedSuite:
         note = (
             f"the data has no prompt: {name} sends its inputs alone; write yours, or name a target"
         )
-        self.imported.note("person", at, note)
+        self.imported.note("manual", place, note)
         self.add_eval(name, rows, messages=messages, judges=self.scored(name, rows, judges))
 
     def add_outputs(
@@ -343,11 +347,11 @@ class ImportedSuite:
         outputs: Sequence[Sequence[str]],
         judges: Sequence[JSON] = (),
     ) -> None:
-        """Add rows with outputs that exist, which become those of a target.
+        """Add rows with existing outputs, which become a recorded target.
 
         Args:
-            outputs: Of each row, by trial.
-            judges: Of all rows; rows without any judge are unmeasured.
+            outputs: The outputs of each row, by trial.
+            judges: Judges of all rows; rows without any judge are unmeasured.
         """
         lines: list[dict[str, JSON]] = [
             {"case": case, **({"trial": trial} if trial else {}), "text": text}
@@ -360,27 +364,27 @@ class ImportedSuite:
         self.add_eval(name, rows, judges=self.scored(name, rows, judges), target=name)
 
     def record(self, name: str, lines: Sequence[Mapping[str, JSON]]) -> None:
-        """Declare a target whose outputs are these."""
+        """Declare a recorded target with these outputs."""
         path = f"outputs/{name}.jsonl"
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         self.imported.files.append(NewFile(path=f"fixtures/{path}", text=text))
         self.imported.targets[name] = {"kind": "recorded", "path": path}
 
     def scored(self, name: str, rows: Sequence[Row], judges: Sequence[JSON]) -> Sequence[JSON]:
-        """The judges, or one that is unmeasured where neither they nor a row has any."""
+        """The judges; an unmeasured one if neither they nor a row has any."""
         if judges or any(row.checks for row in rows):
             return judges
         note = "the source names no scorer: replace the judge `unmeasured` of its eval"
-        self.imported.note("person", rows[0].place, note)
+        self.imported.note("manual", rows[0].place, note)
         return [{"unmeasured": f"choose judges for {name}"}]
 
     def stem(self, file: Path) -> str:
-        """The name of what a file holds."""
+        """The name for the content of a file."""
         return self.name("" if file == self.path else re.sub(r"(\.\w+)+\Z", "", file.name))
 
 
 def literal(text: str) -> str:
-    """A text as it stands in a prompt file, where `{{` would begin an input.
+    """Escape a text for a prompt file, where `{{` would begin an input.
 
     >>> literal("{{x}}")
     '{{"{{"}}x}}'
@@ -389,22 +393,22 @@ def literal(text: str) -> str:
 
 
 def fill_slots(text: str, slot: re.Pattern[str], fill: Callable[[re.Match[str]], str]) -> str:
-    """A template of a source as one of a prompt file.
+    """Convert a template of a source to one of a prompt file.
 
     Args:
-        slot: Matches what the source inserts.
-        fill: What a prompt file has instead of a match.
+        slot: A pattern of the source's insertions.
+        fill: Called with each match; returns its replacement.
     """
     parts: list[str] = []
-    at = 0
+    position = 0
     for match in slot.finditer(text):
-        parts += [literal(text[at : match.start()]), fill(match)]
-        at = match.end()
-    return "".join([*parts, literal(text[at:])])
+        parts += [literal(text[position : match.start()]), fill(match)]
+        position = match.end()
+    return "".join([*parts, literal(text[position:])])
 
 
 def input_name(key: str) -> str:
-    """A name that a prompt may insert.
+    """Convert a key to a valid input name.
 
     >>> input_name("user question?")
     'user_question'
@@ -414,12 +418,12 @@ def input_name(key: str) -> str:
 
 
 def text_of(value: object) -> str:
-    """A value as an input is inserted: a text as it is, any other as JSON."""
+    """Convert a value to text, as for an input: a text as it is, other values as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def chat_of(value: object) -> list[dict[str, JSON]] | None:
-    """The messages of a chat, their contents as text; None where it is none."""
+    """The messages of a chat, with contents as text; None if the value is no chat."""
     if isinstance(value, str):
         return [{"role": "user", "content": value}]
     messages: list[dict[str, JSON]] = []
@@ -441,7 +445,7 @@ def chat_of(value: object) -> list[dict[str, JSON]] | None:
 
 
 def content_text(value: object) -> str | None:
-    """The text of a message, whose parts are joined; None where a part is no text."""
+    """The joined text of a message's content; None if a part is no text."""
     if isinstance(value, str):
         return value
     if is_mapping(value):
@@ -459,8 +463,8 @@ def shared_messages(
 ) -> tuple[list[dict[str, JSON]], list[dict[str, Any]]]:
     """The messages of one prompt for several chats, and the inputs of each.
 
-    Texts that are equal in all chats are in the prompt, the others are inputs; one is. Chats of
-    different forms become one input with their messages.
+    Texts that all chats share are in the prompt, others are inputs; there is at least one input.
+    Chats of different forms become one input with their messages.
 
     >>> prompt, inputs = shared_messages([[{"role": "user", "content": "a"}]] * 2)
     >>> (prompt, inputs)
@@ -481,7 +485,7 @@ def shared_messages(
         content = literal(str(message["content"]))
         if number in varying:
             role_name = "input" if number == varying[-1] else str(message["role"])
-            names[number] = unique(role_name, names.values()).replace("-", "_")
+            names[number] = unique_name(role_name, names.values()).replace("-", "_")
             content = f"{{{{{names[number]}}}}}"
         prompt.append({"role": message["role"], "content": content})
     inputs = [{name: chat[number]["content"] for number, name in names.items()} for chat in chats]

@@ -25,7 +25,7 @@ _STEPS_MAX: Final = 100_000
 _VALUES_MAX: Final = 2_000_000
 _JOINED_MAX: Final = 100
 _MARKS_MAX: Final = 5_000
-# Bounded, since each of many marks without an end would be looked for up to the end of the text.
+# Bounded: each of many unclosed marks would be searched up to the end of the text.
 _MARKS: Final = re.compile(r"\{\{.{0,2000}?\}\}|\{%.{0,2000}?%\}|\{#.{0,2000}?#\}", re.DOTALL)
 _NAME: Final = re.compile(r"\{\{-?\s*([A-Za-z_][A-Za-z0-9_]*)\s*-?\}\}")
 _PATH: Final = re.compile(r"\{\{\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)\s*\}\}", re.ASCII)
@@ -48,11 +48,11 @@ _FILTERS: Final = (
 
 
 class TemplateError(Exception):
-    """A template that is not rendered: it does not parse, or uses what the sandbox refuses."""
+    """A template that does not parse, or uses a feature that the sandbox refuses."""
 
 
 def _step_counter() -> Callable[[Iterable[object] | None, bool], Iterator[object]]:
-    """A function that gives the values of each loop of one rendering, and ends those without end.
+    """Return a function that yields the values of each loop, and limits all steps of a rendering.
 
     Nunjucks takes the pairs of an object from its keys and values.
     """
@@ -74,23 +74,23 @@ class SplitTemplate:
     """A template in the form of prompt files.
 
     Attributes:
-        text: With `{{name}}` alone.
-        names: The variables that the text inserts as they are.
-        derived: Inputs that a case has to compute: the name, and the source to render.
+        text: The text, with insertions `{{name}}` only.
+        names: Variables that the text inserts unchanged.
+        computed: Inputs to compute for each case: the template to render, by name.
     """
 
     text: str
     names: frozenset[str]
-    derived: Mapping[str, str]
+    computed: Mapping[str, str]
 
 
 def has_logic(text: str) -> bool:
-    """Return whether a text has any mark of a template."""
+    """Return whether a text has a mark of a template."""
     return not _is_crowded(text) and _MARKS.search(text) is not None
 
 
 def _is_crowded(text: str) -> bool:
-    """Return whether a text has more marks than a template has; searching it would take long."""
+    """Return whether a text has too many marks for a template, which would be slow to search."""
     return sum(text.count(mark) for mark in ("{{", "{%", "{#")) > _MARKS_MAX
 
 
@@ -100,14 +100,14 @@ def _refuse_large(source: str) -> None:
 
 
 def split_template(source: str, *, prefix: str = "part") -> SplitTemplate:
-    r"""Keep plain variables in the text; blocks, filters and paths become inputs of their own.
+    r"""Keep plain variables in the text; turn blocks, filters and paths into computed inputs.
 
     >>> split_template("Hi {{ name | upper }}, {{city}}").text
     'Hi {{part_1}}, {{city}}'
     """
     _refuse_large(source)
     source = re.sub(r"\r\n?", "\n", source)  # as rendering does
-    derived: dict[str, str] = {}
+    computed: dict[str, str] = {}
     pieces: list[tuple[str, bool]] = []  # a text, or the name of an input
     for part, is_mark in _parts(source):
         if not is_mark:
@@ -115,61 +115,61 @@ def split_template(source: str, *, prefix: str = "part") -> SplitTemplate:
         elif name := _NAME.fullmatch(part):
             pieces.append((name[1], True))
         else:
-            derived_name = next((name for name, text in derived.items() if text == part), "")
+            existing_name = next((name for name, text in computed.items() if text == part), "")
             path = _PATH.fullmatch(part)
-            named = derived_name or (path[1] if path else f"{prefix}_{len(derived) + 1}")
-            derived[named] = part
-            pieces.append((named, True))
+            input_name = existing_name or (path[1] if path else f"{prefix}_{len(computed) + 1}")
+            computed[input_name] = part
+            pieces.append((input_name, True))
     text = "".join(
         f"{{{{{part}}}}}" if is_input else part.replace("{{", '{{"{{"}}')
         for part, is_input in pieces
     )
-    names = frozenset(part for part, is_input in pieces if is_input) - derived.keys()
+    names = frozenset(part for part, is_input in pieces if is_input) - computed.keys()
     plain = {match[1] for match in _NAME.finditer(source)}
-    if plain & derived.keys() or not _means(text, pieces):
-        return SplitTemplate(text=f"{{{{{prefix}}}}}", names=frozenset(), derived={prefix: source})
-    return SplitTemplate(text=text, names=names, derived=derived)
+    if plain & computed.keys() or not _means(text, pieces):
+        return SplitTemplate(text=f"{{{{{prefix}}}}}", names=frozenset(), computed={prefix: source})
+    return SplitTemplate(text=text, names=names, computed=computed)
 
 
 def _parts(source: str) -> Iterator[tuple[str, bool]]:
-    """The texts between marks, and the marks: variables, expressions, and blocks as a whole."""
+    """Texts and marks in order; each with True for a mark, which may be a full block."""
     raws = {match.start(): match for match in _RAW.finditer(source)}
-    at = 0
+    position = 0
     strip = False
-    while match := _MARKS.search(source, at):
-        text = source[at : match.start()]
+    while match := _MARKS.search(source, position):
+        text = source[position : match.start()]
         text = text.lstrip() if strip else text
         yield (text.rstrip() if match[0][2:3] == "-" else text), False
         raw = raws.get(match.start())
         if raw is not None:
             yield raw[2], False
-            at, strip = raw.end(), False
+            position, strip = raw.end(), False
             continue
         is_block = match[0].startswith("{%")
-        at = _block_end(source, match.start(), raws) if is_block else match.end()
-        strip = source[at - 3 : at - 2] == "-"
+        position = _block_end(source, match.start(), raws) if is_block else match.end()
+        strip = source[position - 3 : position - 2] == "-"
         if not match[0].startswith("{#"):
-            yield source[match.start() : at], True
-    yield (source[at:].lstrip() if strip else source[at:]), False
+            yield source[match.start() : position], True
+    yield (source[position:].lstrip() if strip else source[position:]), False
 
 
 def _means(text: str, pieces: list[tuple[str, bool]]) -> bool:
-    """Return whether the text of a prompt file inserts exactly these inputs into this text."""
-    filled = compile_template(text).fill(
+    """Return whether a prompt file with this text inserts exactly these inputs."""
+    text_filled = compile_template(text).fill(
         {part: f"\0{part}\0" for part, is_input in pieces if is_input}
     )
-    return filled == "".join(f"\0{part}\0" if is_input else part for part, is_input in pieces)
+    return text_filled == "".join(f"\0{part}\0" if is_input else part for part, is_input in pieces)
 
 
 def _block_end(source: str, start: int, raws: Mapping[int, re.Match[str]]) -> int:
-    """The end of the block that begins here; of the text, where a tag changes what follows."""
+    """The end of the block at `start`; the end of the text after a tag such as `set`."""
     depth = 0
-    at = start
-    while match := _MARKS.search(source, at):
+    position = start
+    while match := _MARKS.search(source, position):
         if match.start() in raws:
-            at = raws[match.start()].end()
+            position = raws[match.start()].end()
             continue
-        at = match.end()
+        position = match.end()
         if not match[0].startswith("{%"):
             continue
         tag = _TAG.match(match[0])
@@ -179,17 +179,17 @@ def _block_end(source: str, start: int, raws: Mapping[int, re.Match[str]]) -> in
         elif word.startswith("end"):
             depth -= 1
             if depth <= 0:
-                return at
+                return position
         elif depth == 0:
             return len(source)  # `set`, `include`: what follows depends on it
     return len(source)
 
 
 def render(source: str, values: Mapping[str, object]) -> str:
-    """Render a template without access to anything but the values.
+    """Render a template in a sandbox.
 
     Raises:
-        TemplateError: It does not parse, uses what is refused, or takes too long.
+        TemplateError: It does not parse, uses a refused feature, or takes too long.
 
     >>> render("{% for x in xs %}{{ x }};{% endfor %}", {"xs": [1, True]})
     '1;true;'
@@ -237,7 +237,7 @@ def variables_of(source: str) -> set[str]:
 
 
 def _check(source: str) -> Any:
-    """The tree of a template whose loops are counted.
+    """Parse a template, and limit the steps of its loops.
 
     Raises:
         TemplateError: It calls, includes or defines something.
@@ -253,10 +253,10 @@ def _check(source: str) -> Any:
         raise TemplateError(f"it uses {type(node).__name__.lower()!r}, which is not rendered")
     if any(any(node.find_all((nodes.Concat, nodes.Add))) for node in tree.find_all(nodes.Assign)):
         raise TemplateError("it joins texts in `set`")
-    if sum(len(joined.nodes) for joined in tree.find_all(nodes.Concat)) > _JOINED_MAX:
+    if sum(len(concat.nodes) for concat in tree.find_all(nodes.Concat)) > _JOINED_MAX:
         raise TemplateError("it joins too many texts")
-    called = [call.node for call in tree.find_all(nodes.Call)]
-    if not all(isinstance(node, nodes.Name) and node.name == "range" for node in called):
+    callees = [call.node for call in tree.find_all(nodes.Call)]
+    if not all(isinstance(node, nodes.Name) and node.name == "range" for node in callees):
         raise TemplateError("it calls a function or method")
     allowed = {*_FILTERS, "dump", "nl2br"}
     for name in (filtered.name for filtered in tree.find_all(nodes.Filter)):
@@ -267,8 +267,8 @@ def _check(source: str) -> Any:
             raise TemplateError("it uses a recursive loop")
         are_pairs = nodes.Const(isinstance(loop.target, nodes.Tuple))
         counter = nodes.Name("_counted", "load")
-        counted = nodes.Call(counter, [loop.iter, are_pairs], [], None, None)
-        loop.iter = counted.set_lineno(loop.lineno).set_environment(_environment())
+        counted_loop = nodes.Call(counter, [loop.iter, are_pairs], [], None, None)
+        loop.iter = counted_loop.set_lineno(loop.lineno).set_environment(_environment())
     return tree
 
 
@@ -282,15 +282,15 @@ def _environment() -> SandboxedEnvironment:
     )
     for name in environment.filters.keys() - {*_FILTERS}:
         del environment.filters[name]
-    own: Any = {"dump": _dump, "nl2br": _break_lines, "join": _join, "replace": _replace}
-    environment.filters.update(own)
+    filters: Any = {"dump": _dump, "nl2br": _break_lines, "join": _join, "replace": _replace}
+    environment.filters.update(filters)
     environment.globals.clear()
     environment.globals["range"] = cast("Any", _range)
     return environment
 
 
 def _jinja_mark(match: re.Match[str]) -> str:
-    """A mark of Nunjucks in the words of Jinja."""
+    """Translate a mark of Nunjucks to Jinja."""
     mark = match[0]
     if mark.startswith("{#"):
         return mark
@@ -338,7 +338,7 @@ def _dump(value: object, indent: int | None = None) -> str:
 
 
 def _text(value: object) -> object:
-    """A value as Nunjucks inserts it; an object as JSON, as in prompt files."""
+    """Convert a value to text as Nunjucks does, but objects to JSON, as in prompt files."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -375,8 +375,8 @@ def to_jinja(
     r"""Translate a template.
 
     Args:
-        partial: The text of a partial by its name.
-        helper: The text that replaces a mark; None for a mark that is none of its own.
+        partial: Called with the name of each partial; returns its text.
+        helper: Called with each mark; returns its replacement, or None to translate it.
 
     Raises:
         TemplateError: A helper or a path has no counterpart.
@@ -399,25 +399,25 @@ class _TemplateTranslation:
         self._open: list[tuple[str, str]] = []
 
     def translate(self, text: str, names: Mapping[str, str], depth: int) -> str:
-        """A text whose names may be given, as expressions."""
-        begun = len(self._open)
+        """Translate a text; `names` maps names to expressions."""
+        depth_before = len(self._open)
         parts: list[str] = []
-        at = 0
+        position = 0
         text = _OWN_LINE.sub(r"\1", text)
         for match in _HANDLEBARS_MARK.finditer(text):
-            parts.append(_without_marks(text[at : match.start()]))
-            at = match.end()
+            parts.append(_without_marks(text[position : match.start()]))
+            position = match.end()
             inner = match[1] or match[2]
             if inner is not None and not inner.startswith("!"):
                 parts.append(self._mark(inner.strip(), names, depth))
-        if len(self._open) != begun:
+        if len(self._open) != depth_before:
             raise TemplateError(f"{{{{#{self._open[-1][0]}}}}} has no end")
-        return "".join([*parts, _without_marks(text[at:])])
+        return "".join([*parts, _without_marks(text[position:])])
 
     def _mark(self, inner: str, names: Mapping[str, str], depth: int) -> str:
-        own = self._helper(inner) if self._helper else None
-        if own is not None:
-            return own
+        replacement = self._helper(inner) if self._helper else None
+        if replacement is not None:
+            return replacement
         kind, rest = inner[:1], inner[1:].strip()
         if kind == ">":
             return self._include(rest, names, depth)
@@ -473,11 +473,11 @@ class _TemplateTranslation:
         pairs = [word.partition("=") for word in words]
         if not all(value for _, _, value in pairs):
             raise TemplateError(f"the partial {name!r} gets another context")
-        own = {key: self._value(value, names) for key, _, value in pairs}
-        return self.translate(self._partial(name), {**names, **own}, depth + 1)
+        arguments = {key: self._value(value, names) for key, _, value in pairs}
+        return self.translate(self._partial(name), {**names, **arguments}, depth + 1)
 
     def _value(self, word: str, names: Mapping[str, str]) -> str:
-        """A path, text or number as an expression."""
+        """Translate a path, text or number to an expression."""
         if word[0] in "\"'":
             return json.dumps(word[1:-1], ensure_ascii=False)
         if _NUMBER.fullmatch(word):
@@ -502,5 +502,5 @@ class _TemplateTranslation:
 
 
 def _without_marks(text: str) -> str:
-    """A text whose marks of Jinja are no marks."""
+    """Escape marks of Jinja."""
     return re.sub(r"\{(?=[%#])", "{{ '{' }}", text)

@@ -40,7 +40,7 @@ _SETTINGS: Final = "pyproject.toml"
 _SHOWN: Final = 5
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 _TITLES: Final[Mapping[NoteKind, str]] = {
-    "person": "Needs a person",
+    "manual": "Needs manual work",
     "changed": "Changed",
     "dropped": "Dropped",
 }
@@ -52,18 +52,18 @@ class FilePlan:
 
     Attributes:
         new: New files, the report last.
-        extended: Existing files with lines added: pyproject.toml and the lock of prompts.
+        changed: Existing files with new lines: pyproject.toml and prompts.lock.
         report: The report, also the last of the new files.
     """
 
     new: Sequence[NewFile]
-    extended: Sequence[NewFile]
+    changed: Sequence[NewFile]
     report: str
 
     @property
     def paths(self) -> list[str]:
         """All files, the report last."""
-        return [file.path for file in (*self.extended, *self.new)]
+        return [file.path for file in (*self.changed, *self.new)]
 
 
 def plan_files(
@@ -73,7 +73,7 @@ def plan_files(
 
     Args:
         root: The project's root.
-        check: The plan is only for its report; files may exist.
+        check: Whether only the report is needed; files may exist then.
 
     Raises:
         UsageError: A file of that name exists, or another prompt has the name.
@@ -91,49 +91,53 @@ def plan_files(
     if not check:
         _refuse_existing([*files, NewFile(path=report_path, text="")], imported, root)
     settings = _settings(imported, root)
-    extended = [NewFile(path=_SETTINGS, text=settings)] if settings is not None else []
-    extended += [] if check else _lock(files, root)
-    named = [file.path for file in (*extended, *files)]
-    report = report_markdown(format_name, imported, named)
+    changed_files = [NewFile(path=_SETTINGS, text=settings)] if settings is not None else []
+    changed_files += [] if check else _lock(files, root)
+    paths = [file.path for file in (*changed_files, *files)]
+    report = report_markdown(format_name, imported, paths)
     masked = [
         NewFile(path=file.path, text=_without_keys(file.text, imported))
         for file in (*files, NewFile(path=report_path, text=report))
     ]
-    return FilePlan(new=masked, extended=extended, report=masked[-1].text)
+    return FilePlan(new=masked, changed=changed_files, report=masked[-1].text)
 
 
 def write_files(plan: FilePlan, root: Path) -> None:
-    """Write what was planned; files appear whole, the report last.
+    """Write the planned files atomically, the report last.
 
     Raises:
         UsageError: A file cannot be written; those before it are.
     """
-    for piece in (*plan.extended, *plan.new):
+    for file in (*plan.changed, *plan.new):
         try:
-            write_whole(root / piece.path, piece.text.encode("utf-8", "backslashreplace"))
+            write_whole(root / file.path, file.text.encode("utf-8", "backslashreplace"))
         except OSError as error:
             raise UsageError(
-                f"{piece.path} cannot be written: {error.strerror or error}",
+                f"{file.path} cannot be written: {error.strerror or error}",
                 fix="give write permission, remove the files written before, and run it again",
             ) from error
 
 
 def _drop_faulty(imported: Imported, root: Path) -> None:
-    """Leave out prompts that no prompt file can hold, with their evals; the report names them."""
+    """Remove prompts that are no valid prompt file, and their evals; report them."""
     for prompt in [*imported.prompts]:
         file = _prompt_file(prompt)
         try:
             parse_prompt(file.text, path=root / file.path)
         except PromptError as error:
-            at = SourcePlace(path=imported.sources[0] if imported.sources else file.path)
-            why = f"the prompt {prompt.name} is not written: {error.faults[0].message}"
-            imported.note("person", at, why)
+            place = SourcePlace(path=imported.sources[0] if imported.sources else file.path)
+            text = f"the prompt {prompt.name} is not written: {error.faults[0].message}"
+            imported.note("manual", place, text)
             imported.prompts.remove(prompt)
-            imported.evals = [each for each in imported.evals if each.prompt != prompt.name]
+            imported.evals = [
+                imported_eval
+                for imported_eval in imported.evals
+                if imported_eval.prompt != prompt.name
+            ]
 
 
 def _lock(files: Sequence[NewFile], root: Path) -> list[NewFile]:
-    """The lock with the new prompts released.
+    """prompts.lock with the new prompts released.
 
     Raises:
         LockError: It cannot be read, or has one of the versions with another content.
@@ -148,7 +152,7 @@ def _lock(files: Sequence[NewFile], root: Path) -> list[NewFile]:
 
 
 def _without_keys(text: str, imported: Imported) -> str:
-    """A text without the keys that the source holds."""
+    """Mask the source's keys in a text."""
     for secret in imported.secrets:
         text = text.replace(secret, "[key not copied]")
     return text
@@ -170,7 +174,7 @@ def _refuse_existing(files: Sequence[NewFile], imported: Imported, root: Path) -
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML as people write prompts: texts of several lines as blocks, lists indented."""
+    """YAML with multi-line texts as blocks and indented lists."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: FBT001, FBT002 - PyYAML's own signature
         del indentless
@@ -196,7 +200,7 @@ def _prompt_file(prompt: ImportedPrompt) -> NewFile:
 
 
 def _plain(value: object) -> JSON:
-    """A value without the lines of its source."""
+    """Convert a value to plain containers, without source lines."""
     plain: JSON = json.loads(json.dumps(value, default=str))
     return plain
 
@@ -241,28 +245,28 @@ def _call(imported_eval: ImportedEval) -> str:
 
 
 def _settings(imported: Imported, root: Path) -> str | None:
-    """pyproject.toml with the tables that the import adds; None where it needs none.
+    """pyproject.toml with the tables of the import; None if it needs none.
 
     Raises:
         ConfigError: It cannot be read, or a table has another content.
     """
     path = root / _SETTINGS
-    planned = merge_pyproject(root)
-    before = read_regular(path).decode() if planned.action == "keep" else planned.text
-    own = _own_settings(root)
-    fresh = "model" not in own and planned.action != "keep"
+    plan = merge_pyproject(root)
+    before = read_regular(path).decode() if plan.action == "keep" else plan.text
+    project_settings = _own_settings(root)
+    fresh = "model" not in project_settings and plan.action != "keep"
     if fresh:
-        chosen = {"model": "sim:clerk-1", **imported.settings}
-        lines = "".join(f"{key} = {_toml(value)}\n" for key, value in chosen.items())
+        new_settings = {"model": "sim:clerk-1", **imported.settings}
+        lines = "".join(f"{key} = {_toml(value)}\n" for key, value in new_settings.items())
         before = re.sub(
             r"(\[tool\.regauge\]\n)(?:#.*\n)*model = .*\n", lambda match: match[1] + lines, before
         )
-    elif "judge_model" in imported.settings and "judge_model" not in own:
-        at = SourcePlace(path=_SETTINGS)
-        imported.note("person", at, "set judge_model in [tool.regauge]: LLM judges need a model")
-    added: list[str] = []
+    elif "judge_model" in imported.settings and "judge_model" not in project_settings:
+        place = SourcePlace(path=_SETTINGS)
+        imported.note("manual", place, "set judge_model in [tool.regauge]: LLM judges need a model")
+    new_tables: list[str] = []
     for kind, tables in (("providers", imported.providers), ("targets", imported.targets)):
-        seen = own.get(kind, {})
+        seen = project_settings.get(kind, {})
         for name, table in tables.items():
             if name in seen:
                 if dict(seen[name]) == dict(table):
@@ -271,11 +275,11 @@ def _settings(imported: Imported, root: Path) -> str | None:
                 fix = "rename one of them; nothing was written"
                 raise ConfigError([Fault(path=path, line=None, message=message, fix=fix)])
             text = _table(f"tool.regauge.{kind}.{_key(name)}", table)
-            added.append(_without_keys(text, imported))
-    if not added:
-        return before if planned.action != "keep" else None
+            new_tables.append(_without_keys(text, imported))
+    if not new_tables:
+        return before if plan.action != "keep" else None
     gap = "" if before.endswith("\n") or not before else "\n"
-    text = before + gap + "".join(f"\n{table}" for table in added)
+    text = before + gap + "".join(f"\n{table}" for table in new_tables)
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -303,7 +307,7 @@ def _key(name: str) -> str:
 
 
 def _toml(value: object) -> str:
-    """A value as TOML in one line; there is no null, which is left out."""
+    """Write a value as TOML on one line, without nulls."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
@@ -360,19 +364,21 @@ def _group(notes: Sequence[ReportNote]) -> list[str]:
     places: dict[str, list[SourcePlace]] = {}
     for note in notes:
         places.setdefault(note.text, []).append(note.place)
-    return [f"- {_join_places(at)}: {_escape(text)}" for text, at in places.items()]
+    return [
+        f"- {_join_places(text_places)}: {_escape(text)}" for text, text_places in places.items()
+    ]
 
 
 def _join_places(places: Sequence[SourcePlace]) -> str:
-    """All places: those of one file share its name."""
+    """Join places; those of one file share its name."""
     by_path: dict[str, list[int | None]] = {}
     for place in places:
         by_path.setdefault(place.path, []).append(place.line)
-    listed: list[str] = []
+    texts: list[str] = []
     for path, lines in by_path.items():
         numbers = [str(line) for line in dict.fromkeys(lines) if line is not None]
-        listed.append(_code(f"{path}:{','.join(numbers)}" if numbers else path))
-    return ", ".join(listed)
+        texts.append(_code(f"{path}:{','.join(numbers)}" if numbers else path))
+    return ", ".join(texts)
 
 
 def _code(text: str) -> str:
@@ -380,5 +386,5 @@ def _code(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Text of the source as plain Markdown: no HTML, no mention."""
+    """Escape untrusted text as plain Markdown: no HTML, no mentions."""
     return text.replace("<", "&lt;").replace("@", "@\u200b")

@@ -1,4 +1,4 @@
-"""Goldens of deepeval, and the metrics of its test files, whose syntax is read."""
+"""Import of deepeval: goldens, and metrics from the syntax of test files."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def read_deepeval(path: Path, /, *, root: Path, name: str = "") -> Imported:
         FaultyFileError: The only file cannot be parsed.
     """
     suite = ImportedSuite(path, root=root, name=name, title="deepeval")
-    files = suite.files(*_DATA, ".py", where=_is_deepeval)
+    files = suite.files(*_DATA, ".py", accepts=_is_deepeval)
     tests = _Tests()
     data: dict[Path, list[Row]] = {}
 
@@ -94,8 +94,8 @@ def read_deepeval(path: Path, /, *, root: Path, name: str = "") -> Imported:
             _add(file, rows, (), suite)
     if tests.judges and not suite.imported.datasets:
         judges = ", ".join(map(str, tests.judges))
-        lost = ("the data file", "not imported")
-        missing = "; ".join(n.text for n in suite.imported.notes if n.text.startswith(lost))
+        drop_texts = ("the data file", "not imported")
+        missing = "; ".join(n.text for n in suite.imported.notes if n.text.startswith(drop_texts))
         raise UsageError(
             f"the inputs of {path} are made by code, which is not run"
             f"{f' ({missing})' if missing else ''}; its judges: {judges}",
@@ -116,17 +116,17 @@ def _is_deepeval(text: str) -> bool:
 
 
 def _add(file: Path, rows: Sequence[Row], judges: Sequence[JSON], suite: ImportedSuite) -> None:
-    """Add rows as a dataset; with the texts that they judge as outputs, where all have one."""
+    """Add rows as a dataset; if all have an `actual_output`, as recorded outputs."""
     name = suite.stem(file)
     outputs = [row.inputs.get("actual_output") for row in rows]
-    own = [replace(row, inputs={"input": row.inputs["input"]}) for row in rows]
+    input_rows = [replace(row, inputs={"input": row.inputs["input"]}) for row in rows]
     if rows and None not in outputs:
-        suite.add_outputs(name, own, [[text_of(output)] for output in outputs], judges)
+        suite.add_outputs(name, input_rows, [[text_of(output)] for output in outputs], judges)
         return
     if any(output is not None for output in outputs):
         text = "`actual_output` of some rows: not imported"
         suite.imported.note("dropped", suite.place(file), text)
-    suite.add_dataset(name, own, judges)
+    suite.add_dataset(name, input_rows, judges)
 
 
 # Goldens
@@ -145,20 +145,20 @@ def _read_goldens(file: Path, suite: ImportedSuite) -> list[Row]:
         table = table.get("goldens", table.get("test_cases", table.get("testCases")))
     rows: list[Row] = []
     turns = 0
-    for item, at in placed(list_of(table), suite.place(file)):
+    for item, place in placed(list_of(table), suite.place(file)):
         if not is_mapping(item):
             continue
         values = {
             _CAMEL.get(key, key): value for key, value in item.items() if value not in ("", None)
         }
         if isinstance(values.get("input"), str):
-            rows.append(_row(_parse(values), at))
+            rows.append(_row(_parse(values), place))
         elif "scenario" in values or "turns" in values:
             turns += 1
-            why = "a conversation: write `turns` or a persona, see test-a-conversation"
-            suite.imported.note("person", at, why)
+            text = "a conversation: write `turns` or a persona, see test-a-conversation"
+            suite.imported.note("manual", place, text)
         else:
-            suite.imported.note("person", at, "a golden without `input`: left out")
+            suite.imported.note("manual", place, "a golden without `input`: left out")
     if not rows and not turns:
         raise UsageError(f"{suite.repository.relative(file)} has no golden with `input`", fix=_FIX)
     return rows
@@ -209,31 +209,31 @@ def _read_tests(file: Path, suite: ImportedSuite, tests: _Tests) -> None:
     unread: list[SourcePlace] = []
     sources: list[Path] = []
     for call, name, test in module.calls:
-        at = suite.place(file, call.lineno)
+        place = suite.place(file, call.lineno)
         if name in _CASES:
             values = module.literals(call)
             if isinstance(values.get("input"), str):
-                rows.setdefault(test, []).append(_row(values, at))
+                rows.setdefault(test, []).append(_row(values, place))
             else:
-                unread.append(at)
+                unread.append(place)
         elif _SOURCE.fullmatch(name):
-            sources += _data_file(module.literals(call), call, file, suite, at)
+            sources += _data_file(module.literals(call), call, file, suite, place)
         elif name.endswith("Metric") or name in _METRICS:
-            judge = _judge(module, call, name, suite, at)
+            judge = _judge(module, call, name, suite, place)
             for user in module.users(call, test):
                 judges.setdefault(user, []).append(judge)
-    every = _once(judge for judges_of in judges.values() for judge in judges_of)
+    all_judges = _once(judge for judges_of in judges.values() for judge in judges_of)
     for path in sources:
-        tests.judges_of[path] = _once([*tests.judges_of.get(path, []), *every])
-    tests.judges = _once([*tests.judges, *every])
+        tests.judges_of[path] = _once([*tests.judges_of.get(path, []), *all_judges])
+    tests.judges = _once([*tests.judges, *all_judges])
     if not sources:
         text = "a test case whose `input` is made by code: left out"
-        for at in unread:
-            suite.imported.note("person", at, text)
+        for place in unread:
+            suite.imported.note("manual", place, text)
     tests.rows[file] = [
-        replace(row, checks=_once(judges.get(test) or every))
-        for test, own in rows.items()
-        for row in own
+        replace(row, checks=_once(judges.get(test) or all_judges))
+        for test, test_rows in rows.items()
+        for row in test_rows
     ]
 
 
@@ -282,11 +282,11 @@ class _Module:
         self.calls = [
             (call, name, test) for call, test in self._walk(tree) if (name := self._name(call))
         ]
-        self._reads: dict[str, set[str]] = {}
+        self._names_read: dict[str, set[str]] = {}
         for statement in tree.body:
             if isinstance(statement, _FUNCTIONS):
-                reads = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-                self._reads[statement.name] = reads
+                names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+                self._names_read[statement.name] = names
 
     @staticmethod
     def _walk(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
@@ -313,7 +313,7 @@ class _Module:
         )
 
     def users(self, call: ast.Call, test: str) -> list[str]:
-        """The functions that use the value of a call: its own, or those that read its name."""
+        """The functions that use a call's value: its own, or those that read its name."""
         if test:
             return [test]
         names = {
@@ -321,7 +321,7 @@ class _Module:
             for name, value in self._values.items()
             if any(node is call for node in ast.walk(value))
         }
-        return [test for test, reads in self._reads.items() if names & reads] or [""]
+        return [test for test, names_read in self._names_read.items() if names & names_read] or [""]
 
     def literals(self, call: ast.Call) -> dict[str, Any]:
         """The keyword arguments whose values are literal, or names of literal values."""
@@ -351,9 +351,9 @@ def _data_file(
                 if resolved.is_file():
                     return [resolved]
     except SourceError as error:
-        suite.imported.note("person", place, f"not imported: {error}")
+        suite.imported.note("manual", place, f"not imported: {error}")
         return []
-    suite.imported.note("person", place, f"the data file {path or 'of this call'} is missing")
+    suite.imported.note("manual", place, f"the data file {path or 'of this call'} is missing")
     return []
 
 
@@ -364,22 +364,22 @@ def _judge(
     if not module.is_of_deepeval(call):
         return suite.unmeasured(name, "its class is Python, which is not run", place)
     values = module.literals(call)
-    made: dict[str, JSON] = {"metric": name.removesuffix("Metric") or name}
+    parameters: dict[str, JSON] = {"metric": name.removesuffix("Metric") or name}
     for keyword in call.keywords:
         key = str(keyword.arg)
         if key == "evaluation_params":
-            made[key] = _parameters(keyword.value)
+            parameters[key] = _parameters(keyword.value)
         elif key in _DROPPED:
             text = f"`{key}` of {name}: regauge has its own setting"
             suite.imported.note("dropped", place, text)
         elif key in values:
-            made[key] = cast("JSON", values[key])
+            parameters[key] = cast("JSON", values[key])
         else:
             text = f"`{key}` of {name} is made by code: write it in the eval"
-            suite.imported.note("person", place, text)
+            suite.imported.note("manual", place, text)
     if name not in _WITHOUT_MODEL:
         suite.need_judge_model(place)
-    return suite.check({"deepeval": made}, name, place)
+    return suite.check({"deepeval": parameters}, name, place)
 
 
 def _parameters(node: ast.expr) -> list[JSON]:

@@ -62,7 +62,7 @@ def read_inspect(path: Path, /, *, root: Path, name: str = "") -> Imported:
     suite = ImportedSuite(path, root=root, name=name, title="Inspect")
     files = suite.files(".eval")
     if suite.path.is_dir():
-        files += suite.files(".json", ".jsonl", ".csv", where=_is_inspect)
+        files += suite.files(".json", ".jsonl", ".csv", accepts=_is_inspect)
 
     def read(file: Path) -> None:
         if file.suffix == ".eval":
@@ -94,11 +94,11 @@ def _add_dataset(document: Any, file: Path, suite: ImportedSuite) -> None:
         UsageError: It has none.
     """
     rows: list[Row] = []
-    for item, at in placed(list_of(document), suite.place(file)):
+    for item, place in placed(list_of(document), suite.place(file)):
         if is_mapping(item) and item.get("input") not in (None, ""):
-            rows.append(_row(item, at, suite))
+            rows.append(_row(item, place, suite))
         else:
-            suite.imported.note("person", at, "a sample without `input`: left out")
+            suite.imported.note("manual", place, "a sample without `input`: left out")
     if not rows:
         place = suite.repository.relative(file)
         raise UsageError(f"{place} has no sample with `input`", fix=_FIX)
@@ -163,15 +163,15 @@ def _add_log(
     scorers = _scorers(header).items()
     for sample in samples:
         if not is_mapping(sample) or sample.get("input") in (None, ""):
-            suite.imported.note("person", place, "a sample without `input`: left out")
+            suite.imported.note("manual", place, "a sample without `input`: left out")
             continue
         key = str(sample.get("id"))
         resolved = _resolve(sample)
         text = _output(resolved)
         if text is None:
             error = mapping_of(sample.get("error")).get("message")
-            why = f"ended in an error: {str(error)[:100]}" if error else "has no output"
-            suite.imported.note("person", place, f"sample {key} {why}: left out of its trials")
+            reason = f"ended in an error: {str(error)[:100]}" if error else "has no output"
+            suite.imported.note("manual", place, f"sample {key} {reason}: left out of its trials")
         rows.setdefault(key, _row(resolved, place, suite))
         outputs.setdefault(key, []).extend([] if text is None else [text])
     if not rows:
@@ -180,7 +180,7 @@ def _add_log(
             f"{relative} has no sample", fix="name a log of a run that kept its samples"
         )
     name = suite.name(str(about.get("task", "")).rpartition("/")[2])
-    judged = [
+    scored = [
         replace(row, checks=[_check(scorer, options, row, suite) for scorer, options in scorers])
         for row in rows.values()
     ]
@@ -190,8 +190,8 @@ def _add_log(
         suite.imported.note("changed", place, text)
     if header.get("status") != "success":
         status = header.get("status", "unfinished")
-        suite.imported.note("person", place, f"the run of the log has the status {status}")
-    suite.add_outputs(name, judged, list(outputs.values()))
+        suite.imported.note("manual", place, f"the run of the log has the status {status}")
+    suite.add_outputs(name, scored, list(outputs.values()))
 
 
 def _resolve(sample: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -357,11 +357,11 @@ class _Archive:
         require("zstandard", use=f"{self._place}, compressed with Zstandard,")
         import zstandard
 
-        at = info.header_offset
-        if self._data[at : at + 4] != b"PK\3\4" or info.flag_bits & 1:
+        offset = info.header_offset
+        if self._data[offset : offset + 4] != b"PK\3\4" or info.flag_bits & 1:
             raise ValueError("it is encrypted, or its header is missing")
-        lengths = struct.unpack_from("<HH", self._data, at + _LOCAL_HEADER - 4)
-        start = at + _LOCAL_HEADER + sum(lengths)
+        lengths = struct.unpack_from("<HH", self._data, offset + _LOCAL_HEADER - 4)
+        start = offset + _LOCAL_HEADER + sum(lengths)
         source = self._data[start : start + info.compress_size]
         try:
             with zstandard.ZstdDecompressor().stream_reader(source) as reader:
@@ -369,6 +369,6 @@ class _Archive:
         except zstandard.ZstdError as error:
             raise ValueError(str(error)) from error
 
-    def _faulty(self, why: str) -> UsageError:
+    def _faulty(self, reason: str) -> UsageError:
         fix = "copy it again, or convert it: inspect log convert --to json"
-        return UsageError(f"{self._place} {why}", fix=fix)
+        return UsageError(f"{self._place} {reason}", fix=fix)

@@ -58,7 +58,7 @@ def _read(
     suite: ImportedSuite, key: str, row_of: Callable[[Mapping[str, Any], SourcePlace], Row]
 ) -> Imported:
     fix = f"name a JSON Lines file that {suite.title} exports"
-    files = suite.files(".jsonl", ".json", where=lambda text: f'"{key}"' in text)
+    files = suite.files(".jsonl", ".json", accepts=lambda text: f'"{key}"' in text)
 
     def read(file: Path) -> None:
         repository = suite.repository
@@ -67,11 +67,11 @@ def _read(
         if is_mapping(document):
             document = next((v for v in document.values() if is_list(v)), [document])
         rows: list[Row] = []
-        for item, at in placed(list_of(document), suite.place(file)):
+        for item, place in placed(list_of(document), suite.place(file)):
             if is_mapping(item) and item.get(key) is not None:
-                rows.append(row_of(item, at))
+                rows.append(row_of(item, place))
             else:
-                suite.imported.note("person", at, f"a row without `{key}`: left out")
+                suite.imported.note("manual", place, f"a row without `{key}`: left out")
         if not rows:
             raise UsageError(f"{repository.relative(file)} has no row with `{key}`", fix=fix)
         suite.add_dataset(suite.stem(file), rows)

@@ -57,8 +57,8 @@ class FilePrompt:
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     front: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    def at(self, *keys: str) -> SourcePlace:
-        """The line of the first of these keys that the front matter has."""
+    def place_of_key(self, *keys: str) -> SourcePlace:
+        """The line of the first existing key of the front matter."""
         key = next((key_name for key_name in keys if key_name in self.front), None)
         return place_of(self.front, key, otherwise=self.place) if key else self.place
 
@@ -90,65 +90,67 @@ def set_model(
     """Set the model, its parameters, the form of the output and the tools.
 
     Args:
-        name: As in configurations of promptfoo, such as `azure:gpt-4o`.
-        config: As there: `apiHost`, `apiKey`, `temperature`, `response_format` and others.
+        name: A provider id of promptfoo, such as `azure:gpt-4o`.
+        config: A provider's `config` of promptfoo: `apiHost`, `apiKey`, `temperature` and others.
     """
     context = Context(suite, file)
-    if name and (model := model_id(name, config, context, prompt.at("model"))):
+    if name and (model := model_id(name, config, context, prompt.place_of_key("model"))):
         prompt.document["model"] = model
     elif name:
         text = f"the model {name} has no counterpart: set `model`"
-        suite.imported.note("person", prompt.at("model"), text)
-    prompt.document.update(prompt_parameters(config, context, prompt.at("config", "model")))
+        suite.imported.note("manual", prompt.place_of_key("model"), text)
+    prompt.document.update(
+        prompt_parameters(config, context, prompt.place_of_key("config", "model"))
+    )
 
 
 def set_schema(prompt: FilePrompt, schema: Any, suite: ImportedSuite) -> None:
-    """Set the schema of the output; one that is no object is left out."""
+    """Set the output's JSON schema; one that is no object is left out."""
     body = mapping_of(schema)
     inner = mapping_of(body.get("schema", body))
     if inner.get("type") == "object" or "properties" in inner:
         prompt.document["responseFormat"] = "json_schema"
         name = body.get("name")
-        named = name if isinstance(name, str) and "schema" in body else "answer"
+        schema_name = name if isinstance(name, str) and "schema" in body else "answer"
         prompt.document["jsonSchema"] = {
-            "name": re.sub(r"\W+", "_", named, flags=re.ASCII)[:64],
+            "name": re.sub(r"\W+", "_", schema_name, flags=re.ASCII)[:64],
             "schema": cast("JSON", inner),
         }
         return
     prompt.document["responseFormat"] = "json_object"
     text = "the schema of the output is elsewhere, or no object: write `jsonSchema`"
-    suite.imported.note("person", prompt.at("output"), text)
+    suite.imported.note("manual", prompt.place_of_key("output"), text)
 
 
 def add_prompt(prompt: FilePrompt, suite: ImportedSuite) -> None:
-    """Add a prompt, and a golden case where there are sample inputs.
+    """Add a prompt, and a golden case of its sample inputs.
 
     Raises:
-        UsageError: Its template uses what no prompt file has.
+        UsageError: Its template has no counterpart in a prompt file.
     """
     try:
-        messages, used, derived = _split(prompt.messages)
-        cases = {key: render(part, prompt.values) for key, part in derived.items()}
+        messages, input_names, computed = _split(prompt.messages)
+        cases = {key: render(part, prompt.values) for key, part in computed.items()}
     except TemplateError as error:
         raise refused(prompt.place, error) from error
     imported = suite.imported
-    for key, part in derived.items():
+    for key, part in computed.items():
         preview = cut(" ".join(part.split()), _SHOWN_MAX)
         text = f"`{preview}` became the input {key}, which each case gives as text"
         imported.note("changed", prompt.place, text)
     document = dict(prompt.document)
-    if declared := [prompt.inputs[key] for key in used if key in prompt.inputs]:
-        others = [{"name": key} for key in used if key not in prompt.inputs]
-        document["inputs"] = [*declared, *others]
+    if input_declarations := [prompt.inputs[key] for key in input_names if key in prompt.inputs]:
+        undeclared = [{"name": key} for key in input_names if key not in prompt.inputs]
+        document["inputs"] = [*input_declarations, *undeclared]
     judges: Sequence[JSON] = ()
     if "jsonSchema" in document:
         judges = [suite.check({"json_matches_schema": {}}, "output schema", prompt.place)]
     values = {**cases, **prompt.values}
-    row = Row(place=prompt.place, inputs={k: values[k] for k in used if k in values})
-    rows = [row] if prompt.values or not used else []
+    row = Row(place=prompt.place, inputs={k: values[k] for k in input_names if k in values})
+    rows = [row] if prompt.values or not input_names else []
     if not rows:
         text = f"it has no sample inputs: write fixtures/golden/{prompt.name}.jsonl and an eval"
-        imported.note("person", prompt.place, text)
+        imported.note("manual", prompt.place, text)
     else:
         judges = suite.scored(prompt.name, rows, judges)
     suite.add_eval(prompt.name, rows, messages=messages, document=document, judges=judges)
@@ -157,28 +159,28 @@ def add_prompt(prompt: FilePrompt, suite: ImportedSuite) -> None:
 def _split(
     parts: Sequence[tuple[str, str]],
 ) -> tuple[list[dict[str, JSON]], list[str], dict[str, str]]:
-    """The messages, the inputs that they insert, and the templates of those to compute."""
+    """The messages, their inputs, and the templates of computed inputs by name."""
     messages: list[dict[str, JSON]] = []
-    used: dict[str, None] = {}
-    derived: dict[str, str] = {}
+    input_names: dict[str, None] = {}
+    computed: dict[str, str] = {}
     for role, template in parts:
         if role == "history":
             messages.append({"history": template})
-            used[template] = None
+            input_names[template] = None
             continue
         split = split_template(template, prefix=f"part{len(messages) + 1}")
         text = split.text
-        for key, part in split.derived.items():
+        for key, part in split.computed.items():
             if variables_of(part):
-                derived[key] = part
+                computed[key] = part
             else:
                 text = text.replace(f"{{{{{key}}}}}", literal(render(part, {})))
         messages.append({"role": role, "content": text})
-        names = [*sorted(split.names), *(key for key in split.derived if key in derived)]
-        used.update(dict.fromkeys(names))
+        names = [*sorted(split.names), *(key for key in split.computed if key in computed)]
+        input_names.update(dict.fromkeys(names))
     if not messages:
         raise TemplateError("it has no message")
-    return messages, list(used), derived
+    return messages, list(input_names), computed
 
 
 def _declare_input(
@@ -267,8 +269,10 @@ def _read(file: Path, suite: ImportedSuite) -> None:
             prompt.document[key] = front[key]
     _read_inputs(front, prompt, file, suite)
     _read_model(front, prompt, file, suite)
-    declared = [(name, mapping_of(body)) for name, body in _declared_inputs(front)]
-    threads = {name for name, body in declared if body.get("kind", body.get("type")) == "thread"}
+    input_bodies = [(name, mapping_of(body)) for name, body in _declared_inputs(front)]
+    threads = {
+        name for name, body in input_bodies if body.get("kind", body.get("type")) == "thread"
+    }
     threads |= {loop["name"] for loop in _LOOP.finditer(body)}
     body = _LOOP.sub(r"{{\g<name>}}", body)
     for role, text in _messages(body, threads):
@@ -286,7 +290,7 @@ def _template(text: str, front: Mapping[str, Any], prompt: FilePrompt, role: str
 
 
 def _messages(body: str, threads: set[str]) -> Iterator[tuple[str, str]]:
-    """The messages below role markers; text before the first is of the system."""
+    """The messages below role markers; text before the first marker is a system message."""
     marks = [*_ROLE.finditer(body)]
     starts = [("system", 0), *((mark[1].lower(), mark.end()) for mark in marks)]
     ends = [*(mark.start() for mark in marks), len(body)]
@@ -300,12 +304,12 @@ def _messages(body: str, threads: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _declared_inputs(front: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The declarations of inputs, which are mappings or lists with names."""
+    """The declared inputs by name, from mappings or lists."""
     schema = mapping_of(front.get("inputSchema"))
-    for declared in (front.get("inputs"), schema.get("properties")):
-        if is_mapping(declared):
-            yield from declared.items()
-        for item in list_of(declared):
+    for declarations in (front.get("inputs"), schema.get("properties")):
+        if is_mapping(declarations):
+            yield from declarations.items()
+        for item in list_of(declarations):
             if is_mapping(item) and isinstance(item.get("name"), str):
                 yield item["name"], item
 
@@ -352,22 +356,24 @@ def _read_model(
         key: _FILE.sub(r"file://\1", value) if isinstance(value, str) else value
         for key, value in mapping_of(model.get("parameters", model.get("options"))).items()
     }
-    for key, own in _ENDPOINT.items():
+    for key, option in _ENDPOINT.items():
         value = endpoint.get(key)
         variable = _ENVIRONMENT.search(value) if isinstance(value, str) else None
-        if variable and own == "apiKey":
+        if variable and option == "apiKey":
             config["apiKeyEnvar"] = variable[1]
         elif variable:
             text = f"the environment variable {variable[1]} is `{key}`, and is not read"
-            suite.imported.note("person", prompt.at("model"), text)
+            suite.imported.note("manual", prompt.place_of_key("model"), text)
         elif isinstance(value, str):
-            config[own] = value
+            config[option] = value
     if variable := _ENVIRONMENT.fullmatch(name):
         name = variable[2] or ""
         text = f"the environment variable {variable[1]} names the model, and is not read"
-        suite.imported.note("person", prompt.at("model"), text)
+        suite.imported.note("manual", prompt.place_of_key("model"), text)
     if front.get("tools"):
-        suite.imported.note("person", prompt.at("tools"), "its tools: write them in `tools`")
+        suite.imported.note(
+            "manual", prompt.place_of_key("tools"), "its tools: write them in `tools`"
+        )
     set_model(prompt, f"{vendor}:{name}" if vendor and name else name, config, file, suite)
 
 
@@ -410,13 +416,15 @@ def _read_dotprompt(file: Path, suite: ImportedSuite) -> None:
     prompt = FilePrompt(name=suite.name(words), place=suite.place(file), front=front)
     if isinstance(front.get("description"), str):
         prompt.document["description"] = front["description"]
-    declared = mapping_of(front.get("input"))
-    prompt.inputs.update(_inputs(declared.get("schema"), mapping_of(declared.get("default"))))
-    prompt.values.update(mapping_of(declared.get("default")))
+    input_section = mapping_of(front.get("input"))
+    prompt.inputs.update(
+        _inputs(input_section.get("schema"), mapping_of(input_section.get("default")))
+    )
+    prompt.values.update(mapping_of(input_section.get("default")))
     model = front.get("model")
     vendor, _, name = model.partition("/") if isinstance(model, str) else ("", "", "")
-    named = f"{_DOTPROMPT_VENDORS.get(vendor, vendor)}:{name}" if name else vendor
-    set_model(prompt, named, mapping_of(front.get("config")), file, suite)
+    model_name = f"{_DOTPROMPT_VENDORS.get(vendor, vendor)}:{name}" if name else vendor
+    set_model(prompt, model_name, mapping_of(front.get("config")), file, suite)
     output = mapping_of(front.get("output"))
     if "schema" in output:
         set_schema(prompt, _schema(output["schema"]), suite)
@@ -424,7 +432,7 @@ def _read_dotprompt(file: Path, suite: ImportedSuite) -> None:
         prompt.document["responseFormat"] = "json_object"
     if front.get("tools"):
         text = "its tools are named and defined elsewhere: write them in `tools`"
-        suite.imported.note("person", prompt.at("tools"), text)
+        suite.imported.note("manual", prompt.place_of_key("tools"), text)
     try:
         text = to_jinja(
             body, partial=lambda name: _partial(name, file, suite), helper=_helper(prompt, suite)
@@ -446,7 +454,7 @@ def _helper(prompt: FilePrompt, suite: ImportedSuite) -> Any:
         if word == "history":
             return _MARK % "history"
         if word in {"media", "section"}:
-            suite.imported.note("person", prompt.place, f"`{{{{{inner}}}}}`: not imported")
+            suite.imported.note("manual", prompt.place, f"`{{{{{inner}}}}}`: not imported")
             return ""
         return None
 
@@ -478,10 +486,10 @@ def _partial(name: str, file: Path, suite: ImportedSuite) -> str:
 
 def _inputs(schema: Any, defaults: Mapping[str, Any]) -> dict[str, JSON]:
     inputs: dict[str, JSON] = {}
-    made = mapping_of(_schema(schema))
-    for name, body in mapping_of(made.get("properties")).items():
+    json_schema = mapping_of(_schema(schema))
+    for name, body in mapping_of(json_schema.get("properties")).items():
         about = mapping_of(body).get("description")
-        required = name in list_of(made.get("required"))
+        required = name in list_of(json_schema.get("required"))
         inputs[name] = _declare_input(name, about, defaults.get(name), required=required)
     for name, value in defaults.items():
         inputs.setdefault(name, _declare_input(name, default=value))
@@ -489,13 +497,13 @@ def _inputs(schema: Any, defaults: Mapping[str, Any]) -> dict[str, JSON]:
 
 
 def _schema(schema: Any) -> Any:
-    """A schema of Picoschema as JSON Schema; JSON Schema stays, a name does too."""
+    """Convert Picoschema to JSON Schema; JSON Schema and names stay."""
     if isinstance(schema, str):
         kind, _, about = (part.strip() for part in schema.partition(","))
         if kind not in _SCALARS:
             return schema
-        made: dict[str, JSON] = {} if kind == "any" else {"type": kind}
-        return {**made, "description": about} if about else made
+        json_schema: dict[str, JSON] = {} if kind == "any" else {"type": kind}
+        return {**json_schema, "description": about} if about else json_schema
     if not is_mapping(schema) or schema.get("type") in (*_SCALARS, "object", "array"):
         return schema
     if "$ref" in schema or "$schema" in schema or is_mapping(schema.get("properties")):

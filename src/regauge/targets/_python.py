@@ -216,7 +216,7 @@ def document_of(case: GoldenCase) -> dict[str, JSON]:
         "split": case.split,
         "source": case.source,
         "licence": case.licence,
-        "at": case.location,
+        "location": case.location,
         "note": case.note,
     }
 

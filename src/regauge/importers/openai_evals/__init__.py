@@ -48,7 +48,7 @@ def read_openai_evals(path: Path, /, *, root: Path, name: str = "") -> Imported:
     """
     suite = ImportedSuite(path, root=root, name=name, title="OpenAI Evals")
     files = suite.files(
-        ".json", ".yaml", ".yml", where=lambda t: is_definition(t) or is_registry(t)
+        ".json", ".yaml", ".yml", accepts=lambda t: is_definition(t) or is_registry(t)
     )
 
     def read(file: Path) -> None:
@@ -147,25 +147,27 @@ class _RegistryEval:
         imported = self._suite.imported
         if self._args.get("metaeval"):
             text = "a meta-evaluation is the calibration of a judge here: write labels"
-            imported.note("person", self._place, text)
+            imported.note("manual", self._place, text)
             return
         try:
             samples = self._lines("samples_jsonl")
             examples = self._examples()
         except SourceError as error:
-            imported.note("person", self._place, f"{self._title} is not imported: {error}")
+            imported.note("manual", self._place, f"{self._title} is not imported: {error}")
             return
         usable: list[Table] = []
         chats: list[list[dict[str, JSON]]] = []
-        for sample, at in placed(samples, self._place):
+        for sample, place in placed(samples, self._place):
             chat = chat_of(sample.get("input")) if is_mapping(sample) else None
             if chat is None:
-                imported.note("person", at, "a sample without a text or chat as `input`: left out")
+                imported.note(
+                    "manual", place, "a sample without a text or chat as `input`: left out"
+                )
                 continue
             usable.append(cast("Table", sample))
             chats.append([*chat[:-1], *examples, chat[-1]])
         if not usable:
-            imported.note("person", self._place, f"{self._title} has no sample to import")
+            imported.note("manual", self._place, f"{self._title} has no sample to import")
             return
         renamed = map(self._without_names, chats, usable)
         self._add(about, usable, [*renamed])
@@ -187,12 +189,12 @@ class _RegistryEval:
         rows = [
             Row(
                 place=sample.place,
-                inputs=own,
+                inputs=row_inputs,
                 expected=self._expected(sample),
                 checks=[self._check(sample, rubric)],
                 tags=[self._title],
             )
-            for sample, own in zip(samples, inputs, strict=True)
+            for sample, row_inputs in zip(samples, inputs, strict=True)
         ]
         self._suite.add_eval(name, rows, messages=messages, document=document)
 
@@ -240,26 +242,26 @@ class _RegistryEval:
         return [m for line in lines for m in chat_of(mapping_of(line).get("sample")) or []]
 
     def _without_names(self, chat: list[dict[str, JSON]], sample: Table) -> list[dict[str, JSON]]:
-        """Messages whose names are those of examples, with the roles that these stand for."""
+        """Replace the names of example messages by the roles that they stand for."""
         source = sample.get("input")
         names = [m.get("name") for m in source if is_mapping(m)] if is_list(source) else []
         if not any(name in _EXAMPLES for name in names):
             return chat
-        why = "system messages named example_user and example_assistant became user and assistant"
-        self._suite.imported.note("changed", sample.place, why)
+        text = "system messages named example_user and example_assistant became user and assistant"
+        self._suite.imported.note("changed", sample.place, text)
         shift = len(chat) - len(names)
-        made = list(chat)
+        messages = list(chat)
         for number, name in enumerate(names):
-            at = number if number < len(names) - 1 else number + shift
+            position = number if number < len(names) - 1 else number + shift
             if name in _EXAMPLES:
-                made[at] = {**chat[at], "role": _EXAMPLES[str(name)]}
-        return made
+                messages[position] = {**chat[position], "role": _EXAMPLES[str(name)]}
+        return messages
 
     def _expected(self, sample: Table) -> Any:
         if self._class != "ModelBasedClassify":
             return sample.get("ideal")
-        others = {input_name(key): value for key, value in sample.items() if key != "input"}
-        return others or None
+        values = {input_name(key): value for key, value in sample.items() if key != "input"}
+        return values or None
 
     def _check(self, sample: Table, rubric: JSON) -> JSON:
         """The judge of a sample, by the class of its eval."""
@@ -273,25 +275,25 @@ class _RegistryEval:
             return self._unmeasured(_SCORED_BY_CODE)
         if not texts or not all(isinstance(text, str) for text in texts):
             return suite.unmeasured(kind, "`ideal` is no text", sample.place)
-        made: JSON
+        check: JSON
         if kind == "Match":
-            made = {"starts_with": texts}
+            check = {"starts_with": texts}
         elif kind == "Includes":
             ignore_case = bool(self._args.get("ignore_case"))
-            made = {"contains_any": {"texts": texts, "ignore_case": ignore_case}}
+            check = {"contains_any": {"texts": texts, "ignore_case": ignore_case}}
         elif kind == "FuzzyMatch":
-            made = {"as_judge": {"function": "regauge.importers.openai_evals:fuzzy_match"}}
+            check = {"as_judge": {"function": "regauge.importers.openai_evals:fuzzy_match"}}
         else:
             try:
                 values = [json.loads(str(text)) for text in texts]
             except ValueError:
                 return suite.unmeasured(kind, "`ideal` is no JSON", sample.place)
             likes: list[JSON] = [{"json_like": {"value": v, "extra": "none"}} for v in values]
-            made = likes[0] if len(likes) == 1 else {"any_of": likes}
-        return suite.check(made, kind, sample.place)
+            check = likes[0] if len(likes) == 1 else {"any_of": likes}
+        return suite.check(check, kind, sample.place)
 
-    def _unmeasured(self, why: str) -> JSON:
-        return self._suite.unmeasured(self._class, why, self._place)
+    def _unmeasured(self, reason: str) -> JSON:
+        return self._suite.unmeasured(self._class, reason, self._place)
 
     def _rubric(self, name: str) -> JSON:
         """The check of a model-graded eval, or the reason why there is none."""
@@ -302,13 +304,13 @@ class _RegistryEval:
         spec_name = self._args.get("modelgraded_spec")
         spec = self._spec(str(spec_name))
         prompt = chat_of(spec.get("prompt")) or []
-        joined = "\n".join(str(message.get("content")) for message in prompt)
-        if not joined:
+        prompt_text = "\n".join(str(message.get("content")) for message in prompt)
+        if not prompt_text:
             return f"the definition {spec_name} of its judge is missing"
         scores = _scores(spec)
         if isinstance(scores, str):
             return scores
-        if "{completion}" not in joined:
+        if "{completion}" not in prompt_text:
             return f"the prompt of {spec_name} does not show the output"
         messages: list[JSON] = [
             {"role": message["role"], "content": _fields(str(message["content"]))}
@@ -317,8 +319,8 @@ class _RegistryEval:
         self._suite.need_judge_model(self._place)
         rubric: dict[str, JSON] = {"kind": "choice", "choices": scores}
         words = f"{name}-{spec_name}"
-        used = self._suite.rubric(words, rubric, messages, str(spec_name), self._place)
-        return {"rubric": {"name": used}}
+        rubric_name = self._suite.rubric(words, rubric, messages, str(spec_name), self._place)
+        return {"rubric": {"name": rubric_name}}
 
     def _spec(self, name: str) -> Mapping[str, Any]:
         """The definition of a model-graded judge; empty where there is none."""
@@ -344,13 +346,13 @@ def _scores(spec: Mapping[str, Any]) -> dict[str, JSON] | str:
     except (TypeError, ValueError):
         return "its choices have scores that are no numbers"
     if not numbers:
-        return "its choices have no scores: it counts labels; say which of them pass"
+        return "its choices have no scores: it counts labels; list those that pass"
     low, high = min(0.0, *numbers.values()), max(1.0, *numbers.values())
     return {label: (score - low) / (high - low) for label, score in numbers.items()}
 
 
 def _fields(text: str) -> str:
-    """A format string of Python as a prompt: its fields are inputs of a rubric."""
+    """Convert a format string of Python to a prompt: its fields become inputs of a rubric."""
     names = {"completion": "answer", "input": "input"}
 
     def fill(match: re.Match[str]) -> str:

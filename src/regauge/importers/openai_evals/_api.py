@@ -1,4 +1,4 @@
-"""Evals of OpenAI's API: definitions, runs and items as the export writes them."""
+"""Exported evals of OpenAI's API: definitions, runs and items."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class _Item:
 
     Attributes:
         values: Its fields.
-        chat: The messages that a run sent for it, where no template makes them.
+        chat: The messages that a run sent for it; None if a template makes them.
     """
 
     values: Mapping[str, Any]
@@ -81,10 +81,10 @@ class _Prompt:
     """The messages and parameters that the runs with one template send.
 
     Attributes:
-        template: Its messages; empty where each item has its own.
+        template: The messages; empty if each item has its own.
         document: Further keys of the prompt file.
-        models: Of all these runs, the first first.
-        items: By their content.
+        models: Models of all these runs, in order.
+        items: Items by content.
     """
 
     template: Sequence[Mapping[str, Any]]
@@ -136,7 +136,7 @@ class _ApiEval:
         prompts = self._prompts()
         if not any(prompt.items for prompt in prompts):
             text = f"{self._title!r} has no data items: its criteria are not imported; export runs"
-            self._suite.imported.note("person", self._place, f"{text}, or add a JSON Lines file")
+            self._suite.imported.note("manual", self._place, f"{text}, or add a JSON Lines file")
             return
         for prompt in prompts:
             if prompt.items:
@@ -145,52 +145,59 @@ class _ApiEval:
     def _add(self, prompt: _Prompt) -> None:
         suite, name = self._suite, self._suite.name(self._title)
         items = list(prompt.items.values())
-        judged = "" if prompt.template else self._judged_field()
+        judged_field = "" if prompt.template else self._judged_field()
         messages: list[dict[str, JSON]]
         inputs: list[dict[str, Any]]
-        if judged:
+        if judged_field:
             messages = []
             inputs = [
-                _rename({k: v for k, v in item.values.items() if k != judged}) for item in items
+                _rename({k: v for k, v in item.values.items() if k != judged_field})
+                for item in items
             ]
         elif prompt.template:
             messages = [_message(m) for m in prompt.template]
-            inputs = [_inserted(prompt.template, item) for item in items]
+            inputs = [_find_inputs(prompt.template, item) for item in items]
         elif all(item.chat for item in items):
             messages, inputs = shared_messages([item.chat or [] for item in items])
         else:
             messages, inputs = self._own_message(items)
-        inserted = _FIELD.findall(json.dumps(messages))
+        fields = _FIELD.findall(json.dumps(messages))
         criteria = list(self._criteria())
-        checks = [_Criterion(body, at, suite, inserted, judged) for body, at in criteria]
+        checks = [_Criterion(body, place, suite, fields, judged_field) for body, place in criteria]
         rows = [
             Row(
                 place=item.place,
-                inputs=own,
+                inputs=row_inputs,
                 title=_title(item),
-                expected=_rename({k: v for k, v in item.values.items() if input_name(k) not in own})
+                expected=_rename(
+                    {k: v for k, v in item.values.items() if input_name(k) not in row_inputs}
+                )
                 or None,
                 checks=[check.judge(item) for check in checks],
             )
-            for item, own in zip(items, inputs, strict=True)
+            for item, row_inputs in zip(items, inputs, strict=True)
         ]
-        if judged:
-            self._record(name, items, judged)
+        if judged_field:
+            self._record(name, items, judged_field)
         suite.add_eval(
-            name, rows, messages=messages, document=prompt.document, target=name if judged else ""
+            name,
+            rows,
+            messages=messages,
+            document=prompt.document,
+            target=name if judged_field else "",
         )
         if len(prompt.models) > 1:
-            others = ", ".join(list(prompt.models)[1:])
-            text = f"the prompt {name} has the model of the first run; others used {others}"
+            other_models = ", ".join(list(prompt.models)[1:])
+            text = f"the prompt {name} has the model of the first run; others used {other_models}"
             suite.imported.note("changed", self._place, text)
 
     def _criteria(self) -> Iterator[tuple[Mapping[str, Any], SourcePlace]]:
         criteria = self._body["testing_criteria"]
-        for body, at in placed(list_of(criteria), self._place):
-            yield mapping_of(body), at
+        for body, place in placed(list_of(criteria), self._place):
+            yield mapping_of(body), place
 
     def _judged_field(self) -> str:
-        """The field of an item that all criteria judge, where none looks at an output."""
+        """The field of an item that all criteria judge; empty if one judges the output."""
         texts = json.dumps(list_of(self._body["testing_criteria"]), default=str)
         if "sample." in texts:
             return ""
@@ -202,38 +209,40 @@ class _ApiEval:
             fields.add(match[1].removeprefix("item."))
         return fields.pop() if len(fields) == 1 else ""
 
-    def _record(self, name: str, items: Sequence[_Item], judged: str) -> None:
-        """Write the texts that are judged as the outputs of a target."""
+    def _record(self, name: str, items: Sequence[_Item], judged_field: str) -> None:
+        """Write the judged texts as outputs of a recorded target."""
         titles = [_title(item) for item in items]
-        texts = [_value(item.values, judged) for item in items]
+        texts = [_value(item.values, judged_field) for item in items]
         lines: list[dict[str, JSON]] = [
             {"case": case, "text": text_of(text)}
             for case, text in zip(case_ids(titles), texts, strict=True)
             if text is not None
         ]
         self._suite.record(name, lines)
-        text = f"the criteria judge `item.{judged}`: its texts are the outputs of target {name}"
+        text = (
+            f"the criteria judge `item.{judged_field}`: its texts are the outputs of target {name}"
+        )
         self._suite.imported.note("changed", self._place, text)
 
     def _own_message(
         self, items: Sequence[_Item]
     ) -> tuple[list[dict[str, JSON]], list[dict[str, Any]]]:
-        """A message with the fields that no criterion compares with."""
-        compared = {
+        """A message with the fields that are no references of criteria."""
+        compared_keys = {
             name
             for body, _ in self._criteria()
             for name in _FIELD.findall(json.dumps(body.get("reference"), default=str))
         }
         all_keys = list(dict.fromkeys(key for item in items for key in item.values))
-        keys = [key for key in all_keys if f"item.{key}" not in compared] or all_keys
+        keys = [key for key in all_keys if f"item.{key}" not in compared_keys] or all_keys
         parts = [f"{{{{{input_name(key)}}}}}" for key in keys]
         if len(parts) > 1:
             parts = [f"{literal(key)}: {part}" for key, part in zip(keys, parts, strict=True)]
         text = f"{self._title!r} has no run with a prompt: its prompt sends the fields; write yours"
-        self._suite.imported.note("person", self._place, text)
-        own: set[str] = set(map(input_name, keys))
+        self._suite.imported.note("manual", self._place, text)
+        names: set[str] = set(map(input_name, keys))
         inputs = [
-            {key: value for key, value in _rename(item.values).items() if key in own}
+            {key: value for key, value in _rename(item.values).items() if key in names}
             for item in items
         ]
         return [{"role": "user", "content": "\n".join(parts)}], inputs
@@ -241,7 +250,7 @@ class _ApiEval:
     # Runs and their data.
 
     def _prompts(self) -> list[_Prompt]:
-        """The prompts of the runs; one without a template where there is no run."""
+        """The prompts of the runs; one without a template if there is no run."""
         prompts: dict[str, _Prompt] = {}
         folder = self._file.parent / "runs"
         runs = sorted(folder.glob("*/run.json")) if self._alone and folder.is_dir() else []
@@ -251,7 +260,7 @@ class _ApiEval:
                 run = mapping_of(repository.read_yaml(path))
                 self._add_run(run, path, prompts)
             except SourceError as error:
-                self._suite.imported.note("person", self._suite.place(path), str(error))
+                self._suite.imported.note("manual", self._suite.place(path), str(error))
         if not any(prompt.items for prompt in prompts.values()):
             prompt = next(iter(prompts.values()), _Prompt(template=(), document={}))
             prompt.items.update(self._near())
@@ -260,11 +269,11 @@ class _ApiEval:
 
     def _add_run(self, run: Mapping[str, Any], path: Path, prompts: dict[str, _Prompt]) -> None:
         source = mapping_of(run.get("data_source"))
-        sent = mapping_of(source.get("input_messages"))
-        template = list_of(sent.get("template"))
+        input_messages = mapping_of(source.get("input_messages"))
+        template = list_of(input_messages.get("template"))
         if template and not all(_is_text_message(message) for message in template):
             self._suite.imported.note(
-                "person", self._suite.place(path), "its messages hold files or tools: not imported"
+                "manual", self._suite.place(path), "its messages hold files or tools: not imported"
             )
             template = []
         key = json.dumps(template, default=str)
@@ -274,13 +283,13 @@ class _ApiEval:
             prompt.models[f"openai:{model}"] = None
             prompt.document.setdefault("model", f"openai:{model}")
         self._sampling(mapping_of(source.get("sampling_params")), prompt, path)
-        reference = str(sent.get("item_reference", "")).removeprefix("item.")
+        reference = str(input_messages.get("item_reference", "")).removeprefix("item.")
         for item in self._run_items(source, path, with_chat=not template):
             chat = chat_of(_value(item.values, reference)) if reference else item.chat
             values = {k: v for k, v in item.values.items() if not reference or k != reference}
-            made = _Item(values=values, place=item.place, chat=chat)
+            new_item = _Item(values=values, place=item.place, chat=chat)
             identity = json.dumps([values, chat if not template else None], default=str)
-            prompt.items.setdefault(identity, made)
+            prompt.items.setdefault(identity, new_item)
 
     def _sampling(self, sampling: Mapping[str, Any], prompt: _Prompt, path: Path) -> None:
         parameters = cast("dict[str, JSON]", prompt.document.setdefault("modelParameters", {}))
@@ -310,16 +319,16 @@ class _ApiEval:
             return
         identifier = data_source.get("id")
         if isinstance(identifier, str) and re.fullmatch(r"[\w-]+", identifier) and not with_chat:
-            stored = self._file.parent.parent.parent / "files" / f"{identifier}.content"
-            if stored.is_file():
-                yield from _items(repository.read_json_lines(stored), self._place)
+            file = self._file.parent.parent.parent / "files" / f"{identifier}.content"
+            if file.is_file():
+                yield from _items(repository.read_json_lines(file), self._place)
                 return
         if outputs.is_file():
-            for line, at in placed(repository.read_json_lines(outputs), self._place):
+            for line, place in placed(repository.read_json_lines(outputs), self._place):
                 body = mapping_of(line)
-                sent = mapping_of(body.get("sample")).get("input")
-                chat = chat_of(sent) if is_list(sent) else None
-                yield _item(body.get("datasource_item"), at, chat)
+                messages = mapping_of(body.get("sample")).get("input")
+                chat = chat_of(messages) if is_list(messages) else None
+                yield _item(body.get("datasource_item"), place, chat)
             return
         yield from _items(content, self._suite.place(path))
 
@@ -341,8 +350,8 @@ class _Criterion:
     """One testing criterion.
 
     Args:
-        inserted: The inputs of the prompt, which a rubric reads by name.
-        judged: The field of an item that is judged instead of an output; empty for none.
+        inputs: The prompt's inputs, which a rubric reads by name.
+        judged_field: The field of an item that is judged instead of the output; empty for none.
     """
 
     def __init__(
@@ -350,37 +359,37 @@ class _Criterion:
         body: Mapping[str, Any],
         place: SourcePlace,
         suite: ImportedSuite,
-        inserted: Sequence[str],
-        judged: str,
+        inputs: Sequence[str],
+        judged_field: str,
     ) -> None:
         self._body = body
         self._place = place
         self._suite = suite
-        self._inserted = inserted
-        self._outputs = (f"item.{judged}",) if judged else _OUTPUT
+        self._inputs = inputs
+        self._outputs = (f"item.{judged_field}",) if judged_field else _OUTPUT
         self._kind = str(body.get("type", ""))
 
     def judge(self, item: _Item) -> JSON:
         """The check of a case."""
         build = _JUDGES.get(self._kind)
         if build is None:
-            why = _REASONS.get(self._kind, "it is no documented grader")
-            return self._suite.unmeasured(self._kind or "?", why, self._place)
+            reason = _REASONS.get(self._kind, "it is no documented grader")
+            return self._suite.unmeasured(self._kind or "?", reason, self._place)
         try:
-            made = build(self, item)
+            check = build(self, item)
         except _UnmeasuredCriterionError as error:
             return self._suite.unmeasured(self._kind or "?", str(error), self._place)
-        check = self._suite.check(made, self._kind, self._place)
+        check = self._suite.check(check, self._kind, self._place)
         name = self._body.get("name")
         if is_mapping(check) and "unmeasured" not in check and isinstance(name, str) and name:
             return {**check, "metric": name}
         return check
 
     def _field(self) -> dict[str, JSON]:
-        """The parameter for the part of the output that is judged.
+        """The parameter for the judged part of the output.
 
         Raises:
-            _UnmeasuredError: It judges a text that is made of more than the output.
+            _UnmeasuredCriterionError: It judges more than the output.
         """
         match = _FIELD.fullmatch(str(self._body.get("input")).strip())
         if match and match[1] in self._outputs:
@@ -390,34 +399,34 @@ class _Criterion:
         raise _UnmeasuredCriterionError("its `input` is more than the output, or another field")
 
     def _reference(self, item: _Item) -> Any:
-        """The value that is compared with; a text, or the field of an item as it is.
+        """The reference: a text, or the unchanged field of an item.
 
         Raises:
-            _UnmeasuredError: It names a field that is missing in the item.
+            _UnmeasuredCriterionError: The item has no such field.
         """
         text = str(self._body.get("reference", ""))
         if match := _FIELD.fullmatch(text.strip()):
             return _value(item.values, match[1].removeprefix("item."), required=True)
 
-        def inserted(match: re.Match[str]) -> str:
+        def replace_field(match: re.Match[str]) -> str:
             path = match[1].strip().removeprefix("item.")
             return text_of(_value(item.values, path, required=True))
 
-        return _ANY_FIELD.sub(inserted, text)
+        return _ANY_FIELD.sub(replace_field, text)
 
     def string(self, item: _Item) -> dict[str, JSON]:
         """`string_check`."""
-        operation, where = self._body.get("operation"), self._field()
+        operation, field = self._body.get("operation"), self._field()
         value = self._reference(item)
-        text = value if where and operation in {"eq", "ne"} else text_of(value)
+        text = value if field and operation in {"eq", "ne"} else text_of(value)
         if operation in {"eq", "ne"}:
-            made: dict[str, JSON] = {"equals": {"value": text, **where}}
+            check: dict[str, JSON] = {"equals": {"value": text, **field}}
         elif operation in {"like", "ilike"}:
             ignore: dict[str, JSON] = {"ignore_case": True} if operation == "ilike" else {}
-            made = {"contains": {"text": text, **ignore, **where}}
+            check = {"contains": {"text": text, **ignore, **field}}
         else:
             raise _UnmeasuredCriterionError(f"{operation!r} is no operation of it")
-        return {"not": made} if operation == "ne" else made
+        return {"not": check} if operation == "ne" else check
 
     def similarity(self, item: _Item) -> dict[str, JSON]:
         """`text_similarity`."""
@@ -427,17 +436,17 @@ class _Criterion:
             raise _UnmeasuredCriterionError(
                 "it has no `pass_threshold`, so nothing passes or fails"
             )
-        to, where = text_of(self._reference(item)), self._field()
+        reference, field = text_of(self._reference(item)), self._field()
         if metric == "cosine":
-            if where:
+            if field:
                 raise _UnmeasuredCriterionError("it compares a part of the output by its meaning")
-            return {"means_like": {"to": to, "model": _EMBEDDING_MODEL, "at_least": limit}}
+            return {"means_like": {"to": reference, "model": _EMBEDDING_MODEL, "at_least": limit}}
         if metric == "fuzzy_match":
-            return {"similarity": {"to": to, "at_least": limit, **where}}
+            return {"similarity": {"to": reference, "at_least": limit, **field}}
         if match := re.fullmatch(r"rouge_([1-5])", metric):
-            return {"rouge_n": {"to": to, "n": int(match[1]), "at_least": limit, **where}}
+            return {"rouge_n": {"to": reference, "n": int(match[1]), "at_least": limit, **field}}
         if metric in _METRICS:
-            return {_METRICS[metric]: {"to": to, "at_least": limit, **where}}
+            return {_METRICS[metric]: {"to": reference, "at_least": limit, **field}}
         raise _UnmeasuredCriterionError(f"{metric!r} is no documented metric")
 
     def score(self, item: _Item) -> dict[str, JSON]:
@@ -465,10 +474,10 @@ class _Criterion:
         return self._rubric({"kind": "choice", "choices": choices})
 
     def _rubric(self, rubric: dict[str, JSON]) -> dict[str, JSON]:
-        """The check of a rubric made of the grader's messages.
+        """The check of a rubric with the grader's messages.
 
         Raises:
-            _UnmeasuredError: They do not show the output, or hold more than text.
+            _UnmeasuredCriterionError: They do not show the output, or hold more than text.
         """
         items = list_of(self._body.get("input"))
         if not items or not all(_is_text_message(message) for message in items):
@@ -478,20 +487,20 @@ class _Criterion:
             raise _UnmeasuredCriterionError("its messages do not show the output")
         title = str(self._body.get("name") or self._kind)
         name = self._suite.rubric(title, rubric, [*messages], repr(title), self._place)
-        made: dict[str, JSON] = {"name": name}
+        parameters: dict[str, JSON] = {"name": name}
         model = self._body.get("model")
         if isinstance(model, str) and model:
-            made["model"] = f"openai:{model}"
+            parameters["model"] = f"openai:{model}"
         else:
             self._suite.need_judge_model(self._place)
-        return {"rubric": made}
+        return {"rubric": parameters}
 
     def _rubric_field(self, path: str) -> str:
         if path in self._outputs:
             return "answer"
         if path.startswith("item."):
             name = _renamed_path(path.removeprefix("item."))
-            return name if name in self._inserted else f"expected.{name}"
+            return name if name in self._inputs else f"expected.{name}"
         raise _UnmeasuredCriterionError(f"its messages show {path}, which is not recorded")
 
 
@@ -505,11 +514,11 @@ _JUDGES: Final[Mapping[str, Callable[[_Criterion, _Item], dict[str, JSON]]]] = {
 
 def _items(lines: Sequence[Any], place: SourcePlace) -> Iterator[_Item]:
     """The lines of a data source."""
-    return (_item(line, at) for line, at in placed(lines, place))
+    return (_item(line, line_place) for line, line_place in placed(lines, place))
 
 
 def _item(line: Any, place: SourcePlace, chat: list[dict[str, JSON]] | None = None) -> _Item:
-    """A line of a data source: its fields, below `item` or not."""
+    """The item of a line of a data source, with fields below `item` or at the top."""
     body = mapping_of(line)
     return _Item(values=mapping_of(body.get("item", body)), place=place, chat=chat)
 
@@ -519,8 +528,8 @@ def _title(item: _Item) -> str:
     return next(texts, "")[:_TITLE_MAX]
 
 
-def _inserted(template: Sequence[Mapping[str, Any]], item: _Item) -> dict[str, Any]:
-    """The inputs that a template inserts, of those that an item has."""
+def _find_inputs(template: Sequence[Mapping[str, Any]], item: _Item) -> dict[str, Any]:
+    """The item's inputs that a template inserts."""
     paths = {path.removeprefix("item.") for path in _FIELD.findall(json.dumps(list(template)))}
     values = {_renamed_path(path): _value(item.values, path) for path in sorted(paths)}
     return {name: value for name, value in values.items() if value is not None}
@@ -530,7 +539,7 @@ def _value(values: Mapping[str, Any], path: str, *, required: bool = False) -> A
     """A field by its path.
 
     Raises:
-        _UnmeasuredError: It is required, and there is none.
+        _UnmeasuredCriterionError: A required field is missing.
     """
     value: Any = values
     for part in path.split("."):
@@ -557,12 +566,12 @@ def _is_text_message(message: Any) -> bool:
 def _message(
     message: Mapping[str, Any], name: Callable[[str], str] | None = None
 ) -> dict[str, JSON]:
-    """A message of a template: its fields as inputs."""
+    """Convert a message of a template: its fields become inputs."""
 
-    def inserted(path: str) -> str:
+    def field_name(path: str) -> str:
         return name(path) if name else _renamed_path(path.removeprefix("item."))
 
     (plain,) = chat_of([message]) or [{}]
     text = str(plain["content"])
-    content = fill_slots(text, _FIELD, lambda match: f"{{{{{inserted(match[1])}}}}}")
+    content = fill_slots(text, _FIELD, lambda match: f"{{{{{field_name(match[1])}}}}}")
     return {"role": plain["role"], "content": content}

@@ -1,4 +1,4 @@
-"""Configurations of promptfoo, as it documents them in November 2026."""
+"""Import of promptfoo configurations, as documented in November 2026."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
-from regauge.importers._description import SourcePlace, slug, unique
+from regauge.importers._description import SourcePlace, slug, unique_name
 from regauge.importers._source import is_list, is_mapping, mapping_of, place_of
 from regauge.importers._suite import ImportedSuite, files_below
 from regauge.importers.promptfoo._configuration import Configuration
@@ -56,14 +56,14 @@ def read_promptfoo(path: Path, /, *, root: Path, name: str = "") -> Imported:
     imported.name = stem
 
     def read(config: Path) -> None:
-        taken = [*imported.datasets, *(prompt.name for prompt in imported.prompts)]
-        own = stem if len(configs) == 1 else unique(_stem_of_file(config, stem), taken)
+        names = [*imported.datasets, *(prompt.name for prompt in imported.prompts)]
+        config_name = stem if len(configs) == 1 else unique_name(_stem_of_file(config, stem), names)
         context = Context(suite, config)
-        Configuration(_document(config, context), context, suite.place(config), own).read()
+        Configuration(_document(config, context), context, suite.place(config), config_name).read()
 
     text = f"not imported: a run reads at most {_CONFIGS_MAX} configurations; name its directory"
     for config in configs[_CONFIGS_MAX:]:
-        imported.note("person", suite.place(config), text)
+        imported.note("manual", suite.place(config), text)
     suite.read(configs[:_CONFIGS_MAX], read)
     return suite.finish("see regauge new prompt, and test-an-application", passwords=False)
 
@@ -99,9 +99,9 @@ def _find(absolute: Path, path: Path) -> list[Path]:
                 fix="write the configuration as YAML, then import that",
             )
         return [absolute]
-    own = _configs(sorted(absolute.iterdir())) or _configs(files_below(absolute))
-    if own:
-        return own
+    configs = _configs(sorted(absolute.iterdir())) or _configs(files_below(absolute))
+    if configs:
+        return configs
     code = next((file for file in files_below(absolute) if _CODE.search(file.name)), None)
     if code is not None:
         raise UsageError(
@@ -117,7 +117,7 @@ def _find(absolute: Path, path: Path) -> list[Path]:
 
 
 def _configs(files: Iterable[Path]) -> list[Path]:
-    """The configurations among files: by their names, and others next to these."""
+    """The configurations among files: by name, and others next to these."""
     configurations = [
         file
         for file in files
@@ -140,7 +140,7 @@ def _is_yaml(file: Path) -> bool:
 
 
 def _readable(file: Path, *, keys: Sequence[str] = (_ANY,)) -> bool:
-    """Return whether a file that is found has the keys of a configuration; it need not parse."""
+    """Return whether a file has the keys of a configuration; it may not parse."""
     if file.is_symlink() or not file.is_file() or file.stat().st_size > _BYTES_MAX:
         return False
     text = file.read_text(encoding="utf-8", errors="replace")
@@ -150,7 +150,7 @@ def _readable(file: Path, *, keys: Sequence[str] = (_ANY,)) -> bool:
 
 
 def _stem(path: Path, root: Path) -> str:
-    """The stem of names, of the first directory with a name of its own."""
+    """The stem of names: the nearest directory whose name is specific."""
     start = path if path.is_dir() else path.parent
     file = "" if path.is_dir() else _stem_of_file(path, "")
     for directory in (start, *start.parents):
@@ -173,7 +173,7 @@ def _stem_of_file(file: Path, otherwise: str) -> str:
 
 
 def _dereference(value: Any, context: Context) -> Any:
-    """A document with its `$ref: '#/...'` replaced by what they name."""
+    """Replace each `$ref: '#/...'` of a document by its target."""
 
     def walk(node: Any, above: tuple[str, ...]) -> Any:
         if is_mapping(node):
@@ -184,8 +184,8 @@ def _dereference(value: Any, context: Context) -> Any:
                     nested = mapping_of(nested).get(part)
                 if nested is not None:
                     return walk(nested, (*above, reference))
-                at = place_of(node, "$ref", otherwise=SourcePlace(path=""))
-                context.note("person", at, f"{reference} names nothing")
+                place = place_of(node, "$ref", otherwise=SourcePlace(path=""))
+                context.note("manual", place, f"{reference} names nothing")
             for key, part in node.items():
                 cast("dict[str, Any]", node)[key] = walk(part, above)
         elif is_list(node):

@@ -52,8 +52,8 @@ _RED_TEAM: Final = "promptfoo:redteam"
 _REASONS: Final = {
     "select-best": "it compares the outputs of several prompts; use the gate, or pairwise",
     "max-score": "it compares the outputs of several prompts; use the gate, or pairwise",
-    "human": "a person decides; use labels and regauge calibrate",
-    "webhook": "its service answers in promptfoo's format; use http_judge",
+    "human": "a human decides; use labels and regauge judges calibrate",
+    "webhook": "its service responds in promptfoo's format; use http_judge",
     "classifier": "use http_judge with your classifier",
     "moderation": "use http_judge, or deepeval('Toxicity')",
     "pi": "use http_judge; the scorer is a service",
@@ -71,13 +71,13 @@ class _UnmeasuredAssertionError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ParsedAssertion:
-    """One assertion, with its values rendered.
+    """One assertion, with rendered values.
 
     Attributes:
         kind: The type, without `not-`.
-        value: With the variables of the test filled in, and a referenced file read.
-        code: Where the value is code in a file: the keys of a judge of code.
-        body: The assertion as it was written.
+        value: The value, with the test's variables and the content of a referenced file.
+        code: The keys of a code judge, if the value is code in a file; else None.
+        body: The assertion in the source.
     """
 
     kind: str
@@ -94,18 +94,18 @@ class _ParsedAssertion:
 
     @property
     def transform(self) -> object:
-        """The code that changes the output first; None for none, or where it changes nothing."""
+        """The code that transforms the output; None without one, or if it has no effect."""
         options = self.test.options
         default = options.get("transform", options.get("postprocess"))
-        own = self.body.get("transform")
-        return None if self.kind.startswith(_NOT_OF_THE_TEXT) else default if own is None else own
+        code = self.body.get("transform")
+        return None if self.kind.startswith(_NOT_OF_THE_TEXT) else default if code is None else code
 
     @property
     def text(self) -> str:
         """The value as text.
 
         Raises:
-            _UnmeasuredError: There is none.
+            _UnmeasuredAssertionError: There is none.
         """
         value = self.value
         if value is None or value == "":
@@ -134,12 +134,12 @@ def checks_of(test: SourceTest, context: Context) -> list[JSON]:
 
 
 def _set(assertion: Assertion, test: SourceTest, context: Context) -> list[JSON]:
-    """A set: its parts where all must pass, one weighted check where a share of them must."""
+    """The checks of a set: its parts if all must pass, else one weighted check."""
     body = assertion.body
     inner = body.get("assert")
     parts = [
-        replace(assertion, body=part, place=at)
-        for part, at in placed(list_of(inner), assertion.place)
+        replace(assertion, body=part, place=part_place)
+        for part, part_place in placed(list_of(inner), assertion.place)
         if is_mapping(part)
     ]
     checks = [_check(part, test, context) for part in parts]
@@ -156,15 +156,17 @@ def _set(assertion: Assertion, test: SourceTest, context: Context) -> list[JSON]
             for check in checks
             if not (is_mapping(check) and check.get("tier") == "tracked")
         ]
-        made: dict[str, JSON] = {"weighted": {"weights": weights, "at_least": min(1.0, threshold)}}
+        weighted: dict[str, JSON] = {
+            "weighted": {"weights": weights, "at_least": min(1.0, threshold)}
+        }
     elif rules:
-        made = {"all_of": [_bare(check) for check in checks]}
+        weighted = {"all_of": [_bare(check) for check in checks]}
     else:
-        why = (
+        reason = (
             "a set with a threshold or a weight takes rules only, and a part calls a model or code"
         )
-        return [_unmeasured("assert-set", why, assertion, context), *checks]
-    return [_with_options(made, assertion, test, context)]
+        return [_unmeasured("assert-set", reason, assertion, context), *checks]
+    return [_with_options(weighted, assertion, test, context)]
 
 
 def _bare(check: JSON) -> JSON:
@@ -195,25 +197,25 @@ def _check(assertion: Assertion, test: SourceTest, context: Context) -> JSON:
             place=assertion.place,
             test=test,
         )
-        made = _judge(parsed, context)
+        judge = _judge(parsed, context)
     except _UnmeasuredAssertionError as error:
-        named = _RED_TEAM if _RED_TEAM in kind else str(body.get("type") or "an assertion")
-        made = _unmeasured(named, str(error), assertion, context)
-    return _with_options(made, assertion, test, context)
+        name = _RED_TEAM if _RED_TEAM in kind else str(body.get("type") or "an assertion")
+        judge = _unmeasured(name, str(error), assertion, context)
+    return _with_options(judge, assertion, test, context)
 
 
-def _unmeasured(kind: str, why: str, assertion: Assertion, context: Context) -> dict[str, JSON]:
+def _unmeasured(kind: str, reason: str, assertion: Assertion, context: Context) -> dict[str, JSON]:
     context.imported.unmeasured += 1
-    why = f"`{kind}` has no counterpart here and is unmeasured: {why}"
-    context.note("person", assertion.place, why)
-    return {"unmeasured": f"promptfoo's {kind} at {assertion.place}: {why}"}
+    reason = f"`{kind}` has no counterpart here and is unmeasured: {reason}"
+    context.note("manual", assertion.place, reason)
+    return {"unmeasured": f"promptfoo's {kind} at {assertion.place}: {reason}"}
 
 
 def _with_options(
-    made: Mapping[str, JSON], assertion: Assertion, test: SourceTest, context: Context
+    judge: Mapping[str, JSON], assertion: Assertion, test: SourceTest, context: Context
 ) -> JSON:
-    """A check with its weight and its metric."""
-    check: dict[str, JSON] = dict(made)
+    """Add weight and metric to a check."""
+    check: dict[str, JSON] = dict(judge)
     weight = _number(assertion.body.get("weight"))
     if weight is not None and weight != 1:
         if weight > 0:
@@ -229,10 +231,10 @@ def _with_options(
 def _value(
     kind: str, body: Mapping[str, Any], place: SourcePlace, test: SourceTest, context: Context
 ) -> dict[str, Any]:
-    """The value of an assertion: rendered, or what a file has.
+    """The value of an assertion: rendered, or the content of a file.
 
     Raises:
-        _UnmeasuredError: The file cannot be read.
+        _UnmeasuredAssertionError: The file cannot be read.
     """
     value = body.get("value")
     text = value.strip() if isinstance(value, str) else ""
@@ -262,10 +264,10 @@ def _value(
 
 
 def _require_function(file: Path, function: str, context: Context) -> None:
-    """Refuse a file of Python that is a program: a judge calls a function of it.
+    """Check that a Python file defines the function that a judge calls.
 
     Raises:
-        _UnmeasuredError: It does not define the function.
+        _UnmeasuredAssertionError: It does not define the function.
         SourceError: It cannot be read.
     """
     name = re.escape(function or "get_assert")
@@ -280,7 +282,7 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     """The judge of an assertion.
 
     Raises:
-        _UnmeasuredError: There is none.
+        _UnmeasuredAssertionError: There is none.
     """
     if assertion.body.get("contextTransform") is not None:
         raise _UnmeasuredAssertionError("`contextTransform` is code that is not run")
@@ -292,19 +294,19 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
         return _code(assertion, context)
     build = _RULES.get(assertion.kind)
     if build is not None:
-        made = build(assertion)
-        if problem := context.suite.problem_of(made, assertion.place):
+        judge = build(assertion)
+        if problem := context.suite.problem_of(judge, assertion.place):
             raise _UnmeasuredAssertionError(problem)
-        return {"not": made} if assertion.negated else made
+        return {"not": judge} if assertion.negated else judge
     build = _MODEL_JUDGES.get(assertion.kind)
     if build is not None:
         if assertion.negated:
             raise _UnmeasuredAssertionError(
                 "an LLM judge has no negation; state the opposite as a criterion"
             )
-        made = build(assertion)
-        _set_grader(made, assertion, context)
-        return made
+        judge = build(assertion)
+        _set_grader(judge, assertion, context)
+        return judge
     raise _UnmeasuredAssertionError(_reason(assertion.kind))
 
 
@@ -318,7 +320,7 @@ def _reason(kind: str) -> str:
 
 
 def _transform(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
-    """A check of an output that code changes first: both become one piece of JavaScript."""
+    """A check of a transformed output: transform and check become one JavaScript judge."""
     code = str(assertion.transform)
     if code.strip().startswith("file://"):
         code = _module(code.strip(), context)
@@ -330,19 +332,19 @@ def _transform(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]
     )
     if check is None:
         raise _UnmeasuredAssertionError("its output is transformed by JavaScript first")
-    why = "the transform of the output and the assertion became one JavaScript judge"
-    context.note("changed", assertion.place, why)
-    made: dict[str, JSON] = {"code": check}
+    text = "the transform of the output and the assertion became one JavaScript judge"
+    context.note("changed", assertion.place, text)
+    parameters: dict[str, JSON] = {"code": check}
     if assertion.kind == "javascript" and assertion.threshold is not None:
-        made["pass_at"] = assertion.threshold
-    return {"javascript": made}
+        parameters["pass_at"] = assertion.threshold
+    return {"javascript": parameters}
 
 
 def _module(reference: str, context: Context) -> str:
-    """The body of a function that calls the one of a file.
+    """The body of a function that calls the function of a file.
 
     Raises:
-        _UnmeasuredError: The file cannot be read, or loads others.
+        _UnmeasuredAssertionError: The file cannot be read, or loads others.
     """
     match = _FILE.fullmatch(reference)
     path, function = (match["path"], match["function"]) if match else ("", None)
@@ -356,11 +358,11 @@ def _module(reference: str, context: Context) -> str:
         raise _UnmeasuredAssertionError(
             f"its output is transformed by {path}, which loads or is a module"
         )
-    called = f"module.exports.{function}" if function else "module.exports.default"
+    exported = f"module.exports.{function}" if function else "module.exports.default"
     return (
         "const module = {exports: {}};\n"
         f"(function (module, exports) {{\n{text}\n}})(module, module.exports);\n"
-        f"return ({called} ?? module.exports)(output, context);"
+        f"return ({exported} ?? module.exports)(output, context);"
     )
 
 
@@ -370,20 +372,22 @@ def _code(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
             "it is TypeScript; compile it to JavaScript, and name that file"
         )
     if find_spec("py_mini_racer") is None and assertion.kind == "javascript":
-        why = "judges in JavaScript need pip install 'regauge[js]'"
-        context.note("person", assertion.place, why)
+        text = "judges in JavaScript need pip install 'regauge[js]'"
+        context.note("manual", assertion.place, text)
     name = "javascript" if assertion.kind == "javascript" else "promptfoo_python"
-    made: dict[str, JSON] = dict(assertion.code) if assertion.code else {"code": assertion.text}
+    parameters: dict[str, JSON] = (
+        dict(assertion.code) if assertion.code else {"code": assertion.text}
+    )
     if assertion.code and str(assertion.code["file"]).endswith(_PYTHON) and name == "javascript":
         name = "promptfoo_python"
     if assertion.threshold is not None:
-        made["pass_at"] = assertion.threshold
+        parameters["pass_at"] = assertion.threshold
     config = assertion.body.get("config")
     if is_mapping(config) and config:
-        made["config"] = config
+        parameters["config"] = config
     if assertion.test.parses_json:
-        made["parse_json"] = True
-    return {"not": {name: made}} if assertion.negated else {name: made}
+        parameters["parse_json"] = True
+    return {"not": {name: parameters}} if assertion.negated else {name: parameters}
 
 
 def _criterion(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
@@ -394,37 +398,37 @@ def _criterion(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]
         raise _UnmeasuredAssertionError("it has no value")
     if assertion.negated:
         text = f"The output does not meet this criterion: {text}"
-        why = f"`not-{assertion.kind}` became the negated criterion"
-        context.note("changed", assertion.place, why)
+        note = f"`not-{assertion.kind}` became the negated criterion"
+        context.note("changed", assertion.place, note)
     if assertion.kind in {"agent-rubric", "search-rubric"}:
-        why = f"the judge of `{assertion.kind}` has no tools and no search here"
-        context.note("changed", assertion.place, why)
+        note = f"the judge of `{assertion.kind}` has no tools and no search here"
+        context.note("changed", assertion.place, note)
     prompt = assertion.body.get("rubricPrompt", assertion.test.options.get("rubricPrompt"))
-    made: dict[str, JSON]
+    parameters: dict[str, JSON]
     if prompt is not None and (name := context.rubric(prompt, assertion.place)):
-        made = {"name": name, "reference": text}
+        parameters = {"name": name, "reference": text}
     else:
-        made = {"criterion": text}
+        parameters = {"criterion": text}
         if assertion.threshold is not None:
-            made["pass_at"] = min(1.0, max(0.0, assertion.threshold))
+            parameters["pass_at"] = min(1.0, max(0.0, assertion.threshold))
         elif assertion.kind == "g-eval":
-            made["pass_at"] = 0.7
-    judge: dict[str, JSON] = {"rubric": made}
+            parameters["pass_at"] = 0.7
+    judge: dict[str, JSON] = {"rubric": parameters}
     _set_grader(judge, assertion, context)
     return judge
 
 
 def _set_grader(judge: Mapping[str, JSON], assertion: _ParsedAssertion, context: Context) -> None:
-    """Set the model of an LLM judge, or have the project name one."""
+    """Set the model of an LLM judge, or the project's judge model."""
     if assertion.transform is not None:
-        why = "the LLM judge reads the output before its transform, which is code"
-        context.note("changed", assertion.place, why)
-    made = judge.get("rubric", judge.get("deepeval"))
-    if not isinstance(made, dict):
+        text = "the LLM judge reads the output before its transform, which is code"
+        context.note("changed", assertion.place, text)
+    parameters = judge.get("rubric", judge.get("deepeval"))
+    if not isinstance(parameters, dict):
         return
-    own, default = assertion.body.get("provider"), assertion.test.options.get("provider")
-    if model := context.grader(own, default, assertion.place):
-        made["model"] = model
+    provider, default = assertion.body.get("provider"), assertion.test.options.get("provider")
+    if model := context.grader(provider, default, assertion.place):
+        parameters["model"] = model
     else:
         context.suite.need_judge_model(assertion.place)
 
@@ -441,7 +445,7 @@ def _number(value: object) -> float | None:
 
 
 def _split(text: str) -> list[str]:
-    """A list that is written as text: commas part it, quotes keep them."""
+    """Split a text at commas outside of quotes."""
     parts = re.findall(r'\s*("(?:[^"]|"")*"|[^,]*)(?:,|\Z)', text)
     cleaned = [
         part.strip()[1:-1].replace('""', '"') if part.strip().startswith('"') else part.strip()
@@ -494,15 +498,15 @@ def _json(assertion: _ParsedAssertion) -> dict[str, JSON]:
 
 
 def _limit(
-    name: str, *, per: float = 1.0, **more: JSON
+    name: str, *, per: float = 1.0, **parameters: JSON
 ) -> Callable[[_ParsedAssertion], dict[str, JSON]]:
     def build(assertion: _ParsedAssertion) -> dict[str, JSON]:
         limit = assertion.threshold if assertion.threshold is not None else _number(assertion.value)
         if limit is None:
             raise _UnmeasuredAssertionError("it has no threshold")
         return (
-            {name: {"limit": limit / per, **more}}
-            if more or name != "perplexity"
+            {name: {"limit": limit / per, **parameters}}
+            if parameters or name != "perplexity"
             else {name: limit}
         )
 
@@ -532,12 +536,12 @@ def _bounds(value: object) -> dict[str, JSON]:
 
 
 def _word_count(assertion: _ParsedAssertion) -> dict[str, JSON]:
-    made = _bounds(assertion.value)
+    parameters = _bounds(assertion.value)
     if (number := _number(assertion.value)) is not None:
-        made = {"exactly": int(number)}
-    if not made:
+        parameters = {"exactly": int(number)}
+    if not parameters:
         raise _UnmeasuredAssertionError("it has no number of words")
-    return {"word_count": {**made}}
+    return {"word_count": {**parameters}}
 
 
 def _elements(name: str) -> Callable[[_ParsedAssertion], dict[str, JSON]]:
@@ -554,18 +558,20 @@ def _elements(name: str) -> Callable[[_ParsedAssertion], dict[str, JSON]]:
 
 
 def _sql(assertion: _ParsedAssertion) -> dict[str, JSON]:
-    made: dict[str, JSON] = {}
+    parameters: dict[str, JSON] = {}
     if is_mapping(options := assertion.value):
         dialects = {"postgresql": "postgres", "transactsql": "tsql", "mariadb": "mysql"}
         database = str(options.get("databaseType", "")).lower()
         if database:
-            made["dialect"] = dialects.get(database, database)
+            parameters["dialect"] = dialects.get(database, database)
         tables = options.get("allowedTables")
         if is_list(tables) and tables:
-            made["tables"] = [str(name).split("::")[-1] for name in cast("list[object]", tables)]
+            parameters["tables"] = [
+                str(name).split("::")[-1] for name in cast("list[object]", tables)
+            ]
         if options.get("allowedColumns"):
             raise _UnmeasuredAssertionError("a list of allowed columns has no counterpart")
-    judge: dict[str, JSON] = {"sql_parses": made}
+    judge: dict[str, JSON] = {"sql_parses": parameters}
     return (
         {"in_fence": {"judge": judge, "required": False}}
         if assertion.kind == "contains-sql"
@@ -591,11 +597,11 @@ def _tool_used(assertion: _ParsedAssertion) -> dict[str, JSON]:
         name = options.get("name")
         if not isinstance(name, str):
             raise _UnmeasuredAssertionError("it names its tool by a pattern")
-        made: dict[str, JSON] = {"name": name, **_bounds(options)}
+        parameters: dict[str, JSON] = {"name": name, **_bounds(options)}
         if is_mapping(options.get("args")):
-            made["args"] = options["args"]
-            made["exact"] = options.get("mode", "partial") == "exact"
-        return {"calls": made}
+            parameters["args"] = options["args"]
+            parameters["exact"] = options.get("mode", "partial") == "exact"
+        return {"calls": parameters}
     names = assertion.texts
     if len(names) == 1:
         return {"calls": {"name": names[0]}}
@@ -618,10 +624,10 @@ def _steps(assertion: _ParsedAssertion) -> dict[str, JSON]:
     value = assertion.value
     if not is_mapping(value) or value.get("type") not in {None, "tool"}:
         raise _UnmeasuredAssertionError("it counts other steps than tool calls")
-    made = _bounds(value)
-    if not made:
+    parameters = _bounds(value)
+    if not parameters:
         raise _UnmeasuredAssertionError("it has no bounds")
-    return {"tool_call_count": {**made}}
+    return {"tool_call_count": {**parameters}}
 
 
 _RULES: Final[Mapping[str, Callable[[_ParsedAssertion], dict[str, JSON]]]] = {
@@ -683,19 +689,19 @@ def _similar(assertion: _ParsedAssertion) -> dict[str, JSON]:
 
 
 def _metric(assertion: _ParsedAssertion) -> dict[str, JSON]:
-    made: dict[str, JSON] = {"metric": _METRICS[assertion.kind]}
+    parameters: dict[str, JSON] = {"metric": _METRICS[assertion.kind]}
     if assertion.threshold is not None:
-        made["threshold"] = assertion.threshold
+        parameters["threshold"] = assertion.threshold
     if assertion.kind.startswith("context-"):
         source = "context" if "context" in assertion.test.vars else ""
         if not source:
             raise _UnmeasuredAssertionError("the test has no variable `context`")
-        made["fields"] = {"retrieval_context": "inputs.context"}
+        parameters["fields"] = {"retrieval_context": "inputs.context"}
         if assertion.kind == "context-recall":
             raise _UnmeasuredAssertionError(
                 "its reference is a value; use deepeval('ContextualRecall') with `expected`"
             )
-    return {"deepeval": made}
+    return {"deepeval": parameters}
 
 
 def _goal(assertion: _ParsedAssertion) -> dict[str, JSON]:
@@ -719,4 +725,4 @@ _MODEL_JUDGES: Final[Mapping[str, Callable[[_ParsedAssertion], dict[str, JSON]]]
 KINDS: Final = frozenset(
     {*_RULES, *_MODEL_JUDGES, *_CRITERIA, *_REASONS, "javascript", "python", "perplexity-score"}
 )
-"""The types that a cell `__expected` may name; any other text is one to be equal to."""
+"""The types in a cell `__expected`; any other text is an expected output."""

@@ -13,7 +13,7 @@ from regauge.importers._description import (
     ImportedPrompt,
     case_ids,
     slug,
-    unique,
+    unique_name,
 )
 from regauge.importers._source import SourceError, is_list, mapping_of, place_of
 from regauge.importers._suite import JUDGE_MODEL, text_of
@@ -68,19 +68,19 @@ class _PromptForm:
     """A prompt in the form of a prompt file.
 
     Attributes:
-        names: The variables that it inserts as they are.
-        derived: The inputs that each case computes: their templates, by name.
-        history: Whether its only message is the input `messages`, made by each case.
+        names: Variables that it inserts unchanged.
+        computed: Inputs to compute for each case: their templates, by name.
+        history: Whether its only message is the input `messages` of each case.
     """
 
     messages: Sequence[Mapping[str, JSON]]
     names: frozenset[str]
-    derived: Mapping[str, str]
+    computed: Mapping[str, str]
     history: bool = False
 
 
 class Configuration:
-    """One configuration on its way into the description.
+    """The import of one configuration.
 
     Args:
         config: The document.
@@ -100,7 +100,7 @@ class Configuration:
         self._providers: list[SourceProvider] = []
 
     def read(self) -> None:
-        """Read prompts, providers and tests, and put them together."""
+        """Read prompts, providers and tests, and combine them to evals."""
         self._note_keys()
         context, config = self._context, self._config
         context.imported.labels.clear()
@@ -108,8 +108,8 @@ class Configuration:
         for provider in self._providers:
             if provider.model:
                 context.imported.labels.update(dict.fromkeys(provider.names, provider.model))
-        at = place_of(config, "prompts", otherwise=self._place)
-        prompts = read_prompts(config.get("prompts", ["{{prompt}}"]), context, at)
+        place = place_of(config, "prompts", otherwise=self._place)
+        prompts = read_prompts(config.get("prompts", ["{{prompt}}"]), context, place)
         tools = [provider.parameters.get("tools") for provider in self._providers]
         tests = [
             replace(
@@ -121,96 +121,108 @@ class Configuration:
             for test in read_tests(config, context, self._place)
         ]
         if not tests:
-            at = place_of(config, "tests", otherwise=self._place)
-            context.note("person", at, "there is no test to import")
+            place = place_of(config, "tests", otherwise=self._place)
+            context.note("manual", place, "there is no test to import")
             if "prompts" not in config:
                 return
         self._note_models()
-        if recorded := [test for test in tests if test.output is not None]:
-            name = unique(f"{self._name}-outputs", self._imported.datasets)
-            self._record(name, recorded, lambda test: text_of(test.output))
-            self._imported.datasets[name] = self._cases(recorded, lambda test: ({**test.vars}, {}))
+        if tests_with_output := [test for test in tests if test.output is not None]:
+            name = unique_name(f"{self._name}-outputs", self._imported.datasets)
+            self._record(name, tests_with_output, lambda test: text_of(test.output))
+            self._imported.datasets[name] = self._cases(
+                tests_with_output, lambda test: ({**test.vars}, {})
+            )
             self._imported.evals.append(ImportedEval(prompt=name, dataset=name, target=name))
-        asked = [test for test in tests if test.output is None]
-        if tests and not asked:
+        tests_to_run = [test for test in tests if test.output is None]
+        if tests and not tests_to_run:
             return
         labels = case_ids(prompt.label for prompt in prompts)
         for number, prompt in enumerate(prompts):
-            own = self._name if len(prompts) == 1 else f"{self._name}-{labels[number]}"
-            self._prompt(prompt, own, [t for t in asked if _fits(t.prompts, prompt.names)])
+            prompt_name = self._name if len(prompts) == 1 else f"{self._name}-{labels[number]}"
+            self._prompt(
+                prompt,
+                prompt_name,
+                [t for t in tests_to_run if _matches_name(t.prompts, prompt.names)],
+            )
         kinds = {provider.kind for provider in self._providers}
-        served = kinds != {"other"}
-        if asked and (not served or not prompts):
-            self._cases_alone(asked, what="target" if prompts else "prompt")
+        has_target = kinds != {"other"}
+        if tests_to_run and (not has_target or not prompts):
+            self._cases_alone(tests_to_run, kind="target" if prompts else "prompt")
 
     def _transform(self) -> dict[str, Any]:
-        """The transform that all providers share; tests may have their own instead."""
+        """The transform that all providers share; tests may override it."""
         codes = {str(provider.transform or "") for provider in self._providers}
         if codes - {""} and len(codes) == 1:
             return {"transform": codes.pop()}
         for source in self._providers:
             if source.transform:
-                why = "the `transform` of one provider of several is code that is not run"
-                self._context.note("person", source.place, why)
+                text = "the `transform` of one provider of several is code that is not run"
+                self._context.note("manual", source.place, text)
         return {}
 
     def _parses_json(self) -> bool:
-        """Return whether models are asked for JSON, which promptfoo then parses."""
+        """Return whether models return JSON, which promptfoo parses."""
         models = [provider for provider in self._providers if provider.kind == "model"]
         formats = {str(model.parameters.get("responseFormat")) for model in models}
         return bool(models) and formats <= {"json_object", "json_schema"}
 
     def _prompt(self, prompt: SourcePrompt, name: str, tests: Sequence[SourceTest]) -> None:
-        """The evals of one prompt: of its models, and of each target."""
-        own = [provider for provider in self._providers if _fits(provider.prompts, prompt.names)]
-        models = [provider for provider in own if provider.kind == "model"]
+        """Add the evals of one prompt: for its models, and for each target."""
+        providers = [
+            provider
+            for provider in self._providers
+            if _matches_name(provider.prompts, prompt.names)
+        ]
+        models = [provider for provider in providers if provider.kind == "model"]
         if not prompt.raw.strip() and (models or not self._providers):
-            self._context.note("person", prompt.place, "a prompt for a model has no text")
+            self._context.note("manual", prompt.place, "a prompt for a model has no text")
         elif models or not self._providers:
             self._model_evals(prompt, name, tests, models)
-        for provider in own:
+        for provider in providers:
             if provider.kind not in {"model", "other"}:
-                cases = [test for test in tests if _fits(test.providers, provider.names)]
+                cases = [test for test in tests if _matches_name(test.providers, provider.names)]
                 self._target_eval(prompt, name, cases, provider)
 
     def _note_keys(self) -> None:
         config = self._config
         for key in config:
-            at = place_of(config, key, otherwise=self._place)
+            place = place_of(config, key, otherwise=self._place)
             if key in _DROPPED and config[key]:
-                self._context.note("dropped", at, f"`{key}`: {_DROPPED[key]}")
+                self._context.note("dropped", place, f"`{key}`: {_DROPPED[key]}")
             elif key == "evaluateOptions" and (repeat := mapping_of(config[key]).get("repeat")):
-                why = f"`repeat: {repeat}` is not kept; run pytest evals --trials {repeat}"
-                self._context.note("changed", at, why)
+                text = f"`repeat: {repeat}` is not kept; run pytest evals --trials {repeat}"
+                self._context.note("changed", place, text)
             elif key not in _KEYS and not key.startswith(("x-", "_", ".")):
-                self._context.note("dropped", at, f"`{key}` is not imported")
+                self._context.note("dropped", place, f"`{key}` is not imported")
 
     def _note_models(self) -> None:
         models = [provider for provider in self._providers if provider.kind == "model"]
         names = list(dict.fromkeys(model.model for model in models if model.model))
-        at = place_of(self._config, "providers", otherwise=self._place)
+        place = place_of(self._config, "providers", otherwise=self._place)
         if len(names) > 1:
             options = " ".join(f"--model {name}" for name in names)
-            why = f"prompts name the first model; compare all with pytest evals {options}"
-            self._context.note("changed", at, why)
+            text = f"prompts name the first model; compare all with pytest evals {options}"
+            self._context.note("changed", place, text)
             if any(model.parameters != models[0].parameters for model in models):
-                why = "the models have different settings; prompts have those of the first"
-                self._context.note("changed", at, why)
+                text = "the models have different settings; prompts have those of the first"
+                self._context.note("changed", place, text)
         if not self._providers:
-            self._context.note("changed", at, "no provider is named; the project's model answers")
+            self._context.note(
+                "changed", place, "no provider is named; the project's model is used"
+            )
 
     def _form(self, prompt: SourcePrompt, tests: Sequence[SourceTest]) -> _PromptForm:
-        """A prompt as messages, with its templates split; noted where something is rendered."""
+        """Convert a prompt to messages with split templates; note each computed input."""
         raw = prompt.raw
         messages = chat_messages(raw)
         around = {key: {str(test.options.get(key) or "") for test in tests} for key in _AROUND}
         if messages is None and _CHAT.match(raw) and "role" in raw and has_logic(raw):
-            why = "the chat is built by its template: each case has its rendered messages"
-            self._context.note("changed", prompt.place, why)
+            text = "the chat is built by its template: each case has its rendered messages"
+            self._context.note("changed", prompt.place, text)
             return _PromptForm(
                 messages=[{"history": "messages"}],
                 names=frozenset(),
-                derived={"messages": raw},
+                computed={"messages": raw},
                 history=True,
             )
         if messages is None:
@@ -218,13 +230,13 @@ class Configuration:
                 next(iter(texts)) if len(texts) == 1 else f"{{{{__{key}}}}}"
                 for key, texts in around.items()
             ]
-            whole = raw.join(parts) if tests else raw
-            messages = [{"role": "user", "content": whole}]
+            full_text = raw.join(parts) if tests else raw
+            messages = [{"role": "user", "content": full_text}]
         elif any(texts - {""} for texts in around.values()):
             self._context.note("dropped", prompt.place, "a prefix or suffix of a chat in JSON")
-        made: list[dict[str, JSON]] = []
+        form_messages: list[dict[str, JSON]] = []
         names: set[str] = set()
-        derived: dict[str, str] = {}
+        computed: dict[str, str] = {}
         for number, message in enumerate(messages):
             prefix = "part" if len(messages) == 1 else f"part{number + 1}"
             split = self._split(str(message.get("content", "")), prompt.place, prefix=prefix)
@@ -232,33 +244,33 @@ class Configuration:
                 self._context.note("dropped", prompt.place, "a message of the prompt is empty")
                 continue
             names |= split.names
-            derived.update(split.derived)
+            computed.update(split.computed)
             target: dict[str, JSON] = {
                 "role": str(message.get("role", "user")),
                 "content": split.text,
             }
             target.update({key: message[key] for key in _TOOL_KEYS if message.get(key)})
-            made.append(target)
-        return _PromptForm(messages=made, names=frozenset(names), derived=derived)
+            form_messages.append(target)
+        return _PromptForm(messages=form_messages, names=frozenset(names), computed=computed)
 
     def _split(self, text: str, place: SourcePlace, *, prefix: str) -> SplitTemplate:
-        """The template of a message, with a note of each part that cases render."""
+        """Split the template of a message, with a note for each computed input."""
         try:
             split = split_template(text, prefix=prefix)
         except TemplateError as error:
-            self._context.note("person", place, f"the template is not read: {error}")
+            self._context.note("manual", place, f"the template is not read: {error}")
             return split_template("")
-        for name, part in split.derived.items():
+        for name, part in split.computed.items():
             mark = " ".join(part.split())[:_MARK_SHOWN]
-            why = f"`{mark}` of the template is rendered into the input {name} of each case"
-            self._context.note("changed", place, why)
+            note = f"`{mark}` of the template is rendered into the input {name} of each case"
+            self._context.note("changed", place, note)
             try:
                 render(part, {})
             except TemplateError as error:
-                self._context.note("person", place, f"a template is not rendered: {error}")
+                self._context.note("manual", place, f"a template is not rendered: {error}")
             if re.search(r"\benv\.", part):
-                why = "a template reads the environment, which is not read; it was left empty"
-                self._context.note("person", place, why)
+                note = "a template reads the environment, which is not read; it was left empty"
+                self._context.note("manual", place, note)
         return split
 
     def _model_evals(
@@ -268,30 +280,36 @@ class Configuration:
         tests: Sequence[SourceTest],
         models: Sequence[SourceProvider],
     ) -> None:
-        """The prompt file, its datasets and evals; tests for one model have their own eval."""
+        """Add a prompt file, its datasets and evals; tests for one model have their own eval."""
         form = self._form(prompt, tests)
-        name = unique(name, [existing.name for existing in self._imported.prompts])
+        name = unique_name(name, [existing.name for existing in self._imported.prompts])
         document = self._prompt_document(prompt, form, tests, models)
         self._imported.prompts.append(ImportedPrompt(name=name, document=document))
         groups: dict[str, list[SourceTest]] = {}
         for test in tests:
-            chosen = [provider for provider in models if _fits(test.providers, provider.names)]
-            if test.providers and not chosen:
-                if not any(_fits(test.providers, provider.names) for provider in self._providers):
+            test_models = [
+                provider for provider in models if _matches_name(test.providers, provider.names)
+            ]
+            if test.providers and not test_models:
+                if not any(
+                    _matches_name(test.providers, provider.names) for provider in self._providers
+                ):
                     name_in_test = test.providers[0]
-                    why = f"the test names the provider {name_in_test}, which is not in the file"
-                    self._context.note("person", test.place, why)
+                    text = f"the test names the provider {name_in_test}, which is not in the file"
+                    self._context.note("manual", test.place, text)
                 continue
-            model = chosen[0].model if chosen and chosen[0] is not models[0] else ""
-            if len(chosen) < len(models):
-                names = ", ".join(provider.model or provider.id for provider in chosen)
-                own = f"runs on {model} in an eval of its own" if model else "runs on every --model"
-                why = f"a test is only for {names}; it {own}"
-                self._context.note("changed", test.place, why)
+            model = test_models[0].model if test_models and test_models[0] is not models[0] else ""
+            if len(test_models) < len(models):
+                names = ", ".join(provider.model or provider.id for provider in test_models)
+                effect = (
+                    f"runs on {model} in an eval of its own" if model else "runs on every --model"
+                )
+                text = f"a test is only for {names}; it {effect}"
+                self._context.note("changed", test.place, text)
             groups.setdefault(model, []).append(test)
         for model, members in groups.items():
             words = slug(model.partition(":")[2], otherwise="model")
-            dataset = name if not model else unique(f"{name}-{words}", self._imported.datasets)
+            dataset = name if not model else unique_name(f"{name}-{words}", self._imported.datasets)
             self._imported.datasets[dataset] = self._cases(
                 members, lambda test: self._inputs(test, form)
             )
@@ -321,12 +339,12 @@ class Configuration:
             name for name in form.names - extra if not all(name in test.vars for test in tests)
         }
         for name in sorted(optional):
-            why = f"a test has no value for {name}, which is then empty"
-            self._context.note("changed", prompt.place, why)
+            text = f"a test has no value for {name}, which is then empty"
+            self._context.note("changed", prompt.place, text)
         if optional:
             document["inputs"] = [
                 {"name": name, "required": False} if name in optional else {"name": name}
-                for name in sorted({*form.names, *form.derived})
+                for name in sorted({*form.names, *form.computed})
             ]
         document["messages"] = cast("JSON", list(form.messages))
         return document
@@ -341,7 +359,7 @@ class Configuration:
         inputs: dict[str, JSON] = {
             name: values[name] for name in sorted(form.names) if name in values
         }
-        for name, part in form.derived.items():
+        for name, part in form.computed.items():
             text = self._context.render(part, values, test.place)
             inputs[name] = _chat(text) if form.history else text
         rest = {name: value for name, value in test.vars.items() if name not in form.names}
@@ -354,17 +372,17 @@ class Configuration:
         tests: Sequence[SourceTest],
         provider: SourceProvider,
     ) -> None:
-        """The eval of a target, whose cases have all variables and the rendered prompt."""
+        """Add the eval of a target, whose cases have all variables and the rendered prompt."""
         if not tests:
             return
-        own_name = re.sub(r"\A(?:file://|python:|exec:|https?://)\s*", "", provider.id)
-        label = slug(provider.label or own_name, otherwise="target")
+        target_name = re.sub(r"\A(?:file://|python:|exec:|https?://)\s*", "", provider.id)
+        label = slug(provider.label or target_name, otherwise="target")
         name = name if len(self._providers) == 1 else f"{name}-{label}"
         evals = (imported_eval.prompt for imported_eval in self._imported.evals)
-        name = unique(name[:90], [*self._imported.datasets, *evals])
+        name = unique_name(name[:90], [*self._imported.datasets, *evals])
         prompt_input = "prompt"
-        own = prompt.raw.strip() in {"{{prompt}}", "{{ prompt }}"}
-        if not own and any("prompt" in test.vars for test in tests):
+        is_prompt_input = prompt.raw.strip() in {"{{prompt}}", "{{ prompt }}"}
+        if not is_prompt_input and any("prompt" in test.vars for test in tests):
             prompt_input = "rendered_prompt"
 
         names = {key for test in tests for key in test.vars if not key.startswith("__")}
@@ -383,20 +401,25 @@ class Configuration:
             self._record(name, tests, lambda test: self._render(prompt, test))
         else:
             try:
-                inserted = {*names, prompt_input}
+                input_names = {*names, prompt_input}
                 self._imported.targets[name] = target_of(
-                    provider, name, prompt_input, self._context, own_prompt=own, names=inserted
+                    provider,
+                    name,
+                    prompt_input,
+                    self._context,
+                    own_prompt=is_prompt_input,
+                    names=input_names,
                 )
             except SourceError as error:
-                why = f"the provider is not imported: {error}; write a target named {name}"
-                self._context.note("person", provider.place, why)
+                text = f"the provider is not imported: {error}; write a target named {name}"
+                self._context.note("manual", provider.place, text)
         self._imported.datasets[name] = self._cases(tests, inputs)
         if name not in self._imported.targets:
             return
         self._imported.evals.append(ImportedEval(prompt=name, dataset=name, target=name))
 
     def _render(self, prompt: SourcePrompt, test: SourceTest) -> str:
-        """The prompt as promptfoo hands it to a provider."""
+        """Render the prompt as promptfoo does."""
         messages = chat_messages(prompt.raw) if prompt.raw.lstrip()[:1] in {"[", "{"} else None
         if messages is not None:
             rendered = self._context.render_all(messages, test.vars, prompt.place)
@@ -414,14 +437,14 @@ class Configuration:
         ]
         self._context.suite.record(name, lines)
 
-    def _cases_alone(self, tests: Sequence[SourceTest], *, what: str) -> None:
-        """Golden cases without an eval, for providers or prompts that a person has to write."""
-        name = unique(self._name, self._imported.datasets)
+    def _cases_alone(self, tests: Sequence[SourceTest], *, kind: str) -> None:
+        """Add golden cases without an eval; the user has to write a provider or prompt."""
+        name = unique_name(self._name, self._imported.datasets)
         self._imported.datasets[name] = self._cases(tests, lambda test: ({**test.vars}, {}))
         self._context.note(
-            "person",
+            "manual",
             place_of(self._config, "tests", otherwise=self._place),
-            f"the golden cases {name} have no eval: write a {what}, and an eval with"
+            f"the golden cases {name} have no eval: write a {kind}, and an eval with"
             f" dataset={name!r}",
         )
 
@@ -447,14 +470,14 @@ class Configuration:
             self._checks[key] = checks_of(test, self._context)
         checks = self._checks[key]
         if not checks:
-            why = "a test without assertions is unmeasured until it has checks"
-            self._context.note("person", test.place, why)
+            text = "a test without assertions is unmeasured until it has checks"
+            self._context.note("manual", test.place, text)
             checks = [{"unmeasured": f"the test at {test.place} has no assertion"}]
         document["checks"] = checks
         if test.threshold is not None and 0 < test.threshold < 1:
             document["pass_at"] = test.threshold
-            why = "`threshold` counts passing checks by weight, not their scores"
-            self._context.note("changed", test.place, why)
+            text = "`threshold` counts passing checks by weight, not their scores"
+            self._context.note("changed", test.place, text)
         tags = test.metadata.get("tags")
         if is_list(tags):
             words = [re.sub(r"\s+", "-", str(tag).strip()).replace(";", ",") for tag in tags]
@@ -464,8 +487,8 @@ class Configuration:
         return ImportedCase(document=document, place=test.place)
 
 
-def _fits(patterns: Sequence[str], names: frozenset[str]) -> bool:
-    """Return whether one of these names is meant; `group:*` means all that begin with it."""
+def _matches_name(patterns: Sequence[str], names: frozenset[str]) -> bool:
+    """Return whether a pattern matches one of the names; `group:*` matches a prefix."""
     if not patterns:
         return True
     return any(
@@ -477,7 +500,7 @@ def _fits(patterns: Sequence[str], names: frozenset[str]) -> bool:
 
 
 def _title(test: SourceTest) -> str:
-    """The words that an id is made of."""
+    """The text for an id."""
     if test.description.strip():
         return test.description
     for value in test.vars.values():

@@ -1,4 +1,4 @@
-"""The state that all parts of one configuration share: its files, its notes, and rendering."""
+"""The shared state of one configuration: files, notes and rendering."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _RUBRIC_NAMES = {"rubric": "reference", "output": "answer", "criteria": "referen
 
 
 class Context:
-    """One configuration as it is read.
+    """The context of one configuration.
 
     Args:
-        suite: The source as a whole.
+        suite: The source.
         path: The configuration.
     """
 
@@ -51,25 +51,25 @@ class Context:
         self.imported.note(kind, place, text)
 
     def render(self, text: str, values: Mapping[str, Any], place: SourcePlace) -> str:
-        """A text with its template filled in; a template that cannot be rendered stays."""
+        """Render a template; one that cannot be rendered stays as it is."""
         if not has_logic(text):
             return text
         if match := _ENVIRONMENT.search(text):
             name = match["name"] or match["shell"]
-            why = f"a template reads the environment variable {name}; it was left empty"
-            self.note("person", place, why)
+            note = f"a template reads the environment variable {name}; it was left empty"
+            self.note("manual", place, note)
         try:
             return render(text, values)
         except TemplateError as error:
-            self.note("person", place, f"a template is not rendered: {error}")
+            self.note("manual", place, f"a template is not rendered: {error}")
             return text
 
     def render_all(self, value: Any, values: Mapping[str, Any], place: SourcePlace) -> Any:
-        """A value with all its texts rendered."""
+        """Render all texts of a value."""
         return map_texts(value, lambda text: self.render(text, values, place))
 
     def refer(self, path: Path, place: SourcePlace) -> str:
-        """The path below the root of a code file, which is copied where it is outside.
+        """The path of a code file below the root; a file outside is copied.
 
         Raises:
             SourceError: It cannot be read.
@@ -84,7 +84,7 @@ class Context:
         return copy
 
     def note_packages(self, file: Path, place: SourcePlace) -> None:
-        """Name the packages that a Python file imports and that are not installed.
+        """Note imports of a Python file that are not installed.
 
         Raises:
             SourceError: It cannot be read.
@@ -103,26 +103,26 @@ class Context:
         )
         if missing:
             relative = self.repository.relative(file)
-            why = f"{relative} needs {', '.join(missing)}: install before a run"
-            self.note("person", place, why)
+            note = f"{relative} needs {', '.join(missing)}: install before a run"
+            self.note("manual", place, note)
 
-    def grader(self, own: object, default: object, place: SourcePlace) -> str:
-        """The model of an LLM judge; empty for the project's."""
-        for options in (own, default):
+    def grader(self, provider: object, default: object, place: SourcePlace) -> str:
+        """The model of an LLM judge; empty for the project's judge model."""
+        for options in (provider, default):
             model = options.get("text") if is_mapping(options) and "id" not in options else options
             if model:
                 return model_of(model, place, self)
         return ""
 
     def rubric(self, prompt: object, place: SourcePlace) -> str:
-        """The name of the rubric for a `rubricPrompt`; empty where it cannot be read."""
+        """The name of the rubric for a `rubricPrompt`; empty if it cannot be read."""
         text = prompt
         if isinstance(prompt, str) and prompt.startswith("file://"):
             try:
                 text = self.repository.read_text(self.repository.resolve(prompt, self.base))
             except SourceError as error:
-                why = f"`rubricPrompt`: {error}; the criterion alone is judged"
-                self.note("person", place, why)
+                note = f"`rubricPrompt`: {error}; the criterion alone is judged"
+                self.note("manual", place, note)
                 return ""
         contents: list[JSON] = [
             {
@@ -135,12 +135,12 @@ class Context:
             }
             for message in chat_messages(text) or [{"role": "user", "content": str(text)}]
         ]
-        joined = str(contents)
-        if "{{answer}}" not in joined:
-            self.note("person", place, "`rubricPrompt` has no {{output}}; the criterion is judged")
+        rubric_text = str(contents)
+        if "{{answer}}" not in rubric_text:
+            self.note("manual", place, "`rubricPrompt` has no {{output}}; the criterion is judged")
             return ""
         rubric: dict[str, JSON] = {"kind": "graded"}
-        if "{{reference}}" in joined:
+        if "{{reference}}" in rubric_text:
             rubric["reference"] = True
         words = f"{self.imported.name}-rubric"
         return self.suite.rubric(words, rubric, contents, "`rubricPrompt`", place)
@@ -161,10 +161,10 @@ class SourcePrompt:
     """One prompt.
 
     Attributes:
-        raw: Its template as text.
+        raw: Its template.
         label: Its label, else its id or file.
-        names: What tests and providers may call it.
-        config: What it changes in the configuration of providers.
+        names: Names that tests and providers use for it.
+        config: Overrides of the provider's configuration.
     """
 
     raw: str
@@ -175,7 +175,7 @@ class SourcePrompt:
 
 
 def read_prompts(source: Any, context: Context, place: SourcePlace) -> list[SourcePrompt]:
-    """The prompts of a configuration; those that are code or missing are noted."""
+    """Read the prompts of a configuration, with notes about code and missing files."""
     if is_mapping(source):  # an old form: labels by file
         items = [
             ({"id": key, "label": label}, place_of(source, key, otherwise=place))
@@ -183,7 +183,7 @@ def read_prompts(source: Any, context: Context, place: SourcePlace) -> list[Sour
         ]
     else:
         items = [*placed(source if is_list(source) else [source], place)]
-    return [prompt for item, at in items for prompt in _prompt(item, context, at)]
+    return [prompt for item, item_place in items for prompt in _prompt(item, context, item_place)]
 
 
 def _prompt(item: Any, context: Context, place: SourcePlace) -> Iterator[SourcePrompt]:
@@ -193,25 +193,25 @@ def _prompt(item: Any, context: Context, place: SourcePlace) -> Iterator[SourceP
         key = next((key for key in ("raw", "content", "prompt", "id", "file") if key in body), "")
         text = text_of(body[key]) if body.get(key) else ""
         if key in {"content", "prompt"}:
-            why = f"`{key}` is no key of a prompt in promptfoo, which reads `raw`; it was taken"
-            context.note("changed", place, why)
+            note = f"`{key}` is no key of a prompt in promptfoo, which reads `raw`; it was taken"
+            context.note("changed", place, note)
     if not text:
         context.note("dropped", place, "a prompt has no text")
         return
     label = str(body.get("label") or "")
     names = {str(body[key]) for key in ("id", "label") if body.get(key)}
-    for raw, own in _texts(text, context, place):
+    for raw, file_name in _texts(text, context, place):
         yield SourcePrompt(
             raw=_include(raw, context, place),
-            label=label or str(body.get("id") or "").removeprefix("file://") or own,
-            names=frozenset({*names, text, own} - {""}),
+            label=label or str(body.get("id") or "").removeprefix("file://") or file_name,
+            names=frozenset({*names, text, file_name} - {""}),
             config=mapping_of(body.get("config")),
             place=place,
         )
 
 
 def _include(raw: str, context: Context, place: SourcePlace) -> str:
-    """A template with the files that it includes; what they include is not read."""
+    """Insert the files that a template includes, one level deep."""
 
     def content(match: re.Match[str]) -> str:
         for base in (context.base, context.repository.root):
@@ -220,47 +220,47 @@ def _include(raw: str, context: Context, place: SourcePlace) -> str:
                 return context.repository.read_text(path).rstrip("\n")
             except SourceError as error:
                 problem = str(error)
-        context.note("person", place, f"a part of the prompt is missing: {problem}")
+        context.note("manual", place, f"a part of the prompt is missing: {problem}")
         return ""
 
     return _INCLUDED.sub(content, raw)
 
 
 def _texts(text: str, context: Context, place: SourcePlace) -> Iterator[tuple[str, str]]:
-    """The texts of a prompt, with the file of each; a name of no file is a text itself."""
-    named = text.startswith("file://")
+    """The texts of a prompt, with the file of each; empty for a text that names no file."""
+    is_file_url = text.startswith("file://")
     reference = text.strip()
-    if problem := _unread(reference, named=named):
-        context.note("person", place, f"{problem}; write it as a prompt file and an eval")
+    if problem := _unread(reference, is_file_url=is_file_url):
+        context.note("manual", place, f"{problem}; write it as a prompt file and an eval")
         return
-    if not (named or _looks_like_path(reference)):
+    if not (is_file_url or _looks_like_path(reference)):
         yield text, ""
         return
     try:
         paths = context.repository.find(reference, context.base)
     except SourceError as error:
-        if named or re.search(r"\.(?:txt|md|json|ya?ml|j2|jsonl|csv)\Z", reference):
-            context.note("person", place, f"the prompt is not imported: {error}")
+        if is_file_url or re.search(r"\.(?:txt|md|json|ya?ml|j2|jsonl|csv)\Z", reference):
+            context.note("manual", place, f"the prompt is not imported: {error}")
         else:
             yield text, ""
         return
     for path in paths:
         try:
-            if path.is_dir() and not named:
+            if path.is_dir() and not is_file_url:
                 yield text, ""
                 continue
             for raw in _file_texts(path, context):
                 yield raw, context.repository.relative(path)
         except (SourceError, FaultyFileError) as error:
-            context.note("person", place, f"the prompt is not imported: {error}")
+            context.note("manual", place, f"the prompt is not imported: {error}")
 
 
-def _unread(reference: str, *, named: bool) -> str:
+def _unread(reference: str, *, is_file_url: bool) -> str:
     """The reason why a prompt cannot be read; empty if it can."""
     is_code = _looks_like_path(reference) and _CODE.search(reference)
     if reference.startswith(("exec:", "python:")) or is_code:
         return "the prompt is made by code, which is not run"
-    if not named and _REMOTE.match(reference) and "\n" not in reference:
+    if not is_file_url and _REMOTE.match(reference) and "\n" not in reference:
         return "the prompt is on a server, which is not called"
     return ""
 
@@ -293,7 +293,7 @@ def _file_texts(path: Path, context: Context) -> list[str]:
 
 
 def chat_messages(text: object) -> list[dict[str, Any]] | None:
-    """The messages of a prompt that is a chat in JSON or YAML; None for a text.
+    """The messages of a chat in JSON or YAML; None for another text.
 
     >>> chat_messages('[{"role": "user", "content": "Hi {{name}}"}]')
     [{'role': 'user', 'content': 'Hi {{name}}'}]
@@ -323,6 +323,6 @@ def chat_messages(text: object) -> list[dict[str, Any]] | None:
 
 
 def _content(content: Any) -> str:
-    """The text of a message, of parts too."""
+    """The text of a message's content, which may have parts."""
     text = content_text(content)
     return text_of("" if content is None else content) if text is None else text

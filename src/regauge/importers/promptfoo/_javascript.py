@@ -1,4 +1,4 @@
-"""JavaScript of assertions, transforms and patterns: put together as text, and never run here."""
+"""JavaScript of assertions, transforms and patterns: composed as text, never run here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENTRY = re.compile(
 
 
 def function_body(code: str) -> str:
-    """The body of a function, of code as promptfoo takes it: lines as they are, or an expression.
+    """Convert code to the body of a function: several lines as they are, an expression returned.
 
     >>> function_body("output.length < 9")
     'return output.length < 9'
@@ -38,7 +38,7 @@ def function_body(code: str) -> str:
 
 
 def transformed_check(transform: str, kind: str, value: Any, *, negated: bool) -> str | None:
-    """One function body: the transform of the output, then the assertion; None for other kinds."""
+    """The function body of a transform and an assertion; None for kinds without JavaScript."""
     body = function_body(str(value)) if kind == "javascript" else _assertion(kind, value)
     if body is None:
         return None
@@ -71,7 +71,7 @@ _ASSERTIONS = {
 
 
 def _assertion(kind: str, value: Any) -> str | None:
-    """The body of a function for an assertion; None where it needs more than a text."""
+    """The function body of an assertion; None for kinds without JavaScript."""
     body = _ASSERTIONS.get(kind)
     structured = is_mapping(value) or (is_list(value) and "values" not in (body or ""))
     if body is None or structured or (kind == "is-json" and value):
@@ -84,7 +84,7 @@ def _assertion(kind: str, value: Any) -> str | None:
 
 
 def constant_vars(code: str) -> dict[str, Any] | None:
-    """The constants that a `transformVars` adds to all variables; None where it computes anything.
+    """The constants that `transformVars` adds to the variables; None if it computes values.
 
     >>> constant_vars("{ ...vars, apiUrl: 'http://localhost', retries: 2 }")
     {'apiUrl': 'http://localhost', 'retries': 2}
@@ -95,20 +95,20 @@ def constant_vars(code: str) -> dict[str, Any] | None:
         return None
     rest = match["rest"].strip()
     values: dict[str, Any] = {}
-    at = 0
-    while at < len(rest):
-        entry = _ENTRY.match(rest, at)
-        if entry is None or entry.end() == at:
+    position = 0
+    while position < len(rest):
+        entry = _ENTRY.match(rest, position)
+        if entry is None or entry.end() == position:
             return None
         key = entry["key"] or entry["quoted"] or entry["double"] or ""
         values[key] = entry["single"] if entry["single"] is not None else json.loads(entry["json"])
-        at = entry.end()
+        position = entry.end()
     return values
 
 
 # Patterns.
 
-# Letters that mean something after a backslash in both; JavaScript reads others as themselves.
+# Letters with the same escape in both languages; JavaScript reads others literally.
 _ESCAPES: Final = frozenset("dDwWsSbBtnrfvxuckpP0123456789")
 _FLAGS: Final = re.compile(r"\(\?([ims]+)\)")
 _FLAG_NAMES: Final = {"i": "ignore_case", "m": "multiline", "s": "dotall"}
@@ -117,7 +117,8 @@ _FLAG_NAMES: Final = {"i": "ignore_case", "m": "multiline", "s": "dotall"}
 def python_pattern(source: str) -> dict[str, JSON]:
     r"""The parameters of `matches` for a pattern of JavaScript.
 
-    `$` ends the whole text there, and `(?i)` in front is an error there that people mean as a flag.
+    There, `$` matches only the end of the text. A leading `(?i)` is an error in JavaScript; here it
+    becomes a flag.
 
     Raises:
         ValueError: Python does not compile it.
@@ -142,18 +143,20 @@ def python_pattern(source: str) -> dict[str, JSON]:
 def _translate(source: str, *, multiline: bool) -> str:
     parts: list[str] = []
     in_class = False
-    at = 0
-    while at < len(source):
-        character = source[at]
-        following = source[at + 1 : at + 2]
-        at += 1
+    position = 0
+    while position < len(source):
+        character = source[position]
+        following = source[position + 1 : position + 2]
+        position += 1
         if character == "\\" and following:
-            at += 1
-            if following == "u" and (match := re.match(r"\{([0-9A-Fa-f]{1,6})\}", source[at:])):
-                at += match.end()
+            position += 1
+            if following == "u" and (
+                match := re.match(r"\{([0-9A-Fa-f]{1,6})\}", source[position:])
+            ):
+                position += match.end()
                 parts.append(re.escape(chr(int(match[1], 16))))
-            elif following == "k" and (match := re.match(r"<(\w+)>", source[at:])):
-                at += match.end()
+            elif following == "k" and (match := re.match(r"<(\w+)>", source[position:])):
+                position += match.end()
                 parts.append(f"(?P={match[1]})")
             elif following == "/" or (following.isalpha() and following not in _ESCAPES):
                 parts.append(following)
@@ -163,9 +166,9 @@ def _translate(source: str, *, multiline: bool) -> str:
             in_class = character != "]"
             parts.append("\\[" if character == "[" else character)
         elif character == "[":
-            if source.startswith("^]", at) or source.startswith("]", at):
+            if source.startswith("^]", position) or source.startswith("]", position):
                 parts.append(r"[\s\S]" if following == "^" else r"(?!)")
-                at += 2 if following == "^" else 1
+                position += 2 if following == "^" else 1
             else:
                 in_class = True
                 parts.append(character)

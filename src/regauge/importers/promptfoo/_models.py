@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _Endpoint(NamedTuple):
-    """Where the models of a provider are.
+    """The endpoint of a provider.
 
     Attributes:
         name: The name of its table; by default the provider's.
@@ -39,7 +39,7 @@ class _Endpoint(NamedTuple):
     name: str = ""
 
 
-# Their OpenAI-compatible endpoints, as their documentation gives them.
+# OpenAI-compatible endpoints from their documentation.
 _ENDPOINTS: Final[Mapping[str, _Endpoint]] = {
     "openai": _Endpoint(),
     "anthropic": _Endpoint(),
@@ -77,7 +77,7 @@ _ENDPOINTS: Final[Mapping[str, _Endpoint]] = {
     "bedrock": _Endpoint(key_env="AWS_BEARER_TOKEN_BEDROCK"),
 }
 _MODES: Final = ("chat", "completion", "completions", "messages", "responses", "converse")
-# Models that are written without their provider, by the beginning of their names.
+# Providers of models that are written without one, by prefix of the model.
 _BARE: Final = {
     "gpt-": "openai",
     "o1": "openai",
@@ -91,7 +91,7 @@ _OTHER: Final = (
     "moderation", "tts", "video", "codex-sdk", "codex-app-server", "claude-agent-sdk",
     "claude-code", "agents", "live", "chatkit",
 )  # fmt: skip
-# Providers whose prompt a model can answer: agents by their vendor, and vendors of models.
+# Providers that a model can replace: agents by their vendor, and vendors of models.
 _AGENTS: Final = (
     "codex-sdk", "codex-app-server", "claude-agent-sdk", "claude-code", "agents", "chatkit",
 )  # fmt: skip
@@ -151,26 +151,26 @@ _SECRET_MIN: Final = 8
 
 
 def is_code(name: str) -> bool:
-    """Return whether a provider is a program and no model."""
+    """Return whether a provider is a program."""
     return _CODE.fullmatch(name) is not None
 
 
 def without_environment(text: str, context: Context, place: SourcePlace) -> str:
-    """A text with the defaults of the environment variables that it reads."""
+    """Replace environment variables in a text by their defaults."""
 
     def default(match: re.Match[str]) -> str:
         name = match["name"] or match["shell"]
         value = match["default"] or match["other"] or ""
-        answer = value or "nothing"
-        why = f"the environment variable {name} is not read; {answer!r} replaces it"
-        context.note("changed", place, why)
+        replacement = value or "nothing"
+        note = f"the environment variable {name} is not read; {replacement!r} replaces it"
+        context.note("changed", place, note)
         return value
 
     return ENVIRONMENT.sub(default, text)
 
 
 def model_of(value: object, place: SourcePlace, context: Context) -> str:
-    """The model id of a grader; empty where it is no model."""
+    """The model id of a grader; empty if it is no model."""
     body = value if is_mapping(value) else {"id": value}
     name = body.get("id")
     if not isinstance(name, str):
@@ -178,16 +178,18 @@ def model_of(value: object, place: SourcePlace, context: Context) -> str:
     if label := context.imported.labels.get(name):
         return label
     settings = mapping_of(body.get("config"))
-    own = "" if is_code(name) else without_environment(name, context, place)
-    model = model_id(own, settings, context, place) if own else ""
+    full_name = "" if is_code(name) else without_environment(name, context, place)
+    model = model_id(full_name, settings, context, place) if full_name else ""
     if not model:
-        what = "is code" if is_code(name) else "has no counterpart"
-        context.note("person", place, f"the grader {name} {what}; the project's judge model grades")
+        problem = "is code" if is_code(name) else "has no counterpart"
+        context.note(
+            "manual", place, f"the grader {name} {problem}; the project's judge model grades"
+        )
     return model
 
 
 def model_id(name: str, config: Mapping[str, Any], context: Context, place: SourcePlace) -> str:
-    """The id of a model, whose endpoint becomes a table of the settings; empty for none."""
+    """The id of a model; empty for none. Its endpoint becomes a table of the settings."""
     family, mode, model = _parts(name, config, context, place)
     endpoint = _ENDPOINTS.get(family)
     if endpoint is None or not model or "{{" in model or " " in model:
@@ -205,15 +207,15 @@ def model_id(name: str, config: Mapping[str, Any], context: Context, place: Sour
         table["base_url"] = url or endpoint.url
     elif family in _CLOUDS:
         table.update(_cloud(family, config, context, place))
-    own = _HOME_KEYS.get(family, "")
-    key = _key_name(config, endpoint.key_env or own, context, place)
-    if key and (table or key != own) and "api_key_command" not in table:
+    home_key = _HOME_KEYS.get(family, "")
+    key = _key_name(config, endpoint.key_env or home_key, context, place)
+    if key and (table or key != home_key) and "api_key_command" not in table:
         table["api_key_env"] = key
     return f"{_declare(table_name, table, context) if table else table_name}:{model}"
 
 
 def replaced_by_model(name: str, config: Mapping[str, Any]) -> str:
-    """The model that can answer instead of an agent, `own` for the project's; empty for none."""
+    """The model that replaces an agent; `own` for the project's model, empty for none."""
     family, _, mode = name.partition(":")
     if family in {"openai", "anthropic"} and mode.partition(":")[0] in _AGENTS:
         model = config.get("model")
@@ -225,10 +227,10 @@ def replaced_by_model(name: str, config: Mapping[str, Any]) -> str:
 def _parts(
     name: str, config: Mapping[str, Any], context: Context, place: SourcePlace
 ) -> tuple[str, str, str]:
-    """The family, the mode and the model of a provider's id; no model where it is none."""
+    """The family, mode and model of a provider's id; an empty model if it is none."""
     family, _, rest = name.partition(":")
     if not rest:
-        family = next((own for begin, own in _BARE.items() if name.startswith(begin)), name)
+        family = next((vendor for begin, vendor in _BARE.items() if name.startswith(begin)), name)
         rest = name if family != name else ""
         if rest:
             context.note("changed", place, f"{name} names no provider; {family} serves it")
@@ -241,7 +243,7 @@ def _parts(
 
 
 def _url(family: str, config: Mapping[str, Any], context: Context, place: SourcePlace) -> str:
-    """The URL of an endpoint, where a provider names another one than its vendor's."""
+    """The URL of an endpoint that is not the vendor's; empty for the vendor's."""
     address = next((config[key] for key in _URL_KEYS if isinstance(config.get(key), str)), "")
     host = config.get("apiHost")
     if not address and isinstance(host, str) and host:
@@ -249,10 +251,10 @@ def _url(family: str, config: Mapping[str, Any], context: Context, place: Source
         address = f"{host if '://' in host else f'https://{host}'}".rstrip("/") + suffix
     url = re.sub(r"[?#].*", "", without_environment(address, context, place)).rstrip("/")
     if "@" in url.partition("//")[2].partition("/")[0]:
-        context.note("person", place, "the URL holds a user or password, which was not copied")
+        context.note("manual", place, "the URL holds a user or password, which was not copied")
         url = re.sub(r"//[^/]*@", "//", url)
     if url and not re.match(r"https?://[^/]", url):
-        context.note("person", place, "the URL of the endpoint is not complete; write base_url")
+        context.note("manual", place, "the URL of the endpoint is not complete; write base_url")
         return "http://127.0.0.1:9/v1"
     vendor = {"https://api.openai.com/v1", "https://api.anthropic.com", _ENDPOINTS[family].url}
     return "" if url in vendor else url
@@ -261,8 +263,8 @@ def _url(family: str, config: Mapping[str, Any], context: Context, place: Source
 def _cloud(
     family: str, config: Mapping[str, Any], context: Context, place: SourcePlace
 ) -> dict[str, JSON]:
-    """The endpoint of a cloud, which needs names that are in no configuration."""
-    context.note("person", place, _CLOUDS[family])
+    """The endpoint of a cloud, with placeholders for names that no configuration has."""
+    context.note("manual", place, _CLOUDS[family])
     if family == "azure":
         return {"base_url": "https://RESOURCE.openai.azure.com/openai/v1"}
     if family == "bedrock":
@@ -286,7 +288,7 @@ def _host_name(url: str) -> str:
 
 
 def _declare(name: str, table: Mapping[str, JSON], context: Context) -> str:
-    """The name of a table with this content."""
+    """Declare a table of the settings, and return its name."""
     tables = context.imported.providers
     base, number = name, 2
     while name in tables and dict(tables[name]) != dict(table):
@@ -296,10 +298,10 @@ def _declare(name: str, table: Mapping[str, JSON], context: Context) -> str:
 
 
 def _key_name(config: Mapping[str, Any], default: str, context: Context, place: SourcePlace) -> str:
-    """The environment variable of a key; a key that is written down is named, not copied."""
-    named = config.get("apiKeyEnvar")
-    if isinstance(named, str) and re.fullmatch(r"[A-Za-z_]\w*", named):
-        return named
+    """The environment variable of a key; a literal key is noted, not copied."""
+    variable = config.get("apiKeyEnvar")
+    if isinstance(variable, str) and re.fullmatch(r"[A-Za-z_]\w*", variable):
+        return variable
     key = config.get("apiKey", config.get("api_key"))
     if not isinstance(key, str) or not key:
         return default
@@ -311,8 +313,8 @@ def _key_name(config: Mapping[str, Any], default: str, context: Context, place: 
     name = default or "API_KEY"
     if len(key) >= _SECRET_MIN:
         context.imported.secrets.add(key)
-    why = f"a key is in the file; it was not copied. Set the environment variable {name}"
-    context.note("person", place, why)
+    note = f"a key is in the file; it was not copied. Set the environment variable {name}"
+    context.note("manual", place, note)
     return name
 
 
@@ -352,12 +354,12 @@ def _tool_choice(choice: Any) -> dict[str, JSON]:
 
 
 def _load(value: Any, context: Context, place: SourcePlace) -> Any:
-    """A value, or what its file has."""
+    """A value, or the content of the file that it names."""
     if isinstance(value, str) and value.startswith("file://"):
         try:
             return context.repository.read_yaml(context.repository.resolve(value, context.base))
         except (SourceError, FaultyFileError) as error:
-            context.note("person", place, f"not imported: {error}")
+            context.note("manual", place, f"not imported: {error}")
             return None
     return value
 
@@ -384,19 +386,19 @@ def _tools(value: Any, context: Context, place: SourcePlace) -> list[JSON]:
 
 
 def _tool(item: Any) -> dict[str, JSON]:
-    """A tool of a prompt file; empty where it is none that a test can answer."""
+    """Convert a tool for a prompt file; empty if a prompt file cannot have it."""
     body = mapping_of(item)
     function = mapping_of(body.get("function", body))
     name = function.get("name")
     if not isinstance(name, str) or str(body.get("type", "function")) not in {"function", "custom"}:
         return {}
-    made: dict[str, JSON] = {"name": name}
+    tool: dict[str, JSON] = {"name": name}
     if isinstance(function.get("description"), str):
-        made["description"] = function["description"]
+        tool["description"] = function["description"]
     for key in ("inputSchema", "input_schema", "parameters"):
         if is_mapping(function.get(key)):
-            made["parameters"] = function[key]
-    return made
+            tool["parameters"] = function[key]
+    return tool
 
 
 _Kind: TypeAlias = Literal["model", "python", "javascript", "http", "command", "echo", "other"]
@@ -409,12 +411,12 @@ class SourceProvider:
     """One provider.
 
     Attributes:
-        kind: `model` for a model that takes chats, `echo` for the prompt itself, `other` for what
-            needs a person; else the kind of a target.
-        names: What tests may call it.
+        kind: `model` for a model that takes chats, `echo` for the prompt itself, `other` without a
+            counterpart; else the kind of a target.
+        names: Names that tests use for it.
         model: Its model id; empty for the project's model.
-        parameters: Keys of a prompt file that its configuration sets.
-        prompts: The prompts that it answers; empty for all.
+        parameters: Keys of a prompt file from its configuration.
+        prompts: The prompts that it runs; empty for all.
     """
 
     kind: _Kind
@@ -434,26 +436,26 @@ def read_providers(
 ) -> list[SourceProvider]:
     """The providers of a configuration."""
     key = "providers" if "providers" in config else "targets"
-    at = place_of(config, key, otherwise=place)
+    key_place = place_of(config, key, otherwise=place)
     return [
-        _provider(name, body, context, where)
-        for name, body, where in _named_providers(config.get(key), context, at, 0)
+        _provider(name, body, context, provider_place)
+        for name, body, provider_place in _named_providers(config.get(key), context, key_place, 0)
     ]
 
 
 def _named_providers(
     value: Any, context: Context, place: SourcePlace, depth: int
 ) -> Iterator[tuple[str, Mapping[str, Any], SourcePlace]]:
-    """The id and the keys of each provider, of files too."""
+    """The id and the keys of each provider, including those in files."""
     if value is None or depth > _DEPTH_MAX:
         return
     if is_list(value):
-        for part, at in placed(value, place):
-            yield from _named_providers(part, context, at, depth + 1)
+        for part, part_place in placed(value, place):
+            yield from _named_providers(part, context, part_place, depth + 1)
         return
     name, body = _name_of(value)
     if not name:
-        context.note("person", place, "a provider has no `id`")
+        context.note("manual", place, "a provider has no `id`")
     elif _LISTED.fullmatch(name):
         try:
             path = context.repository.resolve(name, context.base)
@@ -461,7 +463,7 @@ def _named_providers(
                 context.repository.read_yaml(path), context, place, depth + 1
             )
         except (SourceError, FaultyFileError) as error:
-            context.note("person", place, f"a provider is not imported: {error}")
+            context.note("manual", place, f"a provider is not imported: {error}")
     else:
         yield name, body, place
 
@@ -487,15 +489,15 @@ def _provider(
     full = without_environment(name, context, place).strip()
     kind = _kind_of_provider(full)
     model = model_id(full, settings, context, place) if kind == "model" else ""
-    if kind == "model" and not model and (what := replaced_by_model(full, settings)):
-        model = model_id(what, settings, context, place) if ":" in what else ""
-        why = f"the provider {full} has no counterpart: {model or 'the model of the project'}"
-        why += " gets the prompt instead, without tools of an agent; or write a target"
-        context.note("person", place, why)
+    if kind == "model" and not model and (replacement := replaced_by_model(full, settings)):
+        model = model_id(replacement, settings, context, place) if ":" in replacement else ""
+        text = f"the provider {full} has no counterpart: {model or 'the model of the project'}"
+        text += " gets the prompt instead, without tools of an agent; or write a target"
+        context.note("manual", place, text)
     elif kind == "other" or (kind == "model" and not model):
         kind = "other"
-        why = "has no counterpart; write a target for it, see test-an-application"
-        context.note("person", place, f"the provider {full or name} {why}")
+        text = "has no counterpart; write a target for it, see test-an-application"
+        context.note("manual", place, f"the provider {full or name} {text}")
     return SourceProvider(
         kind=kind,
         id=full,
@@ -513,12 +515,12 @@ def _provider(
 def _parameters_of(
     model: str, config: Mapping[str, Any], context: Context, place: SourcePlace
 ) -> dict[str, JSON]:
-    """The keys of a prompt file without those that the endpoint of its model rejects.
+    """The keys of a prompt file without those that the model's endpoint rejects.
 
-    An endpoint that only speaks the API of a vendor is taken to accept them.
+    Another endpoint with the API of a vendor is assumed to accept them.
     """
     document = prompt_parameters(config, context, place)
-    name, _, own = model.partition(":")
+    name, _, model_name = model.partition(":")
     table = context.imported.providers.get(name, {})
     api = str(table.get("api", "anthropic" if name == "anthropic" else "openai"))
     url = str(table.get("base_url", "https://api.openai.com/v1" if api == "openai" else ""))
@@ -529,7 +531,7 @@ def _parameters_of(
     rejected = {
         parameter
         for gap in load_gaps()
-        if api in gap.apis and re.search(gap.url, url) and re.match(gap.model, own)
+        if api in gap.apis and re.search(gap.url, url) and re.match(gap.model, model_name)
         for parameter in gap.names
         if parameter in keys
     }
@@ -540,12 +542,12 @@ def _parameters_of(
         return document
     names = ", ".join(sorted(rejected))
     context.note("changed", place, f"{model} rejects or ignores {names}; the prompt has none")
-    gone = {keys[name] for name in rejected}
-    kept = {key: value for key, value in parameters.items() if key not in gone}
+    rejected_keys = {keys[name] for name in rejected}
+    accepted = {key: value for key, value in parameters.items() if key not in rejected_keys}
     rest = {key: value for key, value in document.items() if key != "modelParameters"}
     if "json_object" in rejected:
         rest.pop("responseFormat", None)
-    return {**({"modelParameters": kept} if kept else {}), **rest}
+    return {**({"modelParameters": accepted} if accepted else {}), **rest}
 
 
 def _kind_of_provider(name: str) -> _Kind:

@@ -55,14 +55,14 @@ def _http_target(
     slots = _slots(provider, context, names)
     url = slots(without_environment(address, context, place))
     if not re.match(r"https?://[^/{]", url):
-        context.note("person", place, "the URL of the HTTP provider is not complete; correct `url`")
+        context.note("manual", place, "the URL of the HTTP provider is not complete; correct `url`")
         url = f"http://127.0.0.1:9/{url.partition('://')[2] or url}"
     table: dict[str, JSON] = {"kind": "http", "url": url}
     default = "POST" if config.get("body") is not None else "GET"
     method = str(config.get("method") or default).upper()
     if method not in _METHODS:
-        why = f"the method {method} has no counterpart; the target uses POST"
-        context.note("person", place, why)
+        text = f"the method {method} has no counterpart; the target uses POST"
+        context.note("manual", place, text)
     elif method != "POST":
         table["method"] = method
     if headers := _headers(provider, context):
@@ -76,31 +76,31 @@ def _http_target(
         if path:
             table["text"] = path
         else:
-            why = "`transformResponse` is code that is not run; set `text` of the target"
-            context.note("person", place, why)
+            text = "`transformResponse` is code that is not run; set `text` of the target"
+            context.note("manual", place, text)
     for key in _UNSUPPORTED:
         if config.get(key):
-            context.note("person", place, f"`{key}` of the HTTP provider has no counterpart")
+            context.note("manual", place, f"`{key}` of the HTTP provider has no counterpart")
     return table
 
 
 def _slots(
     provider: SourceProvider, context: Context, names: Container[str]
 ) -> Callable[[str], str]:
-    """A function that writes the slots of a text as a target takes them; unknown ones are empty."""
+    """Return a function that converts slots of a text for a target; unknown ones become empty."""
 
     def slot(match: re.Match[str]) -> str:
         if match["root"] in names:
             return f"{{{{{match['path']}}}}}"
-        why = f"the request inserts {match[0]}, which no test has; it is empty"
-        context.note("person", provider.place, why)
+        note = f"the request inserts {match[0]}, which no test has; it is empty"
+        context.note("manual", provider.place, note)
         return ""
 
     return lambda text: _SLOT.sub(slot, text)
 
 
 def _headers(provider: SourceProvider, context: Context) -> dict[str, JSON]:
-    """The environment variables of headers, whose values are not copied."""
+    """The environment variables of headers; values are not copied."""
     headers = provider.config.get("headers")
     names: dict[str, JSON] = {}
     for header, value in mapping_of(headers).items():
@@ -116,17 +116,17 @@ def _headers(provider: SourceProvider, context: Context) -> dict[str, JSON]:
             context.imported.secrets.update(
                 word for word in words if len(word) >= _SECRET_MIN and "{{" not in word
             )
-        why = (
+        text = (
             f"the value of the header {header} was not copied; set the environment variable {name}"
         )
-        context.note("person", provider.place, why)
+        context.note("manual", provider.place, text)
     return names
 
 
 def _json_body(
     body: Any, provider: SourceProvider, context: Context, slots: Callable[[str], str]
 ) -> JSON:
-    """The body as JSON with plain slots; None where it is no JSON."""
+    """The body as JSON with converted slots; None if it is no JSON."""
     if isinstance(body, str):
         quoted = re.sub(
             r"(?<![\"\w])\{\{\s*(\w+)\s*(?:\|\s*dump)?\s*\}\}(?![\"\w])", r'"{{\1}}"', body
@@ -134,19 +134,19 @@ def _json_body(
         try:
             body = json.loads(quoted)
         except ValueError:
-            why = "the body is no JSON; the target sends all inputs instead"
-            context.note("person", provider.place, why)
+            text = "the body is no JSON; the target sends all inputs instead"
+            context.note("manual", provider.place, text)
             return None
     return cast("JSON", map_texts(body, slots))
 
 
 def json_path(code: str) -> str:
-    """The JSON path of code that only picks a part of a response; empty for other code.
+    """The JSON path of code that only selects a part of a response; empty for other code.
 
     >>> json_path("json.choices[0].message.content")
     '$.choices[0].message.content'
-    >>> json_path("(json) => json.answer")
-    '$.answer'
+    >>> json_path("(json) => json.text")
+    '$.text'
     """
     code = code.strip()
     if picked := re.search(r"\boutput:\s*((?:json|data)[\w.\[\]?]+)", code):
@@ -159,7 +159,7 @@ def json_path(code: str) -> str:
 
 
 def _code_of(provider: SourceProvider, context: Context) -> tuple[Path, str]:
-    """The file of a provider that is code, and the function that it names.
+    """The file and the function of a provider that is code.
 
     Raises:
         SourceError: It does not exist, or is not read.
@@ -174,19 +174,19 @@ def _code_of(provider: SourceProvider, context: Context) -> tuple[Path, str]:
 
 
 def _safe_config(provider: SourceProvider, context: Context) -> dict[str, Any]:
-    """The configuration of a provider of code, without its keys."""
-    kept: dict[str, Any] = {}
+    """The configuration of a code provider, without keys."""
+    config: dict[str, Any] = {}
     for key, value in provider.config.items():
         text = value if isinstance(value, str) else ""
-        named = key.lower().endswith(_NO_SECRET) or ENVIRONMENT.search(text)
-        if text and _SECRET.search(key) and not named:
+        is_variable = key.lower().endswith(_NO_SECRET) or ENVIRONMENT.search(text)
+        if text and _SECRET.search(key) and not is_variable:
             if len(text) >= _SECRET_MIN:
                 context.imported.secrets.add(text)
-            why = f"the value of `{key}` was not copied; read it from the environment"
-            context.note("person", provider.place, why)
+            note = f"the value of `{key}` was not copied; read it from the environment"
+            context.note("manual", provider.place, note)
         else:
-            kept[key] = value
-    return kept
+            config[key] = value
+    return config
 
 
 def target_of(
@@ -198,7 +198,7 @@ def target_of(
     own_prompt: bool,
     names: Container[str],
 ) -> dict[str, JSON]:
-    """The table of a target; code gets a small program that calls it.
+    """The table of a target; code gets an adapter that calls it.
 
     Raises:
         SourceError: The code does not exist.
@@ -239,11 +239,11 @@ def target_of(
         )
         context.imported.files.append(NewFile(path=f"evals/targets/{module}.py", text=text))
         context.note_packages(file, provider.place)
-        why = f"evals/targets/{module}.py calls the provider"
+        note = f"evals/targets/{module}.py calls the provider"
         if names := _environment_of([file], context.repository):
-            why += f", which reads the environment variables {', '.join(names)}"
-        context.note("changed", provider.place, why)
-        return {"kind": "python", "callable": f"evals.targets.{module}:answer", **table}
+            note += f", which reads the environment variables {', '.join(names)}"
+        context.note("changed", provider.place, note)
+        return {"kind": "python", "callable": f"evals.targets.{module}:call_provider", **table}
     path = f"evals/targets/{module}.mjs"
     loaded = f"./{place}"
     text = _fill_adapter(_JAVASCRIPT, loaded, options, path=loaded, path_json=json.dumps(loaded))
@@ -254,7 +254,7 @@ def target_of(
     if typed := next((path for path in files if path.suffix in {".ts", ".mts"}), None):
         name = context.repository.relative(typed)
         text = f"{name} is TypeScript: node runs it from version 22.6; or put npx tsx in `argv`"
-        context.note("person", provider.place, text)
+        context.note("manual", provider.place, text)
     argv = ["node", *(["--experimental-strip-types"] if typed else []), path]
     return {"kind": "command", "argv": argv, **_program(path, files, context, place), **table}
 
@@ -266,7 +266,7 @@ def _command(
     options: Mapping[str, Any],
     context: Context,
 ) -> dict[str, JSON]:
-    """The table of a program that promptfoo starts.
+    """The table of a command target, for a program that promptfoo starts.
 
     Raises:
         SourceError: It names no command, or its code is outside of the repository.
@@ -282,8 +282,8 @@ def _command(
             program = context.repository.resolve(word, context.base)
             files += _loaded_files(program, context.repository)
         elif looks_like_file and not (context.base / word).exists():
-            why = f"{word} of the command does not exist"
-            context.note("person", provider.place, why)
+            note = f"{word} of the command does not exist"
+            context.note("manual", provider.place, note)
     text = _fill_adapter(
         _COMMAND,
         f"exec:{command}",
@@ -292,8 +292,8 @@ def _command(
         folder=json.dumps(folder),
     )
     context.imported.files.append(NewFile(path=path, text=text))
-    why = f"{path} runs the command as promptfoo does; name what else it loads in `files`"
-    context.note("changed", provider.place, why)
+    note = f"{path} runs the command as promptfoo does; name what else it loads in `files`"
+    context.note("changed", provider.place, note)
     argv: list[JSON] = ["python", path]
     return {"kind": "command", "argv": argv, **_program(path, files, context)}
 
@@ -383,7 +383,7 @@ import {module} as provider
 OPTIONS = json.loads({config!r})
 
 
-def answer(case):
+def call_provider(case):
     variables = dict(case.inputs)
     prompt = variables.pop({prompt_input})
     context = {{"vars": {variables}}}
@@ -462,19 +462,19 @@ sys.stdout.write(json.dumps({{"text": done.stdout.strip()}}))
 
 
 def _fill_adapter(template: str, identifier: str, options: Mapping[str, Any], **values: str) -> str:
-    """The text of a program that calls a provider.
+    """The text of an adapter that calls a provider.
 
     Args:
-        identifier: The provider's id for its own code.
-        options: `config`, `prompt_input`, and in `own_prompt` whether the rendered prompt is a
+        identifier: The provider's id, for its own code.
+        options: `config`, `prompt_input`, and `own_prompt`: whether the rendered prompt is a
             variable of the test.
-        values: What else the template names.
+        values: Further fields of the template.
     """
-    own = {"id": identifier, "config": dict(options["config"])}
+    adapter_config = {"id": identifier, "config": dict(options["config"])}
     prompt = json.dumps(options["prompt_input"])
     with_prompt = f"dict(variables, **{{{prompt}: prompt}})"
     return template.format(
-        config=json.dumps(own, ensure_ascii=False, default=str),
+        config=json.dumps(adapter_config, ensure_ascii=False, default=str),
         prompt_input=prompt,
         variables=with_prompt if options["own_prompt"] else "variables",
         others="inputs" if options["own_prompt"] else "others",
