@@ -35,6 +35,8 @@ BANNED = {
 EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     (r"draws?|drawn|drew", "stats/", "random numbers are drawn"),
     (r"answers?|answered", "sim/server.py", "a server answers a request"),
+    (r"findings?|faults?", "sim/server.py", "the server injects faults, as `regauge sim --fault`"),
+    (r"answers?|answered", "judges/calibration/_record.py", "a key of label files"),
     (r"answers?|answered", "recordings/_store.py", "a table of the store's schema"),
     (r"answers?|answered", "mutate/_operators.py", "an order to the model"),
     (r"answers?|answered", "docs/reference/judges.md", "judges of the answer to a question"),

@@ -365,7 +365,7 @@ def calibrate_command(
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(RESUME_NOTE) from stop
     calibration = calibration_of(used.judge, labels, judged, repeats)
-    if not calibration.agreement.judged:
+    if not calibration.agreement.verdicts:
         raise UnmeasuredError(
             f"judge {used.judge.name!r} came to no verdict on any of {len(labels)} labels\n"
             f"  {judged[0].label.id}: {judged[0].first.reason}"

@@ -303,7 +303,7 @@ class Hunt:
         if case.tier == "critical" and case.blocks:
             failed = sum(trial.facts.passed is False for trial in self._trials[key])
             rule = replace(self.policy.gate.critical, strict=case.strict)
-            return float(failed) if failed and trial_count < rule.trials_wanted(failed) else None
+            return float(failed) if failed and trial_count < rule.count_trials(failed) else None
         if trial_count > sum(policy.steps):
             return None
         evidence_values = [

@@ -649,7 +649,7 @@ def _order_in_input(prompt: Prompt) -> Iterator[Mutation]:
             after = (
                 text.tree.text[: longest.end()] + f"\n{_ORDER}" + text.tree.text[longest.end() :]
             )
-            change = text.change(text.tree.at(longest.start()), after)
+            change = text.change(text.tree.leaf_at(longest.start()), after)
             yield replace(change, text=f"{longest[0]} {_ORDER}")
             return
 
