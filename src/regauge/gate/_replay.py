@@ -67,7 +67,7 @@ class ReplayEvidence:
         if not trials:
             return ""
         suite = result.suite
-        checks = {judge.name for judge in suite.judges if suite.status_of(judge).gates}
+        checks = {judge.name for judge in suite.judges if suite.status_of(judge).blocking}
         facts = [
             trial_facts
             for trial in trials
