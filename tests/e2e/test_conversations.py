@@ -300,7 +300,7 @@ def test_trials_and_budgets_count_conversations_and_calls(shop: EvalProject):
     assert "all k trials pass: pass^1 100%, pass^2 100%" in result.stdout.str()
     missing = shop.run("--trials=3", "--record=none")
     assert "1 unmeasured" in missing.stdout.str()
-    assert "1 answer of local:clerk" in missing.stdout.str()
+    assert "1 completion of local:clerk" in missing.stdout.str()
     assert "about 4 calls" in missing.stdout.str()
 
 

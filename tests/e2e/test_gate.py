@@ -99,7 +99,7 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
     history["judges"]["field_equals(severity)"] = history["judges"].pop("json_parses(kind=object)")
     repo.write("failing.json", json.dumps(baseline))
     said = repo.regauge("gate", "--from", "latest", "--baseline", "failing.json", code=2)
-    assert "knows nothing of what this run compared with" in said
+    assert "does not match the base of this run" in said
     said = repo.regauge("gate", "--from", "latest", "--baseline", "none.json", code=2)
     assert "'none.json' does not exist" in said
     repo.git("clean", "-fdq")
@@ -108,7 +108,7 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
     text = "    text: What changed\n"
     repo.edit(PROMPT, text, f"{text}    accepted:\n{reasons}")
     said = repo.regauge("gate", "main", code=None)
-    assert f"({len(broken)} of {len(verdicts)} cases accepted by the author's word)" in said
+    assert f"({len(broken)} of {len(verdicts)} cases accepted by the author)" in said
     assert f" main ({repo.git('rev-parse', 'main')[:9]}): {len(broken)} broken of " in said
     assert f", without {len(broken)} accepted cases; " in said
     assert "accepted by the changelog: Fine." in said

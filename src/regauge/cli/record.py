@@ -335,7 +335,7 @@ def _publish(
     # First, so that nothing is called recorded that cannot be written.
     published = evals.finish(complete=True)
     if recorded or failures:
-        output.line(f"{recorded} of {total} answers recorded")
+        output.line(f"{recorded} of {total} completions recorded")
     calls = evals.progress.judge_calls
     if calls:
         output.line(f"{plural(calls, 'judge call')} recorded")
@@ -366,7 +366,7 @@ def _publish(
     output.document["vectors_recorded"] = evals.embeddings.requested_texts
     missing = [
         f"{plural(count, noun)} missing: {message}"
-        for noun, reasons in (("answer", failures), ("judgement", unjudged or Counter[str]()))
+        for noun, reasons in (("completion", failures), ("judgement", unjudged or Counter[str]()))
         for message, count in reasons.most_common()
     ]
     return [*missing, *unembedded]
@@ -397,7 +397,7 @@ def _embed(evals: EvalSession) -> list[str]:
         except RegaugeError as error:
             failures[str(error)] += 1
     counts = failures.most_common()
-    return [f"{plural(count, 'answer')} without vectors: {words}" for words, count in counts]
+    return [f"{plural(count, 'completion')} without vectors: {words}" for words, count in counts]
 
 
 def _prune(

@@ -527,7 +527,7 @@ def _diff(change: CaseChange) -> Iterator[str]:
     lines = list(unified_diff(old, new, lineterm="", n=_CONTEXT_LINES))
     yield from (line for line in lines[2:] if not line.startswith("@@ "))
     if old == new and old:
-        yield "  both answers are the same text"
+        yield "  both outputs are equal"
     for label, side in (("A", before), ("B", after)):
         if side and side.judge:
             yield f"{label}  {side.judge}: {' '.join(side.reason.split())}"
