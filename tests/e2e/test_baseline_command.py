@@ -106,7 +106,7 @@ def test_what_could_not_be_measured_is_named_and_does_not_count(
 
     none = live.command("baseline", "update", "--record=none", "--new-session")
     assert none.returncode == 3
-    assert "no answer is kept, and no model may be asked" in none.stderr
+    assert "no completion is recorded, and --record=none makes no calls" in none.stderr
 
 
 def test_a_session_that_was_cut_off_asks_only_for_the_rest(live: EvalProject, endpoint: Endpoint):

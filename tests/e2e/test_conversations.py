@@ -543,7 +543,7 @@ def _edited(shop: EvalProject, path: str, old: str, new: str) -> None:
 SURROUNDINGS = [
     ("prompts/buyer.prompt.yml", "customer who", "kind customer who", "the persona buyer"),
     ("fixtures/tools/shop.yml", "shipped", "lost", "results of tools in fixtures/tools/shop.yml"),
-    ("app.py", "shipped", "lost", "the code of app:stock, which answers tool calls,"),
+    ("app.py", "shipped", "lost", "the code of app:stock, which serves tool calls,"),
     (
         "fixtures/golden/shop.jsonl",
         '"expected": "shipped"',

@@ -193,7 +193,7 @@ def test_an_edit_without_a_new_version_is_rejected_with_the_command_that_gives_o
     repo.edit(PROMPT, *REWORDED)
     repo.commit("Reword")
     said = repo.gate("--annotations", code=1)
-    assert "what it says changed, but its version is still 1.0.0" in said
+    assert "its content changed, but its version is still 1.0.0" in said
     assert f"fix: regauge bump {NAME} minor -m 'WHAT CHANGED'" in said
     assert f"::error file={PROMPT},line=6,title=regauge%3A {NAME}::" in said
     assert "broken" not in repo.verdicts().values()
@@ -239,7 +239,7 @@ def test_an_eval_that_is_taken_away_takes_no_case_along_without_a_word(repo: Gat
     assert f"fix of {GOLDEN}: put its eval back" in said
     assert repo.pytest("--gate=main", code=1).count("not measured: ") == 1
     assert json.loads(repo.regauge("gate", "--from", "latest", "--json", code=3))["exit_code"] == 3
-    assert "nothing is said of it" in repo.gate("--prompt", "other", code=0)
+    assert "it is not compared" in repo.gate("--prompt", "other", code=0)
     repo.git("rm", "-q", GOLDEN)
     repo.commit("Give up its cases")
     said = repo.gate(code=3)
@@ -247,7 +247,7 @@ def test_an_eval_that_is_taken_away_takes_no_case_along_without_a_word(repo: Gat
     repo.git("rm", "-q", BASELINE)
     shutil.rmtree(repo.root / "fixtures/recordings")
     repo.commit("Give it up")
-    assert "this change takes it out, and the eval with it" in repo.gate(code=0)
+    assert "this change removes it and its eval" in repo.gate(code=0)
 
 
 def test_a_fork_without_recordings_is_unmeasured_and_a_budget_can_be_gone_on_with(

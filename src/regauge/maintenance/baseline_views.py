@@ -57,7 +57,7 @@ def history_lines(
             f" {plural(len(history.sessions), 'session')}; {100 * passed:.1f} % passed"
         )
     if (anchor := _anchor_of(project, baseline, history)) is not None:
-        yield f"  {anchor}{'; a confirmed loss' if anchor.confirmed else ''}"
+        yield f"  {anchor}{'; a confirmed loss' if anchor.is_confirmed else ''}"
     for session in history.sessions:
         models = f", served by {', '.join(session.models)}" if session.models else ""
         yield f"  session {session.id}: trials {session.first}-{session.last}{models}"
@@ -101,7 +101,7 @@ def history_json(project: Project, baseline: Baseline, history: StoredHistory) -
             "version": anchor.version,
             "cases": anchor.cases,
             "difference": asdict(anchor.difference),
-            "confirmed": anchor.confirmed,
+            "confirmed": anchor.is_confirmed,
         }
         if anchor is not None
         else None,

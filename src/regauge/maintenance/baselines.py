@@ -96,7 +96,7 @@ class AnchorUpdate:
     @property
     def has_loss(self) -> bool:
         """Return whether this session confirmed a loss against the anchor."""
-        return self.has_new_trials and self.comparison is not None and self.comparison.confirmed
+        return self.has_new_trials and self.comparison is not None and self.comparison.is_confirmed
 
     def add_trials(self, trials: SuiteTrials, *, now: datetime) -> None:
         """Add trials of this session to the stored ones."""
@@ -116,12 +116,12 @@ class AnchorUpdate:
         accepted = accepted_since(self.head.prompt, self.version)
         comparison = compare_histories(self.stored_trials, history, accepted=accepted)
         if comparison is not None and not complete:
-            comparison = replace(comparison, suspected=False)
+            comparison = replace(comparison, is_suspected=False)
         self.comparison = comparison
 
     def plan_redraw(self, now: datetime, policy: TopUpPolicy) -> TopUpSuite | None:
         """The trials for a redraw of both; None unless stored trials suspect a loss."""
-        suspected = self.comparison is not None and self.comparison.suspected
+        suspected = self.comparison is not None and self.comparison.is_suspected
         if not suspected or self.suite is None or not self.cases:
             return None
         histories = (self.stored_trials.history,) if self.stored_trials is not None else ()
@@ -149,12 +149,12 @@ class AnchorUpdate:
             reason = self.trouble or "its trials run with those of the next version"
             return f"since {self.version}: not measured: {reason}"
         words = str(comparison)
-        if comparison.confirmed:
+        if comparison.is_confirmed:
             words += f"; a loss, confirmed with fresh trials of both (p = {comparison.p_value:.2g})"
-        elif comparison.suspected:
+        elif comparison.is_suspected:
             reason = f": {self.trouble}" if self.trouble else ""
             words += f"; {self.version} was not measured again, so this is not confirmed{reason}"
-        elif comparison.redrawn:
+        elif comparison.is_redrawn:
             words += f"; not confirmed with fresh trials of both (p = {comparison.p_value:.2g})"
         return words
 
@@ -167,8 +167,8 @@ class AnchorUpdate:
             "cases": comparison.cases if comparison is not None else 0,
             "difference": asdict(comparison.difference) if comparison is not None else None,
             "p_value": comparison.p_value if comparison is not None else None,
-            "redrawn": comparison is not None and comparison.redrawn,
-            "confirmed": comparison is not None and comparison.confirmed,
+            "redrawn": comparison is not None and comparison.is_redrawn,
+            "confirmed": comparison is not None and comparison.is_confirmed,
             "trouble": self.trouble,
         }
 

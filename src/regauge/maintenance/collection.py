@@ -215,7 +215,7 @@ class _Driver:
         """Store the planned evals."""
         self._evals = evals
         planned_ids = {id(case) for case in evals.plan.cases}
-        collected_cases = [case for item in self._items for case in planned_cases(item)]
+        collected_cases = [case for item in self._items for case in cases_of(item)]
         evals.left_out = [case for case in collected_cases if id(case) not in planned_ids]
         evals.uncollected = self.uncollected
         if not self.prefetch:

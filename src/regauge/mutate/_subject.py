@@ -245,7 +245,7 @@ def base_number(planned_case: PlannedCase, nth: int) -> int:  # noqa: ARG001 - a
 
 
 class _UsesTargets:
-    """Close the targets that it uses."""
+    """A context that closes the targets that it uses."""
 
     _targets: CandidateTargets
 
@@ -258,7 +258,7 @@ class _UsesTargets:
 
 
 class EvalBench(_UsesTargets):
-    """Run trials of a subject's cases under any text of its prompt.
+    """The trials of a subject's cases under any text of its prompt.
 
     Completions are found by the digest of their request, in recordings and the local store.
 
@@ -365,7 +365,7 @@ def _output(trial: Trial) -> str:
 
 
 class DraftBenches(_UsesTargets):
-    """Create the benches of suggested cases."""
+    """The benches of suggested cases, one per draft."""
 
     def __init__(self, evals: EvalSession, subject: MutationSubject, trials: TrialRunner) -> None:
         self._evals = evals

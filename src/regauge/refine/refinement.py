@@ -19,7 +19,7 @@ from regauge.prompts import (
     content_errors,
     fix_messages,
     parse_prompt,
-    replaceable_faults,
+    replaceable_errors,
 )
 from regauge.providers import parse_model_id
 from regauge.providers.registry import endpoint_of
@@ -201,7 +201,7 @@ def setting_of(
     judging: Mapping[str, float] | None = None,
 ) -> LoopConfig:
     """The setting of a run."""
-    marked = replaceable_faults(subject.prompt)
+    marked = replaceable_errors(subject.prompt)
     if marked:
         raise PromptError(marked)
     base = subject.text

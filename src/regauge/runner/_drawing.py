@@ -534,7 +534,7 @@ class Drawing:
                 # On a full disk, the process with the claim cannot release it.
                 await self._store(lambda: self._completions.check_writable(case_request))
             pause_s = min(1.5 * pause_s, _POLL_MAX_S)
-        if claim == "answered":  # by another process meanwhile
+        if claim == "recorded":  # by another process meanwhile
             stored_completion = self._completions.find(case_request.completion_key)
             assert stored_completion is not None
             return stored_completion
