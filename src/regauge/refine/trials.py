@@ -61,7 +61,7 @@ from regauge.refine.proposers._model import (
 )
 from regauge.refine.proposers._protocol import Problem, RedactedCase
 from regauge.refine.subject import cases_of, deciding_judges, public_texts
-from regauge.runner import CaseRequest, Draw, PlannedCase
+from regauge.runner import CaseRequest, PlannedCase, PlannedTrial
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from regauge.refine.loop._state import CallProposer, LoopConfig, LoopState, RunGate
     from regauge.refine.proposers._protocol import Example, Proposer
     from regauge.refine.subject import Subject
-    from regauge.runner import Eval, EvalSession, Trial, Trials
+    from regauge.runner import Eval, EvalSession, Trial, TrialRunner
     from regauge.targets import Target
 
 _KEPT_CHARS = 1  # a single character reveals no value
@@ -471,26 +471,26 @@ async def outcomes_of(
     evals: EvalSession, planned_cases: Sequence[PlannedCase], trials: int
 ) -> tuple[list[Outcome], list[UnmeasuredError]]:
     """Trials of every planned case, and the errors of unmeasured ones."""
-    async with evals.making() as trials_run:
-        draws = [Draw(case, number) for case in planned_cases for number in range(trials)]
-        results = await trials_run.make_all(draws)
+    async with evals.open_trials() as trials_run:
+        draws = [PlannedTrial(case, number) for case in planned_cases for number in range(trials)]
+        results = await trials_run.run_all(draws)
     outcomes: list[Outcome] = []
     for draw, trial in zip(draws, results, strict=True):
         if trial.error is None:
-            suite = draw.planned.suite
-            case = f"{suite.dataset.name}/{draw.planned.case.id}"
+            suite = draw.planned_case.suite
+            case = f"{suite.dataset.name}/{draw.planned_case.case.id}"
             outcomes.append(outcome_of(suite.prompt.digest, case, draw.trial, trial))
     return outcomes, [trial.error for trial in results if trial.error is not None]
 
 
 def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
     """A measured trial as an outcome of the loop."""
-    assert trial.answer is not None
+    assert trial.sourced_completion is not None
     return Outcome(
         text=text,
         case=case,
         trial=number,
-        output=trial.answer.completion.text or "",
+        output=trial.sourced_completion.completion.text or "",
         checks=tuple(
             CheckOutcome(
                 check=verdict.judge,
@@ -499,7 +499,7 @@ def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
                 reason="" if verdict.verdict.outcome == "pass" else verdict.verdict.reason,
             )
             for verdict in trial.verdicts
-            if verdict.gates and verdict.verdict.outcome != "abstain"
+            if verdict.blocking and verdict.verdict.outcome != "abstain"
         ),
     )
 
@@ -511,15 +511,15 @@ def trial_spending(trial: Trial) -> Spending:
     """
     judge_calls = [verdict.calls for verdict in trial.verdicts if verdict.calls]
     usd = 0.0
-    if trial.answer is not None and trial.answer.source != "recording":
-        usd = trial.answer.completion.cost_usd or 0.0
+    if trial.sourced_completion is not None and trial.sourced_completion.source != "recording":
+        usd = trial.sourced_completion.completion.cost_usd or 0.0
         usd += sum(calls.cost_usd or 0.0 for calls in judge_calls)
     return Spending(calls=1, judge_calls=sum(calls.calls for calls in judge_calls), usd=usd)
 
 
 def count_replayed(trial: Trial) -> int:
     """The number of replayed calls of a trial and its judges."""
-    is_replayed = trial.answer is not None and trial.answer.source != "live"
+    is_replayed = trial.sourced_completion is not None and trial.sourced_completion.source != "live"
     return is_replayed + sum(
         verdict.calls.calls - verdict.calls.live for verdict in trial.verdicts if verdict.calls
     )
@@ -677,7 +677,7 @@ class EvalWorkbench:
     subject: Subject
     config: LoopConfig
     show_expected: bool
-    trials: Trials
+    trials: TrialRunner
     proposers: Mapping[str, Proposer]
     policy: GatePolicy
     replayed_calls: int = 0
@@ -729,8 +729,8 @@ class EvalWorkbench:
         targets = {
             target
             for (text, case, _, check), trial in zip(requests, results, strict=True)
-            if trial.answer is not None
-            and trial.answer.source == "live"
+            if trial.sourced_completion is not None
+            and trial.sourced_completion.source == "live"
             and (target := self._planned_cases[text.digest, case, check].suite.target) is not None
         }
         for target in targets:
@@ -781,7 +781,9 @@ class EvalWorkbench:
     ) -> Trial:
         if (text.digest, case, check) not in self._planned_cases:
             self._plan(text, check)
-        return await self.trials.make(Draw(self._planned_cases[text.digest, case, check], number))
+        return await self.trials.run(
+            PlannedTrial(self._planned_cases[text.digest, case, check], number)
+        )
 
     def _plan(self, text: PromptText, check: str | None) -> None:
         """Plan the cases with a text; its file is spliced and read back once.
@@ -812,7 +814,7 @@ class EvalWorkbench:
             temporary = TemporaryDirectory(prefix="regauge-candidate-")
             directory = Path(self._directories.enter_context(temporary))
             target = self._targets[key] = suite.target.with_candidate(prompt, directory)
-        subject = target.subject(suite.prompt.name, path=suite.prompt.path)
+        subject = target.describe_subject(suite.prompt.name, path=suite.prompt.path)
         return replace(suite, prompt=subject, target=target)
 
     def _problem(self, state: LoopState, action: CallProposer) -> Problem:
@@ -842,7 +844,7 @@ class EvalWorkbench:
         )
 
     async def _complete(self, request: CompletionRequest) -> Completion:
-        answer = await self.trials.answer(self._question(request))
+        answer = await self.trials.complete(self._question(request))
         self.replayed_calls += answer.source != "live"
         return answer.completion
 
