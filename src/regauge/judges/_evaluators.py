@@ -103,7 +103,7 @@ def _make(
             criterion=declared.criterion or "relevance",
             prompt=asking,
             spec=spec,
-            asked=model_of(model, None, context, judge=declared.name),
+            judge_model=model_of(model, None, context, judge=declared.name),
             at_least=pass_at,
         )
 

@@ -169,7 +169,7 @@ async def test_verified_claims_are_a_judge_that_asks_a_model(tmp_path: Path):
     assert (bound.name, bound.models) == ("claims", ("local:judge",))
     with pytest.raises(UsageError, match="from 0 to 1"):
         verified_claims("report", at_least=80)
-    with pytest.raises(UsageError, match="nothing says which model"):
+    with pytest.raises(UsageError, match="no model is set"):
         verified_claims("report").bind(context(tmp_path, model=None))
 
 

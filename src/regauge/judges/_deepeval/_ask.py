@@ -17,7 +17,13 @@ from regauge.errors import JudgeError
 from regauge.judges._deepeval import METRICS
 from regauge.judges._output import JsonFault, find_json, parse_json
 from regauge.judges._types import quote
-from regauge.judges.model._ask import again, coldest, fence_note, nonce_of, with_note
+from regauge.judges.model._ask import (
+    add_note,
+    fence_note,
+    nonce_of,
+    optional_parameters,
+    repeat_request,
+)
 from regauge.judges.model._reply import ReplyFault
 from regauge.providers import CompletionRequest
 from regauge.strict_json import DuplicateKeyError, unique, walk
@@ -520,7 +526,9 @@ class Asking:
             raise JudgeError(f"{self._judge}: the measurement is over", judge=self._judge)
         why, raw = "", None
         for attempt in range(ASKS_PER_CALL):
-            reply = await self._complete(request if not attempt else again(request, _UNREADABLE))
+            reply = await self._complete(
+                request if not attempt else repeat_request(request, _UNREADABLE)
+            )
             raw = reply.text if reply.text is not None else reply.refusal
             try:
                 value = read(reply)
@@ -559,7 +567,7 @@ class Asking:
             prompt, nonce = fence_prompt(prompt, texts)
         messages: tuple[Message, ...] = (Message(role="user", content=prompt),)
         if nonce is not None:
-            messages = with_note(messages, fence_note(nonce))
+            messages = add_note(messages, fence_note(nonce))
         parameters = {
             name: value
             for name, value in self._parameters.items()
@@ -572,7 +580,7 @@ class Asking:
             parameters=parameters,
             response_format=form,
             origin=f"deepeval judge {self._judge!r}",
-            optional=coldest(parameters),
+            optional=optional_parameters(parameters),
             trial=self._calls.trial,
         )
 
