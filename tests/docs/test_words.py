@@ -36,6 +36,7 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     (r"draws?|drawn|drew", "stats/", "random numbers are drawn"),
     (r"answers?|answered", "sim/server.py", "a server answers a request"),
     (r"answers?|answered", "judges/calibration/_record.py", "a key of label files"),
+    (r"answers?|answered", "judges/_deepeval/__init__.py", "a root of declared paths"),
     (r"answers?|answered", "recordings/_store.py", "a table of the store's schema"),
     (r"answers?|answered", "mutate/_operators.py", "an order to the model"),
     (r"answers?|answered", "docs/reference/judges.md", "judges of the answer to a question"),

@@ -153,7 +153,7 @@ def test_an_unreadable_reply_is_asked_for_once_more_and_then_given_up(reply):
     """The raw reply is kept, and nothing is made of it."""
     calls = Calls(lambda *_: completion(reply), trial=5)
     steps = deepeval("GEval", name="G", evaluation_steps=["Look."])
-    with pytest.raises(JudgeError, match="asked 2 times") as error:
+    with pytest.raises(JudgeError, match="after 2 attempts") as error:
         judge(steps, calls)
     assert error.value.raw == reply
     first, second = calls.asked
@@ -420,7 +420,7 @@ def test_a_grade_is_weighed_by_its_tokens_where_they_are_asked_for():
     assert score.parameters == {"logprobs": True, "top_logprobs": 20}
     plain = Calls(lambda s, _: '{"reason": "", "score": 8}' if s == "ReasonScore" else ...)
     assert judge(weighed, plain).score == 0.8, "an endpoint may give no tokens"
-    with pytest.raises(JudgeError, match="asked 2 times"):
+    with pytest.raises(JudgeError, match="after 2 attempts"):
         judge(weighed, Calls(lambda s, _: "8/10" if s == "ReasonScore" else ...))
 
 

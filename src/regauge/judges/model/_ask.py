@@ -442,13 +442,13 @@ async def request_reply(
         return read(completion)
     except ReplyFault as fault:
         if completion.text is None or completion.finish_reason != "stop":
-            raise _unreadable_reply(fault, completion, judge, asked="") from fault
+            raise _unreadable_reply(fault, completion, judge, attempts="") from fault
         wrong = fault.wrong
     completion = await calls.complete(repeat_request(request, wrong))
     try:
         return read(completion)
     except ReplyFault as fault:
-        raise _unreadable_reply(fault, completion, judge, asked=", asked twice") from fault
+        raise _unreadable_reply(fault, completion, judge, attempts=", asked twice") from fault
 
 
 def repeat_request(request: CompletionRequest, problem: str) -> CompletionRequest:
