@@ -159,7 +159,7 @@ def test_other_labels_void_the_record(judged: EvalProject):
 
 
 def test_judges_may_share_labels(judged: EvalProject):
-    judged.eval(EVAL.replace('rubric("tone")', 'rubric("tone").named("manners")'))
+    judged.eval(EVAL.replace('rubric("tone")', 'rubric("tone").with_name("manners")'))
     write_labels(judged, labels(right=16, wrong=0))
     assert "no labels of judge 'manners'" in judged.command("judges", "calibrate", "manners").stderr
     done = judged.command("judges", "calibrate", "manners", "--labels=tone", "--repeats=1")
@@ -366,7 +366,7 @@ def test_two_judges_of_one_name_are_not_confused(judged: EvalProject):
             2,
             """\
 error: evals of triage declare two different judges that are called 'tone'
-  fix: give one a name of its own with .named(...)
+  fix: give one a name of its own with .with_name(...)
 """,
         )
     )

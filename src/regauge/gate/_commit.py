@@ -393,7 +393,7 @@ def find_base(project: Project, ref: str) -> BaseCommit:
         GitError: There is no git or no repository, no such ref, or no common commit, as in a
             shallow clone.
     """
-    repository = Repository.at(project.root)
+    repository = Repository.open(project.root)
     if not repository.has_commits():
         message = f"nothing is committed in {repository.top}, so there is nothing to compare with"
         raise GitError(message, fix="commit the prompts as they are on main, then compare")
@@ -408,7 +408,7 @@ def find_base(project: Project, ref: str) -> BaseCommit:
         tip=tip,
         changed=frozenset(changed),
         renamed=renamed,
-        dirty=repository.dirty(),
+        dirty=repository.is_dirty(),
     )
 
 
@@ -416,7 +416,7 @@ def _tip(repository: Repository, ref: str) -> str:
     try:
         return repository.commit(ref)
     except GitError as error:
-        if repository.shallow():
+        if repository.is_shallow():
             raise
         problem, fix = _unknown(repository, ref)
         raise GitError(f"{problem}\n  fix: {fix}") from error

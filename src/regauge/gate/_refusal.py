@@ -451,7 +451,7 @@ def _calibration_fix(differences: Sequence[KeyDifference], suite: Eval) -> str:
     again = [
         f"regauge judges calibrate {shlex.quote(judge.name)}"
         for judge in suite.judges
-        if judge.name in names and not suite.standing(judge).gates
+        if judge.name in names and not suite.standing(judge).blocking
     ]
     return f"{' && '.join(again)}, so that it counts again; then " if again else ""
 

@@ -64,7 +64,7 @@ class ReplayEvidence:
         if not trials:
             return ""
         suite = result.suite
-        checks = {judge.name for judge in suite.judges if suite.standing(judge).gates}
+        checks = {judge.name for judge in suite.judges if suite.standing(judge).blocking}
         facts = [
             trial_facts
             for trial in trials

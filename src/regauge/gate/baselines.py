@@ -16,7 +16,7 @@ from regauge.errors import Fault, FaultyFileError, GitError, UsageError
 from regauge.evidence import Count
 from regauge.gate._record import CONTROL_FIRST, HISTORY_FIRST
 from regauge.gate._types import BaseTrials
-from regauge.judges import is_case_checks, versions_of_checks
+from regauge.judges import check_versions, is_case_checks
 from regauge.prompts import Repository
 from regauge.regular_file import read_regular
 from regauge.strict_json import DuplicateKeyError, read_json, unique
@@ -337,7 +337,7 @@ def _short(value: str) -> str:
 
 def blocking_judges(suite: Eval) -> tuple[Judge, ...]:
     """The judges whose verdicts decide: all but LLM judges without a passing calibration."""
-    return tuple(judge for judge in suite.judges if suite.standing(judge).gates)
+    return tuple(judge for judge in suite.judges if suite.standing(judge).blocking)
 
 
 def key_of(suite: Eval) -> HistoryKey:
@@ -359,7 +359,7 @@ def key_of(suite: Eval) -> HistoryKey:
         parameters=suite.prompt.parameters,
         dataset=suite.dataset.name,
         judges={judge.name: judge.digest for judge in judges},
-        rules=versions_of_checks() if any(map(is_case_checks, judges)) else {},
+        rules=check_versions() if any(map(is_case_checks, judges)) else {},
     )
 
 

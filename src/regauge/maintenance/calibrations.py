@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from regauge.errors import Fault, FaultyFileError
-from regauge.judges import standing_of
+from regauge.judges import judge_status
 from regauge.judges.calibration import (
     Calibration,
     CalibrationFile,
@@ -132,13 +132,13 @@ def judge_status_rows(
     rows: list[JudgeStatusRow] = []
     for name, use in sorted(used_judges.items()):
         for judge in (use.judge, *use.rivals):
-            standing = standing_of(judge, project)
+            standing = judge_status(judge, project)
             rows.append(
                 JudgeStatusRow(
                     judge=name,
                     prompts=tuple(sorted(set(use.prompts))),
                     models=tuple(judge.models),
-                    gates=standing.gates,
+                    gates=standing.blocking,
                     reason=standing.reason,
                     measured=_is_measured(judge, project),
                 )

@@ -456,7 +456,7 @@ def _refuse_rivals(used: UsedJudge) -> None:
         prompts: Sequence[str] = sorted(set(used.prompts))
         raise UsageError(
             f"evals of {' and '.join(prompts)} declare two different judges that are called"
-            f" {used.judge.name!r}\n  fix: give one a name of its own with .named(...)"
+            f" {used.judge.name!r}\n  fix: give one a name of its own with .with_name(...)"
         )
 
 

@@ -515,7 +515,7 @@ def _with_base(
                 case,
                 history=history,
                 repeats=history.total.trials if history is not None and has_one_output else 0,
-                answer=baseline_case.output_digests[0]
+                output_digest=baseline_case.output_digests[0]
                 if baseline_case is not None and has_one_output
                 else "",
                 tier=gate_case.tier,

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     )
     from regauge.prompts._lint import (
         content_errors as content_errors,
+        fix_messages as fix_messages,
         lint_prompts as lint_prompts,
         lint_warnings as lint_warnings,
-        without_errors as without_errors,
     )
     from regauge.prompts._parse import parse_prompt as parse_prompt, prompt_name as prompt_name
     from regauge.prompts._prompt import Prompt as Prompt
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         tool_calls_of as tool_calls_of,
     )
     from regauge.prompts._types import (
-        ATTACHED as ATTACHED,
+        ATTACHMENT_KINDS as ATTACHMENT_KINDS,
         Acknowledgement as Acknowledgement,
         Attachment as Attachment,
         ChangelogEntry as ChangelogEntry,

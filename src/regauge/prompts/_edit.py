@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 ,.;()/+'-]*[A-Za-z0-9.)]")
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
-_WORDS = {"true", "false", "null"}
+_YAML_WORDS = {"true", "false", "null"}
 
 
 class _Edit:
@@ -41,10 +41,10 @@ class _Edit:
         PromptError: The text is faulty.
     """
 
-    def __init__(self, text: str, path: Path, *, what: str, fix: str) -> None:
+    def __init__(self, text: str, path: Path, *, subject: str, fix: str) -> None:
         self.text = text
         self._path = path
-        self._what = what
+        self._subject = subject
         self._fix = fix
         self.before = parse_prompt(text, path=path)
         self.root = compose(text, path)
@@ -69,10 +69,10 @@ class _Edit:
         if start == end:
             return self.replace(start, end, f" {new}")
         # An anchor, a tag or quotes around the text stay.
-        at = self.text.rfind(value.value, start, end)
-        if at < 0:
+        position = self.text.rfind(value.value, start, end)
+        if position < 0:
             raise self.refuse(f"the {name} is written with escapes", key)
-        return self.replace(at, at + len(value.value), new)
+        return self.replace(position, position + len(value.value), new)
 
     def add_keys(self, lines: list[str]) -> None:
         """Add top-level lines: below `version` where there is one, else above the first key."""
@@ -81,12 +81,12 @@ class _Edit:
         first = self.root.value[0][0].start_mark
         indent = " " * first.column
         body = "".join(indent + line + self.newline for line in lines)
-        at = first.index - first.column
+        position = first.index - first.column
         if "version" in self.keys:
-            at = self.text.find("\n", self.keys["version"][1].end_mark.index) + 1
-            if not at:
-                at, body = len(self.text), self.newline + body
-        self.replace(at, at, body)
+            position = self.text.find("\n", self.keys["version"][1].end_mark.index) + 1
+            if not position:
+                position, body = len(self.text), self.newline + body
+        self.replace(position, position, body)
 
     def finish(self, expected: Prompt, scope: str = "that") -> str:
         """The text as edited, which has to mean what is expected."""
@@ -101,9 +101,9 @@ class _Edit:
             raise self.refuse(f"the edit would change more than {scope}")
         return edited
 
-    def refuse(self, why: str, node: yaml.Node | None = None) -> PromptError:
+    def refuse(self, reason: str, node: yaml.Node | None = None) -> PromptError:
         """The error for a file that is written in a way that cannot be edited."""
-        message = f"{self._what} cannot be edited here: {why}"
+        message = f"{self._subject} cannot be edited here: {reason}"
         line = 1 if node is None else line_of(node)
         return PromptError([Fault(path=self._path, line=line, message=message, fix=self._fix)])
 
@@ -112,7 +112,7 @@ def _edit_keys(text: str, path: Path) -> _Edit:
     return _Edit(
         text,
         path,
-        what="version, changelog and model",
+        subject="version, changelog and model",
         fix="edit them by hand, then `regauge bump NAME` without a part",
     )
 
@@ -194,7 +194,7 @@ def _scalar(text: str) -> str:
     """A text as YAML: plain where that is beyond doubt, quoted elsewhere."""
     if re.fullmatch(r"[0-9]+(?:[.-][0-9]+){2}", text):
         return text
-    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+    if _PLAIN.fullmatch(text) and text.lower() not in _YAML_WORDS:
         return text
     return _quote(text)
 
@@ -207,8 +207,8 @@ def _quote(text: str) -> str:
 def meaning(prompt: Prompt) -> list[object]:
     """All that a prompt says, without where it says it."""
     evaluators = [(e.name, e.kind, e.body) for e in prompt.evaluators]
-    kept = replace(prompt, evaluators=(), warnings=())
-    return [kept, evaluators]
+    prompt_without_lines = replace(prompt, evaluators=(), warnings=())
+    return [prompt_without_lines, evaluators]
 
 
 def set_contents(text: str, contents: Sequence[str], *, path: Path) -> str:
@@ -228,7 +228,7 @@ def set_contents(text: str, contents: Sequence[str], *, path: Path) -> str:
             that cannot be edited.
     """
     fix = "write each content as a literal block: `content: |`"
-    edit = _Edit(text, path, what="the messages", fix=fix)
+    edit = _Edit(text, path, subject="the messages", fix=fix)
     messages = edit.before.messages
     if len(contents) != len(messages):
         raise edit.refuse(f"it has {len(messages)} messages, and {len(contents)} were given")
@@ -266,10 +266,10 @@ def _replace_content(
         body_start = text.find("\n", start) + 1
         lines = text[body_start:end].splitlines(keepends=True)
         # Where the header states the indent (`|2`), the first line begins with spaces of its own.
-        stated = any(c.isdigit() for c in text[start:body_start].partition("#")[0])
-        kept = None if stated else _lines_in_place(lines, old, new, newline)
-        if kept is not None:
-            return edit.replace(body_start, end, kept)
+        has_indent_hint = any(c.isdigit() for c in text[start:body_start].partition("#")[0])
+        body = None if has_indent_hint else _lines_in_place(lines, old, new, newline)
+        if body is not None:
+            return edit.replace(body_start, end, body)
     line_start = text.rfind("\n", 0, key.start_mark.index) + 1
     before_key = text[line_start : key.start_mark.index]
     if before_key.strip(" -"):
@@ -296,17 +296,17 @@ def _lines_in_place(lines: list[str], old: str, new: str, newline: str) -> str |
     lines = lines[: len(was)]
     if len(lines) != len(was):
         return None
-    written: list[str] = []
+    new_lines: list[str] = []
     for tag, a_from, a_to, b_from, b_to in difflib.SequenceMatcher(
         a=was, b=now, autojunk=False
     ).get_opcodes():
         if tag == "equal":
-            written += lines[a_from:a_to]
+            new_lines += lines[a_from:a_to]
         else:
-            written += [(indent + line if line else "") + newline for line in now[b_from:b_to]]
-    if written and not lines[-1].endswith("\n"):
-        written[-1] = written[-1].rstrip("\r\n")
-    return "".join((*written, *tail))
+            new_lines += [(indent + line if line else "") + newline for line in now[b_from:b_to]]
+    if new_lines and not lines[-1].endswith("\n"):
+        new_lines[-1] = new_lines[-1].rstrip("\r\n")
+    return "".join((*new_lines, *tail))
 
 
 def _block(content: str, indent: str, newline: str) -> str:
@@ -362,7 +362,7 @@ def bump(
     prompt = parse_prompt(text, path=path)
     released = lock.entries_of(prompt.name)
     last = released[-1] if released else None
-    version = _next(prompt, part, None if last is None else last.version)
+    version = _next_version(prompt, part, None if last is None else last.version)
     if part is None and lock.get(prompt.name, version) is not None:
         fix = f"say which part goes up: regauge bump {prompt.name} major|minor|patch"
         raise UsageError(f"{prompt.name}@{version} is released already", fix=fix)
@@ -384,10 +384,10 @@ def bump(
     return Bump(before=prompt.version, prompt=after, lock=lock.add(after))
 
 
-def _next(prompt: Prompt, part: Part | None, released: Semver | None) -> Semver:
+def _next_version(prompt: Prompt, part: Part | None, released: Semver | None) -> Semver:
     if part is not None:
-        stated = prompt.version or Semver(0, 0, 0)
-        return max(stated, released or stated).bump(part)
+        version = prompt.version or Semver(0, 0, 0)
+        return max(version, released or version).bump(part)
     if prompt.version is None:
         fix = f"regauge bump {prompt.name} major starts it at 1.0.0"
         raise UsageError(f"{prompt.path} states no version", fix=fix)

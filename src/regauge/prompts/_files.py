@@ -110,8 +110,8 @@ class PromptLock:
 
     def entries_of(self, name: str) -> list[LockEntry]:
         """The released versions of one prompt, oldest first."""
-        own = (entry for entry in self.entries if entry.name == name)
-        return sorted(own, key=lambda entry: entry.version)
+        entries = (entry for entry in self.entries if entry.name == name)
+        return sorted(entries, key=lambda entry: entry.version)
 
     def get(self, name: str, version: Semver) -> LockEntry | None:
         """One released version."""
@@ -149,8 +149,8 @@ class PromptLock:
         released = self.entries_of(prompt.name)
         if prompt.version is None:
             problem = _dropped_version(prompt, released)
-        elif (same := self.get(prompt.name, prompt.version)) is not None:
-            problem = _changed_since(prompt, same)
+        elif (entry := self.get(prompt.name, prompt.version)) is not None:
+            problem = _changed_since(prompt, entry)
         else:
             problem = _not_released(prompt, prompt.version, released)
         if problem is None:
@@ -175,17 +175,17 @@ class PromptLock:
         """Entries of an older lock that are missing or changed in this one."""
         faults: list[Fault] = []
         for entry in older.entries:
-            own = self.get(entry.name, entry.version)
+            current = self.get(entry.name, entry.version)
             which = f"{entry.name}@{entry.version}"
-            if own is None:
+            if current is None:
                 message = f"{which} was removed; {ref} has it, and the lock is only added to"
                 faults.append(
                     Fault(path=self.path, line=None, message=message, fix=f"add back: {entry}")
                 )
-            elif own != entry:
+            elif current != entry:
                 message = f"{which} has another digest than in {ref}"
                 fix = f"restore the line: {entry}"
-                faults.append(Fault(path=self.path, line=own.line, message=message, fix=fix))
+                faults.append(Fault(path=self.path, line=current.line, message=message, fix=fix))
         return faults
 
     def __str__(self) -> str:
@@ -213,12 +213,12 @@ def _dropped_version(prompt: Prompt, released: list[LockEntry]) -> tuple[str, st
     return f"has no version, but {last} was released", fix
 
 
-def _changed_since(prompt: Prompt, same: LockEntry) -> tuple[str, str] | None:
-    contract = same.contract_digest != prompt.contract_digest
-    if same.digest == prompt.digest and not contract:
+def _changed_since(prompt: Prompt, entry: LockEntry) -> tuple[str, str] | None:
+    contract = entry.contract_digest != prompt.contract_digest
+    if entry.digest == prompt.digest and not contract:
         return None
-    what = "the contract (jsonSchema, inputs)" if contract else "the content"
-    message = f"{what} changed, but the version is still {same.version}, which is released"
+    subject = "the contract (jsonSchema, inputs)" if contract else "the content"
+    message = f"{subject} changed, but the version is still {entry.version}, which is released"
     return message, f"regauge bump {prompt.name} {'major' if contract else 'minor'}"
 
 
@@ -297,12 +297,12 @@ def find_prompt(
 
     prompts_dir = Project.find(root).prompts_dir
     files = prompt_files(prompts_dir)
-    own_names = {path: prompt_name(path) for path in files}
+    names_by_path = {path: prompt_name(path) for path in files}
     matching = [
         path
-        for path, own in own_names.items()
+        for path, prompt in names_by_path.items()
         # With or without the directories below `prompts/`.
-        if text in {own, (path.relative_to(prompts_dir).parent / own).as_posix()}
+        if text in {prompt, (path.relative_to(prompts_dir).parent / prompt).as_posix()}
     ]
     if len(matching) == 1:
         return matching[0]
@@ -311,12 +311,12 @@ def find_prompt(
         message = f"several prompts are named {text!r}: {places}"
         fix = "rename all but one: a name stands for one prompt everywhere"
         raise PromptError([Fault(path=prompts_dir, line=None, message=message, fix=fix)])
-    names = list(own_names.values())
+    names = list(names_by_path.values())
     fix = did_you_mean(text, [*names, *also]) or fix
     if not fix:
         names += also
-        listed = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")  # noqa: PLR2004  # a line's worth
-        fix = f"prompts here: {listed}" if names else f"write {prompts_dir / text}.prompt.yml"
+        names_text = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")  # noqa: PLR2004  # a line's worth
+        fix = f"prompts here: {names_text}" if names else f"write {prompts_dir / text}.prompt.yml"
     if text in Project.find(root).settings.targets:
         fix = f"it is a target, which has no prompt file: regauge log {text} lists its states"
     message = f"there is no prompt {text!r}"

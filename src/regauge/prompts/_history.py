@@ -69,7 +69,7 @@ class Repository:
         return cls(top)
 
     @classmethod
-    def at(cls, directory: Path) -> Repository:
+    def open(cls, directory: Path) -> Repository:
         """The repository that a directory is in.
 
         Raises:
@@ -131,8 +131,8 @@ class Repository:
         """
         branches = self.names("refs/heads", "refs/remotes")
         tail = ref.rpartition("/")[2]
-        same = [name for name in branches if name.rpartition("/")[2] == tail]
-        return next(iter([*same, *(name for name in branches if name in _MAIN_BRANCHES)]), "")
+        namesakes = [name for name in branches if name.rpartition("/")[2] == tail]
+        return next(iter([*namesakes, *(name for name in branches if name in _MAIN_BRANCHES)]), "")
 
     def has_commits(self) -> bool:
         """Return whether anything was ever committed."""
@@ -151,19 +151,19 @@ class Repository:
         places = list(places)
         contents: list[bytes | None] = []
         # The protocol is line by line, so a path with a line break cannot be asked for.
-        asked = [f"{commit}:{path}" if "\n" not in path else "-" for commit, path in places]
-        data = self._run("cat-file", "--batch", stdin="".join(f"{name}\n" for name in asked))
-        at = 0
+        object_names = [f"{commit}:{path}" if "\n" not in path else "-" for commit, path in places]
+        data = self._run("cat-file", "--batch", stdin="".join(f"{name}\n" for name in object_names))
+        position = 0
         for _ in places:
-            end = data.index(b"\n", at)
-            header = data[at:end].split(b" ")
-            at = end + 1
+            end = data.index(b"\n", position)
+            header = data[position:end].split(b" ")
+            position = end + 1
             if len(header) < 3 or not header[-1].isdigit() or header[-2] not in _OBJECT_KINDS:  # noqa: PLR2004  # "missing" has no size
                 contents.append(None)
                 continue
             size = int(header[-1])
-            contents.append(data[at : at + size] if header[-2] == b"blob" else None)
-            at += size + 1
+            contents.append(data[position : position + size] if header[-2] == b"blob" else None)
+            position += size + 1
         return contents
 
     def history(self, path: str) -> list[Commit]:
@@ -216,15 +216,15 @@ class Repository:
             among them; and for every renamed file, by its path now, its path in the commit.
         """
         fields = self._text(*_DIFF, "--name-status", "-z", "--find-renames", commit).split("\0")
-        others = self._text("ls-files", "--others", "--exclude-standard", "-z", "--full-name")
-        paths = {name for name in others.split("\0") if name}
+        untracked = self._text("ls-files", "--others", "--exclude-standard", "-z", "--full-name")
+        paths = {name for name in untracked.split("\0") if name}
         renamed: dict[str, str] = {}
-        at = iter(field for field in fields if field)
-        for status in at:
-            path = next(at)
+        remaining_fields = iter(field for field in fields if field)
+        for status in remaining_fields:
+            path = next(remaining_fields)
             paths.add(path)
             if status[0] in "RC":
-                now = next(at)
+                now = next(remaining_fields)
                 paths.add(now)
                 if status[0] == "R":
                     renamed[now] = path
@@ -235,27 +235,27 @@ class Repository:
         listing = self._text("ls-files", "-z", "--", self.inside(directory))
         return [path for path in listing.split("\0") if path]
 
-    def dirty(self) -> bool:
+    def is_dirty(self) -> bool:
         """Return whether files differ from what is committed."""
         status = ("status", "--porcelain", "-z", "--untracked-files=normal", _SUBMODULES)
         return bool(self._text(*status).strip())
 
-    def shallow(self) -> bool:
+    def is_shallow(self) -> bool:
         """Return whether history was cut off when the repository was cloned."""
         return self._text("rev-parse", "--is-shallow-repository").strip() == "true"
 
     def _shallow_hint(self) -> str:
-        if not self.shallow():
+        if not self.is_shallow():
             return ""
         return (
             "  fix: this clone is shallow; fetch the rest with `git fetch --unshallow`"
             " (in a workflow: `fetch-depth: 0` of actions/checkout)"
         )
 
-    def missing(self, what: str) -> GitError:
+    def missing_error(self, message: str) -> GitError:
         """The error for something that the history ought to hold and does not."""
         hint = self._shallow_hint()
-        return GitError(f"{what}\n{hint}" if hint else what)
+        return GitError(f"{message}\n{hint}" if hint else message)
 
     def _text(self, *arguments: str) -> str:
         return os.fsdecode(self._run(*arguments))
@@ -279,14 +279,15 @@ class ReleaseState:
     """The text of a prompt file in one commit.
 
     Attributes:
-        stated: The version that the text states; None where it states none that can be read.
-        beside: Reads a file next to the prompt in that commit.
+        stated_version: None if the text states no readable version.
+        read_sibling: Called with the name of a file next to the prompt, for its content in that
+            commit; None if it has no such file.
     """
 
     commit: Commit
     text: str
-    stated: Semver | None
-    beside: Callable[[str], bytes | None]
+    stated_version: Semver | None
+    read_sibling: Callable[[str], bytes | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,18 +320,18 @@ def load_version(path: Path, version: Semver) -> Prompt:
     """
     name = prompt_name(path)
     entry = lock_of(path).get(name, version)
-    working = _parsed(_read_or_empty(path), path)
+    working = _parse_or_none(_read_or_empty(path), path)
     if (
         working is not None
         and working.version == version
         and (entry is None or entry.matches(working))
     ):
         return working
-    repository = Repository.at(path.parent)
-    released = states(path, repository)
-    stating = [state for state in released if state.stated == version]
+    repository = Repository.open(path.parent)
+    released = list_states(path, repository)
+    stating = [state for state in released if state.stated_version == version]
     for state in stating:
-        prompt = _parsed(state.text, path, state.beside)
+        prompt = _parse_or_none(state.text, path, state.read_sibling)
         if prompt is not None and (entry is None or entry.matches(prompt)):
             return prompt
     if entry is not None and stating:
@@ -339,15 +340,17 @@ def load_version(path: Path, version: Semver) -> Prompt:
             " states this version has that content\n"
             "  fix: commit a prompt together with its bump; `regauge lint` reports when it changed"
         )
-    if entry is not None and not repository.shallow():
+    if entry is not None and not repository.is_shallow():
         raise GitError(
             f"{name}@{version} was released, but never committed, and {path.name} no"
             " longer holds it\n"
             "  fix: commit a prompt and prompts.lock together, right after the bump"
         )
-    versions = ", ".join(dict.fromkeys(str(s.stated) for s in released if s.stated is not None))
+    versions = ", ".join(
+        dict.fromkeys(str(s.stated_version) for s in released if s.stated_version is not None)
+    )
     message = f"no commit has version {version} of {path}"
-    raise repository.missing(message + (f"; there are: {versions}" if versions else ""))
+    raise repository.missing_error(message + (f"; there are: {versions}" if versions else ""))
 
 
 def text_at(path: Path, ref: str) -> str:
@@ -356,7 +359,7 @@ def text_at(path: Path, ref: str) -> str:
     Raises:
         GitError: There is no such commit, or the prompt is not in it.
     """
-    repository = Repository.at(path.parent)
+    repository = Repository.open(path.parent)
     commit = repository.commit(ref)
     names = [repository.inside(path)]
     data = repository.read(commit, names[0])
@@ -365,7 +368,7 @@ def text_at(path: Path, ref: str) -> str:
         places = [(commit, name) for name in names]
         data = next((d for d in repository.read_all(places) if d is not None), None)
     if data is None:
-        raise repository.missing(f"{ref} ({commit[:9]}) has no {repository.inside(path)}")
+        raise repository.missing_error(f"{ref} ({commit[:9]}) has no {repository.inside(path)}")
     return data.decode("utf-8", "replace")
 
 
@@ -376,19 +379,21 @@ def prompt_at(path: Path, ref: str) -> Prompt:
         GitError: There is no such commit, or the prompt is not in it.
         PromptError: Its text there cannot be read.
     """
-    repository = Repository.at(path.parent)
+    repository = Repository.open(path.parent)
     commit = repository.commit(ref)
-    beside = _beside(repository, commit, repository.inside(path))
-    return parse_prompt(text_at(path, ref), path=path, committed=beside)
+    read_sibling = _sibling_reader(repository, commit, repository.inside(path))
+    return parse_prompt(text_at(path, ref), path=path, committed=read_sibling)
 
 
-def _beside(repository: Repository, commit: str, name: str) -> Callable[[str], bytes | None]:
+def _sibling_reader(
+    repository: Repository, commit: str, name: str
+) -> Callable[[str], bytes | None]:
     """Reads a file next to a prompt as a commit has it."""
     folder = PurePosixPath(name).parent
     return lambda inner: repository.read(commit, (folder / inner).as_posix())
 
 
-def states(path: Path, repository: Repository) -> list[ReleaseState]:
+def list_states(path: Path, repository: Repository) -> list[ReleaseState]:
     """The states of a prompt in git, newest first, without commits that left it unchanged."""
     commits = repository.history(repository.inside(path))
     texts = repository.read_all((commit.hash, commit.path) for commit in commits)
@@ -396,10 +401,12 @@ def states(path: Path, repository: Repository) -> list[ReleaseState]:
     for commit, data in zip(commits, texts, strict=True):
         if data is not None:
             text = data.decode("utf-8", "replace")
-            beside = _beside(repository, commit.hash, commit.path)
-            stated = _stated_version(text, path)
+            read_sibling = _sibling_reader(repository, commit.hash, commit.path)
+            version = _stated_version(text, path)
             release_states.append(
-                ReleaseState(commit=commit, text=text, stated=stated, beside=beside)
+                ReleaseState(
+                    commit=commit, text=text, stated_version=version, read_sibling=read_sibling
+                )
             )
     return release_states
 
@@ -408,9 +415,11 @@ def version_records(path: Path, repository: Repository | None) -> list[VersionRe
     """Every version that the lock, git or the changelog knows, newest first."""
     name = prompt_name(path)
     entries = {entry.version: entry for entry in lock_of(path).entries_of(name)}
-    committed = states(path, repository) if repository is not None else []
-    working = _parsed(_read_or_empty(path), path)
-    versions = set(entries) | {state.stated for state in committed if state.stated is not None}
+    committed = list_states(path, repository) if repository is not None else []
+    working = _parse_or_none(_read_or_empty(path), path)
+    versions = set(entries) | {
+        state.stated_version for state in committed if state.stated_version is not None
+    }
     if working is not None and working.version is not None:
         versions.add(working.version)
     records = [
@@ -426,11 +435,14 @@ def _record(
     working: Prompt | None,
     path: Path,
 ) -> VersionRecord:
-    stating = [state for state in committed if state.stated == version]
+    stating = [state for state in committed if state.stated_version == version]
     # The first commit with the released content dates a release; of what was never released, the
     # newest state counts.
-    ordered = reversed(stating) if entry is not None else iter(stating)
-    candidates = ((state.commit, _parsed(state.text, path, state.beside)) for state in ordered)
+    ordered_states = reversed(stating) if entry is not None else iter(stating)
+    candidates = (
+        (state.commit, _parse_or_none(state.text, path, state.read_sibling))
+        for state in ordered_states
+    )
     matching = ((c, p) for c, p in candidates if p and (entry is None or entry.matches(p)))
     commit, prompt = next(matching, (None, None))
     if prompt is None and working is not None and working.version == version:
@@ -443,11 +455,11 @@ def _record(
         if note.version == str(version)
     ]
     date = commit.date[:10] if commit is not None else ""
-    described = entry if entry is not None else prompt
+    digests = entry if entry is not None else prompt
     return VersionRecord(
         version=version,
-        digest=described.digest if described is not None else None,
-        contract_digest=described.contract_digest if described is not None else None,
+        digest=digests.digest if digests is not None else None,
+        contract_digest=digests.contract_digest if digests is not None else None,
         released=entry is not None,
         date=date or next((note.date for note in notes if note.date), ""),
         commit=commit.hash if commit is not None else "",
@@ -459,7 +471,7 @@ def _stated_version(text: str, path: Path) -> Semver | None:
     """The version a text states; only a text of unusual form needs to be parsed for it."""
     match = _VERSION_LINE.search(text)
     if match is None:
-        prompt = _parsed(text, path, lambda _: b"[]") if "version" in text else None
+        prompt = _parse_or_none(text, path, lambda _: b"[]") if "version" in text else None
         return prompt.version if prompt is not None else None
     try:
         return Semver.parse(match[1])
@@ -467,7 +479,7 @@ def _stated_version(text: str, path: Path) -> Semver | None:
         return None
 
 
-def _parsed(
+def _parse_or_none(
     text: str, path: Path, committed: Callable[[str], bytes | None] | None = None
 ) -> Prompt | None:
     try:

@@ -42,7 +42,7 @@ class ContentError:
         start: Where it begins in the message; it ends before `end`.
         text: What is wrong.
         fix: What to do about it.
-        instead: What the message would say there without the error; None where only its author
+        replacement: What the message would say there without the error; None where only its author
             knows.
     """
 
@@ -51,7 +51,7 @@ class ContentError:
     end: int
     text: str
     fix: str
-    instead: str | None = None
+    replacement: str | None = None
 
 
 _ALL_ABOVE = (
@@ -96,7 +96,7 @@ _ENTRY = re.compile(
 _LIST_MIN = 3
 _WORDS_MIN = 3
 # With its place, an excerpt fills a line of a terminal.
-_SHOWN = 70
+_EXCERPT_CHARS = 70
 
 
 def content_errors(
@@ -118,56 +118,58 @@ def content_errors(
         if message.role == "assistant":
             continue
         tree = parse(message.content)
-        every = (
-            *_orders(tree, language),
-            *_listed_twice(tree),
-            *_cut_off(tree),
-            *_against_schema(tree, schema),
+        message_errors = (
+            *_sentence_errors(tree, language),
+            *_duplicate_entries(tree),
+            *_truncated_entries(tree),
+            *_schema_mismatches(tree, schema),
             *_swapped_inputs(tree, slots),
         )
-        errors += [replace(each, message=number) for each in every]
-    kept: list[ContentError] = []
-    for each in sorted(errors, key=lambda error: (error.message, error.start, -error.end)):
-        if not kept or kept[-1].message != each.message or kept[-1].end <= each.start:
-            kept.append(each)
-    return tuple(kept)
+        errors += [replace(error, message=number) for error in message_errors]
+    selected: list[ContentError] = []
+    for error in sorted(errors, key=lambda error: (error.message, error.start, -error.end)):
+        if not selected or selected[-1].message != error.message or selected[-1].end <= error.start:
+            selected.append(error)
+    return tuple(selected)
 
 
-def without_errors(
+def fix_messages(
     messages: Sequence[Message], response_format: Mapping[str, JSON] | None = None
 ) -> tuple[Message, ...]:
     """The messages with every error undone that can be, and nothing else changed."""
     contents = [message.content for message in messages]
     for error in reversed(content_errors(messages, response_format)):
-        if error.instead is not None:
+        if error.replacement is not None:
             was = contents[error.message]
-            contents[error.message] = was[: error.start] + error.instead + was[error.end :]
+            contents[error.message] = was[: error.start] + error.replacement + was[error.end :]
     return tuple(
         replace(message, content=content)
         for message, content in zip(messages, contents, strict=True)
     )
 
 
-def _orders(tree: Tree, language: str) -> Iterator[ContentError]:
+def _sentence_errors(tree: Tree, language: str) -> Iterator[ContentError]:
     for node in tree.nodes("sentence"):
         text = tree.text_of(node)
         if tree.is_data(node) or not text.strip():
             continue
         quoted = _excerpt(text)
         if _OVERRIDE.search(text):
-            yield _taken_out(
+            yield _removable_error(
                 tree, node, f"overrides the other instructions: {quoted}",
                 "take it out, or say it where the rule stands that it changes",
             )  # fmt: skip
         elif twice := _TWICE_NEGATED.search(text):
             inner = twice["inner"]
-            gone = text.replace(f"{inner} ", "", 1) if inner and inner.endswith("to") else None
+            replacement = (
+                text.replace(f"{inner} ", "", 1) if inner and inner.endswith("to") else None
+            )
             yield ContentError(
-                message=0, start=node.start, end=node.end, instead=gone,
+                message=0, start=node.start, end=node.end, replacement=replacement,
                 text=f"negates twice: {quoted}", fix="say what to do, or what not to do",
             )  # fmt: skip
         elif _is_foreign(text, language):
-            yield _taken_out(
+            yield _removable_error(
                 tree, node, f"is in another language than the rest, and models obey it: {quoted}",
                 "say it in the language of the prompt, and see that nothing contradicts it",
             )  # fmt: skip
@@ -180,36 +182,36 @@ def _is_foreign(text: str, language: str) -> bool:
     return bool(plain and language and other and other != language and is_negated(text))
 
 
-def _taken_out(tree: Tree, node: Node, text: str, fix: str) -> ContentError:
+def _removable_error(tree: Tree, node: Node, text: str, fix: str) -> ContentError:
     """An error that goes with its sentence, and with the line or paragraph that it fills."""
     start, end = node.start, node.end
-    whole = tree.text
-    first, last = whole.rfind("\n", 0, start) + 1, whole.find("\n", end)
-    last = len(whole) if last < 0 else last
-    if not whole[first:start].strip(" \t-*+•0123456789.)") and not whole[end:last].strip():
-        before, after = whole[:first], whole[last + 1 :]
-        start, end = first, min(last + 1, len(whole))
+    content = tree.text
+    first, last = content.rfind("\n", 0, start) + 1, content.find("\n", end)
+    last = len(content) if last < 0 else last
+    if not content[first:start].strip(" \t-*+•0123456789.)") and not content[end:last].strip():
+        before, after = content[:first], content[last + 1 :]
+        start, end = first, min(last + 1, len(content))
         if not before.rpartition("\n\n")[2].strip() and after.startswith("\n"):
             end += 1
         elif before.endswith("\n\n") and not after.strip():
             start -= 1
-    elif whole[end:last].startswith(" "):
+    elif content[end:last].startswith(" "):
         end += 1
-    elif whole[first:start].endswith(" "):
+    elif content[first:start].endswith(" "):
         start -= 1
-    return ContentError(message=0, start=start, end=end, text=text, fix=fix, instead="")
+    return ContentError(message=0, start=start, end=end, text=text, fix=fix, replacement="")
 
 
-def _listed_twice(tree: Tree) -> Iterator[ContentError]:
+def _duplicate_entries(tree: Tree) -> Iterator[ContentError]:
     """A part that stands there again under the same label, with other numbers."""
     text = tree.text
     entries = list(_ENTRY.finditer(text))
     for n, entry in enumerate(entries):
         earlier = [
-            each
-            for each in entries[:n]
-            if each["indent"] == entry["indent"]
-            and normalise(each["label"]) == normalise(entry["label"])
+            other
+            for other in entries[:n]
+            if other["indent"] == entry["indent"]
+            and normalise(other["label"]) == normalise(entry["label"])
         ]
         if not earlier:
             continue
@@ -218,7 +220,7 @@ def _listed_twice(tree: Tree) -> Iterator[ContentError]:
         alike = sum((words & its).values()) * 2 >= sum(words.values())
         if alike and text[slice(*now)].strip() != text[slice(*was)].strip():
             yield ContentError(
-                message=0, start=now[0], end=now[1], instead="",
+                message=0, start=now[0], end=now[1], replacement="",
                 text=f"explains {entry['label'].strip()!r} twice, with other numbers",
                 fix="keep the one that holds",
             )  # fmt: skip
@@ -240,14 +242,14 @@ def _masked_words(text: str) -> Counter[str]:
     return Counter(_NUMBER.sub("#", normalise(line)) for line in text.splitlines() if line.strip())
 
 
-def _cut_off(tree: Tree) -> Iterator[ContentError]:
+def _truncated_entries(tree: Tree) -> Iterator[ContentError]:
     """The last entry of a list whose other entries all end with a stop."""
     for node in tree.nodes("list"):
         entries = [tree.text_of(child).rstrip() for child in node.children if child.kind == "entry"]
         if len(entries) < _LIST_MIN or any("\n" in entry for entry in entries):
             continue
-        last, others = entries[-1], entries[:-1]
-        if all(_STOP.search(entry) for entry in others) and last[-1:].isalnum():
+        last, previous = entries[-1], entries[:-1]
+        if all(_STOP.search(entry) for entry in previous) and last[-1:].isalnum():
             start = tree.text.rindex(last, node.start, node.end)
             yield ContentError(
                 message=0, start=start, end=start + len(last),
@@ -256,18 +258,18 @@ def _cut_off(tree: Tree) -> Iterator[ContentError]:
             )  # fmt: skip
 
 
-def _against_schema(tree: Tree, schema: Mapping[str, Any]) -> Iterator[ContentError]:
+def _schema_mismatches(tree: Tree, schema: Mapping[str, Any]) -> Iterator[ContentError]:
     properties = _object(schema.get("properties"))
     if not properties:
         return
     text = tree.text
     entries = list(_KEY_ENTRY.finditer(text))
-    listed = [each["key"] for each in entries]
+    listed_keys = [entry["key"] for entry in entries]
     examples = [(match, value) for match in _OBJECT.finditer(text) if (value := _value(match[0]))]
-    candidates = [key for key in listed if _in_key_list(tree, listed, key, properties)]
+    candidates = [key for key in listed_keys if _in_key_list(tree, listed_keys, key, properties)]
     candidates += [key for _, value in examples for key in value]
     unknown = [key for key in dict.fromkeys(candidates) if key not in properties]
-    missing = [key for key in properties if key not in listed]
+    missing = [key for key in properties if key not in listed_keys]
     renamed = dict(zip(unknown, missing, strict=False)) if len(unknown) == len(missing) else {}
     for entry in entries:
         if entry["key"] in unknown:
@@ -275,37 +277,41 @@ def _against_schema(tree: Tree, schema: Mapping[str, Any]) -> Iterator[ContentEr
     for match, value in examples:
         if not set(value) & (set(properties) | set(unknown)):
             continue
-        for key, stated in value.items():
-            at = match.start() + match[0].index(f'"{key}"') + 1
+        for key, example_value in value.items():
+            position = match.start() + match[0].index(f'"{key}"') + 1
             allowed: list[Any] | None = _object(properties.get(renamed.get(key, key))).get("enum")
             if key not in properties:
-                yield _wrong_key(at, key, renamed)
-            elif allowed is not None and stated not in allowed:
-                quoted = json.dumps(stated, ensure_ascii=False)
-                place = text.find(quoted, at, match.end())
+                yield _wrong_key(position, key, renamed)
+            elif allowed is not None and example_value not in allowed:
+                quoted = json.dumps(example_value, ensure_ascii=False)
+                place = text.find(quoted, position, match.end())
                 values = ", ".join(map(str, allowed))
                 yield ContentError(
-                    message=0, start=max(at, place), end=max(at, place) + len(quoted),
+                    message=0, start=max(position, place), end=max(position, place) + len(quoted),
                     text=f"the example gives {key!r} the value {quoted}, not one of the schema's",
                     fix=f"use one of {values}",
                 )  # fmt: skip
 
 
 def _in_key_list(
-    tree: Tree, listed: Sequence[str], key: str, properties: Mapping[str, Any]
+    tree: Tree, listed_keys: Sequence[str], key: str, properties: Mapping[str, Any]
 ) -> bool:
     """Return whether an entry stands in one list with keys that the schema has."""
     for node in tree.nodes("list"):
         keys = [match["key"] for match in _KEY_ENTRY.finditer(tree.text_of(node))]
-        if key in keys and listed.count(key) == 1 and any(other in properties for other in keys):
+        if (
+            key in keys
+            and listed_keys.count(key) == 1
+            and any(other in properties for other in keys)
+        ):
             return True
     return False
 
 
-def _wrong_key(at: int, key: str, renamed: Mapping[str, str]) -> ContentError:
+def _wrong_key(position: int, key: str, renamed: Mapping[str, str]) -> ContentError:
     right = renamed.get(key)
     return ContentError(
-        message=0, start=at, end=at + len(key), instead=right,
+        message=0, start=position, end=position + len(key), replacement=right,
         text=f"names the key {key!r}, which the schema does not have",
         fix=f"name it {right!r}" if right else "use the schema's keys",
     )  # fmt: skip
@@ -317,7 +323,7 @@ def _swapped_inputs(tree: Tree, slots: frozenset[str]) -> Iterator[ContentError]
         tag, slot = match["tag"], match["slot"]
         if tag != slot and tag in slots:
             yield ContentError(
-                message=0, start=match.start("slot"), end=match.end("slot"), instead=tag,
+                message=0, start=match.start("slot"), end=match.end("slot"), replacement=tag,
                 text=f"<{tag}> holds {{{{{slot}}}}}", fix=f"put {{{{{tag}}}}} there",
             )  # fmt: skip
 
@@ -340,7 +346,7 @@ def _value(text: str) -> dict[str, Any]:
 
 def _excerpt(text: str) -> str:
     plain = " ".join(text.split())
-    return repr(plain if len(plain) <= _SHOWN else f"{plain[: _SHOWN - 3]}...")
+    return repr(plain if len(plain) <= _EXCERPT_CHARS else f"{plain[: _EXCERPT_CHARS - 3]}...")
 
 
 _FENCE = re.compile(r"^[ \t]*```.*?^[ \t]*```", re.MULTILINE | re.DOTALL)
@@ -368,9 +374,9 @@ def lint_prompts(project: Project, *, against: str = "HEAD") -> list[Fault]:
             faults += lock.check(prompt)
     except LockError as error:
         faults += error.faults
-    faults += _twins(project.prompts_dir)
+    faults += _duplicate_names(project.prompts_dir)
     for prompt in loaded:
-        faults += _own_faults(prompt, locked=bool(lock.entries_of(prompt.name)))
+        faults += _prompt_errors(prompt, locked=bool(lock.entries_of(prompt.name)))
     return _sort(faults)
 
 
@@ -401,7 +407,7 @@ def _load_all(project: Project) -> tuple[list[Prompt], list[Fault]]:
     return loaded, faults
 
 
-def _own_faults(prompt: Prompt, *, locked: bool) -> Iterator[Fault]:
+def _prompt_errors(prompt: Prompt, *, locked: bool) -> Iterator[Fault]:
     if prompt.version is None and not locked:
         fix = f"regauge bump {prompt.name} major starts it at 1.0.0"
         yield Fault(path=prompt.path, line=1, message="has no version", fix=fix)
@@ -457,7 +463,7 @@ def _find_removed(lock: PromptLock, against: str) -> list[Fault]:
     return lock.check_against(older, against)
 
 
-def _twins(prompts_dir: Path) -> list[Fault]:
+def _duplicate_names(prompts_dir: Path) -> list[Fault]:
     first: dict[str, Path] = {}
     faults: list[Fault] = []
     for path in prompt_files(prompts_dir):
@@ -472,15 +478,15 @@ def _twins(prompts_dir: Path) -> list[Fault]:
 
 def _repeated_sentences(prompt: Prompt) -> Iterator[Fault]:
     seen: set[str] = set()
-    reported: set[str] = set()
+    duplicates: set[str] = set()
     for message in prompt.messages:
         for sentence in _SENTENCE_END.split(_FENCE.sub("\n", message.content)):
             words = sentence.split()
             form = " ".join(words).lstrip("-*#> ").casefold()
-            if len(words) < _SENTENCE_WORDS_MIN or form in reported:
+            if len(words) < _SENTENCE_WORDS_MIN or form in duplicates:
                 continue
             if form in seen:
-                reported.add(form)
+                duplicates.add(form)
                 excerpt = sentence.strip().lstrip("-*#> ")
                 excerpt = excerpt if len(excerpt) <= 60 else f"{excerpt[:57]}..."  # noqa: PLR2004  # a line's worth
                 yield Fault(

@@ -24,8 +24,8 @@ from regauge.prompts._types import (
     Role,
     Semver,
     compile_template,
-    first_lines,
     odd_braces,
+    placeholder_lines,
 )
 from regauge.prompts._yaml import Entries, Reader, compose, line_of, scalar_tag
 from regauge.regular_file import read_regular
@@ -45,7 +45,7 @@ _OTHERS = {"stop", "logprobs", "logit_bias"}
 _KNOWN = _NUMBERS | _INTEGERS | _TEXTS | _OTHERS
 _ALIASES = {"max_completion_tokens": "max_tokens", "max_output_tokens": "max_tokens"}
 # How many answers there are and how they arrive is decided by a run, not by a prompt.
-_NOT_OURS = {"n": "use `--trials`", "stream": "remove it"}
+_RUN_PARAMETERS = {"n": "use `--trials`", "stream": "remove it"}
 
 
 def read_parameters(
@@ -60,30 +60,34 @@ def read_parameters(
         return None
     parameters: dict[str, JSON] = {}
     spelled: dict[str, str] = {}
-    for written, (key, value_node) in entries.items():
-        name = snake_case(written)
+    for key_text, (key, value_node) in entries.items():
+        name = snake_case(key_text)
         name = _ALIASES.get(name, name)
-        value = reader.json(value_node, f"modelParameters.{written}")
-        if name in _NOT_OURS:
-            reader.warn(line_of(key), f"modelParameters.{written} is ignored", _NOT_OURS[name])
+        value = reader.json(value_node, f"modelParameters.{key_text}")
+        if name in _RUN_PARAMETERS:
+            reader.warn(
+                line_of(key), f"modelParameters.{key_text} is ignored", _RUN_PARAMETERS[name]
+            )
             continue
         if name not in _KNOWN:
-            fix = did_you_mean(written, _KNOWN) or "check the provider's spelling"
-            what = f"modelParameters.{written} is not a known parameter; it is sent as is"
-            reader.warn(line_of(key), what, fix)
-            name = written
+            fix = did_you_mean(key_text, _KNOWN) or "check the provider's spelling"
+            problem_text = f"modelParameters.{key_text} is not a known parameter; it is sent as is"
+            reader.warn(line_of(key), problem_text, fix)
+            name = key_text
         elif value is None:
             continue
-        elif (problem := _problem(name, value)) is not None:
-            what = f"modelParameters.{written} must be {problem}, not {value!r}"
-            reader.fault(value_node, what, f"write `{written}: {_EXAMPLES.get(name, 0)}` or so")
+        elif (problem := _type_problem(name, value)) is not None:
+            problem_text = f"modelParameters.{key_text} must be {problem}, not {value!r}"
+            reader.fault(
+                value_node, problem_text, f"write `{key_text}: {_EXAMPLES.get(name, 0)}` or so"
+            )
             continue
         if name in parameters and parameters[name] != value:
-            both = f"{spelled[name]} and {written} say the same thing with different values"
-            reader.fault(key, f"modelParameters: {both}", "keep one of them")
+            conflict = f"{spelled[name]} and {key_text} say the same thing with different values"
+            reader.fault(key, f"modelParameters: {conflict}", "keep one of them")
             continue
         parameters[name] = value
-        spelled[name] = written
+        spelled[name] = key_text
         lines[f"modelParameters.{name}"] = line_of(key)
     return parameters
 
@@ -99,7 +103,7 @@ _EXAMPLES = {
 }
 
 
-def _problem(name: str, value: JSON) -> str | None:
+def _type_problem(name: str, value: JSON) -> str | None:
     """The required type of a known parameter, or None if the value has it."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if name in _NUMBERS and not is_number:
@@ -129,8 +133,8 @@ def read_response_format(reader: Reader, entries: Entries) -> dict[str, JSON] | 
     schema_key, schema_node = entries.get("jsonSchema", (None, None))
     if kind != "json_schema":
         if schema_key is not None and kind is not None:
-            stated = f"is {kind}" if "responseFormat" in entries else "is missing"
-            message = f"jsonSchema is given, but responseFormat {stated}"
+            state = f"is {kind}" if "responseFormat" in entries else "is missing"
+            message = f"jsonSchema is given, but responseFormat {state}"
             reader.fault(schema_key, message, "write `responseFormat: json_schema`")
         return {"type": "json_object"} if kind == "json_object" else None
     if schema_node is None and own_schema is None:
@@ -183,8 +187,8 @@ def _read_schema(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
                 node.value, object_pairs_hook=unique, parse_constant=refuse_constant
             )
         except json.JSONDecodeError as error:
-            at = f"line {error.lineno}, column {error.colno} of the text"
-            reader.fault(node, f"jsonSchema is not JSON: {error.msg} ({at})")
+            location = f"line {error.lineno}, column {error.colno} of the text"
+            reader.fault(node, f"jsonSchema is not JSON: {error.msg} ({location})")
             return None
         except (ValueError, RecursionError) as error:
             reader.fault(node, f"jsonSchema is not JSON: {error}")
@@ -225,7 +229,7 @@ def read_version(reader: Reader, node: yaml.Node) -> Semver | None:
 def read_inputs(reader: Reader, node: yaml.Node, lines: dict[str, int]) -> tuple[InputSpec, ...]:
     """The declared inputs: a list of names or of mappings, or a mapping by name."""
     specs: dict[str, InputSpec] = {}
-    for name, item, body in _declared_inputs(reader, node):
+    for name, item, body in _read_input_nodes(reader, node):
         if name is None:
             continue
         if not NAME.fullmatch(name):
@@ -256,7 +260,7 @@ def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...
             if key in _CHANGELOG_TEXTS
         }
         accepted, removed = (
-            _acknowledged(reader, entries[key][1], key) if key in entries else ()
+            _read_acknowledgements(reader, entries[key][1], key) if key in entries else ()
             for key in _ACKNOWLEDGED
         )
         version, text = values["version"], values["text"]
@@ -279,25 +283,27 @@ def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...
     return tuple(changelog_entries)
 
 
-def _acknowledged(reader: Reader, node: yaml.Node, key: str) -> tuple[Acknowledgement, ...]:
+def _read_acknowledgements(
+    reader: Reader, node: yaml.Node, key: str
+) -> tuple[Acknowledgement, ...]:
     """The cases an entry speaks of, each with a reason; one alone needs no list."""
     alone = isinstance(node, yaml.MappingNode)
     items = [node] if alone else reader.items(node, f"changelog {key}", _ACKNOWLEDGED_FIX)
     accepted: dict[str, Acknowledgement] = {}
     for item in items:
-        what = f"a case of changelog {key}"
-        entries = reader.mapping(item, what, _ACKNOWLEDGED_FIX)
+        subject = f"a case of changelog {key}"
+        entries = reader.mapping(item, subject, _ACKNOWLEDGED_FIX)
         if entries is None:
             continue
-        reader.unknown(entries, ("case", "reason"), what)
+        reader.unknown(entries, ("case", "reason"), subject)
         texts = {
-            name: (reader.text(entries[name][1], f"{name} of {what}") or "").strip()
+            name: (reader.text(entries[name][1], f"{name} of {subject}") or "").strip()
             for name in ("case", "reason")
             if name in entries
         }
         missing = [name for name in ("case", "reason") if not texts.get(name)]
         if missing:
-            reader.fault(item, f"{what} has no {missing[0]!r}", _ACKNOWLEDGED_FIX)
+            reader.fault(item, f"{subject} has no {missing[0]!r}", _ACKNOWLEDGED_FIX)
         elif texts["case"] in accepted:
             reader.fault(item, f"changelog {key} has case {texts['case']!r} twice")
         else:
@@ -338,32 +344,32 @@ def read_evaluators(reader: Reader, node: yaml.Node) -> tuple[Evaluator, ...]:
     return tuple(evaluators)
 
 
-def _declared_inputs(
+def _read_input_nodes(
     reader: Reader, node: yaml.Node
 ) -> list[tuple[str | None, yaml.Node, Entries | str | None]]:
     """Name, node and body of every declared input; a text as the body is its description."""
-    declared: list[tuple[str | None, yaml.Node, Entries | str | None]] = []
+    nodes: list[tuple[str | None, yaml.Node, Entries | str | None]] = []
     if isinstance(node, yaml.MappingNode):
         for name, (key, value) in reader.entries(node, "inputs").items():
-            what = f"input {name!r}"
+            subject = f"input {name!r}"
             body: Entries | str | None = None
             if not isinstance(value, yaml.ScalarNode):
-                body = reader.mapping(value, what, _INPUT_FIX)
+                body = reader.mapping(value, subject, _INPUT_FIX)
             elif scalar_tag(value) != "null":
-                body = reader.text(value, what)
-            declared.append((name, key, body))
-        return declared
+                body = reader.text(value, subject)
+            nodes.append((name, key, body))
+        return nodes
     for item in reader.items(node, "inputs", _INPUT_FIX):
         if isinstance(item, yaml.ScalarNode):
-            declared.append((reader.text(item, "an input", _INPUT_FIX), item, None))
+            nodes.append((reader.text(item, "an input", _INPUT_FIX), item, None))
             continue
         entries = reader.mapping(item, "an input", _INPUT_FIX)
         if entries is not None and "name" not in entries:
             reader.fault(item, "an input has no 'name'", _INPUT_FIX)
         elif entries is not None:
             title = reader.text(entries["name"][1], "the name of an input")
-            declared.append((title, item, entries))
-    return declared
+            nodes.append((title, item, entries))
+    return nodes
 
 
 def _input_spec(
@@ -371,19 +377,19 @@ def _input_spec(
 ) -> InputSpec:
     if body is None or isinstance(body, str):
         return InputSpec(name=name, description=body or "")
-    what = f"input {name!r}"
-    reader.unknown(body, _INPUT_KEYS, what)
+    subject = f"input {name!r}"
+    reader.unknown(body, _INPUT_KEYS, subject)
     description: str | None = ""
     if "description" in body:
-        description = reader.text(body["description"][1], f"the description of {what}")
+        description = reader.text(body["description"][1], f"the description of {subject}")
     default = (
-        reader.json(body["default"][1], f"the default of {what}") if "default" in body else None
+        reader.json(body["default"][1], f"the default of {subject}") if "default" in body else None
     )
     required: bool | None = default is None
     if "required" in body:
-        required = reader.flag(body["required"][1], f"`required` of {what}")
+        required = reader.flag(body["required"][1], f"`required` of {subject}")
         if required and default is not None:
-            reader.fault(item, f"{what} is required and has a default", "keep one of the two")
+            reader.fault(item, f"{subject} is required and has a default", "keep one of the two")
     return InputSpec(
         name=name, description=description or "", required=bool(required), default=default
     )
@@ -451,8 +457,10 @@ def parse_prompt(
     _read_tools(reader, values, lines, fields, committed)
     messages = _read_messages(reader, root, entries, lines)
     _note_variables(reader, text, messages, lines)
-    used = [place.removeprefix("variables.") for place in lines if place.startswith("variables.")]
-    rubric = read_rubric(reader, entries, used, lines) if "rubric" in entries else None
+    variables = [
+        place.removeprefix("variables.") for place in lines if place.startswith("variables.")
+    ]
+    rubric = read_rubric(reader, entries, variables, lines) if "rubric" in entries else None
     if rubric is not None:
         fields["response_format"] = rubric.response_format()
     _refuse_undeclared(reader, fields.get("inputs"), lines)
@@ -538,7 +546,7 @@ def _read_messages(
         reader.fault(root, "there are no `messages`", _MESSAGES_FIX)
         return []
     key, node = entries["messages"]
-    read: list[tuple[Message, yaml.Node]] = []
+    messages: list[tuple[Message, yaml.Node]] = []
     items = reader.items(node, "messages", _MESSAGES_FIX)
     if not items and (isinstance(node, yaml.SequenceNode) or scalar_tag(node) == "null"):
         reader.fault(key, "`messages` is empty", _MESSAGES_FIX)
@@ -546,8 +554,8 @@ def _read_messages(
         lines[f"messages[{number}]"] = line_of(item)
         message = _read_message(reader, item)
         if message is not None:
-            read.append(message)
-    return read
+            messages.append(message)
+    return messages
 
 
 def _read_message(reader: Reader, item: yaml.Node) -> tuple[Message, yaml.Node] | None:
@@ -601,10 +609,10 @@ def _note_variables(
 ) -> None:
     """Note the line of each variable's first use, and warn of braces that hold no name."""
     for message, node in messages:
-        used = compile_template(message.content).slots
+        slots = compile_template(message.content).slots
         # A text with YAML escapes in its placeholders has the line of the message alone.
-        seen = first_lines(text, node.start_mark.index, node.end_mark.index) if used else {}
-        for _, name in used:
+        seen = placeholder_lines(text, node.start_mark.index, node.end_mark.index) if slots else {}
+        for _, name in slots:
             lines.setdefault(f"variables.{name}", seen.get(name, line_of(node)))
         for odd in islice(dict.fromkeys(odd_braces(message.content)), _ODD_MAX):
             line = _line_of_text(text, node, odd)
@@ -623,8 +631,8 @@ def _note_variables(
 
 def _line_of_text(text: str, node: yaml.Node, part: str) -> int:
     """The line of a text inside a node, as the file has it."""
-    at = text.find(part, node.start_mark.index, node.end_mark.index)
-    return line_of(node) if at < 0 else text.count("\n", 0, at) + 1
+    position = text.find(part, node.start_mark.index, node.end_mark.index)
+    return line_of(node) if position < 0 else text.count("\n", 0, position) + 1
 
 
 def _refuse_undeclared(
@@ -632,16 +640,16 @@ def _refuse_undeclared(
 ) -> None:
     if inputs is None:
         return
-    declared = [spec.name for spec in inputs]
+    input_names = [spec.name for spec in inputs]
     for place, line in list(lines.items()):
         prefix, _, name = place.partition(".")
-        if prefix == "variables" and name not in declared:
-            fix = did_you_mean(name, declared) or f"declare {name!r} under `inputs:`"
+        if prefix == "variables" and name not in input_names:
+            fix = did_you_mean(name, input_names) or f"declare {name!r} under `inputs:`"
             message = f"{{{{{name}}}}} is not among the declared inputs"
             reader.fault_at(line, message, fix)
 
 
-def _reader_beside(
+def _sibling_reader(
     path: Path, committed: Callable[[str], bytes | None] | None
 ) -> Callable[[str], str]:
     """Reads the text of a file below the folder of a prompt."""
@@ -671,10 +679,10 @@ def _read_tools(
 ) -> None:
     """`tools`, `toolChoice` and `parallelToolCalls`; the two latter go with the parameters."""
     if "tools" in entries:
-        read = _reader_beside(reader.path, committed)
+        read = _sibling_reader(reader.path, committed)
         fields["tools"], fields["tool_files"] = read_tools(reader, entries["tools"][1], read, lines)
     names = tuple(str(tool["function"]["name"]) for tool in fields.get("tools", ()))
-    added: dict[str, JSON] = {}
+    tool_parameters: dict[str, JSON] = {}
     for key, name in (("toolChoice", "tool_choice"), ("parallelToolCalls", "parallel_tool_calls")):
         if key not in entries:
             continue
@@ -684,8 +692,8 @@ def _read_tools(
         elif name in (fields.get("parameters") or {}):
             reader.fault(key_node, f"{key} and modelParameters set {name}", "keep one of them")
         elif key == "toolChoice":
-            added[name] = read_tool_choice(reader, node, names)
+            tool_parameters[name] = read_tool_choice(reader, node, names)
         else:
-            added[name] = reader.flag(node, key)
-    if added:
-        fields["parameters"] = {**(fields.get("parameters") or {}), **added}
+            tool_parameters[name] = reader.flag(node, key)
+    if tool_parameters:
+        fields["parameters"] = {**(fields.get("parameters") or {}), **tool_parameters}

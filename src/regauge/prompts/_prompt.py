@@ -156,11 +156,11 @@ class Prompt:
         """
         case = f" (case at {case_at})" if case_at else ""
         if self.warnings and self._conditions:
-            what = f"is plain text: a template has no filters or conditions{case}"
+            problem = f"is plain text: a template has no filters or conditions{case}"
             fix = "write the text of one branch, or make it an input of the golden cases"
             raise RenderError(
                 [
-                    replace(warning, message=f"{tag} {what}", fix=fix)
+                    replace(warning, message=f"{tag} {problem}", fix=fix)
                     for tag, warning in self._conditions
                 ]
             )
@@ -176,7 +176,7 @@ class Prompt:
             ):
                 return self._with_parts(inputs, texts, case)
         except (TypeError, ValueError) as error:
-            raise self._unwritable(inputs, case) from error
+            raise self._unwritable_error(inputs, case) from error
         return tuple(_fill(message, template, texts) for message, template in self._templates)
 
     def inputs_in(self, messages: Sequence[tuple[str, str]]) -> dict[str, str] | None:
@@ -206,8 +206,10 @@ class Prompt:
         """The messages with those of histories in their places, and with attachments."""
         messages: list[Message] = []
         faults: list[Fault] = []
-        attached = {name: part for name, value in inputs.items() if (part := attachment_of(value))}
-        texts = {**texts, **{name: part.name for name, part in attached.items()}}
+        attachments = {
+            name: part for name, value in inputs.items() if (part := attachment_of(value))
+        }
+        texts = {**texts, **{name: part.name for name, part in attachments.items()}}
         for message, template in self._templates:
             names = [name for _, name in template.slots]
             if not message.history:
@@ -222,19 +224,19 @@ class Prompt:
                 ]
                 faults += [
                     self._misplaced_fault(name, part, message, case)
-                    for name, part in attached.items()
+                    for name, part in attachments.items()
                     if name in names and (message.role != "user" or not part.sha256)
                 ]
-                filled = _fill(message, template, texts)
-                parts = _places(template, texts, attached)
-                messages.append(replace(filled, attachments=parts) if parts else filled)
+                rendered = _fill(message, template, texts)
+                parts = _places(template, texts, attachments)
+                messages.append(replace(rendered, attachments=parts) if parts else rendered)
                 continue
             try:
                 messages += conversation_of(inputs[names[0]] or [])
             except ValueError as error:
-                what = f"history {names[0]!r}: {error}{case}"
+                problem = f"history {names[0]!r}: {error}{case}"
                 fix = "give a list of messages with `role` and `content`"
-                faults.append(self._fault(f"variables.{names[0]}", what, fix))
+                faults.append(self._fault(f"variables.{names[0]}", problem, fix))
         if faults:
             raise RenderError(faults)
         return tuple(messages)
@@ -242,12 +244,12 @@ class Prompt:
     def _misplaced_fault(self, name: str, part: Attachment, message: Message, case: str) -> Fault:
         """The fault of an attachment that cannot be sent where its input stands."""
         if message.role == "user":
-            what = f"input {name!r} names {part.kind} {part.path!r}, read by no dataset{case}"
+            problem = f"input {name!r} names {part.kind} {part.path!r}, read by no dataset{case}"
             fix = "write the case into a file below fixtures/golden"
         else:
-            what = f"input {name!r} is an attachment in a {message.role} message{case}"
+            problem = f"input {name!r} is an attachment in a {message.role} message{case}"
             fix = "use it in a message with role: user"
-        return self._fault(f"variables.{name}", what, fix)
+        return self._fault(f"variables.{name}", problem, fix)
 
     @cached_property
     def _templates(self) -> tuple[tuple[Message, Template], ...]:
@@ -268,7 +270,7 @@ class Prompt:
             self._fault(
                 f"variables.{name}",
                 f"input {name!r} is missing{case}",
-                _rename(name, unused) or f"give the case a value for {name!r}",
+                _suggest_rename(name, unused) or f"give the case a value for {name!r}",
             )
             for name in missing
         ]
@@ -287,9 +289,9 @@ class Prompt:
 
     def _unused_fault(self, name: str, case: str) -> Fault:
         """The fault of an input that no message uses, or uses with a filter or a condition."""
-        used = rf"(\{{\{{.*?\b{re.escape(name)}\b.*?\}}\}}) holds no name of an input"
+        pattern = rf"(\{{\{{.*?\b{re.escape(name)}\b.*?\}}\}}) holds no name of an input"
         for warning in self.warnings:
-            if match := re.match(used, warning.message):
+            if match := re.match(pattern, warning.message):
                 return replace(
                     warning,
                     message=f"{match[1]} is plain text: a template has no filters or conditions"
@@ -302,7 +304,7 @@ class Prompt:
             f"remove it from the case, or use {{{{{name}}}}} in a message",
         )
 
-    def _unwritable(self, inputs: Mapping[str, JSON], case: str) -> RenderError:
+    def _unwritable_error(self, inputs: Mapping[str, JSON], case: str) -> RenderError:
         faults: list[Fault] = []
         for name, value in inputs.items():
             try:
@@ -325,22 +327,22 @@ def _fill(message: Message, template: Template, texts: Mapping[str, str]) -> Mes
 
 
 def _places(
-    template: Template, texts: Mapping[str, str], attached: Mapping[str, Attachment]
+    template: Template, texts: Mapping[str, str], attachments: Mapping[str, Attachment]
 ) -> tuple[Attachment, ...]:
     """The attachments of a message, each with its place in the filled text."""
-    if not attached:
+    if not attachments:
         return ()
     names = dict(template.slots)
     places: list[Attachment] = []
     start = 0
     for position, piece in enumerate(template.pieces):
         name = names.get(position)
-        if name is not None and name in attached:
-            places.append(replace(attached[name], start=start))
+        if name is not None and name in attachments:
+            places.append(replace(attachments[name], start=start))
         start += len(piece if name is None else texts[name])
     return tuple(places)
 
 
-def _rename(missing: str, unused: list[str]) -> str:
+def _suggest_rename(missing: str, unused: list[str]) -> str:
     close = closest(missing, unused)
     return f"the case gives {close!r}, which no message uses: is it {missing!r}?" if close else ""

@@ -53,32 +53,32 @@ def section_below(content: str, heading: str) -> MessageSection:
     MessageSection(heading=0, first=2, end=4)
 
     Raises:
-        SectionError: There is no such line, there are several, or nothing stands below it.
+        SectionError: There is no such line, there are several, or nothing below it.
     """
-    places = headings(content, heading)
+    places = heading_lines(content, heading)
     if len(places) != 1:
         times = "no line says" if not places else f"{len(places)} lines say"
         raise SectionError(f"{times} {heading!r}")
-    (at,) = places
+    (line,) = places
     lines = content.split("\n")
-    first, end = at + 1, _end(lines, at)
+    first, end = line + 1, _section_end(lines, line)
     while first < end and not lines[first].strip():
         first += 1
     while end > first and not lines[end - 1].strip():
         end -= 1
     if first == end:
-        raise SectionError(f"nothing stands below {heading!r}")
-    return MessageSection(heading=at, first=first, end=end)
+        raise SectionError(f"nothing below {heading!r}")
+    return MessageSection(heading=line, first=first, end=end)
 
 
-def headings(content: str, heading: str) -> list[int]:
+def heading_lines(content: str, heading: str) -> list[int]:
     """The lines that say what begins a section; none inside a code block counts."""
     title = heading.strip()
     if not begins_section(title):
         return []
     lines = content.split("\n")
-    fenced = _find_fenced(lines)
-    return [n for n, line in enumerate(lines) if line.strip() == title and not fenced[n]]
+    in_fence = _mark_fenced(lines)
+    return [n for n, line in enumerate(lines) if line.strip() == title and not in_fence[n]]
 
 
 def begins_section(line: str) -> bool:
@@ -86,22 +86,22 @@ def begins_section(line: str) -> bool:
     return bool(_HEADING.match(line) or _TAG.fullmatch(line) or line.endswith(":"))
 
 
-def _end(lines: list[str], at: int) -> int:
+def _section_end(lines: list[str], start: int) -> int:
     """The number of the line that is no longer of the section which a line begins."""
-    heading = lines[at].strip()
+    heading = lines[start].strip()
     marks, tag = _HEADING.match(heading), _TAG.fullmatch(heading)
-    fenced = _find_fenced(lines)
+    in_fence = _mark_fenced(lines)
     if tag is not None:
         closing = f"</{tag['name']}>"
-        end = next((n for n in range(at + 1, len(lines)) if lines[n].strip() == closing), None)
+        end = next((n for n in range(start + 1, len(lines)) if lines[n].strip() == closing), None)
         if end is None:
             raise SectionError(f"no line below {heading!r} says {closing!r}")
         return end
-    for number in range(at + 1, len(lines)):
+    for number in range(start + 1, len(lines)):
         line = lines[number].strip()
         if marks is None and not line:
             return number
-        if fenced[number] or marks is None:
+        if in_fence[number] or marks is None:
             continue
         other = _HEADING.match(line)
         if other is not None and len(other["marks"]) <= len(marks["marks"]):
@@ -109,18 +109,18 @@ def _end(lines: list[str], at: int) -> int:
     return len(lines)
 
 
-def _find_fenced(lines: list[str]) -> list[bool]:
+def _mark_fenced(lines: list[str]) -> list[bool]:
     """The lines in code blocks, with their fences."""
-    fenced: list[bool] = []
+    in_fence: list[bool] = []
     fence = ""
     for line in lines:
         mark = _FENCE.match(line.strip())
-        fenced.append(bool(fence or mark))
+        in_fence.append(bool(fence or mark))
         if not fence and mark is not None:
             fence = mark[0]
         elif fence and mark is not None and line.strip() == mark[0] and mark[0].startswith(fence):
             fence = ""
-    return fenced
+    return in_fence
 
 
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -146,7 +146,7 @@ class Replaceable:
     words: int | None = None
     line: int = field(default=0, compare=False)
 
-    def found_in(self, messages: Sequence[Message]) -> tuple[int, MessageSection]:
+    def locate(self, messages: Sequence[Message]) -> tuple[int, MessageSection]:
         """The number of the message that holds it, from 0, and its place in there.
 
         Raises:
@@ -155,7 +155,7 @@ class Replaceable:
         holders = [
             index
             for index, message in enumerate(messages)
-            if self.message in {None, message.role} and headings(message.content, self.section)
+            if self.message in {None, message.role} and heading_lines(message.content, self.section)
         ]
         if len(holders) == 1:
             (index,) = holders
@@ -203,9 +203,9 @@ def _replaceable(reader: Reader, item: yaml.Node) -> Replaceable | None:
         roles = get_args(Role)
         role = reader.word(entries["message"][1], "`message` of replaceable", roles, noun="role")
     if "words" in entries:
-        most = reader.json(entries["words"][1], "`words` of replaceable")
-        if isinstance(most, int) and not isinstance(most, bool) and most > 0:
-            words = most
+        maximum = reader.json(entries["words"][1], "`words` of replaceable")
+        if isinstance(maximum, int) and not isinstance(maximum, bool) and maximum > 0:
+            words = maximum
         else:
             reader.fault(entries["words"][1], "`words` of replaceable must be a number from 1 on")
     if section is None or ("message" in entries and role is None):
@@ -223,7 +223,7 @@ def replaceable_faults(prompt: Prompt) -> list[Fault]:
     faults: list[Fault] = []
     for mark in prompt.replaceable:
         try:
-            index, place = mark.found_in(prompt.messages)
+            index, place = mark.locate(prompt.messages)
         except SectionError as error:
             message = f"`replaceable` names no section: {error}"
             fix = (
@@ -234,13 +234,13 @@ def replaceable_faults(prompt: Prompt) -> list[Fault]:
                 fix = "say which is meant: `message: system`, below `section:`"
         else:
             lines = prompt.messages[index].content.split("\n")[place.first : place.end]
-            message, fix = _hopeless(mark, "\n".join(lines))
+            message, fix = _explain_irreplaceable(mark, "\n".join(lines))
         if message:
             faults.append(Fault(path=prompt.path, line=mark.line, message=message, fix=fix))
     return faults
 
 
-def _hopeless(mark: Replaceable, text: str) -> tuple[str, str]:
+def _explain_irreplaceable(mark: Replaceable, text: str) -> tuple[str, str]:
     """The reason why a section cannot be replaced, with the fix; empty if it can."""
     if _SLOT.search(text) and not _SLOT.sub("", text).strip():
         message = f"`replaceable`: {mark.section!r} holds nothing but inputs, which have to stay"

@@ -94,9 +94,9 @@ def _values_in_file(
         reader.fault(node, f"tools: the file {file!r}, line {line}: {problem}", fix)
         return ()
     except (ValueError, OSError, yaml.YAMLError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or " ".join(str(error).split())
+        problem = getattr(error, "strerror", None) or " ".join(str(error).split())
         fix = "write it in the folder of the prompt, or correct the path"
-        reader.fault(node, f"tools: the file {file!r} cannot be read: {why}", fix)
+        reader.fault(node, f"tools: the file {file!r} cannot be read: {problem}", fix)
         return ()
     values = cast("list[JSON]", document if isinstance(document, list) else [document])
     return tuple(values)
@@ -199,34 +199,34 @@ def _message(number: int, item: object) -> Message:
     fields = cast("dict[str, object]", item) if isinstance(item, dict) else {}
     role, content = fields.get("role"), fields.get("content")
     unknown = sorted(fields.keys() - _MESSAGE_KEYS)
-    where = f"message {number}"
+    place = f"message {number}"
     if role not in get_args(Role):
-        raise ValueError(f"{where} has no role among {', '.join(get_args(Role))}")
+        raise ValueError(f"{place} has no role among {', '.join(get_args(Role))}")
     if unknown:
-        raise ValueError(f"{where} has no key {unknown[0]!r}")
+        raise ValueError(f"{place} has no key {unknown[0]!r}")
     try:
         text, attachments = content_of("" if content is None else content)
     except ValueError as error:
-        raise ValueError(f"the content of {where} {error}") from error
+        raise ValueError(f"the content of {place} {error}") from error
     for part in attachments:
         if role != "user":
-            raise ValueError(f"{where} has an attachment, and its role is {role}, not user")
+            raise ValueError(f"{place} has an attachment, and its role is {role}, not user")
         if not part.sha256:
-            raise ValueError(f"{where} names {part.kind} {part.path!r}, read by no dataset")
+            raise ValueError(f"{place} names {part.kind} {part.path!r}, read by no dataset")
     try:
         calls = tool_calls_of(fields["tool_calls"]) if "tool_calls" in fields else ()
     except ValueError as error:
-        raise ValueError(f"{where}: {error}") from error
-    answers = fields.get("tool_call_id", "")
+        raise ValueError(f"{place}: {error}") from error
+    call_id = fields.get("tool_call_id", "")
     if content is None and not calls:
-        raise ValueError(f"{where} has no content")
-    if (role == "tool") != bool(answers) or not isinstance(answers, str):
-        raise ValueError(f"{where}: role `tool` and `tool_call_id` belong together")
+        raise ValueError(f"{place} has no content")
+    if (role == "tool") != bool(call_id) or not isinstance(call_id, str):
+        raise ValueError(f"{place}: role `tool` and `tool_call_id` belong together")
     return Message(
         role=cast("Role", role),
         content=text,
         tool_calls=calls,
-        tool_call_id=answers,
+        tool_call_id=call_id,
         attachments=attachments,
     )
 
@@ -244,8 +244,8 @@ def read_message_extras(reader: Reader, item: yaml.Node, entries: Entries) -> di
         try:
             extras["tool_calls"] = tool_calls_of(reader.json(node, "tool_calls"))
         except ValueError as error:
-            what, _, fix = str(error).partition("; ")
-            reader.fault(node, what, fix)
+            problem, _, fix = str(error).partition("; ")
+            reader.fault(node, problem, fix)
             return None
     if "tool_call_id" in entries and scalar_tag(entries["tool_call_id"][1]) != "null":
         extras["tool_call_id"] = reader.text(entries["tool_call_id"][1], "tool_call_id")
@@ -263,8 +263,8 @@ RubricKind = Literal["graded", "binary", "choice", "pair"]
 
 _KINDS: tuple[RubricKind, ...] = get_args(RubricKind)
 _KEYS = ("kind", "scale", "choices", "reference", "ties", "pass_at")
-_OF_KIND = {"scale": "graded", "choices": "choice", "ties": "pair"}
-_JUDGED: Mapping[RubricKind, tuple[str, ...]] = {
+_KEY_KINDS = {"scale": "graded", "choices": "choice", "ties": "pair"}
+_JUDGED_VARIABLES: Mapping[RubricKind, tuple[str, ...]] = {
     "graded": ("answer",),
     "binary": ("answer",),
     "choice": ("answer",),
@@ -303,9 +303,9 @@ class RubricSpec:
     @property
     def steps(self) -> tuple[int, ...]:
         """The values of a scale of whole numbers, worst first; empty for any other scale."""
-        whole = self.low == int(self.low) and self.high == int(self.high)
+        is_whole = self.low == int(self.low) and self.high == int(self.high)
         count = int(self.high - self.low) + 1
-        if self.kind != "graded" or not whole or not _CHOICES_MIN < count <= _LISTED_MAX:
+        if self.kind != "graded" or not is_whole or not _CHOICES_MIN < count <= _LISTED_MAX:
             return ()
         return tuple(range(int(self.low), int(self.high) + 1))
 
@@ -392,10 +392,10 @@ def read_rubric(
     kind = _kind(reader, node, inner)
     if kind is None:
         return None
-    for name, of in _OF_KIND.items():
+    for name, of in _KEY_KINDS.items():
         if name in inner and kind != of:
             reader.fault(inner[name][0], f"rubric: {name!r} belongs to the kind {of}, not {kind}")
-    missing = [name for name in _JUDGED[kind] if name not in variables]
+    missing = [name for name in _JUDGED_VARIABLES[kind] if name not in variables]
     if kind != "pair" and _OF_CONVERSATIONS.intersection(variables):
         missing = []
     if missing:
@@ -452,44 +452,44 @@ def _choices(reader: Reader, node: yaml.Node, inner: Entries) -> dict[str, float
         return {}
     if len(labels) < _CHOICES_MIN:
         reader.fault(inner["choices"][0], "choices: there is nothing to choose between", fix)
-    folded: dict[str, str] = {}
+    names_by_fold: dict[str, str] = {}
     for name, (key, _) in labels.items():
-        twin = folded.setdefault(name.strip().casefold(), name)
+        twin = names_by_fold.setdefault(name.strip().casefold(), name)
         if twin != name or not name.strip():
             reader.fault(key, f"choices: {name!r} cannot be distinguished from {twin!r} in a reply")
     return {name: _share(reader, labels, name, 0.0) for name in labels}
 
 
 def _reference(reader: Reader, inner: Entries, variables: Collection[str]) -> bool:
-    used = any(name.partition(".")[0] in _REFERENCES for name in variables)
-    stated = (
+    is_used = any(name.partition(".")[0] in _REFERENCES for name in variables)
+    setting = (
         reader.flag(inner["reference"][1], "rubric.reference") if "reference" in inner else None
     )
-    if stated is None or stated == used:
-        return used
+    if setting is None or setting == is_used:
+        return is_used
     problem = (
         "but no message uses {{reference}} or {{expected}}"
-        if stated
+        if setting
         else "but a message uses {{reference}} or {{expected}}"
     )
-    reader.fault(inner["reference"][0], f"rubric: reference is {str(stated).lower()}, {problem}")
-    return used
+    reader.fault(inner["reference"][0], f"rubric: reference is {str(setting).lower()}, {problem}")
+    return is_used
 
 
-def _share(reader: Reader, inner: Entries, name: str, otherwise: float) -> float:
+def _share(reader: Reader, inner: Entries, name: str, default: float) -> float:
     if name not in inner:
-        return otherwise
+        return default
     value = _number(reader, inner[name][1], name)
     if value is not None and not 0 <= value <= 1:
         reader.fault(inner[name][1], f"rubric: {name} is a score from 0 to 1, not {value}")
-        return otherwise
-    return otherwise if value is None else value
+        return default
+    return default if value is None else value
 
 
-def _number(reader: Reader, node: yaml.Node, what: str) -> float | None:
-    value = reader.json(node, what)
+def _number(reader: Reader, node: yaml.Node, subject: str) -> float | None:
+    value = reader.json(node, subject)
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return value
     if scalar_tag(node) not in {"int", "float"}:
-        reader.fault(node, f"rubric: {what} must be a number")
+        reader.fault(node, f"rubric: {subject} must be a number")
     return None

@@ -160,17 +160,17 @@ def compile_template(text: str) -> Template:
     return Template(tuple(pieces), tuple(slots))
 
 
-def first_lines(text: str, start: int, end: int) -> dict[str, int]:
+def placeholder_lines(text: str, start: int, end: int) -> dict[str, int]:
     r"""By name: the line of its first placeholder between two offsets, the first line being 1.
 
-    >>> first_lines("{{ a }}\n{{b}} {{a}}", 0, 20)
+    >>> placeholder_lines("{{ a }}\n{{b}} {{a}}", 0, 20)
     {'a': 1, 'b': 2}
     """
     lines: dict[str, int] = {}
-    line, counted = 1, 0
+    line, counted_to = 1, 0
     for match in _PLACEHOLDER.finditer(text, start, end):
-        line += text.count("\n", counted, match.start())
-        counted = match.start()
+        line += text.count("\n", counted_to, match.start())
+        counted_to = match.start()
         if match["name"]:
             lines.setdefault(match["name"], line)
     return lines
@@ -212,7 +212,7 @@ def input_text(value: JSON) -> str:
 
 _Fields: TypeAlias = "dict[str, object]"
 _SUM: Final = "sha256"
-ATTACHED: Final = ("image", "pdf")
+ATTACHMENT_KINDS: Final = ("image", "pdf")
 """The keys of an input that name an attachment."""
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
@@ -267,7 +267,7 @@ def attachment_of(value: object) -> Attachment | None:
     """
     if not isinstance(value, dict) or not value or len(fields := cast("_Fields", value)) > 2:  # noqa: PLR2004 - path and digest
         return None
-    for kind in ATTACHED:
+    for kind in ATTACHMENT_KINDS:
         path, sha256 = fields.get(kind), fields.get("sha256", "")
         if isinstance(path, str) and isinstance(sha256, str) and not fields.keys() - {kind, _SUM}:
             return Attachment(kind=kind, path=path, sha256=sha256)
@@ -291,9 +291,9 @@ def content_of(value: object) -> tuple[str, tuple[Attachment, ...]]:
             inner = cast("_Fields", part).get("text")
         if isinstance(inner, str):
             text += inner
-        elif attached := attachment_of(inner):
-            attachments.append(replace(attached, start=len(text)))
-            text += attached.name
+        elif attachment := attachment_of(inner):
+            attachments.append(replace(attachment, start=len(text)))
+            text += attachment.name
         else:
             raise ValueError(
                 'has a part that is neither text nor `{"image": "path"}` or `{"pdf": "path"}`'
@@ -324,11 +324,11 @@ class Message:
     def parts(self) -> Iterator[str | Attachment]:
         """The texts and attachments of the content, in order."""
         end = 0
-        for attached in self.attachments:
-            if before := self.content[end : attached.start]:
+        for attachment in self.attachments:
+            if before := self.content[end : attachment.start]:
                 yield before
-            yield attached
-            end = attached.start + len(attached.name)
+            yield attachment
+            end = attachment.start + len(attachment.name)
         if rest := self.content[end:]:
             yield rest
 

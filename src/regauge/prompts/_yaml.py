@@ -24,7 +24,7 @@ DEPTH_MAX = 100
 _STANDARD = "tag:yaml.org,2002:"
 
 
-# Per kind of scalar: what it looks like, and the characters it can start with ("" when empty).
+# Per kind of scalar: form, and the characters it can start with ("" when empty).
 _SCALARS = {
     "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
     "null": (r"~|null|Null|NULL|", "~nN"),
@@ -41,7 +41,7 @@ _SCALARS = {
 
 
 def scalar_resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    """The scalars of YAML 1.2, by their first character: what a PyYAML loader resolves."""
+    """The scalars of YAML 1.2 for a PyYAML loader, by their first character."""
     table: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
     for tag, (pattern, first) in _SCALARS.items():
         entry = (_STANDARD + tag, re.compile(rf"(?:{pattern})\Z"))
@@ -172,113 +172,113 @@ class Reader:
         """Note that something is odd."""
         self.warnings.append(Fault(path=self.path, line=line, message=message, fix=fix))
 
-    def entries(self, node: yaml.MappingNode, what: str) -> Entries:
+    def entries(self, node: yaml.MappingNode, subject: str) -> Entries:
         """The entries of a mapping, merge keys (`<<`) resolved; a key given twice is a fault."""
-        self._refuse_tag(node, "map", what)
-        own: Entries = {}
+        self._refuse_tag(node, "map", subject)
+        direct: Entries = {}
         merged: Entries = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                self.fault(key, f"a key of {what} must be a text")
+                self.fault(key, f"a key of {subject} must be a text")
             elif scalar_tag(key) == "merge":
-                merged = self._merge(value, what) | merged
-            elif key.value in own:
-                first = line_of(own[key.value][0])
-                self.fault(key, f"{what} gives {key.value!r} twice, first on line {first}")
+                merged = self._merge(value, subject) | merged
+            elif key.value in direct:
+                first = line_of(direct[key.value][0])
+                self.fault(key, f"{subject} gives {key.value!r} twice, first on line {first}")
             else:
-                own[key.value] = (key, value)
-        return merged | own
+                direct[key.value] = (key, value)
+        return merged | direct
 
-    def mapping(self, node: yaml.Node, what: str, fix: str = "") -> Entries | None:
+    def mapping(self, node: yaml.Node, subject: str, fix: str = "") -> Entries | None:
         """The entries of a node that must be a mapping."""
         if isinstance(node, yaml.MappingNode):
-            return self.entries(node, what)
-        self.fault(node, f"{what} must be a mapping of keys, not {kind_of(node)}", fix)
+            return self.entries(node, subject)
+        self.fault(node, f"{subject} must be a mapping of keys, not {kind_of(node)}", fix)
         return None
 
-    def items(self, node: yaml.Node, what: str, fix: str = "") -> list[yaml.Node]:
+    def items(self, node: yaml.Node, subject: str, fix: str = "") -> list[yaml.Node]:
         """The items of a node that must be a list; null counts as an empty one."""
         if isinstance(node, yaml.SequenceNode):
-            self._refuse_tag(node, "seq", what)
+            self._refuse_tag(node, "seq", subject)
             return list(node.value)
         if scalar_tag(node) != "null":
-            self.fault(node, f"{what} must be a list, not {kind_of(node)}", fix)
+            self.fault(node, f"{subject} must be a list, not {kind_of(node)}", fix)
         return []
 
-    def text(self, node: yaml.Node, what: str, fix: str = "") -> str | None:
+    def text(self, node: yaml.Node, subject: str, fix: str = "") -> str | None:
         """The text of a scalar, as it is written even if it looks like a number."""
         if isinstance(node, yaml.ScalarNode) and scalar_tag(node) in _TEXT_TAGS:
             return str(node.value)
-        self.fault(node, f"{what} must be a text, not {kind_of(node)}", fix)
+        self.fault(node, f"{subject} must be a text, not {kind_of(node)}", fix)
         return None
 
     def word(
-        self, node: yaml.Node, what: str, words: Sequence[str], *, noun: str, fix: str = ""
+        self, node: yaml.Node, subject: str, words: Sequence[str], *, noun: str, fix: str = ""
     ) -> str | None:
         """A text that is one of some words.
 
         Args:
             node: The node.
-            what: Its name in errors.
+            subject: Its name in errors.
             words: Those that may stand there.
             noun: The name of the word in the error for an unknown one.
             fix: The fix for anything that is not one of the words; by default their list.
         """
-        text = self.text(node, what, fix)
+        text = self.text(node, subject, fix)
         if text is None or text in words:
             return text
         fix = did_you_mean(text, words) or fix or f"write one of {', '.join(words)}"
         self.fault(node, f"{noun} {text!r} is unknown", fix)
         return None
 
-    def flag(self, node: yaml.Node, what: str) -> bool | None:
+    def flag(self, node: yaml.Node, subject: str) -> bool | None:
         """True or false."""
-        value = self.json(node, what)
+        value = self.json(node, subject)
         if isinstance(value, bool):
             return value
-        self.fault(node, f"{what} must be true or false")
+        self.fault(node, f"{subject} must be true or false")
         return None
 
-    def json(self, node: yaml.Node, what: str, above: tuple[int, ...] = ()) -> JSON:
+    def json(self, node: yaml.Node, subject: str, above: tuple[int, ...] = ()) -> JSON:
         """The plain value of a node. What is no JSON is a fault, and null here.
 
         Args:
             node: The node.
-            what: Its name in errors.
+            subject: Its name in errors.
             above: The ids of the nodes that it is in.
         """
         self._values_left -= 1
         if id(node) in above:
-            self.fault(node, f"{what} contains itself through an alias")
+            self.fault(node, f"{subject} contains itself through an alias")
             return None
         if len(above) > DEPTH_MAX:
-            self.fault(node, f"{what} is nested deeper than {DEPTH_MAX} levels")
+            self.fault(node, f"{subject} is nested deeper than {DEPTH_MAX} levels")
             return None
         if self._values_left <= 0:
-            self._refuse_size(node, what)
+            self._refuse_size(node, subject)
             return None
         below = (*above, id(node))
         if isinstance(node, yaml.MappingNode):
-            entries = self.entries(node, what)
-            return {key: self.json(value, what, below) for key, (_, value) in entries.items()}
+            entries = self.entries(node, subject)
+            return {key: self.json(value, subject, below) for key, (_, value) in entries.items()}
         if isinstance(node, yaml.SequenceNode):
-            self._refuse_tag(node, "seq", what)
-            return [self.json(item, what, below) for item in node.value]
-        return self._scalar(node, what)
+            self._refuse_tag(node, "seq", subject)
+            return [self.json(item, subject, below) for item in node.value]
+        return self._scalar(node, subject)
 
-    def unknown(self, entries: Entries, names: Iterable[str], what: str) -> None:
+    def unknown(self, entries: Entries, names: Iterable[str], subject: str) -> None:
         """Note the keys that are not read."""
         names = tuple(names)
         for name, (key, _) in entries.items():
             if name not in names:
-                message = f"{what} has no key {name!r}"
+                message = f"{subject} has no key {name!r}"
                 fix = did_you_mean(name, names) or f"known keys: {', '.join(names)}"
                 if self._lenient:
                     self.warn(line_of(key), f"{message}; it is ignored", fix)
                 else:
                     self.fault(key, message, fix)
 
-    def _merge(self, node: yaml.Node, what: str) -> Entries:
+    def _merge(self, node: yaml.Node, subject: str) -> Entries:
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         merged: Entries = {}
         for source in sources:
@@ -289,33 +289,33 @@ class Reader:
             else:
                 self._values_left -= len(source.value)
                 if self._values_left <= 0:
-                    self._refuse_size(node, what)
+                    self._refuse_size(node, subject)
                     break
-                merged = self.entries(source, what) | merged
+                merged = self.entries(source, subject) | merged
         return merged
 
-    def _refuse_size(self, node: yaml.Node, what: str) -> None:
+    def _refuse_size(self, node: yaml.Node, subject: str) -> None:
         if not self._refused_size:
             self._refused_size = True
             self.fault(
-                node, f"{what}: the file holds over {_VALUES_MAX:,} values, aliases resolved"
+                node, f"{subject}: the file holds over {_VALUES_MAX:,} values, aliases resolved"
             )
 
-    def _scalar(self, node: yaml.Node, what: str) -> JSON:
+    def _scalar(self, node: yaml.Node, subject: str) -> JSON:
         try:
             return scalar_value(node)
         except ValueError:
             value, tag = str(node.value), scalar_tag(node)
         if tag in {"bool", "int", "float"}:
-            self.fault(node, f"{what}: {value[:40]!r} is no number or word that JSON knows")
+            self.fault(node, f"{subject}: {value[:40]!r} is no number or word that JSON knows")
         else:
-            self._refuse_tag(node, "str", what)
+            self._refuse_tag(node, "str", subject)
         return None
 
-    def _refuse_tag(self, node: yaml.Node, usual: str, what: str) -> None:
+    def _refuse_tag(self, node: yaml.Node, usual: str, subject: str) -> None:
         tag = scalar_tag(node)
         if tag != usual:
-            self.fault(node, f"{what}: the tag {tag!r} is not supported", "remove the tag")
+            self.fault(node, f"{subject}: the tag {tag!r} is not supported", "remove the tag")
 
 
 def kind_of(node: yaml.Node) -> str:

@@ -97,7 +97,7 @@ def test_a_section_ends_as_its_form_says_and_has_no_blank_lines_around_it(headin
         ("## Tone", MESSAGE, "no line says '## Tone'"),
         ("Be brief.", MESSAGE, "no line says 'Be brief.'"),
         ("# A", "# A\nx\n# A\ny", "2 lines say '# A'"),
-        ("# A", "# A\n\n# B\ny", "nothing stands below '# A'"),
+        ("# A", "# A\n\n# B\ny", "nothing below '# A'"),
         ("<a>", "<a>\nx", "no line below '<a>' says '</a>'"),
     ],
 )
@@ -110,7 +110,7 @@ def test_marks_are_read_with_their_message_words_and_line():
     prompt = read("{section: '## Labels', message: system, words: 40}")
     assert prompt.replaceable == (Replaceable(section="## Labels", message="system", words=40),)
     assert prompt.replaceable[0].line == 3
-    index, place = prompt.replaceable[0].found_in(prompt.messages)
+    index, place = prompt.replaceable[0].locate(prompt.messages)
     assert (index, place.first, place.end) == (0, 1, 2)
     assert replaceable_faults(prompt) == []
     assert prompt.digest == read("'## Other'").digest, "a mark changes nothing of what is asked"

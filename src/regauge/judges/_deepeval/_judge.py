@@ -34,7 +34,7 @@ from regauge.judges._types import (
     Verdict,
     abstained,
     failed,
-    number,
+    format_number,
     passed,
     truncate_value,
 )
@@ -468,7 +468,7 @@ class DeepevalJudge(RunOnlyJudge):
         )
         object.__setattr__(self, "measurement_digest", digest)
 
-    def _made_of(self) -> dict[str, JSON]:
+    def _identity(self) -> dict[str, JSON]:
         return {"measurement": self.measurement_digest, "threshold": self.threshold}
 
     def prepare(self) -> None:
@@ -496,7 +496,7 @@ class DeepevalJudge(RunOnlyJudge):
             UnmeasuredError: The model could not be called.
         """
         if not (completion.text or "").strip() and not completion.tool_calls:
-            empty = JudgedOutput.from_completion(completion, case).nothing()
+            empty = JudgedOutput.from_completion(completion, case).no_text_verdict()
             code = empty.code if completion.text is None else "no_text"
             return Measurement(score=None, reason=empty.reason, details={"code": code})
         fields = self.fields.values(completion, case)
@@ -560,19 +560,19 @@ class DeepevalJudge(RunOnlyJudge):
             )
         rising = details.get("better") != "lower"
         passes = score >= limit if rising else score <= limit
-        limit_text = f"{'at least' if rising else 'at most'} {number(limit)} wanted"
+        limit_text = f"{'at least' if rising else 'at most'} {format_number(limit)} wanted"
         explanation = f": {measurement.reason}" if measurement.reason else ""
-        reason = f"{self.name} {number(score)}, {limit_text}{explanation}"
+        reason = f"{self.name} {format_number(score)}, {limit_text}{explanation}"
         judge_score = score if rising else 1 - score
         verdict = (
-            passed(reason, score=judge_score, actual=number(score))
+            passed(reason, score=judge_score, actual=format_number(score))
             if passes
             else failed(
                 reason,
                 code="below_threshold" if rising else "above_threshold",
                 score=judge_score,
                 expected=limit_text,
-                actual=number(score),
+                actual=format_number(score),
             )
         )
         facts = {name: details[name] for name in ("metric", "judged") if name in details}

@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from regauge.judges._output import Expected, JudgedOutput
-from regauge.judges._types import Declared, DeclaredJudge, Verdict, abstained, listed, quote
+from regauge.judges._types import (
+    DeclaredJudge,
+    JudgeDeclaration,
+    Verdict,
+    abstained,
+    quote,
+    quote_list,
+)
 from regauge.judges.model._ask import (
     PROTOCOL,
     OneModelJudge,
@@ -71,7 +78,7 @@ def verified_claims(
     check_parameters(name, at_least=at_least, field=field, model=model, declaration=name)
     part = f", field={field}" if field else ""
 
-    def bind(declaration: Declared, context: JudgeContext) -> ClaimsJudge:
+    def bind(declaration: JudgeDeclaration, context: JudgeContext) -> ClaimsJudge:
         return ClaimsJudge(
             name=declaration.name,
             criterion=declaration.criterion or "correctness",
@@ -102,7 +109,7 @@ class ClaimsJudge(OneModelJudge):
         """Three steps, and one call per expected claim."""
         return 3 + _CLAIMS_USUAL
 
-    def _made_of(self) -> dict[str, JSON]:
+    def _identity(self) -> dict[str, JSON]:
         source = (
             {"expected": self.source.path} if isinstance(self.source, Expected) else self.source
         )
@@ -228,7 +235,7 @@ def _questions(reply: dict[str, JSON], count: int) -> list[str]:
 def _parse_answer(reply: dict[str, JSON]) -> tuple[str, str]:
     answer, words = reply.get("answer"), reply.get("quote", "")
     if not isinstance(answer, str) or not isinstance(words, str):
-        raise ReplyFault(f"the reply needs the texts {listed(['quote', 'answer'])}")
+        raise ReplyFault(f"the reply needs the texts {quote_list(['quote', 'answer'])}")
     return answer, words
 
 

@@ -21,7 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from regauge.judges._output import ATTEMPT_CHARS, FAILED_CHARS_MAX, parse_json
-from regauge.judges._types import listed, number, quote
+from regauge.judges._types import format_number, quote, quote_list
 from regauge.lexicon import Lexicon
 from regauge.prompts import RubricSpec
 from regauge.strict_json import DuplicateKeyError, InvalidNumberError, refuse_constant, unique, walk
@@ -75,7 +75,8 @@ def value_of(raw: JSON, spec: RubricSpec) -> float:
     if not spec.low <= value <= spec.high:  # NaN is on no scale
         stated_text = raw if isinstance(raw, str) else repr(raw)[:40]
         raise ReplyFault(
-            f"the score {stated_text} is not on the scale {number(spec.low)} to {number(spec.high)}"
+            f"the score {stated_text} is not on the scale {format_number(spec.low)} to"
+            f" {format_number(spec.high)}"
         )
     return value
 
@@ -101,7 +102,9 @@ def _parse_score(text: str, spec: RubricSpec) -> float:
         return value
     if spec.high == 1 and scale_end > 0:
         return value / scale_end
-    raise ReplyFault(f"the score {text.strip()} is of {match['of']}, not of {number(spec.high)}")
+    raise ReplyFault(
+        f"the score {text.strip()} is of {match['of']}, not of {format_number(spec.high)}"
+    )
 
 
 def _kind(value: JSON) -> str:
@@ -454,7 +457,9 @@ def _find_final_statement(
         distinct = dict.fromkeys(
             str(values.get(statement.start, statement.value)) for statement in statements
         )
-        raise TwoVerdictsFault(f"the reply states more than one verdict: {listed(list(distinct))}")
+        raise TwoVerdictsFault(
+            f"the reply states more than one verdict: {quote_list(list(distinct))}"
+        )
     return last
 
 
@@ -895,12 +900,12 @@ def _parse_value(raw: JSON, spec: RubricSpec) -> float | str:
     if spec.kind == "graded":
         return value_of(raw, spec)
     if not isinstance(raw, str):
-        raise ReplyFault(f"the {spec.verdict_key} is {raw!r}, not one of {listed(spec.labels)}")
+        raise ReplyFault(f"the {spec.verdict_key} is {raw!r}, not one of {quote_list(spec.labels)}")
     name = raw.strip().casefold()
     label = next((label for label in spec.labels if label.casefold() == name), None)
     if label is None:
         raise ReplyFault(
-            f"the {spec.verdict_key} is {quote(raw)}, not one of {listed(spec.labels)}"
+            f"the {spec.verdict_key} is {quote(raw)}, not one of {quote_list(spec.labels)}"
         )
     return label
 

@@ -380,7 +380,7 @@ def test_a_judge_that_lost_its_calibration_is_to_be_calibrated_first(repo: Repo)
     repo.prompt("Greet", "Kindly greet")
     repo.write("evals/test_greet.py", "# another rubric\n")
     judge = max_words(40)
-    informs = {judge.name: JudgeStatus(gates=False, reason="the rubric changed since")}
+    informs = {judge.name: JudgeStatus(blocking=False, reason="the rubric changed since")}
     suite = replace(repo.suite(judges=(judge, contains("Hello"))), standings=informs)
     (refusal,) = repo.base(suite=suite).refusals
     told = f"judge {judge.name!r} was blocking and is advisory now: the rubric changed since"
