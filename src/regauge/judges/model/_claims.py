@@ -64,7 +64,7 @@ def verified_claims(
 
     Args:
         source: The input with the source, such as `report`, or `expected(...)`.
-        at_least: The minimum passing score.
+        at_least: The least that passes.
         model: The judge model, as `provider:model`; by default the project's.
         field: Judge this part of a JSON output.
 

@@ -66,7 +66,7 @@ def panel(
     Args:
         judges: At least two, best with models of different vendors.
         reducer: `majority` or `all` of verdicts; `median`, `mean` or `min` of scores.
-        at_least: The minimum passing score.
+        at_least: The least that passes.
 
     Raises:
         UsageError: A parameter makes no sense.
