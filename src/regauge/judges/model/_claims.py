@@ -69,7 +69,7 @@ def verified_claims(
         field: Judge this part of a JSON output.
 
     Raises:
-        UsageError: A parameter makes no sense.
+        UsageError: A parameter is invalid.
 
     >>> verified_claims("report", field="summary").name
     'verified_claims(report, field=summary)'

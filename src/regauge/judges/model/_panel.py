@@ -69,7 +69,7 @@ def panel(
         at_least: The least that passes.
 
     Raises:
-        UsageError: A parameter makes no sense.
+        UsageError: A parameter is invalid.
 
     >>> from regauge.judges import panel, rubric
     >>> panel([rubric("tone", model=f"openai:{name}") for name in ("gpt-5.4-mini", "gpt-5")]).name
@@ -257,7 +257,7 @@ def pairwise(
         version: An older version of the rubric.
 
     Raises:
-        UsageError: A parameter makes no sense.
+        UsageError: A parameter is invalid.
 
     >>> from regauge.judges import expected, pairwise
     >>> pairwise("better-summary", against=expected("summary")).name

@@ -217,7 +217,7 @@ def rubric(
         version: An older version of the rubric.
 
     Raises:
-        UsageError: A parameter makes no sense.
+        UsageError: A parameter is invalid.
 
     >>> rubric("incident-faithfulness", pass_at=0.7).name
     'incident-faithfulness'
