@@ -296,7 +296,7 @@ def test_classes_and_objects_that_cannot_judge_are_refused_too():
         (lambda: deepeval("Faithfulness", fields={"source": "inputs.x"}), "no field 'source'"),
         (lambda: deepeval("Faithfulness", fields={"context": "report"}), "write inputs.NAME"),
         (lambda: deepeval("Faithfulness", threshold=2), "from 0 to 1"),
-        (lambda: deepeval("Faithfulness", async_mode=False), "decided by the run"),
+        (lambda: deepeval("Faithfulness", async_mode=False), "set by the run"),
         (lambda: deepeval(3), "no metric"),
         (lambda: bound(deepeval("GEval", name="G"), model=None), "no judge model is set"),
     ],
@@ -393,7 +393,7 @@ def test_the_other_contestant_wins_or_loses():
     of = case("the reference")
     assert judge(arena, prefers("the answer"), answer="the answer", of=of).outcome == "pass"
     assert judge(arena, prefers("the reference"), answer="the answer", of=of).score == 0.0
-    with pytest.raises(JudgeError, match=r"of local:judge has an unknown name.*'Nobody'"):
+    with pytest.raises(JudgeError, match=r"of local:judge is unknown or missing.*'Nobody'"):
         judge(
             arena,
             Calls(lambda s, _: {"winner": "Nobody", "reason": ""} if s == "Winner" else ...),

@@ -107,7 +107,7 @@ async def test_nothing_to_verify_is_no_evidence(tmp_path: Path):
         ({"claims": {"claims": [f"claim {n}" for n in range(61)]}}, "61 claims, more than 60"),
         ({"questions": {"questions": ["one?"]}}, "1 question for 2 claims"),
         ({"questions": {"questions": ["one?", " "]}}, "2 questions for 2 claims"),
-        ({"source_answer": {"quote": "x"}}, "'quote' and 'answer'"),
+        ({"source_answer": {"quote": "x"}}, "'quote', 'answer'"),
         ({"claim_verdicts": {"verdicts": []}}, "0 verdicts for 2 claims"),
         (
             {"claim_verdicts": {"verdicts": [{"number": 1, "verdict": "supported"}] * 2}},

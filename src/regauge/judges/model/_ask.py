@@ -396,9 +396,9 @@ def check_reducer(reducer: str, *, judge: str) -> None:
 def reduce_scores(scores: Sequence[float], reducer: Reducer, *, at_least: float) -> Ballot:
     """Reduce the scores of at least one vote to one.
 
-    >>> count([1.0, 0.5, 0.0], "median", at_least=0.5).passes
+    >>> reduce_scores([1.0, 0.5, 0.0], "median", at_least=0.5).passes
     True
-    >>> count([1.0, 1.0, 0.0], "all", at_least=0.5).passes
+    >>> reduce_scores([1.0, 1.0, 0.0], "all", at_least=0.5).passes
     False
     """
     passing = sum(score >= at_least for score in scores)

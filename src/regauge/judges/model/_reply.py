@@ -483,11 +483,11 @@ def find_contradiction(text: str, verdict: float | str, spec: RubricSpec) -> str
         spec: The verdict that the rubric requires.
 
     >>> from regauge.prompts import RubricSpec
-    >>> contradicting_remark("It does not pass.", "pass", RubricSpec(kind="binary"))
+    >>> find_contradiction("It does not pass.", "pass", RubricSpec(kind="binary"))
     'It does not pass'
-    >>> contradicting_remark("It does not pass.", "fail", RubricSpec(kind="binary"))
+    >>> find_contradiction("It does not pass.", "fail", RubricSpec(kind="binary"))
     ''
-    >>> contradicting_remark("It passes the first check.", "fail", RubricSpec(kind="binary"))
+    >>> find_contradiction("It passes the first check.", "fail", RubricSpec(kind="binary"))
     ''
     """
     for match in _remark_pattern(spec).finditer(text):

@@ -60,7 +60,7 @@ for each of the {count} criteria, in their order. The keys of each, in this orde
 def number_criteria(criteria: Sequence[str]) -> str:
     """The numbered list of criteria for a prompt.
 
-    >>> print(numbered(["is polite", "names a time"]))
+    >>> print(number_criteria(["is polite", "names a time"]))
     1. is polite
     2. names a time
     """
