@@ -40,9 +40,14 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     (r"findings?|faults?", "sim/server.py", "the server injects faults, as `regauge sim --fault`"),
     (r"answers?|answered", "judges/calibration/_record.py", "a key of label files"),
     (r"answers?|answered", "judges/_deepeval/__init__.py", "a root of declared paths"),
+    (r"says?|said", "prompts/_lint.py", "a pattern of instructions"),
+    (r"stands?(?! for)|stood|standing", "prompts/_lint.py", "a pattern of instructions"),
     (r"answers?|answered", "recordings/_store.py", "a table of the store's schema"),
     (r"answers?|answered", "mutate/_operators.py", "an order to the model"),
     (r"answers?|answered", "docs/reference/judges.md", "judges of the answer to a question"),
+    (r"answers?|answered", "history/_store.py", "a column of the store"),
+    (r"answers?|answered", "reports/_documents.py", "a key of run records"),
+    (r"stands?(?! for)|stood|standing", "reports/_documents.py", "a key of run records"),
 )
 ALLOWED = re.compile(r"<!-- words: ok \S.*? -->")
 CODE = re.compile(r"`[^`\n]+`|<!--.*?-->|\]\([^)]*\)", re.DOTALL)

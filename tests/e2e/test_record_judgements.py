@@ -36,7 +36,7 @@ def judged(live: EvalProject, endpoint: Endpoint) -> EvalProject:
 def test_record_asks_judges_too(judged: EvalProject, endpoint: Endpoint):
     done = judged.command("record")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[:2] == ["3 of 3 answers recorded", "6 judge calls recorded"]
+    assert done.stdout.splitlines()[:2] == ["3 of 3 completions recorded", "6 judge calls recorded"]
     endpoint.forget()
     assert judged.command("record").stdout == "nothing is missing\n"
     judged.run("--record=none").assert_outcomes(passed=3)
@@ -122,7 +122,7 @@ def test_judge_calls_are_written_from_the_local_store(judged: EvalProject, endpo
     assert len(before) == 3
     shutil.rmtree(recordings)
     endpoint.forget()
-    stored = "(3 answers from the local store)", "(6 judge calls from the local store)"
+    stored = "(3 completions from the local store)", "(6 judge calls from the local store)"
     dry = judged.command("record", "--dry-run")
     assert (dry.returncode, dry.stdout.splitlines()) == (
         0,

@@ -1,4 +1,4 @@
-"""Edits a prompt file in place: only the bytes that must change do."""
+"""Edits of prompt files in place, which leave all other bytes unchanged."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _YAML_WORDS = {"true", "false", "null"}
 
 
 class _Edit:
-    """An edit of a prompt file: pieces of its text are replaced, and the result is read again.
+    """An edit of a prompt file: replacements in its text, checked by parsing the result.
 
     Args:
-        text: The file as it is.
-        path: For errors.
-        what: What is edited, for errors.
+        text: The text of the file.
+        path: The path, for errors.
+        subject: The edited parts, for errors.
         fix: The fix of errors.
 
     Raises:
-        PromptError: The text is faulty.
+        PromptError: The text is invalid.
     """
 
     def __init__(self, text: str, path: Path, *, subject: str, fix: str) -> None:
@@ -68,14 +68,14 @@ class _Edit:
             raise self.refuse(f"the {name} is an alias", key)
         if start == end:
             return self.replace(start, end, f" {new}")
-        # An anchor, a tag or quotes around the text stay.
+        # Keep an anchor, a tag or quotes around the text.
         position = self.text.rfind(value.value, start, end)
         if position < 0:
             raise self.refuse(f"the {name} is written with escapes", key)
         return self.replace(position, position + len(value.value), new)
 
     def add_keys(self, lines: list[str]) -> None:
-        """Add top-level lines: below `version` where there is one, else above the first key."""
+        """Add top-level lines: below `version`, or without it above the first key."""
         if self.root.flow_style:
             raise self.refuse("the file is one mapping in braces", self.root)
         first = self.root.value[0][0].start_mark
@@ -89,7 +89,7 @@ class _Edit:
         self.replace(position, position, body)
 
     def finish(self, expected: Prompt, scope: str = "that") -> str:
-        """The text as edited, which has to mean what is expected."""
+        """Apply the replacements and check that the result means `expected`."""
         edited = self.text
         for start, end, new in sorted(self._splices, reverse=True):
             edited = edited[:start] + new + edited[end:]
@@ -102,7 +102,7 @@ class _Edit:
         return edited
 
     def refuse(self, reason: str, node: yaml.Node | None = None) -> PromptError:
-        """The error for a file that is written in a way that cannot be edited."""
+        """The error for a file in a form that cannot be edited."""
         message = f"{self._subject} cannot be edited here: {reason}"
         line = 1 if node is None else line_of(node)
         return PromptError([Fault(path=self._path, line=line, message=message, fix=self._fix)])
@@ -118,13 +118,13 @@ def _edit_keys(text: str, path: Path) -> _Edit:
 
 
 def set_version(text: str, version: Semver, entry: ChangelogEntry | None, *, path: Path) -> str:
-    """A prompt file's text with another version, and with a changelog entry before the others.
+    """Set the version in a prompt file's text, and add a changelog entry before the others.
 
-    Comments, line ends and every other character stay as they are. The result is read again, and
-    is only returned when nothing but version and changelog differs.
+    All other characters stay unchanged. The result is parsed to check that only version and
+    changelog differ.
 
     Raises:
-        PromptError: The text is faulty, or written in a way that cannot be edited.
+        PromptError: The text is invalid, or in a form that cannot be edited.
     """
     edit = _edit_keys(text, path)
     lines: list[str] = []
@@ -143,10 +143,10 @@ def set_version(text: str, version: Semver, entry: ChangelogEntry | None, *, pat
 
 
 def set_model(text: str, model: str, *, path: Path) -> str:
-    """A prompt file's text with another model; every other character stays as it is.
+    """Set the model in a prompt file's text; all other characters stay unchanged.
 
     Raises:
-        PromptError: The text is faulty, or written in a way that cannot be edited.
+        PromptError: The text is invalid, or in a form that cannot be edited.
     """
     edit = _edit_keys(text, path)
     if "model" in edit.keys:
@@ -191,7 +191,7 @@ def _pairs(entry: ChangelogEntry) -> list[tuple[str, str]]:
 
 
 def _scalar(text: str) -> str:
-    """A text as YAML: plain where that is beyond doubt, quoted elsewhere."""
+    """Write a text as YAML: plain if that is safe, otherwise quoted."""
     if re.fullmatch(r"[0-9]+(?:[.-][0-9]+){2}", text):
         return text
     if _PLAIN.fullmatch(text) and text.lower() not in _YAML_WORDS:
@@ -205,27 +205,26 @@ def _quote(text: str) -> str:
 
 
 def meaning(prompt: Prompt) -> list[object]:
-    """All that a prompt says, without where it says it."""
+    """The content of a prompt without line numbers, for comparison."""
     evaluators = [(e.name, e.kind, e.body) for e in prompt.evaluators]
     prompt_without_lines = replace(prompt, evaluators=(), warnings=())
     return [prompt_without_lines, evaluators]
 
 
 def set_contents(text: str, contents: Sequence[str], *, path: Path) -> str:
-    """A prompt file's text with other contents of its messages.
+    """Set the contents of the messages in a prompt file's text.
 
-    In a literal block only the lines that differ are written again. A content in any other style is
-    written as a literal block in its place. The result is read again, and is only returned when
-    nothing but the contents differs.
+    In a literal block only lines that differ are replaced; a content in another style becomes a
+    literal block. The result is parsed to check that only contents differ.
 
     Args:
-        text: The file as it is.
-        contents: Of every message, in order.
-        path: For messages.
+        text: The text of the file.
+        contents: The content of each message, in order.
+        path: The path, for errors.
 
     Raises:
-        PromptError: The text is faulty, has another number of messages, or is written in a way
-            that cannot be edited.
+        PromptError: The text is invalid, has another number of messages, or is in a form that
+            cannot be edited.
     """
     fix = "write each content as a literal block: `content: |`"
     edit = _Edit(text, path, subject="the messages", fix=fix)
@@ -245,7 +244,7 @@ def set_contents(text: str, contents: Sequence[str], *, path: Path) -> str:
 
 
 def _content_nodes(edit: _Edit) -> list[tuple[yaml.Node, yaml.ScalarNode] | None]:
-    """The key and the value of every message's content; None where it has none of its own."""
+    """The key and the value of each message's content; None for a message without one."""
     nodes: list[tuple[yaml.Node, yaml.ScalarNode] | None] = []
     for item in edit.keys["messages"][1].value:
         nodes.append(None)
@@ -265,7 +264,7 @@ def _replace_content(
     if node.style == "|":
         body_start = text.find("\n", start) + 1
         lines = text[body_start:end].splitlines(keepends=True)
-        # Where the header states the indent (`|2`), the first line begins with spaces of its own.
+        # With an indent in the header (`|2`), the first line may begin with spaces.
         has_indent_hint = any(c.isdigit() for c in text[start:body_start].partition("#")[0])
         body = None if has_indent_hint else _lines_in_place(lines, old, new, newline)
         if body is not None:
@@ -275,15 +274,15 @@ def _replace_content(
     if before_key.strip(" -"):
         raise edit.refuse("a message shares its line with another key", key)
     indent = " " * (len(before_key) + 2)
-    # The mark of a block's end stands behind its last line end, that of any other before it.
+    # The end mark of a block is after its last line end, that of other styles before it.
     closed = newline if text[end - 1] == "\n" or end == len(text) else ""
     return edit.replace(start, end, _block(new, indent, newline) + closed)
 
 
 def _lines_in_place(lines: list[str], old: str, new: str, newline: str) -> str | None:
-    """The body of a literal block with the changed lines written again; None where that is unsafe.
+    """Replace the changed lines in the body of a literal block; None if that is unsafe.
 
-    The lines of the block are those of the content, indented; trailing ones may be left out.
+    The lines of the block are the indented lines of the content, maybe without trailing ones.
     """
     indent = next((line[: len(line) - len(line.lstrip(" "))] for line in lines if line.strip()), "")
     was, now = old.split("\n"), new.split("\n")
@@ -310,7 +309,7 @@ def _lines_in_place(lines: list[str], old: str, new: str, newline: str) -> str |
 
 
 def _block(content: str, indent: str, newline: str) -> str:
-    """A content as a literal block."""
+    """Write a content as a literal block."""
     keep = "" if content.endswith("\n") else "-"
     if content.endswith("\n\n"):
         keep = "+"
@@ -326,9 +325,9 @@ class Bump:
     """A version that is ready to be released.
 
     Attributes:
-        before: The version that the file stated; None where it stated none.
+        before: The previous version in the file; None for none.
         prompt: The prompt with its new version; its `source` is the new text of the file.
-        lock: The lock with the new version in it.
+        lock: The lock with the new version.
     """
 
     before: Semver | None
@@ -346,25 +345,27 @@ def bump(
     date: str = "",
     allow_unchanged: bool = False,
 ) -> Bump:
-    """Work out the next version; nothing is written.
+    """Compute the next version, without writing files.
 
     Args:
-        text: The prompt file as it is.
-        part: Which number goes up; None releases the version that the file states already.
-        note: What changed, for the changelog; empty adds no entry.
+        text: The text of the prompt file.
+        part: The number to raise; None to release the version in the file.
+        path: The path, for errors.
+        lock: The released versions.
+        note: The changelog text; empty for no entry.
         date: The day of the entry, such as `2025-06-30`.
         allow_unchanged: Release a version even if nothing changed since the last one.
 
     Raises:
-        PromptError: The file is faulty or cannot be edited.
-        UsageError: Nothing changed, or the contract changed and the version is no new major one.
+        PromptError: The file is invalid or cannot be edited.
+        UsageError: Nothing changed, or the contract changed without a new major version.
     """
     prompt = parse_prompt(text, path=path)
     released = lock.entries_of(prompt.name)
     last = released[-1] if released else None
     version = _next_version(prompt, part, None if last is None else last.version)
     if part is None and lock.get(prompt.name, version) is not None:
-        fix = f"say which part goes up: regauge bump {prompt.name} major|minor|patch"
+        fix = f"name the part to raise: regauge bump {prompt.name} major|minor|patch"
         raise UsageError(f"{prompt.name}@{version} is released already", fix=fix)
     if last is not None and last.matches(prompt) and not allow_unchanged:
         raise UsageError(

@@ -1,8 +1,8 @@
-"""Checks of a project's prompt files, and errors in what messages say, with their edits.
+"""Checks of prompt files, and common errors in the content of messages, with their edits.
 
-The errors are the slips that people make: an order that overrides the others, a rule in another
-language, two negations, a list twice with other numbers, a line cut off, an example that the
-schema refuses, a key that it does not have, a placeholder in another's tags.
+Errors are: an instruction that overrides the others, a rule in another language, a double negation,
+an entry twice with different numbers, a truncated line. Others are: examples or keys against the
+schema, and a placeholder in the tags of another one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from regauge.errors import Fault, GitError, LockError, PromptError
 from regauge.prompts._files import LOCK_NAME, PromptLock, prompt_files, read_prompt_text
 from regauge.prompts._history import Repository
 from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
-from regauge.prompts._replaceable import replaceable_faults
+from regauge.prompts._replaceable import replaceable_errors
 from regauge.statements import guess_language, is_negated, normalise, parse
 from regauge.strict_json import read_json
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentError:
-    """One error in what a message says.
+    """One error in the content of a message.
 
     Attributes:
-        message: Which message, from 0.
-        start: Where it begins in the message; it ends before `end`.
-        text: What is wrong.
-        fix: What to do about it.
-        replacement: What the message would say there without the error; None where only its author
-            knows.
+        message: The index of the message, from 0.
+        start: The offset of its start in the message.
+        end: The offset after its end.
+        text: The problem.
+        fix: The fix.
+        replacement: The text without the error; None if only the author knows.
     """
 
     message: int
@@ -57,7 +57,7 @@ class ContentError:
 _ALL_ABOVE = (
     r"(?:above|previous|preceding|prior|earlier|foregoing|before|other) ?(?:instructions?|rules?)?"
 )
-# An order that is meant for all others: in English, German, French, Spanish and Japanese.
+# An instruction about all others: in English, German, French, Spanish and Japanese.
 _OVERRIDE = re.compile(
     rf"\b(?:ignore|disregard|forget|override)\b[^.\n]{{0,40}}\b{_ALL_ABOVE}"
     r"|\b(?:what(?:ever|soever)|no matter what|regardless of (?:what|anything|everything)|despite"
@@ -71,7 +71,7 @@ _OVERRIDE = re.compile(
     r"|(?:上記|以上|これまで)[^。\n]{0,20}(?:無視|関係なく|かかわらず)",
     re.IGNORECASE,
 )
-# To be told not to leave something undone is to be told to do it.
+# A double negation is an affirmation.
 _TWICE_NEGATED = re.compile(
     r"\b(?:do not|don't|never|must not|should not|cannot|can't)\s+(?:ever\s+)?"
     r"(?P<inner>fail to|refrain from|abstain from|avoid|omit|neglect to|decline to|refuse to|skip"
@@ -92,21 +92,21 @@ _STOP = re.compile(r"[.!?:;。！？…\"'`)\]}]\s*$")  # noqa: RUF001 - ends of
 _ENTRY = re.compile(
     r"^(?P<indent>[ \t]*)(?:[-*•+]|\d+[.)])[ \t]+(?P<label>[^\n:]{1,40}):[ \t]", re.MULTILINE
 )
-# Two entries or two words look alike by chance.
+# Two entries or two words can be similar by chance.
 _LIST_MIN = 3
 _WORDS_MIN = 3
-# With its place, an excerpt fills a line of a terminal.
+# With its location, an excerpt fills a line of a terminal.
 _EXCERPT_CHARS = 70
 
 
 def content_errors(
     messages: Sequence[Message], response_format: Mapping[str, JSON] | None = None
 ) -> tuple[ContentError, ...]:
-    """The errors in what messages say, in their order; each place has one at most.
+    """The errors in the content of messages, in order and without overlaps.
 
     Args:
-        messages: Of one prompt; those of the assistant are examples and are left out.
-        response_format: With the schema that answers are to keep.
+        messages: The messages of one prompt; those of the assistant are examples, and skipped.
+        response_format: The response format, with the output schema; None for plain text.
     """
     schema = _schema(response_format)
     slots = frozenset(
@@ -136,7 +136,7 @@ def content_errors(
 def fix_messages(
     messages: Sequence[Message], response_format: Mapping[str, JSON] | None = None
 ) -> tuple[Message, ...]:
-    """The messages with every error undone that can be, and nothing else changed."""
+    """Fix all errors that have a replacement, and change nothing else."""
     contents = [message.content for message in messages]
     for error in reversed(content_errors(messages, response_format)):
         if error.replacement is not None:
@@ -157,7 +157,7 @@ def _sentence_errors(tree: Tree, language: str) -> Iterator[ContentError]:
         if _OVERRIDE.search(text):
             yield _removable_error(
                 tree, node, f"overrides the other instructions: {quoted}",
-                "take it out, or say it where the rule stands that it changes",
+                "remove it, or edit the rule that it changes",
             )  # fmt: skip
         elif twice := _TWICE_NEGATED.search(text):
             inner = twice["inner"]
@@ -166,12 +166,12 @@ def _sentence_errors(tree: Tree, language: str) -> Iterator[ContentError]:
             )
             yield ContentError(
                 message=0, start=node.start, end=node.end, replacement=replacement,
-                text=f"negates twice: {quoted}", fix="say what to do, or what not to do",
+                text=f"negates twice: {quoted}", fix="write what to do, or what not to do",
             )  # fmt: skip
         elif _is_foreign(text, language):
             yield _removable_error(
                 tree, node, f"is in another language than the rest, and models obey it: {quoted}",
-                "say it in the language of the prompt, and see that nothing contradicts it",
+                "write it in the language of the prompt, and check for contradictions",
             )  # fmt: skip
 
 
@@ -183,7 +183,7 @@ def _is_foreign(text: str, language: str) -> bool:
 
 
 def _removable_error(tree: Tree, node: Node, text: str, fix: str) -> ContentError:
-    """An error that goes with its sentence, and with the line or paragraph that it fills."""
+    """An error that is fixed by removing its sentence, or the line or paragraph that it fills."""
     start, end = node.start, node.end
     content = tree.text
     first, last = content.rfind("\n", 0, start) + 1, content.find("\n", end)
@@ -203,7 +203,7 @@ def _removable_error(tree: Tree, node: Node, text: str, fix: str) -> ContentErro
 
 
 def _duplicate_entries(tree: Tree) -> Iterator[ContentError]:
-    """A part that stands there again under the same label, with other numbers."""
+    """Entries with the label of an earlier one, and different numbers."""
     text = tree.text
     entries = list(_ENTRY.finditer(text))
     for n, entry in enumerate(entries):
@@ -227,7 +227,7 @@ def _duplicate_entries(tree: Tree) -> Iterator[ContentError]:
 
 
 def _entry_at(text: str, entry: re.Match[str]) -> tuple[int, int]:
-    """Where an entry with all that is indented below it begins and ends."""
+    """The start and end of an entry with its indented lines."""
     end = text.find("\n", entry.start())
     while end >= 0:
         line = text[end + 1 :].partition("\n")[0]
@@ -243,7 +243,7 @@ def _masked_words(text: str) -> Counter[str]:
 
 
 def _truncated_entries(tree: Tree) -> Iterator[ContentError]:
-    """The last entry of a list whose other entries all end with a stop."""
+    """Last entries without a stop in lists whose other entries all have one."""
     for node in tree.nodes("list"):
         entries = [tree.text_of(child).rstrip() for child in node.children if child.kind == "entry"]
         if len(entries) < _LIST_MIN or any("\n" in entry for entry in entries):
@@ -296,7 +296,7 @@ def _schema_mismatches(tree: Tree, schema: Mapping[str, Any]) -> Iterator[Conten
 def _in_key_list(
     tree: Tree, listed_keys: Sequence[str], key: str, properties: Mapping[str, Any]
 ) -> bool:
-    """Return whether an entry stands in one list with keys that the schema has."""
+    """Return whether an entry is in a list with keys of the schema."""
     for node in tree.nodes("list"):
         keys = [match["key"] for match in _KEY_ENTRY.finditer(tree.text_of(node))]
         if (
@@ -318,7 +318,7 @@ def _wrong_key(position: int, key: str, renamed: Mapping[str, str]) -> ContentEr
 
 
 def _swapped_inputs(tree: Tree, slots: frozenset[str]) -> Iterator[ContentError]:
-    """A placeholder between the tags of another one that the prompt has as well."""
+    """Placeholders between the tags of another placeholder of the prompt."""
     for match in _SLOT_IN_TAG.finditer(tree.text):
         tag, slot = match["tag"], match["slot"]
         if tag != slot and tag in slots:
@@ -351,16 +351,17 @@ def _excerpt(text: str) -> str:
 
 _FENCE = re.compile(r"^[ \t]*```.*?^[ \t]*```", re.MULTILINE | re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
-# Shorter ones repeat by chance: headings, list items, lines of a table.
+# Shorter sentences repeat by chance: headings, list items, table rows.
 _SENTENCE_WORDS_MIN = 6
 
 
 def lint_prompts(project: Project, *, against: str = "HEAD") -> list[Fault]:
-    """Everything that is wrong with the prompt files and `prompts.lock` of a project.
+    """The errors in the prompt files and the `prompts.lock` of a project.
 
     Args:
-        against: The commit, branch or tag whose lock this one may only add to; where the project
-            is in no git repository, or nothing was committed yet, nothing is compared.
+        project: The project.
+        against: The commit, branch or tag with the previous lock; ignored without a git
+            repository or commits.
 
     Raises:
         GitError: `against` names no commit, or git is not installed.
@@ -381,7 +382,7 @@ def lint_prompts(project: Project, *, against: str = "HEAD") -> list[Fault]:
 
 
 def lint_warnings(project: Project) -> list[Fault]:
-    """Warnings about prompt files that are no reason to fail."""
+    """The warnings about the prompt files of a project."""
     loaded, _ = _load_all(project)
     warnings: list[Fault] = []
     for prompt in loaded:
@@ -417,7 +418,7 @@ def _prompt_errors(prompt: Prompt, *, locked: bool) -> Iterator[Fault]:
             message = f"input {spec.name!r} is declared, but no message uses it"
             fix = f"use {{{{{spec.name}}}}} in a message, or remove the input"
             yield Fault(path=prompt.path, line=line, message=message, fix=fix)
-    yield from replaceable_faults(prompt)
+    yield from replaceable_errors(prompt)
     for tool in prompt.tools:
         function = cast("dict[str, Any]", tool["function"])
         problem = _schema_error(function.get("parameters", {}))
@@ -429,7 +430,7 @@ def _prompt_errors(prompt: Prompt, *, locked: bool) -> Iterator[Fault]:
     problem = _schema_error(wrapped["schema"]) if wrapped else ""
     if problem:
         line = prompt.lines.get("jsonSchema", prompt.lines.get("responseFormat"))
-        message = f"the schema of the answer is no JSON schema: {problem}"
+        message = f"the output schema is no JSON schema: {problem}"
         yield Fault(path=prompt.path, line=line, message=message)
 
 
@@ -458,7 +459,7 @@ def _find_removed(lock: PromptLock, against: str) -> list[Fault]:
     try:
         older = PromptLock.parse(data.decode("utf-8", "replace"), lock.path)
     except LockError:
-        # What was broken before cannot be compared with this state.
+        # An invalid previous lock cannot be compared.
         return []
     return lock.check_against(older, against)
 
@@ -471,7 +472,7 @@ def _duplicate_names(prompts_dir: Path) -> list[Fault]:
         other = first.setdefault(name, path)
         if other != path:
             message = f"a second prompt named {name!r}; the other is {other}"
-            fix = "rename one: a name stands for one prompt everywhere"
+            fix = "rename one: names of prompts are unique"
             faults.append(Fault(path=path, line=None, message=message, fix=fix))
     return faults
 
@@ -492,8 +493,8 @@ def _repeated_sentences(prompt: Prompt) -> Iterator[Fault]:
                 yield Fault(
                     path=prompt.path,
                     line=_second_line(prompt, form),
-                    message=f"says twice: {excerpt!r}",
-                    fix="say it once, where it matters most",
+                    message=f"repeats {excerpt!r}",
+                    fix="write it once, where it matters most",
                 )
             seen.add(form)
 
@@ -502,7 +503,7 @@ def _content_warnings(prompt: Prompt) -> Iterator[Fault]:
     for error in content_errors(prompt.messages, prompt.response_format):
         content = prompt.messages[error.message].content
         first = content[content.rfind("\n", 0, error.start) + 1 :].partition("\n")[0].strip()
-        # Of lines that are alike, the one as far down among its like.
+        # Among equal lines, find the one with the same number of equal lines above it.
         above = content.count(first, 0, error.start) if first else 0
         place = prompt.source.find("\nmessages:")
         for _ in range(above + 1):
