@@ -22,10 +22,10 @@ from regauge.mutate import (
     ModelCaseProposer,
     MutationProgress,
     VariantProposer,
+    add_cases,
     find_unguarded,
     model_changes,
     suggest,
-    add_cases,
 )
 from regauge.providers import parse_model_id
 from regauge.refine.proposers._model import ProposerCalls

@@ -31,8 +31,8 @@ from regauge.gate import REVISION_FIRST, policy_of
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.mutate import (
     MODEL,
-    EvalBench,
     ClassificationPolicy,
+    EvalBench,
     MeasuredClasses,
     MutantsFile,
     MutationProgress,
