@@ -427,8 +427,8 @@ ANSWER_LINE = (
 )
 BAD_PROPOSALS = {
     "garbage": ("I am sorry, but I cannot do that. DONE.", "not one JSON object"),
-    "twice": (edit("replace", TWICE.strip(), "- critical or not"), "2 lines of the prompt say"),
-    "nowhere": (edit("replace", "No such line.", "- critical"), "no line of the prompt says"),
+    "twice": (edit("replace", TWICE.strip(), "- critical or not"), "2 lines of the prompt are"),
+    "nowhere": (edit("replace", "No such line.", "- critical"), "no line of the prompt is"),
     "no-yaml": (edit("insert_after", ANSWER_LINE, "- a \u0007 bell"), "could not hold it"),
     "golden": (
         edit("insert_after", ANSWER_LINE, "- KubeAPIErrorBudgetBurn-15m is critical."),
@@ -544,7 +544,7 @@ def test_a_refiner_that_is_down_in_mid_cycle_cuts_the_run_off_and_it_goes_on_lat
     repo.regauge("refine", "resume", run.name)
     assert latest(repo) == run
     assert result(repo)["stop"]["reason"] != "provider-outage"
-    assert "2 lines of the prompt say" in (run / "trail.jsonl").read_text()
+    assert "2 lines of the prompt are" in (run / "trail.jsonl").read_text()
     repo.regauge("refine", "verify", run.name)
 
 
@@ -646,7 +646,7 @@ def test_variance_is_said_of_answers_verdicts_and_each_check(repo: GateRepo):
         "variance"
     ]
     assert said["trials"] == 3 * said["cases"]
-    assert 0 < said["answers"] <= said["verdicts"] <= 1
+    assert 0 < said["outputs"] <= said["verdicts"] <= 1
     check = said["checks"]["field_equals(severity)"]
     assert check["passed"] < check["trials"]
     assert "give the same answer" in repo.regauge("baseline", "flaky", NAME, "--trials", "3")

@@ -110,7 +110,7 @@ def test_judgements_are_in_the_estimate_the_count_and_the_report(
 ) -> None:
     root, server = project
     estimate = json.loads(refine(root, "--dry-run", "--json"))
-    assert estimate["judged"]
+    assert estimate["has_llm_judges"]
     said = refine(root)
     found = spent(root)
     assert found["calls"] == found["completions"] + found["judge_calls"] + found["model_calls"]

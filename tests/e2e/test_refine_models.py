@@ -12,7 +12,7 @@ import pytest
 from regauge.project import EndpointSettings
 from regauge.providers import parse_model_id
 from regauge.providers.remote import RemoteProvider
-from regauge.refine.proposers._model import ModelForm, ModelProposer, ProposerCalls, proposed
+from regauge.refine.proposers._model import ModelForm, ModelProposer, ProposerCalls, request_edits
 from tests import processes
 from tests.served import JsonHandler, Served
 from tests.unit.refine.proposers.problems import RELEASED, told, without
@@ -286,8 +286,8 @@ def exchange(model: Model) -> Iterator[Callable[..., tuple[str, ProposalResult]]
             proposer = ModelProposer(model=parse_model_id("local:m"), form=form)
             _, _, problem = told(without(RELEASED, REASON))
             try:
-                fault = await proposer.look(ProposerCalls(provider.complete, 40))
-                return fault, await proposed(proposer, problem, provider.complete)
+                fault = await proposer.probe(ProposerCalls(provider.complete, 40))
+                return fault, await request_edits(proposer, problem, provider.complete)
             finally:
                 await provider.aclose()
 

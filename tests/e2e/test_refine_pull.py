@@ -104,7 +104,7 @@ def test_a_proposal_becomes_one_pull_request_that_later_runs_renew(pulls: Pulls)
     assert f"on branch {BRANCH}" in said
     (pull,) = github.pulls
     assert f"pull request created: {pull['html_url']}" in said
-    assert pull["title"].startswith(f"{NAME}: put back what an earlier release said")
+    assert pull["title"].startswith(f"{NAME}: restore the released text")
     assert (pull["head"]["ref"], pull["base"]["ref"]) == (BRANCH, "broken")
     body = pull["body"]
     for part in ("## What failed", "## What changes, and why", "```diff\n--- a/prompts/"):

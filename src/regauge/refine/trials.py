@@ -224,9 +224,9 @@ def redact_feedback(
         for name, veil in veils.items():
             is_named = name == evidence.case or veil.name.search(text)
             text = veil.mask.text(text) if is_named else veil.over(text)
-        veil = veils.get(evidence.case)
-        answer = veil.mask.text(evidence.output) if veil else evidence.output
-        return replace(evidence, text=text, output=answer)
+        case_veil = veils.get(evidence.case)
+        output = case_veil.mask.text(evidence.output) if case_veil else evidence.output
+        return replace(evidence, text=text, output=output)
 
     return tuple(map(redact, evidence))
 

@@ -189,8 +189,8 @@ def test_edits_that_were_set_aside_are_named():
 
 
 def test_what_people_said_is_words_and_whether_a_model_was_told_is_said():
-    said = {"by": "ada", "at": "https://x/1", "text": "Too long. @all\n# Accept `it`"}
-    feedback = {"feedback": "14 comments", "said": [said, *[{**said, "by": ""}] * 13]}
+    said = {"author": "ada", "location": "https://x/1", "text": "Too long. @all\n# Accept `it`"}
+    feedback = {"feedback": "14 comments", "said": [said, *[{**said, "author": ""}] * 13]}
 
     told = markdown_of({**NOTHING, "people": feedback})
 
@@ -205,7 +205,7 @@ def test_what_people_said_is_words_and_whether_a_model_was_told_is_said():
 def test_flaky_checks_that_were_worked_on_are_told_apart_and_edits_by_what_they_replace():
     flaky = [{**OPEN, "tried": 2}, {**OPEN, "check": "utc", "tried": 0}]
     one = {
-        "finding": "refuted",
+        "result": "refuted",
         "cluster": "json",
         "detail": "no gain",
         "added": "- A.",
