@@ -458,7 +458,7 @@ def digits(text: str) -> Callable[[Path], object]:
         (rows("3\n"), "trials.jsonl:1: not a row: not a JSON object"),
         (
             replace("trials.jsonl", lambda path: path.mkdir()),
-            "trials.jsonl: a directory stands where",
+            "trials.jsonl: there is a directory at the path of this file",
         ),
         (replace("trials.jsonl", lambda path: path.symlink_to("/etc/passwd")), "a link"),
         (replace("run.json", lambda path: path.mkdir()), "run.json: there is a directory at"),
