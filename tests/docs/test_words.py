@@ -35,6 +35,7 @@ BANNED = {
 EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     (r"draws?|drawn|drew", "stats/", "random numbers are drawn"),
     (r"answers?|answered", "sim/server.py", "a server answers a request"),
+    (r"findings?|faults?", "cli/sim.py", "`sim --fault` injects faults"),
     (r"answers?|answered", "docs/reference/judges.md", "judges of the answer to a question"),
 )
 ALLOWED = re.compile(r"<!-- words: ok \S.*? -->")

@@ -81,7 +81,7 @@ def test_recordings_of_a_batch_equal_those_of_a_live_run(
     )
     assert provider.live.total() == 10
     assert _said(batched.command("record", "--trials=2", "--collect")) == snapshot(
-        (0, "10 of 10 answers recorded\n  wrote fixtures/recordings/triage.jsonl: commit it\n", "")
+        (0, "10 of 10 completions recorded\n  wrote fixtures/recordings/triage.jsonl: commit it\n", "")
     )
     recorded = batched.recordings()
     assert _without_times(recorded, cost=2) == _without_times(live)
@@ -181,7 +181,7 @@ def test_an_expired_batch_brings_what_it_has(batched: EvalProject, provider: Bat
         (
             3,
             """\
-3 of 5 answers recorded
+3 of 5 completions recorded
   wrote fixtures/recordings/triage.jsonl: commit it
 2 calls failed in a batch, of cases such as disk-003: batch_expired: This request could not be executed.
 2 calls failed; submit them again with: regauge record --batch
@@ -204,7 +204,7 @@ def test_doubled_unknown_and_unreadable_lines_are_left(batched: EvalProject, pro
         (
             0,
             """\
-5 of 5 answers recorded
+5 of 5 completions recorded
   wrote fixtures/recordings/triage.jsonl: commit it
 1 line left: .regauge/batches/NAME.results-0.jsonl:2: not JSON
 1 result of an unknown call left: request-of-others-1
@@ -223,7 +223,7 @@ def test_a_failed_call_is_named_and_submitted_again(batched: EvalProject, provid
         (
             3,
             """\
-4 of 5 answers recorded
+4 of 5 completions recorded
   wrote fixtures/recordings/triage.jsonl: commit it
 1 call failed in a batch, of case disk-002: 400: invalid_request_error: no such text
 1 call failed; submit them again with: regauge record --batch
@@ -411,7 +411,7 @@ def test_files_are_written_and_collected_by_hand(batched: EvalProject, provider:
         (
             3,
             """\
-2 of 5 answers recorded
+2 of 5 completions recorded
   wrote fixtures/recordings/triage.jsonl: commit it
 1 line left: half.jsonl:3: cut off
 3 answers of local:clerk written to .regauge/batches/NAME.jsonl; run the file, then: regauge record --collect RESULTS.jsonl
@@ -427,7 +427,7 @@ def test_files_are_written_and_collected_by_hand(batched: EvalProject, provider:
     assert "1 line left: again.jsonl:3: contradicts an earlier result of " in said
     batched.write("whole.jsonl", text)
     assert _said(batched.command("record", "--collect", "whole.jsonl")) == snapshot(
-        (0, "3 of 3 answers recorded\n  wrote fixtures/recordings/triage.jsonl: commit it\n", "")
+        (0, "3 of 3 completions recorded\n  wrote fixtures/recordings/triage.jsonl: commit it\n", "")
     )
     assert len(batched.recordings()) == 5
     again = batched.command("record", "--collect", "whole.jsonl", "half.jsonl")
@@ -561,7 +561,7 @@ def test_judge_calls_follow_in_batches_of_their_own(batched: EvalProject, provid
         (
             3,
             """\
-5 of 5 answers recorded
+5 of 5 completions recorded
   wrote fixtures/recordings/triage.jsonl: commit it
 5 judge calls missing; submit them with: regauge record --batch
 """,
@@ -748,7 +748,7 @@ def test_vectors_are_requested_live(batched: EvalProject, provider: BatchServer)
         assert not vectors.texts
         done = batched.command("record", "--collect")
         assert done.returncode == 0
-        assert "5 of 5 answers recorded" in done.stdout
+        assert "5 of 5 completions recorded" in done.stdout
         assert re.search(r"\d+ vectors? recorded", done.stdout)
 
 

@@ -413,7 +413,7 @@ def test_a_worker_that_is_not_like_the_driver_is_refused_and_the_others_continue
     dask.wait_for_workers(5, wait_until)
     done = live.command("record", dask.option)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "40 of 40 answers recorded" in done.stdout
+    assert "40 of 40 completions recorded" in done.stdout
     assert "warning: worker tcp://127.0.0.1:" in done.stdout
     assert endpoint.total == 40
 

@@ -144,17 +144,17 @@ def test_the_command_that_a_replay_names_records_what_is_missing(
     assert "needs recording: triage, 5 cases" in dry.stdout
     done = meant.command("record", "triage")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[:2] == ["5 of 5 answers recorded", "6 vectors recorded"]
+    assert done.stdout.splitlines()[:2] == ["5 of 5 completions recorded", "6 vectors recorded"]
     assert meant.command("record", "triage").stdout == "nothing is missing\n"
     assert len(vectors.texts) == 6
     vectors.stop()
     meant.run("--record=none").assert_outcomes(passed=5)
     (meant.root / "fixtures/recordings/embeddings/vectors.small.jsonl").unlink()
     dry = meant.command("record", "triage", "--dry-run")
-    assert dry.stdout.startswith("5 answers without vectors: vectors of vectors:small are not")
+    assert dry.stdout.startswith("5 completions without vectors: vectors of vectors:small are not")
     failed = meant.command("record", "triage")
     assert failed.returncode == 3
-    assert "5 answers without vectors: vectors (http://127.0.0.1" in failed.stderr
+    assert "5 completions without vectors: vectors (http://127.0.0.1" in failed.stderr
 
 
 def test_all_asks_anew_once_for_each_text(meant: EvalProject, vectors: Embeddings):
@@ -244,6 +244,6 @@ def test_record_finds_the_vectors_that_checks_need(meant: EvalProject, vectors: 
     meant.judged_by("")
     done = meant.command("record", "triage")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[:2] == ["3 of 3 answers recorded", "2 vectors recorded"]
+    assert done.stdout.splitlines()[:2] == ["3 of 3 completions recorded", "2 vectors recorded"]
     vectors.stop()
     meant.run("--record=none").assert_outcomes(passed=3)

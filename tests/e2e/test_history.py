@@ -125,12 +125,12 @@ prompt  version  model          cases  passed  failed  tracked  unmeasured      
 triage  1.0.0    local:clerk A      5       4       1        0           0  80 % (38 to 96)  -                                      550  $0.0006  LATENCY  LATENCY  5 live
 triage  1.1.0    local:clerk B      5       4       1        0           0  80 % (38 to 96)  +0.0 points (-75.0 to 75.0), p = 1     550  $0.0006  LATENCY  LATENCY  5 live
 
-triage  1.0.0 (DIGEST) -> 1.1.0 (DIGEST)  local:clerk: 1 worse, 1 better, 1 only in A, 1 only in B, 1 with another answer, 1 the same
+triage  1.0.0 (DIGEST) -> 1.1.0 (DIGEST)  local:clerk: 1 worse, 1 better, 1 only in A, 1 only in B, 1 with another output, 1 the same
 worse               1/1 -> 0/1    disk-000
-      both answers are the same text
+      both outputs are the same text
     B  agrees: agrees returned false
 better              0/1 -> 1/1    disk-001
-      both answers are the same text
+      both outputs are the same text
     A  agrees: agrees returned false
 only in A           1/1 -> -      disk-004
     -{
@@ -142,7 +142,7 @@ only in B           - -> 1/1      disk-005
     +  "severity": "critical",
     +  "reason": "it says so itself"
     +}
-with another answer 1/1 -> 1/1    disk-003
+with another output 1/1 -> 1/1    disk-003
      {
     -  "severity": "critical",
     +  "severity": "low\\u001b[31m",

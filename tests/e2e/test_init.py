@@ -223,7 +223,7 @@ def test_a_directory_may_be_named_like_a_variable(tmp_path: Path):
     place = Place(tmp_path / "$HOME [x] é")
     place.root.mkdir()
     place.regauge("init", "--yes", INSTALL)
-    assert "10 of 10 answers recorded" in place.regauge("record")
+    assert "10 of 10 completions recorded" in place.regauge("record")
 
 
 def test_a_dry_run_says_what_would_be_written_and_writes_nothing(place: Place):

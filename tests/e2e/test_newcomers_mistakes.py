@@ -32,7 +32,7 @@ def test_a_broken_recording_is_told_by_every_way_to_record(project: EvalProject)
         assert done.returncode == 3, done
         assert "triage.jsonl:1: not a recording" in done.stderr
         assert "nothing is missing" not in done.stdout
-        assert "5 of 5 answers recorded" not in done.stdout
+        assert "5 of 5 completions recorded" not in done.stdout
     assert (project.root / "fixtures/recordings/triage.jsonl").read_text() == broken
 
 

@@ -35,7 +35,7 @@ needs recording: triage, 5 cases
         (
             0,
             """\
-5 of 5 answers recorded
+5 of 5 completions recorded
   wrote fixtures/recordings/triage.jsonl: commit it
 """,
             "",
@@ -154,7 +154,7 @@ def test_what_cannot_be_recorded_is_said_once_with_its_count(project: EvalProjec
     project.golden([project.case(0), project.case(1, inputs={}), project.case(2)])
     result = project.command("record")
     assert result.returncode == 3
-    assert "2 of 3 answers recorded" in result.stdout
+    assert "2 of 3 completions recorded" in result.stdout
     assert "input 'text' is missing" in result.stderr
     assert len(project.recordings()) == 2
 
@@ -245,7 +245,7 @@ def test_new_cases_are_written_next_to_those_of_the_local_store(
         (
             0,
             """\
-1 of 1 answers recorded
+1 of 1 completions recorded
   wrote fixtures/recordings/triage.jsonl (5 answers from the local store): commit it
 """,
         )

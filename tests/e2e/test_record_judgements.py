@@ -36,7 +36,7 @@ def judged(live: EvalProject, endpoint: Endpoint) -> EvalProject:
 def test_record_asks_judges_too(judged: EvalProject, endpoint: Endpoint):
     done = judged.command("record")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[:2] == ["3 of 3 answers recorded", "6 judge calls recorded"]
+    assert done.stdout.splitlines()[:2] == ["3 of 3 completions recorded", "6 judge calls recorded"]
     endpoint.forget()
     assert judged.command("record").stdout == "nothing is missing\n"
     judged.run("--record=none").assert_outcomes(passed=3)
