@@ -45,9 +45,9 @@ from regauge.mutate import (
     MutationProgress,
     VariantProposer,
     choose_operators,
+    find_unguarded,
     measure,
     mutants_of,
-    problems_of,
     suggest,
 )
 from regauge.mutate._report import Span
@@ -58,7 +58,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.mutate import GuardSuggestion, Look, MeasuredClasses, Mutant, UnguardedInstruction
+    from regauge.mutate import (
+        DraftRunner,
+        GuardSuggestion,
+        MeasuredClasses,
+        Mutant,
+        UnguardedInstruction,
+    )
 
 _INSTRUCTIONS = 24
 _BASELINE = 12
@@ -165,12 +171,12 @@ class Family:
                     checks=("label", "note"),
                     history=history,
                     repeats=_BASELINE if distinct == 1 else 0,
-                    answer=drawn[0].facts.output_digest if distinct == 1 else "",
+                    output_digest=drawn[0].facts.output_digest if distinct == 1 else "",
                 )
             )
         return found
 
-    async def draw(
+    async def run_trials(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
     ) -> list[JudgedTrial | Exception]:
         """Trials of cases, as `regauge.mutate.Bench` has it."""
@@ -389,7 +395,7 @@ class DraftTrials:
     world: World
     draft: Draft
 
-    async def draw(
+    async def run_trials(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
     ) -> list[JudgedTrial | Exception]:
         """Trials of the draft, as `regauge.mutate.Bench` has it."""
@@ -409,7 +415,7 @@ class SimulatedWriter:
     calls: list[int]
 
     async def drafts(
-        self, problem: UnguardedInstruction, look: Look
+        self, problem: UnguardedInstruction, look: DraftRunner
     ) -> AsyncGenerator[Draft, None]:
         """Two replies of three cases."""
         del look
@@ -464,7 +470,7 @@ def suggest_for(family: Family) -> Counter[str]:
         )
         for one in measured.results
     ]
-    problems = problems_of(family.prompt, mutants, rows, cases, golden)
+    problems = find_unguarded(family.prompt, mutants, rows, cases, golden)
     found: Counter[str] = Counter()
     for name in ("model", "rules"):
         replies: list[int] = []

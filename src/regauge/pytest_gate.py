@@ -329,7 +329,7 @@ class PytestGate:
                 more_trials=self._request.more_trials,
                 change=GatedChange.current(self._session.project.root, os.environ),
             )
-            guards = changed_guards(self._session, decided, saying=saying)
+            guards = changed_guards(self._session, decided, on_progress=saying)
         except RegaugeError as error:
             words = self._session.answers.redact(str(error))
             # pytest prints it past its terminal.

@@ -36,6 +36,10 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     (r"draws?|drawn|drew", "stats/", "random numbers are drawn"),
     (r"answers?|answered", "sim/server.py", "a server answers a request"),
     (r"findings?|faults?", "cli/sim.py", "`sim --fault` injects faults"),
+    (r"findings?|faults?", "sim/server.py", "the server injects faults, as `regauge sim --fault`"),
+    (r"answers?|answered", "judges/calibration/_record.py", "a key of label files"),
+    (r"answers?|answered", "recordings/_store.py", "a table of the store's schema"),
+    (r"answers?|answered", "mutate/_operators.py", "an order to the model"),
     (r"answers?|answered", "docs/reference/judges.md", "judges of the answer to a question"),
 )
 ALLOWED = re.compile(r"<!-- words: ok \S.*? -->")
@@ -89,6 +93,7 @@ TEXTS_APART = (
     "judges/_v8.py",
     "judges/model/_ask.py",
     "judges/model/_reply.py",
+    "mutate/_model.py",
     "refine/proposers/_model.py",
     "sim/",
 )

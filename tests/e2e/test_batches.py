@@ -81,7 +81,11 @@ def test_recordings_of_a_batch_equal_those_of_a_live_run(
     )
     assert provider.live.total() == 10
     assert _said(batched.command("record", "--trials=2", "--collect")) == snapshot(
-        (0, "10 of 10 completions recorded\n  wrote fixtures/recordings/triage.jsonl: commit it\n", "")
+        (
+            0,
+            "10 of 10 completions recorded\n  wrote fixtures/recordings/triage.jsonl: commit it\n",
+            "",
+        )
     )
     recorded = batched.recordings()
     assert _without_times(recorded, cost=2) == _without_times(live)
@@ -427,7 +431,11 @@ def test_files_are_written_and_collected_by_hand(batched: EvalProject, provider:
     assert "1 line left: again.jsonl:3: contradicts an earlier result of " in said
     batched.write("whole.jsonl", text)
     assert _said(batched.command("record", "--collect", "whole.jsonl")) == snapshot(
-        (0, "3 of 3 completions recorded\n  wrote fixtures/recordings/triage.jsonl: commit it\n", "")
+        (
+            0,
+            "3 of 3 completions recorded\n  wrote fixtures/recordings/triage.jsonl: commit it\n",
+            "",
+        )
     )
     assert len(batched.recordings()) == 5
     again = batched.command("record", "--collect", "whole.jsonl", "half.jsonl")

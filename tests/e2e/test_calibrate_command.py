@@ -87,7 +87,7 @@ def test_too_few_labels_gate_nothing(judged: EvalProject):
     write_labels(judged, labels(right=10, wrong=0))
     done = judged.command("judges", "calibrate", "tone")
     assert done.returncode == 1
-    assert "advisory: 20 labelled answers were judged, 30 are needed" in done.stdout
+    assert "advisory: 20 labelled outputs were judged, 30 are needed" in done.stdout
 
 
 @pytest.mark.parametrize(("right", "wrong", "kappa"), [(10, 10, 0.0), (0, 20, -1.0)])
@@ -164,7 +164,7 @@ def test_judges_may_share_labels(judged: EvalProject):
     assert "no labels of judge 'manners'" in judged.command("judges", "calibrate", "manners").stderr
     done = judged.command("judges", "calibrate", "manners", "--labels=tone", "--repeats=1")
     assert done.returncode == 0
-    assert record_of(judged, "manners")["calibrations"][0]["labels"]["of"] == "tone"
+    assert record_of(judged, "manners")["calibrations"][0]["labels"]["judge"] == "tone"
     again = judged.command("judges", "calibrate", "manners", "--repeats=1", "--record=none")
     assert again.returncode == 0
     assert "fixtures/labels/tone.jsonl" in again.stdout
@@ -295,7 +295,7 @@ judge and people disagree on 2 of 3:
 
 0 calls, 0 of them made now; 0 tokens, $0
 written: fixtures/labels/longer.calibration.json
-advisory: 3 labelled answers were judged, 30 are needed
+advisory: 3 labelled outputs were judged, 30 are needed
 """)
 
 
@@ -312,7 +312,7 @@ error: there is no judge 'tune'; evals have these that ask a model: tone
     write_labels(judged, [label(1, "pass", "pass", case="disk-9")])
     assert fails("tone") == snapshot("""\
 error: fixtures/labels/tone.jsonl:1: there is no golden case 'disk-9'
-  fix: say which dataset has it (--dataset NAME), or give the label its own `inputs`
+  fix: name its dataset (--dataset NAME), or give the label its own `inputs`
 """)
     assert fails("tone", "--dataset=nothing") == snapshot("""\
 error: fixtures/golden: no dataset is called 'nothing'

@@ -119,7 +119,7 @@ def test_each_instruction_gets_its_class_and_a_second_run_is_free(mutating: Muta
         "low": 0,
         "high": 0,
         "killed": 2,
-        "counted": 5,
+        "total": 5,
     }
     rows = {one["text"]: one for one in report["mutants"]}
     limit = rows["- Keep the reason below 12 words."]
@@ -179,7 +179,7 @@ def test_a_mark_with_a_reason_stays_and_no_longer_counts(mutating: Mutating):
     report = mutating.report()
     assert all("kindly" in text for text in mutating.endpoint.calls)
     assert mutating.classes(report)["- Greet the reader kindly."] == "equivalent"
-    assert report["score"]["counted"] == 4
+    assert report["score"]["total"] == 4
     assert "has no mutant 'x'" in mutating.regauge("--mark", "x", "--reason", "so", code=2)
 
 
@@ -252,7 +252,7 @@ def test_operators_run_by_name(mutating: Mutating):
     report = mutating.report("--operators", "move-limit,order-in-input")
     kinds = {one["operator"]: one["class"] for one in report["mutants"]}
     assert kinds == {"move-limit": "killed", "order-in-input": "no-effect"}
-    assert report["score"]["counted"] == 1
+    assert report["score"]["total"] == 1
     assert "no operator 'negat'" in mutating.regauge("--operators", "negat", code=2)
 
 
@@ -616,11 +616,11 @@ def test_a_model_proposes_mutants_that_count_only_on_request(mutating: Mutating)
     rows = [one for one in report["mutants"] if one["operator"] == "model"]
     assert [(one["class"], one["line"]) for one in rows] == [("killed", 9)]
     assert "below 12 words. -> - Keep the reason below 120 words." in rows[0]["text"]
-    assert (report["score"]["counted"], report["score"]["killed"]) == (5, 2)
-    assert json.loads(mutating.file.read_text())["score"]["counted"] == 5
+    assert (report["score"]["total"], report["score"]["killed"]) == (5, 2)
+    assert json.loads(mutating.file.read_text())["score"]["total"] == 5
     mutating.endpoint.forget()
     counted = mutating.report(*words, "--count-model")
-    assert (counted["score"]["counted"], counted["score"]["killed"]) == (6, 3)
+    assert (counted["score"]["total"], counted["score"]["killed"]) == (6, 3)
     assert mutating.endpoint.total == 0
     assert mutating.classes(mutating.report("--operators", "delete-entry,delete-sentence")) == (
         EXPECTED

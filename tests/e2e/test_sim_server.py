@@ -23,7 +23,7 @@ from regauge.cli.sim import command
 from regauge.errors import UsageError
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest
-from regauge.sim import answer
+from regauge.sim import complete
 from regauge.sim.server import (
     _BODY_MAX,
     SimServer,
@@ -116,7 +116,7 @@ def test_it_gives_the_same_answers_as_the_embedded_model(client):
             trial=trial,
         )
         _, _, body = client.ask(temperature=1.5)
-        assert body["choices"][0]["message"]["content"] == answer(request).text
+        assert body["choices"][0]["message"]["content"] == complete(request).text
 
 
 def test_a_seed_repeats_a_draw_and_no_seed_draws_afresh(client):

@@ -22,8 +22,8 @@ from regauge.mutate import (
     ModelCaseProposer,
     MutationProgress,
     VariantProposer,
+    find_unguarded,
     model_changes,
-    problems_of,
     suggest,
     with_cases,
 )
@@ -147,7 +147,7 @@ class GuardSearch:
         self._subject = subject
         self._options = options
         self._golden = {key: member.case for key, member in subject.members.items()}
-        self._problems = problems_of(subject.prompt, mutants, rows, subject.cases, self._golden)
+        self._problems = find_unguarded(subject.prompt, mutants, rows, subject.cases, self._golden)
         self._suggestions: list[GuardSuggestion] = []
 
     def estimate(self, unknown: int) -> int:
@@ -176,9 +176,9 @@ class GuardSearch:
                 proposers = [
                     ModelCaseProposer(
                         model=parse_model_id(model, location="--refiner-model"),
-                        ask=_calls(trials, subject),
+                        call_model=_calls(trials, subject),
                         judges=list(judges),
-                        unread=unread,
+                        unreadable=unread,
                     )
                     if name == "model"
                     else VariantProposer()

@@ -367,7 +367,7 @@ def calibrate_command(
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(RESUME_NOTE) from stop
     calibration = calibration_of(used_judge.judge, labels, labelled_verdicts, repeats)
-    if not calibration.agreement.judged:
+    if not calibration.agreement.verdicts:
         raise UnmeasuredError(
             f"judge {used_judge.judge.name!r} came to no verdict on any of {len(labels)} labels\n"
             f"  {labelled_verdicts[0].label.id}: {labelled_verdicts[0].first.reason}"

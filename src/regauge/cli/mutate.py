@@ -374,7 +374,7 @@ def _estimate(
     # Results of an earlier prompt or suite are the best guess: ids depend on the text only.
     kinds = {row.id: row.kind for row in earlier.mutants} if earlier is not None else {}
     calls = extra_calls + estimate_calls(
-        subject.prompt, mutants, subject.cases, kinds, stored=stored_calls
+        subject.prompt, mutants, subject.cases, kinds, recorded_calls=stored_calls
     )
     members = subject.members.values()
     draws = [Draw(member, REVISION_FIRST) for member in members if member.plan()]

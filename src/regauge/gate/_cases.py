@@ -337,7 +337,7 @@ class CellTest:
         self.log_e = np.full(doubt.shape, -np.inf)
         where = np.nonzero(doubt)
         self.log_e[where] = self._evidence(s[where], m[where], k[where], r[where])
-        least = np.where(r >= policy.many, policy.suspect_of_many, policy.suspect)
+        least = np.where(r >= policy.many_trials, policy.suspect_of_many, policy.suspect)
         doubt &= self.log_e >= np.log(least)
         self.steps = policy.all_steps
         self.tested = doubt
@@ -388,7 +388,7 @@ class CellTest:
         at_cap = number >= len(policy.steps) - 1
         # The candidate passes none of today's trials and the base some: drift, and perhaps more.
         never = (kd if self._direction == "worse" else nd - kd) == 0
-        untold = moved & never & (ahead >= policy.untold)
+        untold = moved & never & (ahead >= policy.indistinct_lead)
         # Few pairs in which neither passes do not tell "the base hardly passes" from "never".
         drifted = moved & (today < 0) & (at_cap & ~untold | (ahead <= 0) & ~never)
         self.ends[rows, cells] = np.select(
@@ -447,12 +447,12 @@ class CellTest:
     ) -> IntArray:
         """The end of each cell after the regular steps; OPEN if it continues."""
         policy = self._policy
-        worth = asked & ((today >= log(policy.keep_on)) | (ahead >= policy.passes_ahead))
+        worth = asked & ((today >= log(policy.late_from)) | (ahead >= policy.passes_ahead))
         open_end = likely | untold
         step, regular = number + 1, len(policy.steps)
-        late = regular + len(policy.late)
+        late = regular + len(policy.late_steps)
         # A run that continues gives an undecided cell so many steps more than it had.
-        more = step < regular + len(policy.more) or late <= step < len(self.steps)
+        more = step < regular + len(policy.extra_steps) or late <= step < len(self.steps)
         goes_on = (worth & (step < late)) | (open_end & more)
         return np.select(
             [goes_on, open_end, moved],

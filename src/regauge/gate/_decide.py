@@ -493,7 +493,7 @@ def _at_most(
 ) -> Iterator[Bill]:
     """The most trials that may follow the first wave, by prompt and tier."""
     caps: Mapping[str, int] = {
-        "critical": policy.critical.first + policy.critical.more,
+        "critical": policy.critical.first + policy.critical.extra,
         "required": policy.case.cap,
         "tracked": 0,
     }

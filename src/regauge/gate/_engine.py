@@ -269,7 +269,7 @@ def _mixed(report: CaseReport) -> CaseStatus:
 def _critical_bar(rule: CriticalPolicy) -> Count:
     if rule.strict:
         return Count(passed=rule.first, trials=rule.first)
-    trials = rule.first + rule.more
+    trials = rule.first + rule.extra
     return Count(passed=trials - rule.failures + 1, trials=trials)
 
 
@@ -611,7 +611,7 @@ class Gate:
         for case in compared:
             if case.case.tier == "critical":
                 failures = sum(facts.passed is False for facts in case.facts("candidate"))
-                trials = critical_policy(case, self._policy).trials_wanted(failures)
+                trials = critical_policy(case, self._policy).count_trials(failures)
                 wave.append(Request(case, "candidate", trials))
         yield wave
 

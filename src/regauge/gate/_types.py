@@ -110,7 +110,7 @@ class GatePolicy:
     @property
     def more_trials(self) -> int:
         """Trials of a suspect beyond the policy's own steps."""
-        return sum(self.case.more)
+        return sum(self.case.extra_steps)
 
 
 def with_more_trials(policy: GatePolicy, more: int) -> GatePolicy:
@@ -120,18 +120,18 @@ def with_more_trials(policy: GatePolicy, more: int) -> GatePolicy:
     further look of a suite test spends half of the rest of 5 %. Looks come every 8 trials, so 16
     more trials continue the run that had 8 more.
 
-    >>> with_more_trials(GatePolicy(), 24).case.more
+    >>> with_more_trials(GatePolicy(), 24).case.extra_steps
     (8, 8, 8)
     """
     if more < 1:
         return policy
     whole, rest = divmod(more, _MORE_STEP)
-    steps = (*policy.case.more, *(_MORE_STEP,) * whole, *((rest,) if rest else ()))
+    steps = (*policy.case.extra_steps, *(_MORE_STEP,) * whole, *((rest,) if rest else ()))
     return replace(
         policy,
-        case=replace(policy.case, more=steps),
-        suite=replace(policy.suite, more=steps),
-        net=replace(policy.net, more=steps),
+        case=replace(policy.case, extra_steps=steps),
+        suite=replace(policy.suite, extra_pairs=steps),
+        net=replace(policy.net, extra_pairs=steps),
     )
 
 

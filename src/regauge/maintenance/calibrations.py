@@ -15,13 +15,13 @@ from regauge.judges.calibration import (
     CalibrationFile,
     LabelsSummary,
     UncalibratedError,
-    agreement_of,
     calibration_path,
     current_calibration,
-    disagrees,
+    find_disagreements,
     labels_path,
     load_calibrations,
     load_labels,
+    measure_agreement,
     write_calibrations,
 )
 from regauge.reports import money, quantity
@@ -51,26 +51,26 @@ def usual_labels(judge: ModelJudge, project: Project) -> str:
     judge_record = _calibration_file(judge, project)
     if labels_path(judge.name, project).exists() or judge_record is None:
         return judge.name
-    sources = (calibration.labels.of for calibration in judge_record.calibrations)
+    sources = (calibration.labels.judge for calibration in judge_record.calibrations)
     return next(filter(None, sources), judge.name)
 
 
 def calibration_of(
     judge: ModelJudge, labels: Labels, verdicts: Sequence[LabelledVerdict], repeats: int
 ) -> Calibration:
-    """The calibration that judged labels give, dated today."""
+    """The calibration of a judge by its labels, dated today."""
     return Calibration(
         models=tuple(judge.models),
         digest=judge.digest,
         date=datetime.now(UTC).date().isoformat(),
         repeats=repeats,
         labels=LabelsSummary(
-            of=None if labels.judge == judge.name else labels.judge,
+            judge=None if labels.judge == judge.name else labels.judge,
             kind=labels.kind,
             count=len(labels),
             digest=labels.digest,
         ),
-        agreement=agreement_of(labels.kind, verdicts),
+        agreement=measure_agreement(labels.kind, verdicts),
     )
 
 
@@ -221,9 +221,9 @@ def calibration_lines(calibration: Calibration) -> list[str]:
     agreement, kind = calibration.agreement, calibration.labels.kind
     noun = "pairs" if kind == "pairs" else "answers"
     lines = [_row("labelled", f"{calibration.labels.count} {noun}{_left_out(agreement)}")]
-    if agreement.base_rate is not None and agreement.commonest is not None:
+    if agreement.base_rate is not None and agreement.majority_accuracy is not None:
         share = f"{agreement.base_rate:.2f} {_SHARES[kind]}"
-        often = f"is right {agreement.commonest:.2f} of the time"
+        often = f"is right {agreement.majority_accuracy:.2f} of the time"
         lines.append(
             _row("base rate", f"{share}; always saying what is labelled most often {often}")
         )
@@ -246,11 +246,11 @@ def calibration_lines(calibration: Calibration) -> list[str]:
 def disagreement_lines(kind: LabelKind, verdicts: Sequence[LabelledVerdict]) -> list[str]:
     """Where judge and people differ, with both reasons; and what the judge did not decide."""
     lines: list[str] = []
-    disagreements = disagrees(kind, verdicts)
+    disagreements = find_disagreements(kind, verdicts)
     if disagreements:
         lines += ["", f"judge and people disagree on {len(disagreements)} of {len(verdicts)}:"]
         if kind == "scores":
-            disagreements.sort(key=lambda case: -abs(float(case.label.says) - case.first.score))
+            disagreements.sort(key=lambda case: -abs(float(case.label.value) - case.first.score))
         for case in disagreements[:_SHOWN_MAX]:
             lines += _both_sides(kind, case)
         if len(disagreements) > _SHOWN_MAX:
@@ -274,7 +274,9 @@ def calibration_document(
     judge: ModelJudge, calibration: Calibration, verdicts: Sequence[LabelledVerdict], missing: str
 ) -> dict[str, JSON]:
     """Numbers and judgements as one document, for programs."""
-    differing = {disagree.label.id for disagree in disagrees(calibration.labels.kind, verdicts)}
+    differing = {
+        disagree.label.id for disagree in find_disagreements(calibration.labels.kind, verdicts)
+    }
     return {
         "judge": judge.name,
         **calibration.model_dump(mode="json"),
@@ -284,10 +286,10 @@ def calibration_document(
             {
                 "id": case.label.id,
                 "case": case.label.case,
-                "at": case.label.at,
-                "label": case.label.says,
-                "why": case.label.why,
-                "by": case.label.by,
+                "at": case.label.location,
+                "label": case.label.value,
+                "why": case.label.reason,
+                "by": case.label.author,
                 "agrees": case.first.readable and case.label.id not in differing,
                 "judgements": [dataclasses.asdict(judgement) for judgement in case.judgements],
             }
@@ -297,7 +299,7 @@ def calibration_document(
 
 
 def _left_out(agreement: Agreement) -> str:
-    parts = [f"{agreement.judged} judged"]
+    parts = [f"{agreement.verdicts} judged"]
     if agreement.abstained:
         parts.append(f"{agreement.abstained} without an opinion of the judge")
     if agreement.unreadable:
@@ -324,16 +326,17 @@ def _table(confusion: Confusion) -> list[str]:
 def _both_sides(kind: LabelKind, verdict: LabelledVerdict) -> list[str]:
     label, first = verdict.label, verdict.first
     case = f" (case {label.case})" if label.case else ""
-    human_label = f"{label.says:g}" if isinstance(label.says, float) else label.says
-    author = f", {label.by}" if label.by else ""
+    human_label = f"{label.value:g}" if isinstance(label.value, float) else label.value
+    author = f", {label.author}" if label.author else ""
     judgement = {
         "outcomes": f"{first.opinions[0]} ({first.score:.2f})",
         "scores": f"{first.score:.2f}",
         "pairs": " and, exchanged, ".join(first.opinions),
     }[kind]
     return [
-        f"  {label.id}{case}  {label.at}",
-        f"    people: {human_label}{author}" + (f": {_first_line(label.why)}" if label.why else ""),
+        f"  {label.id}{case}  {label.location}",
+        f"    people: {human_label}{author}"
+        + (f": {_first_line(label.reason)}" if label.reason else ""),
         f"    judge:  {judgement}" + (f": {_first_line(first.reason)}" if first.reason else ""),
     ]
 

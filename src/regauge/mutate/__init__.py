@@ -1,19 +1,19 @@
-"""Mutation testing of prompts: does the suite notice when an instruction goes missing?
+"""Mutation testing of prompts: does an eval fail if an instruction is missing?
 
-`_operators.py` makes mutants of a prompt, `_hunt.py` finds the class of one, `_run.py` of all of
-them, with the fewest trials. `_subject.py` draws the trials of a project's evals; a simulation puts
-another `Bench` in its place. `_report.py` is the result as JSON and the committed file
-`fixtures/mutants/NAME.json`; `regauge.reports.mutants` shows it.
+`_operators.py` makes mutants of a prompt. `_hunt.py` classifies one mutant and `_run.py` all of
+them, with few trials. `_subject.py` runs the trials of a project's evals; a simulation replaces it
+with another `Bench`. `_report.py` is the result as JSON and the committed file
+`fixtures/mutants/NAME.json`; `regauge.reports.mutants` renders it.
 
 To build on it:
 
-- Other operators: a function `(prompt) -> Iterable[Change]` under the entry point group
+- Other operators: a function `(prompt) -> Iterable[Mutation]` under the entry point group
   `regauge.mutation_operators`.
-- Mutants of some lines only: filter `mutants_of(prompt, operators)` by `mutant.place.line` and
-  call `measure` with the rest.
-- Other reports: everything a page needs is in `MutationReport`; `evidence["outputs"]` of a
-  survivor holds both outputs of up to three changed cases.
-- Cases for a survivor: `suggest` runs the drafts of proposers; `DraftBenches` draws their trials.
+- Mutants of some lines only: filter `mutants_of(prompt, operators)` by `mutant.place.line` and call
+  `measure` with the rest.
+- Other reports: everything a page needs is in `MutationReport`; `evidence["outputs"]` of a survivor
+  holds both outputs of up to three changed cases.
+- Cases for a survivor: `suggest` tests the drafts of proposers; `DraftBenches` runs their trials.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ from regauge.mutate._suggest import (
     PROVING_TRIALS as PROVING_TRIALS,
     Draft as Draft,
     DraftProposer as DraftProposer,
+    DraftRunner as DraftRunner,
     GuardSuggestion as GuardSuggestion,
-    Look as Look,
     UnguardedInstruction as UnguardedInstruction,
+    find_unguarded as find_unguarded,
     is_open as is_open,
-    problems_of as problems_of,
     suggest as suggest,
     with_cases as with_cases,
 )

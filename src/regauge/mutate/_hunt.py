@@ -1,8 +1,8 @@
-"""One mutant against the suite: cases in the order of their relevance, until one is broken.
+"""One mutant against the suite: cases by relevance, until one is broken.
 
-The tests are the gate's: e-values of single cases against the base's record, the bounds of e-BH
-over all cells, the rule of critical cases, and the permutation test of the whole suite. Trials of
-the base are those of its record, so trials of mutants alone are drawn.
+The tests are those of the gate: e-values of single cases against the base's record, e-BH bounds
+over all cells, the rule of critical cases, and the permutation test of the suite. The trials of the
+base are those of its record, so only mutants are run.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from regauge.stats import Direction
 
 
-# Trials of the base for a case without a baseline: with fewer, the e-value of a case that always
-# fails now needs more trials of every mutant than the base costs once.
+# Trials of the base for a case without a baseline. With fewer, a case that now always fails needs
+# more trials of every mutant than are saved once on the base.
 _TRIALS = 12
 
 
@@ -50,7 +50,7 @@ class BaseRun:
     """The base's record and outputs, shared by all mutants.
 
     Attributes:
-        calls: Trials of the base that were asked for.
+        calls: Number of requested trials of the base.
         outputs: Compares outputs.
     """
 
@@ -59,69 +59,72 @@ class BaseRun:
         self.calls = 0
         self.outputs = Outputs()
         self._bench = bench
-        self._drawn: dict[str, list[JudgedTrial]] = defaultdict(list)
+        self._trials: dict[str, list[JudgedTrial]] = defaultdict(list)
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     @property
     def repeats_itself(self) -> bool:
-        """True if every case is known to give the same output each time."""
+        """True if every case is known to have the same output each time."""
         return all(case.repeats > 1 for case in self.cases.values())
 
-    async def history(self, key: str, more: int = 0) -> BaseTrials:
-        """The base's record of a case: of the baseline, or trials that are drawn now.
+    async def history(self, key: str, more_trials: int = 0) -> BaseTrials:
+        """Return the base's record of a case: of the baseline, or of new trials.
 
         Args:
-            more: So many trials beyond these, where the record decides nothing.
+            key: The key of the case.
+            more_trials: Number of trials beyond the record, if it is too short to decide.
         """
-        stored = self.cases[key].history
-        if stored is not None and stored.total.trials:
-            return _add(stored, await self._record(key, more)) if more else stored
-        return await self._record(key, _TRIALS + more)
+        history = self.cases[key].history
+        if history is not None and history.total.trials:
+            return _add(history, await self._record(key, more_trials)) if more_trials else history
+        return await self._record(key, _TRIALS + more_trials)
 
     async def _record(self, key: str, trials: int) -> BaseTrials:
-        drawn = await self._first(key, trials)
+        judged_trials = await self._first_trials(key, trials)
         checks = {
             check: Count(passed=bits.count(True), trials=len(bits) - bits.count(None))
             for check in self.cases[key].checks
-            for bits in [[trial.facts.checks.get(check) for trial in drawn]]
+            for bits in [[trial.facts.checks.get(check) for trial in judged_trials]]
         }
-        passed = [trial.facts.passed for trial in drawn]
-        whole = Count(passed=passed.count(True), trials=len(passed) - passed.count(None))
-        return BaseTrials(checks=checks, total=whole)
+        passed = [trial.facts.passed for trial in judged_trials]
+        all_checks = Count(passed=passed.count(True), trials=len(passed) - passed.count(None))
+        return BaseTrials(checks=checks, total=all_checks)
 
-    async def first(self, key: str) -> JudgedTrial:
-        """The trial of a case that its eval replays."""
-        return (await self._first(key, 1))[0]
+    async def first_trial(self, key: str) -> JudgedTrial:
+        """Return the trial of a case that its eval replays."""
+        return (await self._first_trials(key, 1))[0]
 
     async def is_usual(self, key: str) -> bool:
-        """True if the first trial gave the one output that the baseline has of a case."""
+        """Return whether the first trial has the only output of the baseline."""
         case = self.cases[key]
         if not case.repeats:
             return False
-        return (await self.first(key)).facts.output_digest.startswith(case.answer)
+        return (await self.first_trial(key)).facts.output_digest.startswith(case.output_digest)
 
     async def texts(self, key: str, count: int) -> list[str]:
-        """Outputs of the base for a case: this number, or more where they are known to be equal."""
+        """Return this number of base outputs for a case, or more if they are known to be equal."""
         if await self.is_usual(key):
-            return [(await self.first(key)).output] * self.cases[key].repeats
-        return [trial.output for trial in await self._first(key, count)]
+            return [(await self.first_trial(key)).output] * self.cases[key].repeats
+        return [trial.output for trial in await self._first_trials(key, count)]
 
-    async def _first(self, key: str, count: int) -> list[JudgedTrial]:
-        """The first trials of the base for a case; the same for every caller."""
+    async def _first_trials(self, key: str, count: int) -> list[JudgedTrial]:
+        """Return the first trials of the base for a case; the same for every caller."""
         async with self._locks[key]:
-            drawn = self._drawn[key]
-            missing = range(len(drawn), count)
+            judged_trials = self._trials[key]
+            missing = range(len(judged_trials), count)
             if missing:
-                made = await self._bench.draw(None, [(key, number) for number in missing])
-                # The first one is that of the evals, which is recorded.
+                new_trials = await self._bench.run_trials(
+                    None, [(key, number) for number in missing]
+                )
+                # The first trial is that of the evals, which is recorded.
                 self.calls += sum(number > 0 for number in missing)
-                for trial in made:
+                for trial in new_trials:
                     if isinstance(trial, RegaugeError):
                         raise trial
                     if isinstance(trial, Exception):
                         raise UnmeasuredError(f"{type(trial).__name__}: {trial}") from trial
-                    drawn.append(trial)
-            return drawn[:count]
+                    judged_trials.append(trial)
+            return judged_trials[:count]
 
 
 def _add(history: BaseTrials, other: BaseTrials) -> BaseTrials:
@@ -134,14 +137,13 @@ class HuntPolicy:
     """Bounds and numbers of trials for a mutant.
 
     Attributes:
-        gate: The bounds of the gate, which name a case broken or a suite worse.
-        changed: The level of the test whether outputs changed, for its stages together.
-        base_outputs: Outputs of the base for a case whose outputs vary.
-        more_base_outputs: The same for a case that is looked at closely.
-        fresh: Fresh trials of such a case.
-        fresh_cases: Cases that are looked at for their differences.
-        extra: Further trials of the cases that share most with the mutated text, most relevant
-            first.
+        gate: The gate's bounds for broken cases and worse suites.
+        changed: The significance level of the test for changed outputs, over all its stages.
+        base_outputs: Outputs of the base for a case with varying outputs.
+        more_base_outputs: The same for a case under close comparison.
+        fresh: New trials of such a case.
+        fresh_cases: Number of cases under close comparison.
+        extra: Additional trials of the cases most similar to the mutated text, most relevant first.
     """
 
     gate: GatePolicy
@@ -153,12 +155,12 @@ class HuntPolicy:
     extra: tuple[int, ...] = (3, 3, 1, 1)
 
 
-# Trials of a mutant for each look: single ones first, since most mutants show at once; fewer looks
-# take more trials, more looks take longer.
+# Trials of a mutant per batch: single ones first, since most mutants show at once. Fewer batches
+# take more trials, more batches take longer.
 _BATCHES = (1, 1, 1, 1, 1, 1, 2, 2, 2, 4, 4, 8)
-# A suspect with so many trials is weighed against so many more of the base: twelve trials that all
-# pass cannot show that a case now passes every third time.
-_LONGER = {8: 12, 14: 24}
+# By the number of trials of a suspect: additional trials of the base. Twelve passing trials cannot
+# show that a case now passes every third time.
+_EXTENSIONS = {8: 12, 14: 24}
 _SHOWN_OUTPUTS = 3
 _SHOWN_NEAREST = 3
 _SHOWN_CHARACTERS = 400
@@ -166,25 +168,25 @@ _SHOWN_CHARACTERS = 400
 
 @dataclass
 class Hunt:
-    """Looks for the class of one prompt text.
+    """Find the class of one prompt text.
 
     Attributes:
-        ranked: The cases with their relevance, most relevant first.
-        calls: Trials that were drawn or replayed.
+        ranking: The cases with their relevance, most relevant first.
+        calls: Number of trials, including replayed ones.
     """
 
     prompt: Prompt
-    ranked: Sequence[tuple[Case, float]]
+    ranking: Sequence[tuple[Case, float]]
     base: BaseRun
     bench: Bench
     policy: HuntPolicy
     calls: int = field(default=0, init=False)
-    _drawn: dict[str, list[JudgedTrial]] = field(
+    _trials: dict[str, list[JudgedTrial]] = field(
         default_factory=dict[str, "list[JudgedTrial]"], init=False
     )
     _history: dict[str, BaseTrials] = field(default_factory=dict[str, BaseTrials], init=False)
     _errors: list[Exception] = field(default_factory=list[Exception], init=False)
-    _over: set[str] = field(default_factory=set[str], init=False)
+    _unmeasured_cases: set[str] = field(default_factory=set[str], init=False)
 
     def __post_init__(self) -> None:
         self._case_policy = self.policy.gate.case
@@ -192,7 +194,7 @@ class Hunt:
         self._cells = sum(len(case.checks) for case in blocking)
 
     async def run(self) -> Classification:
-        """Draw until the class is known."""
+        """Run trials until the class is known."""
         try:
             return replace(await self._run(), calls=self.calls)
         except BudgetError:
@@ -200,83 +202,85 @@ class Hunt:
         except MissingRecordingError:
             result = Classification(kind="undecided", reason="not recorded", unmeasured=True)
         except RegaugeError as error:
-            result = _unmeasured(error)
-        nearest: list[JSON] = [case.key for case, score in self.ranked if score > 0]
+            result = _unmeasured_result(error)
+        nearest: list[JSON] = [case.key for case, score in self.ranking if score > 0]
         evidence = {"nearest": nearest[:_SHOWN_NEAREST]}
         return replace(result, calls=self.calls, evidence=evidence)
 
     async def _run(self) -> Classification:
-        for batch in _batches([case.key for case, _ in self.ranked]):
-            await self._draw(batch)
-            if (result := await self._settle()) is not None:
+        for batch in _batches([case.key for case, _ in self.ranking]):
+            await self._run_trials(batch)
+            if (result := await self._decide_suspects()) is not None:
                 return result
-        if (result := await self._look_again()) is not None:
+        if (result := await self._repeat_relevant_cases()) is not None:
             return result
         return await self._classify()
 
-    async def _draw(self, keys: Iterable[str]) -> None:
-        """One more trial of each of some cases."""
-        trials = [(key, len(self._drawn.setdefault(key, []))) for key in keys]
+    async def _run_trials(self, keys: Iterable[str]) -> None:
+        """Run one more trial of each of some cases."""
+        trials = [(key, len(self._trials.setdefault(key, []))) for key in keys]
         self.calls += len(trials)
-        made = await self.bench.draw(self.prompt, trials)
-        for (key, _), trial in zip(trials, made, strict=True):
+        new_trials = await self.bench.run_trials(self.prompt, trials)
+        for (key, _), trial in zip(trials, new_trials, strict=True):
             if isinstance(trial, BudgetError | MissingRecordingError) or _has_no_key(trial):
                 raise trial
             if isinstance(trial, Exception):
                 self._errors.append(trial)
-                self._over.add(key)
+                self._unmeasured_cases.add(key)
             else:
-                self._drawn[key].append(trial)
+                self._trials[key].append(trial)
 
-    async def _settle(self) -> Classification | None:
-        """Draw the most suspicious case until no suspect is left, or one is broken."""
+    async def _decide_suspects(self) -> Classification | None:
+        """Run the most suspicious case until no suspect is left, or one is broken."""
         while True:
-            await self._learn()
-            if (result := self._broken()) is not None:
+            await self._load_histories()
+            if (result := self._find_broken()) is not None:
                 return result
             suspects = [
                 (evidence, -rank, case.key)
-                for rank, (case, _) in enumerate(self.ranked)
-                if (evidence := self._suspicion(case)) is not None
+                for rank, (case, _) in enumerate(self.ranking)
+                if (evidence := self._case_evidence(case)) is not None
             ]
             if not suspects:
                 return None
             key = max(suspects)[2]
-            await self._draw([key])
-            await self._weigh_again(key)
+            await self._run_trials([key])
+            await self._extend_history(key)
 
-    async def _weigh_again(self, key: str) -> None:
-        """Have more trials of the base where its record is too short to decide."""
-        drawn = len(self._drawn[key])
-        if drawn in _LONGER and key in self._history and not self._errors:
-            self._history[key] = await self.base.history(key, _LONGER[drawn])
+    async def _extend_history(self, key: str) -> None:
+        """Run more trials of the base if its record is too short to decide."""
+        trial_count = len(self._trials[key])
+        if trial_count in _EXTENSIONS and key in self._history and not self._errors:
+            self._history[key] = await self.base.history(key, _EXTENSIONS[trial_count])
 
-    async def _learn(self) -> None:
-        """Have the base's record of every drawn case, where something can follow from it."""
-        for key, drawn in self._drawn.items():
-            if key in self._history or not drawn:
+    async def _load_histories(self) -> None:
+        """Load the base's record of every tested case that may be broken."""
+        for key, trials in self._trials.items():
+            if key in self._history or not trials:
                 continue
-            stored = self.base.cases[key].history
-            if stored is None or not stored.total.trials:
-                passed = all(trial.facts.passed is not False for trial in drawn)
-                if passed and (await self.base.first(key)).facts.passed is not False:
+            history = self.base.cases[key].history
+            if history is None or not history.total.trials:
+                passed = all(trial.facts.passed is not False for trial in trials)
+                if passed and (await self.base.first_trial(key)).facts.passed is not False:
                     continue
             self._history[key] = await self.base.history(key)
 
-    async def _look_again(self) -> Classification | None:
-        """Further trials of the cases that share most with the mutated text."""
-        shared = [
-            case.key for case, score in self.ranked if score > 0 and case.key not in self._over
+    async def _repeat_relevant_cases(self) -> Classification | None:
+        """Run additional trials of the cases most similar to the mutated text."""
+        relevant_cases = [
+            case.key
+            for case, score in self.ranking
+            if score > 0 and case.key not in self._unmeasured_cases
         ]
-        for key, more in zip(shared, self.policy.extra, strict=False):
-            while len(self._drawn[key]) <= more and key not in self._over:
-                await self._draw([key])
-                if (result := await self._settle()) is not None:
+        for key, extra_trials in zip(relevant_cases, self.policy.extra, strict=False):
+            while len(self._trials[key]) <= extra_trials and key not in self._unmeasured_cases:
+                await self._run_trials([key])
+                if (result := await self._decide_suspects()) is not None:
                     return result
         return None
 
     def _count(self, key: str, check: str) -> tuple[int, int]:
-        bits = [trial.facts.checks.get(check) for trial in self._drawn[key]]
+        bits = [trial.facts.checks.get(check) for trial in self._trials[key]]
         return bits.count(True), len(bits) - bits.count(None)
 
     def _evidence(self, key: str, check: str, direction: Direction) -> float:
@@ -290,27 +294,27 @@ class Hunt:
         history = self._history.get(key)
         return history.checks.get(check) if history is not None else None
 
-    def _suspicion(self, case: Case) -> float | None:
-        """The evidence of a case that further trials may name; None where they would not."""
+    def _case_evidence(self, case: Case) -> float | None:
+        """Return the evidence if further trials of a case may name it; else None."""
         key, policy = case.key, self._case_policy
-        drawn = len(self._drawn.get(key, ()))
-        if not drawn or key in self._over:
+        trial_count = len(self._trials.get(key, ()))
+        if not trial_count or key in self._unmeasured_cases:
             return None
         if case.tier == "critical" and case.blocks:
-            failed = sum(trial.facts.passed is False for trial in self._drawn[key])
+            failed = sum(trial.facts.passed is False for trial in self._trials[key])
             rule = replace(self.policy.gate.critical, strict=case.strict)
-            return float(failed) if failed and drawn < rule.trials_wanted(failed) else None
-        if drawn > sum(policy.steps):
+            return float(failed) if failed and trial_count < rule.count_trials(failed) else None
+        if trial_count > sum(policy.steps):
             return None
-        evidence_of = [
+        evidence_values = [
             evidence
             for check in case.checks
             for direction in ("worse", "better")
-            if (evidence := self._doubt(case, check, direction)) is not None
+            if (evidence := self._check_evidence(case, check, direction)) is not None
         ]
-        return max(evidence_of, default=None)
+        return max(evidence_values, default=None)
 
-    def _doubt(self, case: Case, check: str, direction: Direction) -> float | None:
+    def _check_evidence(self, case: Case, check: str, direction: Direction) -> float | None:
         record = self._record(case.key, check)
         if record is None or not record.trials:
             return None
@@ -331,13 +335,13 @@ class Hunt:
     def _bound(self) -> float:
         return self._case_policy.log_bound(max(self._cells, 1))
 
-    def _name_cases(self, direction: Direction) -> list[tuple[Case, str, float]]:
-        """The cells that the gate's bound names."""
-        drawn = [case for case, _ in self.ranked if self._drawn.get(case.key)]
+    def _significant_cells(self, direction: Direction) -> list[tuple[Case, str, float]]:
+        """Return the cells above the gate's bound."""
+        tested_cases = [case for case, _ in self.ranking if self._trials.get(case.key)]
         if direction == "worse":
-            cases = [case for case in drawn if case.blocks and case.tier != "critical"]
+            cases = [case for case in tested_cases if case.blocks and case.tier != "critical"]
         else:
-            cases = [case for case in drawn if self._is_failing(case)]
+            cases = [case for case in tested_cases if self._is_failing(case)]
         cells = [
             (case, check, self._evidence(case.key, check, direction))
             for case in cases
@@ -352,108 +356,110 @@ class Hunt:
 
     def _is_failing(self, case: Case) -> bool:
         history = self._history.get(case.key)
-        most = self.policy.gate.improved_at_most
-        return history is not None and history.total.passed <= most * history.total.trials
+        share_max = self.policy.gate.improved_at_most
+        return history is not None and history.total.passed <= share_max * history.total.trials
 
-    def _broken(self) -> Classification | None:
-        for case, _ in self.ranked:
+    def _find_broken(self) -> Classification | None:
+        for case, _ in self.ranking:
             if case.tier != "critical" or not case.blocks:
                 continue
-            failures = [o for o in self._drawn.get(case.key, ()) if o.facts.passed is False]
+            failures = [o for o in self._trials.get(case.key, ()) if o.facts.passed is False]
             rule = replace(self.policy.gate.critical, strict=case.strict)
             if rule.blocks(len(failures)):
                 judges = {
                     check for o in failures for check, ok in o.facts.checks.items() if ok is False
                 }
-                return self._classified("killed", [case.key], sorted(judges), {"tier": "critical"})
-        named = self._name_cases("worse")
-        if not named:
+                return self._classification(
+                    "killed", [case.key], sorted(judges), {"tier": "critical"}
+                )
+        broken_cells = self._significant_cells("worse")
+        if not broken_cells:
             return None
-        return self._decided_by("killed", named)
+        return self._classify_by_cells("killed", broken_cells)
 
-    def _decided_by(
+    def _classify_by_cells(
         self, kind: MutantClass, cells: Sequence[tuple[Case, str, float]]
     ) -> Classification:
         keys, judges = [case.key for case, *_ in cells], [check for _, check, _ in cells]
         evidence = exp(min(max(evidence for *_, evidence in cells), 700.0))
-        return self._classified(kind, keys, judges, {"e_value": float(f"{evidence:.3g}")})
+        return self._classification(kind, keys, judges, {"e_value": float(f"{evidence:.3g}")})
 
-    def _classified(
+    def _classification(
         self,
         kind: MutantClass,
         keys: Sequence[str],
         judges: Sequence[str],
         evidence: dict[str, JSON],
     ) -> Classification:
-        drawn = self._drawn[keys[0]]
-        passed = sum(trial.facts.passed is True for trial in drawn)
+        trials = self._trials[keys[0]]
+        passed = sum(trial.facts.passed is True for trial in trials)
         record = self._history.get(keys[0])
         return Classification(
             kind=kind,
             cases=tuple(dict.fromkeys(keys)),
             judges=tuple(dict.fromkeys(judges)),
             evidence={
-                "passed": f"{passed} of {len(drawn)}",
+                "passed": f"{passed} of {len(trials)}",
                 "base": str(record.total) if record is not None else "",
                 **evidence,
-                "cases_drawn": len(self._drawn),
+                "cases_run": len(self._trials),
             },
         )
 
     async def _classify(self) -> Classification:
-        """The class of a mutant that broke no case, after all of them were drawn."""
-        suite = await self._suite("worse")
+        """Classify a mutant that broke no case, after all cases were run."""
+        suite = await self._test_suite("worse")
         if suite is not None:
             return Classification(kind="killed", evidence=suite)
-        fixed = self._name_cases("better")
+        fixed_cells = self._significant_cells("better")
         if self._errors:
-            return _unmeasured(self._errors[0])
-        unsettled = self._unsettled()
-        if unsettled:
-            reason = f"the gate leaves {unsettled} undecided"
-            return Classification(kind="undecided", reason=reason, cases=(unsettled,))
-        drawn: dict[str, JSON] = {"cases_drawn": len(self._drawn)}
-        if fixed:
-            return self._decided_by("harmful", fixed)
-        better = await self._suite("better")
+            return _unmeasured_result(self._errors[0])
+        undecided_case = self._find_undecided()
+        if undecided_case:
+            reason = f"the gate leaves {undecided_case} undecided"
+            return Classification(kind="undecided", reason=reason, cases=(undecided_case,))
+        trial_facts: dict[str, JSON] = {"cases_run": len(self._trials)}
+        if fixed_cells:
+            return self._classify_by_cells("harmful", fixed_cells)
+        better = await self._test_suite("better")
         if better is not None:
-            return Classification(kind="harmful", evidence={**better, **drawn})
-        return await self._changed(drawn)
+            return Classification(kind="harmful", evidence={**better, **trial_facts})
+        return await self._classify_by_outputs(trial_facts)
 
-    def _unsettled(self) -> str:
-        """A case that the gate would leave undecided at the cap of its trials."""
+    def _find_undecided(self) -> str:
+        """Return a case that the gate would leave undecided at its trial limit."""
         cap = sum(self._case_policy.steps)
         least = log(self._case_policy.undecided)
-        unsettled = (
+        undecided_cases = (
             case.key
-            for case, _ in self.ranked
+            for case, _ in self.ranking
             if case.blocks
-            and len(self._drawn.get(case.key, ())) > cap
+            and len(self._trials.get(case.key, ())) > cap
             and any(self._evidence(case.key, check, "worse") >= least for check in case.checks)
         )
-        return next(unsettled, "")
+        return next(undecided_cases, "")
 
-    async def _suite(self, direction: Direction) -> dict[str, JSON] | None:
-        """The evidence that the whole suite is worse or better; None where it is neither.
+    async def _test_suite(self, direction: Direction) -> dict[str, JSON] | None:
+        """Return the evidence that the whole suite is worse or better; None if it is neither.
 
-        The first trials of all cases ask, as in the gate; a further trial of each case answers.
+        The first trials of all cases select, as in the gate; a second trial of each case confirms.
         """
-        keys = [case.key for case, _ in self.ranked if case.key in self._history]
+        keys = [case.key for case, _ in self.ranking if case.key in self._history]
         level = screen_bound(self.policy.gate.suite, 0, prompts=1)
-        p_value = self._suite_p(keys, 0, direction)
+        p_value = self._suite_p_value(keys, 0, direction)
         if p_value > level:
             return None
-        await self._draw([key for key in keys if len(self._drawn[key]) < 2])  # noqa: PLR2004 - a second trial
-        fresh = self._suite_p(keys, 1, direction)
+        await self._run_trials([key for key in keys if len(self._trials[key]) < 2])  # noqa: PLR2004 - a second trial
+        fresh = self._suite_p_value(keys, 1, direction)
         if fresh > level:
             return None
         return {"suite": direction, "p_value": float(f"{fresh:.2g}")}
 
-    def _suite_p(self, keys: Sequence[str], number: int, direction: Direction) -> float:
+    def _suite_p_value(self, keys: Sequence[str], number: int, direction: Direction) -> float:
         rows: list[tuple[int, int, int, int]] = []
         for key in keys:
-            drawn = self._drawn.get(key, [])
-            passed = drawn[number].facts.passed if len(drawn) > number else None
+            trials = self._trials.get(key, [])
+            passed = trials[number].facts.passed if len(trials) > number else None
             record = self._history[key].total
             rows.append((record.passed, record.trials, int(bool(passed)), int(passed is not None)))
         if not rows:
@@ -463,117 +469,129 @@ class Hunt:
             return float(screen((s, m), (k, r)).p_value)
         return float(suite_p_value(s, m, k, r, direction="better"))
 
-    async def _changed(self, drawn: dict[str, JSON]) -> Classification:
-        """The class by outputs: do they differ from the base's by more than these do anyway?"""
+    async def _classify_by_outputs(self, trial_facts: dict[str, JSON]) -> Classification:
+        """Classify by outputs: do they differ from the base's by more than these vary?"""
         base, policy = self.base, self.policy
         seed = int(digest_of([self.prompt.digest])[:8], 16)
         base_texts = {
             key: await base.texts(key, policy.base_outputs)
-            for key, made in self._drawn.items()
-            if made
+            for key, trials in self._trials.items()
+            if trials
         }
-        first = {key: self._drawn[key][0].output for key in base_texts}
-        novel = [
-            key for key, output in first.items() if base.outputs.novel(output, base_texts[key])
+        first_outputs = {key: self._trials[key][0].output for key in base_texts}
+        novel_cases = [
+            key
+            for key, output in first_outputs.items()
+            if base.outputs.is_novel(output, base_texts[key])
         ]
-        if not novel:
-            return Classification(kind="no-effect", evidence=drawn)
+        if not novel_cases:
+            return Classification(kind="no-effect", evidence=trial_facts)
         result = Classification(
             kind="survived",
-            cases=tuple(novel),
+            cases=tuple(novel_cases),
             evidence={
-                "changed": len(novel),
+                "changed": len(novel_cases),
                 "outputs": [
                     {
                         "case": key,
                         "base": cut(base_texts[key][0], _SHOWN_CHARACTERS),
-                        "mutant": cut(first[key], _SHOWN_CHARACTERS),
+                        "mutant": cut(first_outputs[key], _SHOWN_CHARACTERS),
                     }
-                    for key in novel[:_SHOWN_OUTPUTS]
+                    for key in novel_cases[:_SHOWN_OUTPUTS]
                 ],
-                **drawn,
+                **trial_facts,
             },
-            novel=frozenset(novel),
+            novel_cases=frozenset(novel_cases),
         )
         if base.repeats_itself:
             return result
         noise = base.outputs.noise(base_texts.values())
-        p_value = await self._relevant_p(noise, seed) / _SHARES[0]
+        p_value = await self._relevant_p_value(noise, seed) / _SHARES[0]
         if p_value > policy.changed:
-            whole = [(base_texts[key], first[key], await base.is_usual(key)) for key in base_texts]
-            p_value = base.outputs.first_trials_p(whole, noise=noise, seed=seed) / _SHARES[1]
+            output_pairs = [
+                (base_texts[key], first_outputs[key], await base.is_usual(key))
+                for key in base_texts
+            ]
+            p_value = (
+                base.outputs.first_trials_p_value(output_pairs, noise=noise, seed=seed) / _SHARES[1]
+            )
         if p_value > policy.changed:
-            p_value = await self._fresh_p(novel, base_texts, first, noise, seed) / _SHARES[2]
+            p_value = (
+                await self._fresh_p_value(novel_cases, base_texts, first_outputs, noise, seed)
+                / _SHARES[2]
+            )
         if self._errors:
-            return _unmeasured(self._errors[0])
+            return _unmeasured_result(self._errors[0])
         rounded = float(f"{min(1.0, p_value):.2g}")
         if p_value > policy.changed:
-            return Classification(kind="no-effect", evidence={"p_value": rounded, **drawn})
+            return Classification(kind="no-effect", evidence={"p_value": rounded, **trial_facts})
         return replace(result, evidence={"p_value": rounded, **result.evidence})
 
-    async def _relevant_p(self, noise: dict[str, float], seed: int) -> float:
-        """The p-value on the cases that share most with the mutated text, with all their trials.
+    async def _relevant_p_value(self, noise: dict[str, float], seed: int) -> float:
+        """Return the p-value for the cases most similar to the mutated text, with all their trials.
 
-        Their order was known before any trial, so these trials have chosen nothing.
+        Their order was known before any trial, so the test is unbiased.
         """
-        shared = [case.key for case, score in self.ranked if score > 0 and self._drawn[case.key]]
+        relevant_cases = [
+            case.key for case, score in self.ranking if score > 0 and self._trials[case.key]
+        ]
         cases: list[tuple[list[str], list[str]]] = []
         p_values: list[float] = []
-        for key in shared[: len(self.policy.extra)]:
+        for key in relevant_cases[: len(self.policy.extra)]:
             texts = await self.base.texts(key, self.policy.more_base_outputs)
-            cases.append((texts, [trial.output for trial in self._drawn[key]]))
+            cases.append((texts, [trial.output for trial in self._trials[key]]))
             if len(cases) in {1, len(self.policy.extra)}:
-                p_values.append(self.base.outputs.difference_p(cases, noise=noise, seed=seed))
+                p_values.append(self.base.outputs.difference_p_value(cases, noise=noise, seed=seed))
         return min(p_values, default=1.0) * max(len(p_values), 1)
 
-    async def _fresh_p(
+    async def _fresh_p_value(
         self,
-        novel: Sequence[str],
+        novel_cases: Sequence[str],
         base_texts: dict[str, list[str]],
-        first: dict[str, str],
+        first_outputs: dict[str, str],
         noise: dict[str, float],
         seed: int,
     ) -> float:
-        """The p-value on trials that did not choose the cases."""
+        """Return the p-value for trials that did not select the cases."""
         base, policy = self.base, self.policy
-        relevance = {case.key: score for case, score in self.ranked}
-        most = max(relevance.values(), default=0.0) or 1.0
+        relevance = {case.key: score for case, score in self.ranking}
+        relevance_max = max(relevance.values(), default=0.0) or 1.0
 
         def promise(key: str) -> float:
-            apart = base.outputs.apart
-            across = [apart(first[key], text, noise) for text in base_texts[key]]
+            distance = base.outputs.distance
+            across = [distance(first_outputs[key], text, noise) for text in base_texts[key]]
             within = [
-                apart(text, other, noise)
+                distance(text, other, noise)
                 for number, text in enumerate(base_texts[key])
                 for other in base_texts[key][:number]
             ]
             excess = sum(across) / len(across) - (sum(within) / len(within) if within else 0.0)
-            return excess * (1 + relevance[key] / most)
+            return excess * (1 + relevance[key] / relevance_max)
 
-        chosen = sorted(novel, key=promise, reverse=True)[: policy.fresh_cases]
+        selected_cases = sorted(novel_cases, key=promise, reverse=True)[: policy.fresh_cases]
         cases: list[tuple[list[str], list[str]]] = []
         p_value = 1.0
-        for number, key in enumerate(chosen):
+        for number, key in enumerate(selected_cases):
             texts = await base.texts(key, policy.more_base_outputs)
-            before = len(self._drawn[key])
+            before = len(self._trials[key])
             for _ in range(policy.fresh):
-                await self._draw([key])
-            cases.append((texts, [trial.output for trial in self._drawn[key][before:]]))
-            p_value = base.outputs.difference_p(cases, noise=noise, seed=seed + number)
-            # Each look has an equal share of the level.
-            p_value *= len(chosen)
+                await self._run_trials([key])
+            cases.append((texts, [trial.output for trial in self._trials[key][before:]]))
+            p_value = base.outputs.difference_p_value(cases, noise=noise, seed=seed + number)
+            # Each test has an equal share of the level.
+            p_value *= len(selected_cases)
             if p_value <= policy.changed * _SHARES[2]:
                 break
         return p_value
 
 
-# Shares of the level: the most relevant cases, the first trials of all, and a closer look at those
+# Shares of the level: the most relevant cases, the first trials of all, and new trials of those
 # that differ most.
 _SHARES = (0.4, 0.2, 0.4)
 
 
 def _batches(keys: Sequence[str]) -> Iterator[list[str]]:
-    """The cases, few at a time: what is drawn next to a killing case is wasted."""
+    """Yield the cases in small batches: trials next to a killing case are wasted."""
     left = iter(keys)
     for size in chain(_BATCHES, repeat(_BATCHES[-1])):
         batch = list(islice(left, size))
@@ -592,6 +610,6 @@ def _has_no_key(result: JudgedTrial | Exception) -> TypeGuard[ProviderError]:
     return isinstance(result, ProviderError) and result.kind == "authentication"
 
 
-def _unmeasured(error: Exception) -> Classification:
+def _unmeasured_result(error: Exception) -> Classification:
     text = str(error) if isinstance(error, RegaugeError) else f"{type(error).__name__}: {error}"
     return Classification(kind="undecided", reason=text.partition("\n")[0], unmeasured=True)

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.mutate._suggest import DraftTrials, Look, UnguardedInstruction
+    from regauge.mutate._suggest import DraftRunner, DraftTrials, UnguardedInstruction
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
     from regauge.refine.proposers import Ask
 
 
-# Rules without code, files or calls: what a model writes is run.
+# Rules without code, files or calls, because output of a model is executed.
 CHECKS: Final = (
     "contains",
     "contains_all",
@@ -76,60 +76,60 @@ _TEMPERATURES: Final = (0.2, 0.8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCaseProposer:
-    """Calls a model for golden cases, and once more with the results of its first ones.
+    """Call a model for golden cases, then again with the results of the first ones.
 
     Attributes:
         judges: The names of the judges of every case.
-        unread: The reasons why replies could not be read.
+        unreadable: The reasons why responses could not be read.
     """
 
     model: ModelId
-    ask: Ask
+    call_model: Ask
     judges: Sequence[str] = ()
     form: ModelForm = field(default_factory=ModelForm)
-    unread: list[str] = field(default_factory=list[str])
+    unreadable: list[str] = field(default_factory=list[str])
 
     async def drafts(
-        self, problem: UnguardedInstruction, look: Look
+        self, problem: UnguardedInstruction, run_draft: DraftRunner
     ) -> AsyncGenerator[Draft, None]:
-        """The cases of the model's replies; one without a case, or unreadable, ends them."""
-        tried: list[JSON] = []
-        nearest = _redact(problem.nearest)
+        """Yield the cases of the model's responses until one is empty or unreadable."""
+        results: list[JSON] = []
+        nearest = _visible_cases(problem.nearest)
         for number in range(_ROUNDS):
             try:
-                drafts = await self._written(problem, nearest, tried, number)
+                drafts = await self._request_drafts(problem, nearest, results, number)
             except ReplyFault as fault:
-                self.unread.append(str(fault).partition("\n")[0])
+                self.unreadable.append(str(fault).partition("\n")[0])
                 return
             if not drafts:
                 return
             for draft in drafts:
                 yield draft
-                tried.append(await _result(draft, look))
+                results.append(await _result(draft, run_draft))
 
-    async def _written(
+    async def _request_drafts(
         self,
         problem: UnguardedInstruction,
         cases: Mapping[str, GoldenCase],
-        tried: Sequence[JSON],
+        results: Sequence[JSON],
         number: int,
     ) -> list[Draft]:
         def compose(without: int) -> CompletionRequest | None:
             if without >= len(cases) and without:
                 return None
-            kept = dict(list(cases.items())[: len(cases) - without])
-            return self._request(problem, kept, tried, number)
+            remaining_cases = dict(list(cases.items())[: len(cases) - without])
+            return self._request(problem, remaining_cases, results, number)
 
         def parse(reply: str) -> list[Draft]:
-            return drafts_in(reply, cases, by=f"model:{self.model}")
+            return drafts_in(reply, cases, proposer=f"model:{self.model}")
 
-        return await self.form.read(compose, parse, self.ask)
+        return await self.form.read(compose, parse, self.call_model)
 
     def _request(
         self,
         problem: UnguardedInstruction,
         cases: Mapping[str, GoldenCase],
-        tried: Sequence[JSON],
+        results: Sequence[JSON],
         number: int,
     ) -> CompletionRequest:
         form = _CHECK_FORMS.format(names=", ".join(CHECKS))
@@ -142,7 +142,7 @@ class ModelCaseProposer:
             "judges": f"Judges of every case: {', '.join(self.judges) or '(none)'}\n{form}",
             "cases": _json([_case(case) for case in cases.values()]),
             "outputs": _json(pairs),
-            "tried": _json(list(tried)),
+            "tried": _json(list(results)),
         }
         request = _request(load_writer("case_writer"), self.model, texts)
         parameters = {**request.parameters, "temperature": _TEMPERATURES[number]}
@@ -151,17 +151,17 @@ class ModelCaseProposer:
 
 @cache
 def load_writer(name: str) -> Prompt:
-    """The prompt of the model that writes a case, or mutants."""
+    """Load the prompt of the model that writes a case, or mutants."""
     from regauge.prompts import load_prompt
 
     return load_prompt(Path(__file__).parent / "prompts" / f"{name}.prompt.yml")
 
 
-def drafts_in(reply: str, shown_cases: Mapping[str, GoldenCase], *, by: str) -> list[Draft]:
-    """The drafts of a reply; none where the model knows no case.
+def drafts_in(reply: str, shown_cases: Mapping[str, GoldenCase], *, proposer: str) -> list[Draft]:
+    """Parse the drafts of a response; empty if it has no case.
 
     Raises:
-        ReplyFault: It cannot be read, or none of its cases can run.
+        ReplyFault: The response cannot be read, or none of its cases can run.
     """
     cases = object_in(reply, "cases").get("cases")
     like, golden = next(iter(shown_cases.items()))
@@ -171,7 +171,7 @@ def drafts_in(reply: str, shown_cases: Mapping[str, GoldenCase], *, by: str) -> 
     faults: list[str] = []
     for case in cases[:_CASES_MAX]:
         try:
-            drafts.append(_draft(case, like, golden, by=by))
+            drafts.append(_draft(case, like, golden, proposer=proposer))
         except UsageError as error:
             faults.append(str(error))
     if faults and not drafts:
@@ -179,7 +179,7 @@ def drafts_in(reply: str, shown_cases: Mapping[str, GoldenCase], *, by: str) -> 
     return drafts
 
 
-def _draft(case: JSON, like: str, golden: GoldenCase, *, by: str) -> Draft:
+def _draft(case: JSON, like: str, golden: GoldenCase, *, proposer: str) -> Draft:
     if not isinstance(case, dict):
         raise UsageError("a case is an object")
     inputs, checks = case.get("inputs"), case.get("checks") or []
@@ -189,7 +189,7 @@ def _draft(case: JSON, like: str, golden: GoldenCase, *, by: str) -> Draft:
         if isinstance(value, str) and not isinstance(inputs[name], str):
             raise UsageError(f"input {name} is a text")
         if not isinstance(value, str) and inputs[name] != value:
-            # It may name a file.
+            # The value may name a file.
             raise UsageError(f"input {name} is no text, so it stays as it is")
     if file_reference(case.get("expected")) is not None:
         raise UsageError("`expected` may not name a file")
@@ -197,22 +197,22 @@ def _draft(case: JSON, like: str, golden: GoldenCase, *, by: str) -> Draft:
         raise UsageError(f"`checks` is a list of at most {_CHECKS_MAX}")
     for check in checks:
         refuse_unsafe(check)
-    why = case.get("why", "")
+    reason = case.get("why", "")
     return Draft(
         inputs=inputs,
         expected=case.get("expected", golden.expected),
         checks=tuple(checks),
         like=like,
-        proposer=by,
-        reason=" ".join(why.split()) if isinstance(why, str) else "",
+        proposer=proposer,
+        reason=" ".join(reason.split()) if isinstance(reason, str) else "",
     )
 
 
 def refuse_unsafe(check: JSON) -> None:
-    """Refuse a check that is none of `CHECKS`, or that reads a file.
+    """Reject a check that is not in `CHECKS`, or that reads a file.
 
     Raises:
-        UsageError: It is another one.
+        UsageError: The check is not allowed.
     """
     name, value = next(iter(check.items())) if isinstance(check, dict) and check else (check, None)
     if isinstance(check, dict) and len(check) != 1:
@@ -223,8 +223,8 @@ def refuse_unsafe(check: JSON) -> None:
         raise UsageError(f"a case may not add the check {name!r}")
 
 
-def _redact(nearest: Mapping[str, GoldenCase]) -> Mapping[str, GoldenCase]:
-    """The cases that the model may see: what is held out is shown where nothing else is there."""
+def _visible_cases(nearest: Mapping[str, GoldenCase]) -> Mapping[str, GoldenCase]:
+    """Return the cases that the model may see: held-out cases only if there are no others."""
     train = {key: case for key, case in nearest.items() if case.split == "train"}
     return dict(list((train or nearest).items())[:_SHOWN])
 
@@ -237,26 +237,28 @@ def _case(case: GoldenCase) -> dict[str, JSON]:
     return {"inputs": inputs, "expected": case.expected, "checks": list(case.checks)}
 
 
-async def _result(draft: Draft, look: Look) -> JSON:
-    """A draft and its results, for the next request."""
+async def _result(draft: Draft, run_draft: DraftRunner) -> JSON:
+    """Return a draft and its results, for the next request."""
     about: dict[str, Any] = {
         "inputs": dict(draft.inputs),
         "expected": draft.expected,
         "checks": list(draft.checks),
     }
     try:
-        looked: DraftTrials = await look(draft)
+        draft_trials: DraftTrials = await run_draft(draft)
     except UsageError as error:
         return {**about, "error": str(error).partition("\n")[0]}
-    with_it, without = looked.prompt[0], looked.mutant[0]
+    prompt_trial, mutant_trial = draft_trials.prompt[0], draft_trials.mutant[0]
     return {
         **about,
         "with the instruction": {
-            "output": _cut(with_it.output),
-            "passed": with_it.facts.passed,
-            "failed checks": [name for name, ok in with_it.facts.checks.items() if ok is False],
+            "output": _cut(prompt_trial.output),
+            "passed": prompt_trial.facts.passed,
+            "failed checks": [
+                name for name, ok in prompt_trial.facts.checks.items() if ok is False
+            ],
         },
-        "without it": {"output": _cut(without.output), "passed": without.facts.passed},
+        "without it": {"output": _cut(mutant_trial.output), "passed": mutant_trial.facts.passed},
     }
 
 
@@ -271,12 +273,12 @@ def _json(value: JSON) -> str:
 _MUTANTS_MAX: Final = 20
 
 
-async def model_changes(prompt: Prompt, model: ModelId, ask: Ask) -> list[Mutation]:
-    """The changes that a model proposes, by one call; those that do not fit are left out.
+async def model_changes(prompt: Prompt, model: ModelId, call_model: Ask) -> list[Mutation]:
+    """Return the changes that a model proposes in one call; those that do not fit are left out.
 
     Raises:
         UnmeasuredError: The model cannot be called.
-        ReplyFault: Its reply cannot be read.
+        ReplyFault: The response cannot be read.
     """
     texts = {"prompt": numbered(PromptText(messages=prompt.messages))}
     request = _request(load_writer("mutant_writer"), model, texts)
@@ -284,11 +286,11 @@ async def model_changes(prompt: Prompt, model: ModelId, ask: Ask) -> list[Mutati
     def compose(without: int) -> CompletionRequest | None:
         return None if without else request
 
-    return await ModelForm().read(compose, lambda reply: changes_in(reply, prompt), ask)
+    return await ModelForm().read(compose, lambda reply: changes_in(reply, prompt), call_model)
 
 
 def changes_in(reply: str, prompt: Prompt) -> list[Mutation]:
-    """The changes of a reply.
+    """Parse the changes of a response.
 
     Raises:
         ReplyFault: It has no list of mutants, or none that fits the prompt.
@@ -316,7 +318,7 @@ def changes_in(reply: str, prompt: Prompt) -> list[Mutation]:
 
 
 def _change(prompt: Prompt, after: PromptText) -> Mutation | None:
-    """The change that leads to another text, at the first message that it edits."""
+    """Return the change that leads to another text, at the first message that it edits."""
     for text in texts_of(prompt):
         old, new = text.tree.text, after.messages[text.number].content
         if old == new:
@@ -336,15 +338,19 @@ def _change(prompt: Prompt, after: PromptText) -> Mutation | None:
 
 
 def _find_differing(old: str, new: str) -> tuple[int, int]:
-    """The characters of a text, in whole lines, in which another one differs."""
+    """Return the range of characters, in whole lines, in which a text differs from another."""
     before, after = old.split("\n"), new.split("\n")
-    same = 0
-    while same < min(len(before), len(after)) and before[same] == after[same]:
-        same += 1
+    prefix_lines = 0
+    while (
+        prefix_lines < min(len(before), len(after)) and before[prefix_lines] == after[prefix_lines]
+    ):
+        prefix_lines += 1
     tail = 0
-    while tail < min(len(before), len(after)) - same and before[-1 - tail] == after[-1 - tail]:
+    while (
+        tail < min(len(before), len(after)) - prefix_lines and before[-1 - tail] == after[-1 - tail]
+    ):
         tail += 1
-    start = sum(len(line) + 1 for line in before[:same])
+    start = sum(len(line) + 1 for line in before[:prefix_lines])
     end = len(old) - sum(len(line) + 1 for line in before[len(before) - tail :])
     return min(start, len(old)), max(start, end)
 

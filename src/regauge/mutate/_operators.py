@@ -1,4 +1,4 @@
-"""Operators: small deterministic edits of a prompt, each of which makes mutants.
+"""Operators: small deterministic edits of a prompt that make mutants.
 
 An operator is a function from a prompt to changes. Packages add their own under the entry point
 group `regauge.mutation_operators`; the name of the entry point is the name of the operator.
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "regauge.mutation_operators"
 MODEL = "model"
-"""The operator whose changes a model proposes."""
+"""The operator for changes that a model proposes."""
 
 _ID_DIGITS = 8
 # A shorter label before a colon is one; a longer text is a sentence with a colon in it.
 _LABEL = re.compile(r"(?P<open>[*_`\"']*)(?P<label>[^:\n]{1,40}?)(?P<close>[*_`\"']*):(?=\s)")
 _HEADING_WORDS = 3
-# Letters of other scripts stand next to a number without a space.
+# Letters of other scripts may follow a number without a space.
 _LIMIT = re.compile(r"(?<![A-Za-z0-9_.,-])(\d+)(?![A-Za-z0-9_]|[.,-]\d)")
 _FORMAT = re.compile(r"\b(?:json|xml|yaml|markdown|csv|html|format\w*|schema)\b", re.IGNORECASE)
 _SLOT = re.compile(r"\{\{[^{}]*\}\}")
@@ -61,7 +61,7 @@ class MutationPlace:
     Attributes:
         part: `messages[0]`, `jsonSchema.properties.NAME`, `tools.NAME` and the like.
         start: Offset of its first character in the message; 0 outside messages.
-        end: Offset behind its last character; 0 outside messages.
+        end: Offset after its last character; 0 outside messages.
         line: Its line in the prompt file, from 1.
     """
 
@@ -76,8 +76,8 @@ class Mutation:
     """One edit of a prompt.
 
     Attributes:
-        text: The text that the edit is about, as it is.
-        section: The heading that it is under; empty without one.
+        text: The edited text, before the edit.
+        section: The heading above it; empty without one.
         prompt: The whole prompt after the edit.
     """
 
@@ -92,7 +92,7 @@ class Mutant:
     """A prompt with one edit.
 
     Attributes:
-        id: The operator and a digest of the edited text and its section: it survives edits of
+        id: The operator and a digest of the edited text and its section: stable under edits of
             other lines.
         scored: Whether it counts in the mutation score.
     """
@@ -114,7 +114,7 @@ class Operator:
     """A way to make mutants.
 
     Attributes:
-        single: Whether it deletes one instruction; these run by default.
+        single: Whether it deletes one instruction; such operators run by default.
         scored: Whether its mutants count in the mutation score.
     """
 
@@ -128,13 +128,13 @@ class Operator:
     def from_function(
         cls, name: str, mutate: Mutate, *, single: bool = False, scored: bool = True
     ) -> Operator:
-        """The operator of a function, whose first line of documentation describes it."""
+        """Create the operator of a function; the first line of its docstring describes it."""
         about = (mutate.__doc__ or "").partition("\n")[0]
         return cls(name=name, about=about, mutate=mutate, single=single, scored=scored)
 
 
 def load_operators() -> dict[str, Operator]:
-    """All operators by name: those of regauge, then those of installed packages.
+    """Load all operators by name: those of regauge, then those of installed packages.
 
     Raises:
         UsageError: A registered operator cannot be loaded.
@@ -144,16 +144,16 @@ def load_operators() -> dict[str, Operator]:
     operators = {operator.name: operator for operator in OPERATORS}
     for point in entry_points(group=ENTRY_POINTS):
         try:
-            made: Mutate = point.load()
+            mutate: Mutate = point.load()
         except (ImportError, AttributeError) as error:
             message = f"operator {point.name!r} ({point.value}) cannot be loaded: {error}"
             raise UsageError(message, fix="install its package again, or remove it") from error
-        operators.setdefault(point.name, Operator.from_function(point.name, made))
+        operators.setdefault(point.name, Operator.from_function(point.name, mutate))
     return operators
 
 
 def choose_operators(names: str | None) -> tuple[Operator, ...]:
-    """The operators that `--operators` names, with commas between; single deletions by default.
+    """Return the operators in `--operators`, separated by commas; by default single deletions.
 
     Raises:
         UsageError: There is no such operator.
@@ -163,38 +163,38 @@ def choose_operators(names: str | None) -> tuple[Operator, ...]:
         return tuple(operator for operator in operators_by_name.values() if operator.single)
     if names.strip() == "all":
         return tuple(operator for operator in operators_by_name.values() if operator.name != MODEL)
-    chosen: list[Operator] = []
+    operators: list[Operator] = []
     for name in dict.fromkeys(filter(None, (word.strip() for word in names.split(",")))):
         if name not in operators_by_name:
-            near = (
+            suggestion = (
                 did_you_mean(name, operators_by_name)
                 or f"choose from: all, {', '.join(operators_by_name)}"
             )
-            raise UsageError(f"there is no operator {name!r}\n  fix: {near}")
-        chosen.append(operators_by_name[name])
-    if not chosen:
+            raise UsageError(f"there is no operator {name!r}\n  fix: {suggestion}")
+        operators.append(operators_by_name[name])
+    if not operators:
         raise UsageError("--operators names no operator\n  fix: name one, or `all`")
-    return tuple(chosen)
+    return tuple(operators)
 
 
 def mutants_of(prompt: Prompt, operators: Sequence[Operator]) -> tuple[Mutant, ...]:
-    """The mutants of a prompt, by operator and then in the order of the text.
+    """Return the mutants of a prompt, by operator and then in the order of the text.
 
     Two edits that lead to the same prompt make one mutant.
     """
-    met = {prompt.digest}
-    repeated: Counter[str] = Counter()
+    digests = {prompt.digest}
+    key_counts: Counter[str] = Counter()
     mutants: list[Mutant] = []
     for operator in operators:
         for change in operator.mutate(prompt):
-            if change.prompt.digest in met or not _renders(prompt, change.prompt):
+            if change.prompt.digest in digests or not _has_same_inputs(prompt, change.prompt):
                 continue
-            met.add(change.prompt.digest)
+            digests.add(change.prompt.digest)
             about = [operator.name, change.place.part.partition("[")[0], change.section]
             key = digest_of([*about, " ".join(change.text.split())])
-            repeated[key] += 1
-            if repeated[key] > 1:
-                key = digest_of([key, repeated[key]])
+            key_counts[key] += 1
+            if key_counts[key] > 1:
+                key = digest_of([key, key_counts[key]])
             mutants.append(
                 Mutant(
                     id=f"{operator.name}-{key[:_ID_DIGITS]}",
@@ -209,14 +209,14 @@ def mutants_of(prompt: Prompt, operators: Sequence[Operator]) -> tuple[Mutant, .
     return tuple(mutants)
 
 
-def _renders(before: Prompt, after: Prompt) -> bool:
-    """True if the cases of a prompt fit a mutant: it has the same inputs."""
+def _has_same_inputs(before: Prompt, after: Prompt) -> bool:
+    """Return whether a mutant has the inputs of the prompt, so that its cases fit."""
     return after.variables == before.variables and bool(after.messages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """One message of a prompt with its statements, and what edits of it need."""
+    """One message of a prompt, parsed into statements."""
 
     prompt: Prompt
     number: int
@@ -224,7 +224,7 @@ class Text:
     lines: tuple[int, ...]
 
     def change(self, node: Node, after: str) -> Mutation:
-        """The change of a node that leads to another text of the message."""
+        """Return the change of a node that leads to another text of the message."""
         messages = list(self.prompt.messages)
         messages[self.number] = replace(messages[self.number], content=after)
         start, end = node.start, node.end
@@ -239,9 +239,9 @@ class Text:
         )
 
     def instructions(self) -> Iterator[Node]:
-        """The nodes that say one thing each: sentences, entries of one sentence, rows, examples.
+        """Yield the nodes of one instruction each: sentences, entries, rows and examples.
 
-        Sentences with an input, data and words that only lead to a list are left out.
+        Sentences with an input, data, and words that only introduce a list are left out.
         """
         for node in self.tree.root.walk():
             text = self.tree.text_of(node)
@@ -252,16 +252,16 @@ class Text:
             elif self.tree.is_data(node):
                 continue
             elif node.kind == "row":
-                if not self._heads(node):
+                if not self._is_table_head(node):
                     yield node
             elif node.kind == "sentence":
-                if not self._leads(node):
+                if not self._introduces_list(node):
                     yield self._entry_of(node)
             elif node.kind == "heading" and _is_sentence(text):
                 yield node
 
     def blocks(self) -> Iterator[Node]:
-        """The nodes that hold several instructions, the outer ones first."""
+        """Yield the nodes with several instructions, outer ones first."""
         inside = list(self.instructions())
         for node in self.tree.root.walk():
             if node.kind not in {"section", "block", "list", "entry", "paragraph", "table"}:
@@ -272,29 +272,29 @@ class Text:
             if len(within) > 1 and "{{" not in self.tree.text_of(node):
                 yield node
 
-    def _leads(self, node: Node) -> bool:
-        """True for a sentence that only leads to a list, such as "Choose it when"."""
+    def _introduces_list(self, node: Node) -> bool:
+        """Return whether a sentence only introduces a list, such as "Choose it when"."""
         words_ = content_words(self.tree.text_of(node))
         ends = self.tree.text[node.end - 1 : node.end + 1].strip()[-1:]
         return not words_ or (len(words_) == 1 and not _STOP.match(ends))
 
     def _entry_of(self, sentence: Node) -> Node:
-        """The entry that holds nothing but a sentence, else the sentence."""
+        """Return the entry that contains only a sentence, else the sentence."""
         parent = self.tree.parent(sentence)
         if parent is None or parent.kind != "entry":
             return sentence
         content = [child for child in parent.children if child.kind not in {"gap", "marker"}]
         return parent if content == [sentence] else sentence
 
-    def _heads(self, row: Node) -> bool:
-        """True for the head of a table and the line below it."""
+    def _is_table_head(self, row: Node) -> bool:
+        """Return whether a row is the head of a table or the line below it."""
         parent = self.tree.parent(row)
         rows = [child for child in parent.children if child.kind == "row"] if parent else []
         return row in rows[:1] or not content_words(self.tree.text_of(row))
 
 
 def texts_of(prompt: Prompt) -> tuple[Text, ...]:
-    """The messages of a prompt that hold text of its author."""
+    """Return the messages of a prompt with text of its author."""
     return tuple(
         Text(
             prompt=prompt,
@@ -308,32 +308,41 @@ def texts_of(prompt: Prompt) -> tuple[Text, ...]:
 
 
 def _lines(prompt: Prompt, number: int) -> Iterator[int]:
-    """The line in the file of each line of a message; that of the line before where it is unclear.
+    """Yield the line in the file of each line of a message; the previous one if it is unclear.
 
-    A block keeps its lines; a folded or quoted text has fewer.
+    A block scalar keeps its lines; a folded or quoted text has fewer.
     """
-    at = prompt.lines.get(f"messages[{number}]", prompt.lines.get("messages", 1))
+    line_number = prompt.lines.get(f"messages[{number}]", prompt.lines.get("messages", 1))
     source = prompt.source.split("\n")
     for line in prompt.messages[number].content.split("\n"):
         stripped = line.strip()
         if stripped:
-            at = next((n for n in range(at, len(source) + 1) if stripped in source[n - 1]), at)
-        yield at
-        at += bool(stripped and at <= len(source) and source[at - 1].strip() == stripped)
+            line_number = next(
+                (n for n in range(line_number, len(source) + 1) if stripped in source[n - 1]),
+                line_number,
+            )
+        yield line_number
+        line_number += bool(
+            stripped and line_number <= len(source) and source[line_number - 1].strip() == stripped
+        )
 
 
 def _section(tree: Tree, node: Node) -> str:
     heading = " ".join(tree.heading(node).split())
-    above = [above for above in tree.path(node) if above.kind == "entry"]
-    if above:
-        own = next((child for child in above[0].children if child.kind == "sentence"), None)
-        if own is not None:
-            heading = f"{heading} {' '.join(tree.text_of(own).split())}".strip()
+    entries_above = [
+        entries_above for entries_above in tree.path(node) if entries_above.kind == "entry"
+    ]
+    if entries_above:
+        lead_sentence = next(
+            (child for child in entries_above[0].children if child.kind == "sentence"), None
+        )
+        if lead_sentence is not None:
+            heading = f"{heading} {' '.join(tree.text_of(lead_sentence).split())}".strip()
     return heading
 
 
 def _is_sentence(heading: str) -> bool:
-    """True for a heading that instructs: "Answer in JSON only, without a fence. Its keys:"."""
+    """Return whether a heading is an instruction: "Write JSON only, without a fence. Its keys:"."""
     marked = heading.lstrip().startswith("#")
     return not marked and len(content_words(heading)) >= _HEADING_WORDS
 
@@ -367,7 +376,7 @@ def _delete_examples(prompt: Prompt) -> Iterator[Mutation]:
     yield from _deletions(prompt, "example")
     messages = prompt.messages
     for number, message in enumerate(messages):
-        # An exchange that shows how to answer: a message of the assistant and the one before it.
+        # An example turn: a message of the assistant and the one before it.
         if message.role != "assistant" or "{{" in message.content or number == 0:
             continue
         first = number - 1 if messages[number - 1].role == "user" else number
@@ -391,7 +400,7 @@ def _schema(prompt: Prompt) -> dict[str, Any] | None:
 
 
 def _objects(schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The paths of all properties of a schema."""
+    """Yield the paths of all properties of a schema."""
     for key in ("properties", "$defs", "definitions"):
         for name, below in cast("dict[str, Any]", schema.get(key) or {}).items():
             if isinstance(below, dict):
@@ -403,27 +412,30 @@ def _objects(schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[
         yield from _objects(cast("dict[str, Any]", items), (*path, "items"))
 
 
-def _at(document: Any, path: Sequence[str]) -> Any:
+def _value_at(document: Any, path: Sequence[str]) -> Any:
     for key in path:
         document = document[key]
     return document
 
 
 def _without_property(schema: dict[str, Any], path: Sequence[str]) -> None:
-    holder = _at(schema, path[:-2])
+    holder = _value_at(schema, path[:-2])
     del holder["properties"][path[-1]]
     if path[-1] in holder.get("required", ()):
         holder["required"] = [name for name in holder["required"] if name != path[-1]]
 
 
 def _line_of(prompt: Prompt, key: str, names: Sequence[str]) -> int:
-    """The line of a nested key of a file, found name by name."""
-    at = prompt.lines.get(key, 1)
+    """Return the line of a nested key of a file, found name by name."""
+    line_number = prompt.lines.get(key, 1)
     source = prompt.source.split("\n")
     for name in names:
         pattern = re.compile(rf"""["'{{\s-]*{re.escape(name)}["']?\s*:""")
-        at = next((n for n in range(at, len(source) + 1) if pattern.match(source[n - 1])), at)
-    return at
+        line_number = next(
+            (n for n in range(line_number, len(source) + 1) if pattern.match(source[n - 1])),
+            line_number,
+        )
+    return line_number
 
 
 def _schema_changes(
@@ -431,11 +443,12 @@ def _schema_changes(
     edit: Callable[[dict[str, Any], Sequence[str]], bool],
     below: tuple[str, ...] = (),
 ) -> Iterator[Mutation]:
-    """The changes that an edit of each property of the answer's schema makes.
+    """Yield the changes from an edit of each property of the output's schema.
 
     Args:
-        edit: Receives a copy of the schema and the path of a property; False where it does not fit.
-        below: What it edits of the property.
+        edit: Called with a copy of the schema and the path of a property; returns whether it
+            applies.
+        below: The edited path below the property.
     """
     schema = _schema(prompt)
     for path in _objects(schema) if schema else ():
@@ -447,7 +460,7 @@ def _schema_changes(
         line = _line_of(prompt, key, part)
         yield Mutation(
             place=MutationPlace(part=".".join(("jsonSchema", *part)), line=line),
-            text=f"{path[-1]}: {_at(schema, path).get('description', '')}".removesuffix(": "),
+            text=f"{path[-1]}: {_value_at(schema, path).get('description', '')}".removesuffix(": "),
             section="jsonSchema",
             prompt=replace(prompt, response_format=document),
         )
@@ -457,7 +470,7 @@ def _delete_fields(prompt: Prompt) -> Iterator[Mutation]:
     """Delete a field of the JSON schema."""
 
     def edit(schema: dict[str, Any], path: Sequence[str]) -> bool:
-        is_only = len(_at(schema, path[:-1])) == 1
+        is_only = len(_value_at(schema, path[:-1])) == 1
         _without_property(schema, path)
         return not is_only
 
@@ -468,7 +481,7 @@ def _delete_descriptions(prompt: Prompt) -> Iterator[Mutation]:
     """Delete the description of a field."""
 
     def edit(schema: dict[str, Any], path: Sequence[str]) -> bool:
-        return bool(_at(schema, path).pop("description", ""))
+        return bool(_value_at(schema, path).pop("description", ""))
 
     return _schema_changes(prompt, edit, ("description",))
 
@@ -498,15 +511,20 @@ def _delete_parameters(prompt: Prompt) -> Iterator[Mutation]:
             _without_property(edited["parameters"], path)
             tool = {**prompt.tools[number], "function": edited}
             tools = (*prompt.tools[:number], tool, *prompt.tools[number + 1 :])
-            text = f"{path[-1]}: {_at(schema, path).get('description', '')}".strip(": ")
-            at = replace(place, part=f"{place.part}.{path[-1]}")
+            text = f"{path[-1]}: {_value_at(schema, path).get('description', '')}".strip(": ")
+            parameter_place = replace(place, part=f"{place.part}.{path[-1]}")
             yield Mutation(
-                place=at, text=text, section="tools", prompt=replace(prompt, tools=tools)
+                place=parameter_place,
+                text=text,
+                section="tools",
+                prompt=replace(prompt, tools=tools),
             )
 
 
-def _rewordings(prompt: Prompt, reworded: Callable[[str], Iterable[str]]) -> Iterator[Mutation]:
-    """Changes of the wording of single sentences."""
+def _rewordings(
+    prompt: Prompt, reword_statement: Callable[[str], Iterable[str]]
+) -> Iterator[Mutation]:
+    """Yield changes of the wording of single sentences."""
     for text in texts_of(prompt):
         for node in text.tree.root.walk():
             statement = text.tree.text_of(node)
@@ -514,36 +532,36 @@ def _rewordings(prompt: Prompt, reworded: Callable[[str], Iterable[str]]) -> Ite
                 continue
             if text.tree.is_data(node):
                 continue
-            for after in reworded(statement):
+            for after in reword_statement(statement):
                 if after.strip() and after != statement:
                     yield text.change(node, reword(text.tree, node, after))
 
 
 def _negate(prompt: Prompt) -> Iterator[Mutation]:
     """Negate: `must` becomes `must not`, `at most` becomes `at least`."""
-    return _rewordings(prompt, negated)
+    return _rewordings(prompt, negate_text)
 
 
 def _weaken(prompt: Prompt) -> Iterator[Mutation]:
     """Weaken: `always` becomes `usually`, `must` becomes `should`, `only` goes."""
-    return _rewordings(prompt, weakened)
+    return _rewordings(prompt, weaken_text)
 
 
 def _change_units(prompt: Prompt) -> Iterator[Mutation]:
     """Change a unit or a date format: `words` becomes `characters`."""
-    return _rewordings(prompt, with_other_unit)
+    return _rewordings(prompt, change_unit)
 
 
 def _move_limits(prompt: Prompt) -> Iterator[Mutation]:
     """Move a limit: 80 becomes 120."""
 
-    def moved(statement: str) -> Iterator[str]:
+    def move_limit(statement: str) -> Iterator[str]:
         for match in _LIMIT.finditer(statement):
             number = int(match[1])
             other = max(number + 1, round(number * _LIMIT_FACTOR))
             yield statement[: match.start(1)] + str(other) + statement[match.end(1) :]
 
-    return _rewordings(prompt, moved)
+    return _rewordings(prompt, move_limit)
 
 
 def _swap_labels(prompt: Prompt) -> Iterator[Mutation]:
@@ -551,19 +569,22 @@ def _swap_labels(prompt: Prompt) -> Iterator[Mutation]:
     for text in texts_of(prompt):
         tree = text.tree
         for node in tree.nodes("list"):
-            labelled = [
+            labels = [
                 (entry, start, match)
                 for entry in node.children
                 if entry.kind == "entry"
                 for start in [_after_marker(entry)]
                 if (match := _LABEL.match(tree.text, start, entry.end)) is not None
             ]
-            for (label, _, own), (_, _, its) in pairwise(labelled):
-                a, b = own.span("label"), its.span("label")
+            for (label, _, first_match), (_, _, second_match) in pairwise(labels):
+                a, b = first_match.span("label"), second_match.span("label")
                 after = (
-                    tree.text[: a[0]] + its["label"] + tree.text[a[1] : b[0]] + own["label"]
+                    tree.text[: a[0]]
+                    + second_match["label"]
+                    + tree.text[a[1] : b[0]]
+                    + first_match["label"]
                 ) + tree.text[b[1] :]
-                if "{{" not in own["label"] + its["label"]:
+                if "{{" not in first_match["label"] + second_match["label"]:
                     yield text.change(label, after)
 
 
@@ -574,9 +595,9 @@ def _after_marker(entry: Node) -> int:
 def _reorder(prompt: Prompt) -> Iterator[Mutation]:
     """Exchange two neighbouring numbered steps."""
     for text in texts_of(prompt):
-        counted = {id(item.node) for chain in numbering(text.tree) for item in chain.items}
+        numbered_nodes = {id(item.node) for chain in numbering(text.tree) for item in chain.items}
         for node in text.tree.nodes("list"):
-            steps = [child for child in node.children if id(child) in counted]
+            steps = [child for child in node.children if id(child) in numbered_nodes]
             for first, second in pairwise(steps):
                 yield text.change(first, move(text.tree, second, first, "before"))
 
@@ -589,9 +610,9 @@ def _cut_clauses(prompt: Prompt) -> Iterator[Mutation]:
             statement = text.tree.text_of(node)
             if len(clauses) < 2 or "{{" in statement or text.tree.is_data(node):  # noqa: PLR2004 - first and rest
                 continue
-            kept = text.tree.text[node.start : clauses[0].end].rstrip(" ,;:")
+            first_clause = text.tree.text[node.start : clauses[0].end].rstrip(" ,;:")
             end = statement[-1] if _STOP.match(statement[-1]) else ""
-            yield text.change(node, reword(text.tree, node, kept + end))
+            yield text.change(node, reword(text.tree, node, first_clause + end))
 
 
 def _drop_format(prompt: Prompt) -> Iterator[Mutation]:
@@ -603,12 +624,19 @@ def _drop_format(prompt: Prompt) -> Iterator[Mutation]:
             prompt=replace(prompt, response_format=None),
         )
     for text in texts_of(prompt):
-        dropped: list[Node] = []
+        dropped_nodes: list[Node] = []
         for node in text.blocks():
             head = text.tree.text_of(node.children[0]) if node.children else ""
-            named = node.kind in {"section", "block", "list", "paragraph"} and _FORMAT.search(head)
-            if named and not any(part.start <= node.start < part.end for part in dropped):
-                dropped.append(node)
+            is_about_format = node.kind in {
+                "section",
+                "block",
+                "list",
+                "paragraph",
+            } and _FORMAT.search(head)
+            if is_about_format and not any(
+                part.start <= node.start < part.end for part in dropped_nodes
+            ):
+                dropped_nodes.append(node)
                 yield text.change(node, delete(text.tree, node))
 
 
@@ -621,13 +649,13 @@ def _order_in_input(prompt: Prompt) -> Iterator[Mutation]:
             after = (
                 text.tree.text[: longest.end()] + f"\n{_ORDER}" + text.tree.text[longest.end() :]
             )
-            change = text.change(text.tree.at(longest.start()), after)
+            change = text.change(text.tree.leaf_at(longest.start()), after)
             yield replace(change, text=f"{longest[0]} {_ORDER}")
             return
 
 
 def probe_groups(prompt: Prompt, mutants: Sequence[Mutant]) -> Iterator[tuple[Mutation, list[str]]]:
-    """Blocks whose deletion holds several of some single deletions, with the ids of these.
+    """Yield blocks whose deletion includes several of some single deletions, with their ids.
 
     Outer blocks come first. Descriptions of a schema make one block.
     """
@@ -643,17 +671,19 @@ def probe_groups(prompt: Prompt, mutants: Sequence[Mutant]) -> Iterator[tuple[Mu
             ]
             if len(ids) > 1:
                 yield text.change(node, delete(text.tree, node)), ids
-    described = [deletion for deletion in deletions if deletion.operator == "delete-description"]
-    if len(described) > 1:
+    description_mutants = [
+        deletion for deletion in deletions if deletion.operator == "delete-description"
+    ]
+    if len(description_mutants) > 1:
         document: dict[str, Any] = json.loads(json.dumps(prompt.response_format))
         schema = document["json_schema"]["schema"]
         for path in _objects(schema):
-            _at(schema, path).pop("description", None)
-        place = replace(described[0].place, part="jsonSchema")
+            _value_at(schema, path).pop("description", None)
+        place = replace(description_mutants[0].place, part="jsonSchema")
         after = replace(prompt, response_format=document)
         yield (
             Mutation(place=place, text="descriptions", section="jsonSchema", prompt=after),
-            [member.id for member in described],
+            [member.id for member in description_mutants],
         )
 
 
@@ -690,11 +720,11 @@ _UNSPACED = frozenset({"ja", "zh", "ko"})
 
 
 @cache
-def _pairs(listed: str) -> tuple[tuple[str, str], ...]:
+def _pairs(text: str) -> tuple[tuple[str, str], ...]:
     pairs: list[tuple[str, str]] = []
-    for pair in filter(None, listed.split("|")):
-        before, both, after = pair.partition("<>")
-        if both:
+    for pair in filter(None, text.split("|")):
+        before, is_symmetric, after = pair.partition("<>")
+        if is_symmetric:
             pairs += [(before, after), (after, before)]
         else:
             before, _, after = pair.partition(">")
@@ -702,22 +732,22 @@ def _pairs(listed: str) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def _exchange(text: str, listed: Sequence[str], *, spaced: bool = True) -> Iterator[str]:
-    """The texts with one word of a list exchanged each; a longer match hides shorter ones in it."""
-    edge = r"(?<!\w){}(?!\w)" if spaced else "{}"
-    taken: list[tuple[int, int]] = []
-    for before, after in _pairs("".join(listed)):
+def _exchange(text: str, pairs_texts: Sequence[str], *, has_spaces: bool = True) -> Iterator[str]:
+    """Yield the texts with one word of a list exchanged each; a longer match hides shorter ones."""
+    edge = r"(?<!\w){}(?!\w)" if has_spaces else "{}"
+    used_spans: list[tuple[int, int]] = []
+    for before, after in _pairs("".join(pairs_texts)):
         match = re.search(edge.format(re.escape(before)), text, re.IGNORECASE)
         if match is None or any(
-            match.start() < end and start < match.end() for start, end in taken
+            match.start() < end and start < match.end() for start, end in used_spans
         ):
             continue
-        taken.append(match.span())
+        used_spans.append(match.span())
         yield _put(text, *match.span(), after)
 
 
 def _put(text: str, start: int, end: int, new: str) -> str:
-    """The text with another word at a place; its first letter stays as large as it was."""
+    """Return the text with another word at a place; its first letter keeps its case."""
     if not new and text[end : end + 1] == " ":
         end += 1
     after = text[:start] + new + text[end:]
@@ -726,48 +756,48 @@ def _put(text: str, start: int, end: int, new: str) -> str:
     return after
 
 
-def negated(text: str) -> Iterator[str]:
-    """The text with one thing turned into its opposite.
+def negate_text(text: str) -> Iterator[str]:
+    """Yield the text with one statement negated.
 
-    >>> list(negated("The summary must have at most 80 words."))
+    >>> list(negate_text("The summary must have at most 80 words."))
     ['The summary must have at least 80 words.', 'The summary must not have at most 80 words.']
-    >>> list(negated("Schreibe nicht mehr."))
+    >>> list(negate_text("Schreibe nicht mehr."))
     ['Schreibe mehr.']
     """
     language = guess_language(text)
-    spaced = language not in _UNSPACED
-    texts = list(_exchange(text, _RE.entry("opposites").get(language, ""), spaced=spaced))
+    has_spaces = language not in _UNSPACED
+    texts = list(_exchange(text, _RE.entry("opposites").get(language, ""), has_spaces=has_spaces))
     if not texts:
         for match in negations(text):
             texts.append(_put(text, *match.span(), ""))
             break
     first = text.split(maxsplit=1)[:1]
     if not texts and language == "en" and first and first[0].istitle() and content_words(first[0]):
-        # An order begins with its verb.
+        # An imperative begins with its verb.
         texts.append(f"Do not {text[:1].lower()}{text[1:]}")
     yield from texts
 
 
-def weakened(text: str) -> Iterator[str]:
-    """The text with one thing said less strictly.
+def weaken_text(text: str) -> Iterator[str]:
+    """Yield the text with one statement weakened.
 
-    >>> list(weakened("Only answer in JSON."))
-    ['Answer in JSON.']
+    >>> list(weaken_text("Only write JSON."))
+    ['Write JSON.']
     """
     language = guess_language(text)
     yield from _exchange(
-        text, _RE.entry("weaker").get(language, ""), spaced=language not in _UNSPACED
+        text, _RE.entry("weaker").get(language, ""), has_spaces=language not in _UNSPACED
     )
 
 
-def with_other_unit(text: str) -> Iterator[str]:
-    """The text with another unit or date format.
+def change_unit(text: str) -> Iterator[str]:
+    """Yield the text with another unit or date format.
 
-    >>> list(with_other_unit("Write the date as YYYY-MM-DD."))
+    >>> list(change_unit("Write the date as YYYY-MM-DD."))
     ['Write the date as DD/MM/YYYY.']
     """
     language = guess_language(text)
     yield from _exchange(text, _RE.entry("units"))
     if any(sign.isdigit() for sign in text):
-        listed = _RE.entry("unit_words").get(language, "")
-        yield from _exchange(text, listed, spaced=language not in _UNSPACED)
+        unit_words = _RE.entry("unit_words").get(language, "")
+        yield from _exchange(text, unit_words, has_spaces=language not in _UNSPACED)

@@ -1,4 +1,4 @@
-"""Differences of outputs, and the test whether a mutant's differ from the base's.
+"""Differences of outputs, and the test whether a mutant's outputs differ from the base's.
 
 JSON is compared field by field; text by its normalised words; labels and numbers exactly.
 """
@@ -29,20 +29,20 @@ _STEADY = 0.02
 
 
 def fields_of(output: str) -> Fields:
-    """An output as comparable fields; a text is the one field of itself.
+    """Return an output as comparable fields; a text is a single field.
 
     >>> fields_of('{"severity": "info", "reason": "It is full."}')
     {'severity': 'info', 'reason': ('it', 'is', 'full')}
     """
-    fenced = _FENCE.match(output)
+    fence = _FENCE.match(output)
     try:
-        document: object = read_json(fenced[1] if fenced else output)
+        document: object = read_json(fence[1] if fence else output)
     except ValueError:
         return {"": _words(output)}
     if not isinstance(document, dict | list):
         return {"": _leaf(document)}
     fields = dict(_flat(cast("object", document), ""))
-    return {"(fenced)": True, **fields} if fenced else fields
+    return {"(fenced)": True, **fields} if fence else fields
 
 
 def _flat(document: object, path: str) -> Iterator[tuple[str, object]]:
@@ -63,7 +63,7 @@ def _flat(document: object, path: str) -> Iterator[tuple[str, object]]:
 
 def _leaf(value: object) -> object:
     if isinstance(value, str):
-        # A label is one word; it counts as it is written.
+        # A label is one word; it is compared exactly.
         return _words(value) if len(value.split()) > 1 else value
     return value
 
@@ -73,7 +73,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def differences(fields: Fields, other: Fields) -> dict[str, float]:
-    """The differences of the fields of two outputs, between 0 and 1; equal fields are left out.
+    """Return the differences of two outputs by field, from 0 to 1; equal fields are left out.
 
     >>> differences({"a": "x", "b": 1}, {"a": "x", "b": 2})
     {'b': 1.0}
@@ -84,7 +84,7 @@ def differences(fields: Fields, other: Fields) -> dict[str, float]:
         if name not in fields or name not in other or _kind(value) != _kind(other_value):
             shares[name] = 1.0
         elif value != other_value:
-            shares[name] = _apart(value, other_value)
+            shares[name] = _word_distance(value, other_value)
     return shares
 
 
@@ -92,8 +92,8 @@ def _kind(value: object) -> str:
     return type(value).__name__
 
 
-def _apart(value: object, other: object) -> float:
-    """The share of words that two texts do not have in common; 1 for other unequal values."""
+def _word_distance(value: object, other: object) -> float:
+    """Return the share of words that differ between two texts; 1 for other unequal values."""
     if not isinstance(value, tuple) or not isinstance(other, tuple):
         return 1.0
     a, b = Counter(cast("tuple[str, ...]", value)), Counter(cast("tuple[str, ...]", other))
@@ -102,17 +102,19 @@ def _apart(value: object, other: object) -> float:
 
 
 class Outputs:
-    """Compares outputs; equal texts are read once."""
+    """Compare outputs; equal texts are parsed once."""
 
     def __init__(self) -> None:
         self._fields: dict[str, Fields] = {}
         self._different: dict[tuple[str, str], Mapping[str, float]] = {}
 
-    def apart(self, output: str, other: str, noise: Mapping[str, float] | None = None) -> float:
-        """The difference of two outputs; 0 where they mean the same.
+    def distance(self, output: str, other: str, noise: Mapping[str, float] | None = None) -> float:
+        """Return the difference of two outputs; 0 if they are equivalent.
 
         Args:
-            noise: As `noise` returns it: a field that varies anyway counts less.
+            output: An output.
+            other: Another output.
+            noise: From `noise`: a field that varies anyway counts less.
         """
         if output == other:
             return 0.0
@@ -124,7 +126,7 @@ class Outputs:
         return sum(value / (_STEADY + noise.get(name, 0.0)) for name, value in distances.items())
 
     def noise(self, cases: Iterable[Sequence[str]]) -> dict[str, float]:
-        """The mean difference of each field between two outputs of the base for one case."""
+        """Return the mean difference of each field between two outputs of the base for one case."""
         total: Counter[str] = Counter()
         pairs = 0
         for outputs in cases:
@@ -134,76 +136,80 @@ class Outputs:
                 continue
             for number, output in enumerate(outputs):
                 for other in outputs[:number]:
-                    self.apart(output, other)
+                    self.distance(output, other)
                     key = (output, other) if output < other else (other, output)
                     total.update(self._different.get(key, {}))
         return {name: value / pairs for name, value in total.items()}
 
-    def novel(self, output: str, known_outputs: Sequence[str]) -> bool:
-        """True if an output differs from all of some others."""
-        return all(self.apart(output, other) > 0 for other in {*known_outputs})
+    def is_novel(self, output: str, known_outputs: Sequence[str]) -> bool:
+        """Return whether an output differs from all of the others."""
+        return all(self.distance(output, other) > 0 for other in {*known_outputs})
 
-    def difference_p(
+    def difference_p_value(
         self,
         cases: Sequence[tuple[Sequence[str], Sequence[str]]],
         *,
         noise: Mapping[str, float],
         seed: int,
     ) -> float:
-        """The p-value that the mutant's outputs differ from the base's as these do from each other.
+        """Return the p-value of a difference between the mutant's outputs and the base's.
 
-        Outputs change places between mutant and base within a case alone.
+        Outputs are permuted between mutant and base within each case.
 
         Args:
             cases: For each case the outputs of the base and of the mutant.
+            noise: From `noise`.
+            seed: The seed of the permutations.
         """
         rng = np.random.default_rng(seed)
-        observed = 0.0
-        permuted = np.zeros(_PERMUTATIONS)
+        excess = 0.0
+        permuted_excess = np.zeros(_PERMUTATIONS)
         for base, mutant in cases:
             matrix = self._matrix([*base, *mutant], noise)
             if not base or not mutant or not matrix.any():
                 continue
-            size, own = len(matrix), len(mutant)
+            size, mutant_size = len(matrix), len(mutant)
             truth = np.zeros((1, size))
             truth[0, len(base) :] = 1.0
-            order = np.argsort(rng.random((_PERMUTATIONS, size)), axis=1)[:, :own]
-            chosen = np.zeros((_PERMUTATIONS, size))
-            np.put_along_axis(chosen, order, 1.0, axis=1)
-            observed += float(_excess(matrix, truth)[0])
-            permuted += _excess(matrix, chosen)
+            order = np.argsort(rng.random((_PERMUTATIONS, size)), axis=1)[:, :mutant_size]
+            groups = np.zeros((_PERMUTATIONS, size))
+            np.put_along_axis(groups, order, 1.0, axis=1)
+            excess += float(_excess(matrix, truth)[0])
+            permuted_excess += _excess(matrix, groups)
         # Equal sums may differ in their last binary digits.
-        as_large = int(np.sum(permuted >= observed - 1e-9))
+        as_large = int(np.sum(permuted_excess >= excess - 1e-9))
         return (1 + as_large) / (1 + _PERMUTATIONS)
 
-    def first_trials_p(
+    def first_trials_p_value(
         self,
         cases: Sequence[tuple[Sequence[str], str, bool]],
         *,
         noise: Mapping[str, float],
         seed: int,
     ) -> float:
-        """The p-value of the first trials of all cases.
+        """Return the p-value for the first trials of all cases.
 
         Args:
-            cases: For each case outputs of the base, the mutant's, and whether the first of the
-                base's is the output that its baseline had each time. Then it alone is compared: a
-                case was chosen for its baseline, and trials of the baseline prove nothing of it.
+            cases: For each case the outputs of the base, the mutant's, and whether the base's first
+                is the only output of its baseline. Then only that one is compared: the baseline
+                selected the case, so its trials are no evidence.
+            noise: From `noise`.
+            seed: The seed of the permutations.
         """
         rng = np.random.default_rng(seed)
-        observed = 0.0
-        permuted = np.zeros(_PERMUTATIONS)
+        distance = 0.0
+        permuted_distance = np.zeros(_PERMUTATIONS)
         for base, mutant, is_usual in cases:
             if is_usual:
-                values = np.array([0.0, self.apart(base[0], mutant, noise)])
+                values = np.array([0.0, self.distance(base[0], mutant, noise)])
             else:
                 matrix = self._matrix([*base, mutant], noise)
                 values = matrix.sum(axis=1) / max(len(matrix) - 1, 1)
             if not values.any():
                 continue
-            observed += float(values[-1])
-            permuted += values[rng.integers(len(values), size=_PERMUTATIONS)]
-        as_large = int(np.sum(permuted >= observed - 1e-9))
+            distance += float(values[-1])
+            permuted_distance += values[rng.integers(len(values), size=_PERMUTATIONS)]
+        as_large = int(np.sum(permuted_distance >= distance - 1e-9))
         return (1 + as_large) / (1 + _PERMUTATIONS)
 
     def _fields_of(self, output: str) -> Fields:
@@ -213,20 +219,20 @@ class Outputs:
 
     def _matrix(self, outputs: Sequence[str], noise: Mapping[str, float]) -> NDArray[np.float64]:
         return np.array(
-            [[self.apart(output, other, noise) for other in outputs] for output in outputs]
+            [[self.distance(output, other, noise) for other in outputs] for output in outputs]
         )
 
 
-def _excess(matrix: NDArray[np.float64], chosen: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The distance between two groups beyond the distances within them, row by row."""
-    own = chosen.sum(axis=1)
-    others = chosen.shape[1] - own
-    reached = chosen @ matrix
-    across = np.sum(reached * (1 - chosen), axis=1)
-    within = np.sum(reached * chosen, axis=1)
+def _excess(matrix: NDArray[np.float64], groups: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the distance between two groups beyond the distances within them, row by row."""
+    group_size = groups.sum(axis=1)
+    rest_size = groups.shape[1] - group_size
+    group_distances = groups @ matrix
+    across = np.sum(group_distances * (1 - groups), axis=1)
+    within = np.sum(group_distances * groups, axis=1)
     rest = matrix.sum() - 2 * across - within
     return np.asarray(
-        2 * across / (own * others)
-        - within / np.maximum(own * (own - 1), 1)
-        - rest / np.maximum(others * (others - 1), 1)
+        2 * across / (group_size * rest_size)
+        - within / np.maximum(group_size * (group_size - 1), 1)
+        - rest / np.maximum(rest_size * (rest_size - 1), 1)
     )

@@ -1,7 +1,7 @@
-"""A change of a prompt, its cases or its judges: the instructions that lose or get a guard.
+"""The instructions that lose or gain a guard by a change of a prompt, its cases or its judges.
 
-Classes of unchanged text are those that the base has committed. Changed text is measured with the
-trials of the gate as its base, so that trials of mutants alone are drawn.
+Classes of unchanged text are the committed ones of the base. Changed text is measured with the
+trials of the gate as its base, so only mutants are run.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
     from regauge.runner import Eval, EvalSession
 
-# Texts that share less are no edit of each other.
+# Texts with less similarity are not edits of each other.
 _EDITED = 0.5
 _TICK_S = 1.0
 _UNGUARDED = frozenset({"survived", "no-effect", "harmful"})
-# Cases of which the gate found nothing but what the base's record predicts.
+# Cases whose status in the gate agrees with the base's record.
 _USUAL = frozenset({"passed", "unchanged", "flaky", "known-failing"})
 
 
@@ -55,16 +55,16 @@ ChangeKind: TypeAlias = Literal["deleted", "added", "edited", "unguarded", "guar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardChange:
-    """An instruction that a change deletes, adds, edits, guards, or takes the guard of.
+    """An instruction that a change deletes, adds, edits, guards, or leaves unguarded.
 
     Attributes:
-        line: Of the prompt file; of the base's where the change deletes the instruction.
-        before: Its class on the base; None where that is not known, and without one there.
-        after: Its class now; None where it was not measured, and where it is deleted.
-        causes: What took its guard away, such as `deletes case X`.
-        cases: The cases that guard it now, that changed, or that got better; of a deleted
-            instruction those that guarded it.
-        reason: Why it was not measured.
+        line: The line in the prompt file; in the base's file for a deleted instruction.
+        before: Its class on the base; None if unknown or new.
+        after: Its class now; None if not measured or deleted.
+        causes: What removed its guard, such as `deletes case X`.
+        cases: The cases that guard it now, that changed, or that improved; for a deleted
+            instruction, the cases that guarded it.
+        reason: The reason if it was not measured.
     """
 
     kind: ChangeKind
@@ -82,12 +82,12 @@ class GuardCount:
     """The number of guarded instructions of a prompt.
 
     Attributes:
-        counted: All but equivalent ones.
+        total: All except equivalent ones.
         open: Those that are undecided or not measured.
     """
 
     guarded: int
-    counted: int
+    total: int
     open: int = 0
 
 
@@ -96,11 +96,11 @@ class ChangedGuards:
     """The guarded instructions of a prompt under a change, next to those of its base.
 
     Attributes:
-        suite: The first of its evals, by the name that the gate gives it.
-        base: None where the base has no committed classes.
-        trials: Those of mutants that were drawn or replayed for the change.
-        notes: What a reader should know of the counts.
-        floor: The least share of guarded instructions, as the base's settings have it.
+        suite: The first of its evals, by its name in the gate.
+        base: None if the base has no committed classes.
+        trials: Number of trials of mutants for the change, including replayed ones.
+        notes: Remarks on the counts.
+        floor: The minimum share of guarded instructions, in the base's settings.
     """
 
     prompt: str
@@ -115,29 +115,31 @@ class ChangedGuards:
     @property
     def below(self) -> Literal["", "floor", "open"]:
         """`floor` if the share is below the floor, `open` if mutants without a class decide it."""
-        if self.floor is None or not self.now.counted:
+        if self.floor is None or not self.now.total:
             return ""
-        least = self.floor * self.now.counted
+        least = self.floor * self.now.total
         if self.now.guarded + self.now.open < least:
             return "floor"
         return "open" if self.now.guarded < least else ""
 
 
 def changed_guards(
-    session: EvalSession, decided: GateResult, *, saying: Callable[[str], None]
+    session: EvalSession, decided: GateResult, *, on_progress: Callable[[str], None]
 ) -> list[ChangedGuards]:
-    """Guarded instructions under a gated change, for each prompt that it touches.
+    """Return the guarded instructions under a gated change, for each prompt that it touches.
 
-    Nothing is drawn unless the change is accepted so far; Ctrl-C keeps every trial.
+    Mutants are only run if the change is accepted so far; Ctrl-C keeps every trial.
 
     Args:
-        saying: Called every second while models answer.
+        on_progress: Called with a line of text every second while models run.
     """
     changes = [
         _Change(session, decided.comparison.base_commit, *group)
         for group in _groups(decided.comparison)
     ]
-    measured = (change.guards(_Measurement(session, decided, change, saying)) for change in changes)
+    measured = (
+        change.guards(_Measurement(session, decided, change, on_progress)) for change in changes
+    )
     return [guards for guards in measured if guards is not None]
 
 
@@ -146,8 +148,8 @@ class GuardEstimate:
     """The mutants that a gate will measure if it accepts a change of a prompt.
 
     Attributes:
-        mutants: How many.
-        bill: About what their trials take.
+        mutants: Number of mutants.
+        bill: The estimated trials and cost.
     """
 
     prompt: str
@@ -162,7 +164,7 @@ def estimate_guards(session: EvalSession, comparison: Comparison) -> list[GuardE
 
 
 def _groups(change: Comparison) -> list[tuple[Prompt, list[SuiteBase]]]:
-    """Each prompt with its evals; none where the base does not ask for mutants."""
+    """Return each prompt with its evals; empty if the base's settings turn mutants off."""
     groups: dict[Path, tuple[Prompt, list[SuiteBase]]] = {}
     if not change.base_commit.newest.settings.mutate.pull_request:
         return []
@@ -175,18 +177,18 @@ def _groups(change: Comparison) -> list[tuple[Prompt, list[SuiteBase]]]:
 
 @dataclass(slots=True)
 class _Classes:
-    """Mutants of one side that count, each with its class."""
+    """The mutants of one side that count, each with its class."""
 
     mutants: dict[str, Mutant]
     kinds: dict[str, MutantClass | None] = field(default_factory=dict[str, "MutantClass | None"])
 
     def count(self) -> GuardCount:
         kinds = [self.kinds.get(id_) for id_ in self.mutants]
-        counted = [kind for kind in kinds if kind != "equivalent"]
+        counted_kinds = [kind for kind in kinds if kind != "equivalent"]
         return GuardCount(
-            guarded=counted.count("killed"),
-            counted=len(counted),
-            open=counted.count(None) + counted.count("undecided"),
+            guarded=counted_kinds.count("killed"),
+            total=len(counted_kinds),
+            open=counted_kinds.count(None) + counted_kinds.count("undecided"),
         )
 
 
@@ -196,32 +198,38 @@ class _Change:
     Attributes:
         rows: The committed rows of the base, by id.
         edits: Deleted, edited and added instructions, each with its earlier text.
-        causes: By the id of an instruction, what took its guard away.
-        changed: The mutants that are measured on all cases.
+        causes: By instruction id, what removed its guard.
+        changed_mutants: The mutants that are measured on all cases.
         candidates: Instructions without a guard that new or edited cases may guard.
-        added: The keys of these cases.
+        new_cases: The keys of these cases.
     """
 
     def __init__(
-        self, session: EvalSession, at: BaseCommit, prompt: Prompt, group: Sequence[SuiteBase]
+        self,
+        session: EvalSession,
+        base_commit: BaseCommit,
+        prompt: Prompt,
+        group: Sequence[SuiteBase],
     ) -> None:
         self.prompt, self.group = prompt, group
-        self._session, self._at = session, at
-        self._settings = at.newest.settings
+        self._session, self._base_commit = session, base_commit
+        self._settings = base_commit.newest.settings
         self._suites = [suite.suite for suite in group]
         self._notes: list[str] = []
-        base_prompt = at.prompt(prompt)
+        base_prompt = base_commit.prompt(prompt)
         operators = choose_operators(self._settings.mutate.operators)
         self.head = _Classes(_scored_mutants(prompt, operators))
         self.base = _Classes(_scored_mutants(base_prompt, operators) if base_prompt else {})
-        file = self._committed()
+        file = self._load_base_file()
         self.has_file = file is not None
         self.rows = self._rows(file, base_prompt)
-        name = at.prompt_name(prompt)
-        before = _by_key((s, at.dataset(s.dataset, prompt=name) or s.dataset) for s in self._suites)
+        name = base_commit.prompt_name(prompt)
+        before = _by_key(
+            (s, base_commit.dataset(s.dataset, prompt=name) or s.dataset) for s in self._suites
+        )
         now = _by_key((suite, suite.dataset) for suite in self._suites)
         self.causes = self._note_classes(file, before, now)
-        self.added = frozenset(
+        self.new_cases = frozenset(
             key
             for key, case in now.items()
             if (old := before.get(key)) is None or old.digest != case.digest
@@ -232,11 +240,11 @@ class _Change:
             [mutant for id_, mutant in head.items() if id_ not in base],
         )
         new = [after for _, after in self.edits if after is not None]
-        self.changed = [*new, *(head[id_] for id_ in self.causes)]
+        self.changed_mutants = [*new, *(head[id_] for id_ in self.causes)]
         self.candidates = [
             mutant
             for id_, mutant in head.items()
-            if self.added and self.head.kinds.get(id_) in _UNGUARDED
+            if self.new_cases and self.head.kinds.get(id_) in _UNGUARDED
         ]
 
     def _note_classes(
@@ -245,58 +253,64 @@ class _Change:
         before: Mapping[str, GoldenCase],
         now: Mapping[str, GoldenCase],
     ) -> dict[str, tuple[str, ...]]:
-        """Note the committed classes of both sides; returns what took guards of the head away."""
+        """Store the committed classes of both sides; return what removed guards of the head."""
         guards = file.guards if file is not None else None
         judges = judge_digests(self._suites)
         reduced = _is_reduced(before, now)
         causes: dict[str, tuple[str, ...]] = {}
         for id_, row in self.rows.items():
-            if _lost(row, before, None, guards):
+            if _loss_causes(row, before, None, guards):
                 continue  # the base itself has lost the guard
             self.base.kinds[id_] = row.kind
-            gone = _lost(row, now, judges, guards)
+            lost_causes = _loss_causes(row, now, judges, guards)
             if row.kind == "killed" and not row.cases and reduced:
-                gone = ("changes cases of the suite",)
-            if not gone:
+                lost_causes = ("changes cases of the suite",)
+            if not lost_causes:
                 self.head.kinds[id_] = row.kind
             elif id_ in self.head.mutants:
-                causes[id_] = gone
+                causes[id_] = lost_causes
         return causes
 
     def estimate(self) -> GuardEstimate | None:
-        """The mutants to measure; None without any."""
-        planned = [each for member in self.group for each in member.planned_cases]
-        if not (self.changed or self.candidates) or any(member.partial for member in self.group):
+        """Estimate the mutants to measure; None without any."""
+        planned_cases = [trial_bill for member in self.group for trial_bill in member.planned_cases]
+        if not (self.changed_mutants or self.candidates) or any(
+            member.partial for member in self.group
+        ):
             return None
-        subject = subject_of(self._session, planned, self.prompt.name)
+        subject = subject_of(self._session, planned_cases, self.prompt.name)
         kinds = {id_: row.kind for id_, row in self.rows.items() if id_ not in self.causes}
-        gated = {
+        gate_cases = {
             member.case.key: (member.case, True) for member in collect_compared_cases(self.group)
         }
-        cases = _with_base(subject.cases, self.group, gated)
-        trials = estimate_calls(self.prompt, self.changed, cases, kinds)
-        added = [case for case in cases if case.key in self.added]
-        trials += estimate_calls(self.prompt, self.candidates, added, kinds)
-        draws = [Draw(each, REVISION_FIRST) for each in subject.members.values() if each.plan()]
-        each = bill_draws(draws, self._session)
+        cases = _with_base(subject.cases, self.group, gate_cases)
+        trials = estimate_calls(self.prompt, self.changed_mutants, cases, kinds)
+        new_cases = [case for case in cases if case.key in self.new_cases]
+        trials += estimate_calls(self.prompt, self.candidates, new_cases, kinds)
+        draws = [
+            Draw(trial_bill, REVISION_FIRST)
+            for trial_bill in subject.members.values()
+            if trial_bill.plan()
+        ]
+        trial_bill = bill_draws(draws, self._session)
         return GuardEstimate(
             prompt=self.prompt.name,
-            mutants=len({mutant.id for mutant in (*self.changed, *self.candidates)}),
-            bill=each.times(trials / len(draws)) if draws else Bill(trials=trials),
+            mutants=len({mutant.id for mutant in (*self.changed_mutants, *self.candidates)}),
+            bill=trial_bill.times(trials / len(draws)) if draws else Bill(trials=trials),
         )
 
     def guards(self, measurement: _Measurement) -> ChangedGuards | None:
-        """The guards under the change; None where they are as on the base."""
+        """Return the guards under the change; None if they are unchanged."""
         head, base = self.head, self.base
-        newly = {
+        new_guards = {
             id_: result
-            for id_, result in measurement.run(self.candidates, self.added)[0].items()
+            for id_, result in measurement.run(self.candidates, self.new_cases)[0].items()
             if result.kind == "killed"
         }
-        if not self.edits and not self.causes and not newly:
+        if not self.edits and not self.causes and not new_guards:
             return None
-        measured, reason = measurement.run(self.changed)
-        for id_, result in (*measured.items(), *newly.items()):
+        classes, reason = measurement.run(self.changed_mutants)
+        for id_, result in (*classes.items(), *new_guards.items()):
             head.kinds[id_] = result.kind
 
         def change(
@@ -305,17 +319,17 @@ class _Change:
             before: MutantClass | None,
             causes: tuple[str, ...] = (),
         ) -> GuardChange:
-            result = newly.get(mutant.id) if kind == "guarded" else measured.get(mutant.id)
-            decided = result is not None and result.kind != "undecided"
+            result = new_guards.get(mutant.id) if kind == "guarded" else classes.get(mutant.id)
+            is_decided = result is not None and result.kind != "undecided"
             return GuardChange(
                 kind=kind,
                 line=mutant.place.line,
                 text=mutant.text,
                 before=before,
-                after=result.kind if result is not None and decided else None,
+                after=result.kind if result is not None and is_decided else None,
                 causes=causes,
-                cases=result.cases if result is not None and decided else (),
-                reason="" if decided else result.reason if result is not None else reason,
+                cases=result.cases if result is not None and is_decided else (),
+                reason="" if is_decided else result.reason if result is not None else reason,
             )
 
         changes: list[GuardChange] = []
@@ -335,10 +349,10 @@ class _Change:
                     )
                 )
         changes += [
-            change("unguarded", head.mutants[id_], base.kinds[id_], gone)
-            for id_, gone in self.causes.items()
+            change("unguarded", head.mutants[id_], base.kinds[id_], lost_causes)
+            for id_, lost_causes in self.causes.items()
         ]
-        changes += [change("guarded", head.mutants[id_], base.kinds.get(id_)) for id_ in newly]
+        changes += [change("guarded", head.mutants[id_], base.kinds.get(id_)) for id_ in new_guards]
         return ChangedGuards(
             prompt=self.prompt.name,
             suite=self.group[0].name,
@@ -350,35 +364,40 @@ class _Change:
             floor=self._settings.mutate.floor,
         )
 
-    def _committed(self) -> MutantsFile | None:
-        """The classes that the base has committed; those of the change's own file do not count."""
-        name = self._at.prompt_name(self.prompt)
-        path = mutants_path(self._at.project, name)
-        data = self._at.read(path)
+    def _load_base_file(self) -> MutantsFile | None:
+        """Load the committed classes of the base; the change's own file does not count."""
+        name = self._base_commit.prompt_name(self.prompt)
+        path = mutants_path(self._base_commit.project, name)
+        data = self._base_commit.read(path)
         if data is None:
             self._notes.append(
-                f"{self._at.ref} has no {self._at.project.relative(path)}, so instructions that"
-                f" this change leaves as they are have no class; run there: regauge mutate {name}"
+                f"{self._base_commit.ref} has no {self._base_commit.project.relative(path)}, so"
+                " instructions that this change leaves as they are have no class; run there:"
+                f" regauge mutate {name}"
             )
             return None
         try:
             return parse_mutants(data.decode(errors="replace"), path, name)
         except RegaugeError as error:
-            self._notes.append(f"classes of {self._at.ref} cannot be read: {error}".split("\n")[0])
+            self._notes.append(
+                f"classes of {self._base_commit.ref} cannot be read: {error}".split("\n")[0]
+            )
             return None
 
     def _rows(self, file: MutantsFile | None, base: Prompt | None) -> dict[str, MutantRow]:
-        """The committed classes by id; none where they are those of another model."""
+        """Return the committed classes by id; empty if they are those of another model."""
         if file is None:
             return {}
-        asked = [suite.model for suite in self._suites if suite.target is None]
-        model = str((asked or [self._suites[0].model])[0])
+        prompt_models = [suite.model for suite in self._suites if suite.target is None]
+        model = str((prompt_models or [self._suites[0].model])[0])
         if file.model != model:
-            self._notes.append(f"classes of {self._at.ref} hold for {file.model}, not for {model}")
+            self._notes.append(
+                f"classes of {self._base_commit.ref} hold for {file.model}, not for {model}"
+            )
             return {}
         if base is not None and file.digest != base.digest:
             self._notes.append(
-                f"classes of {self._at.ref} are older than its prompt; run there:"
+                f"classes of {self._base_commit.ref} are older than its prompt; run there:"
                 f" regauge mutate {file.prompt}"
             )
         return {row.id: row for row in file.mutants}
@@ -386,21 +405,21 @@ class _Change:
 
 @dataclass
 class _Measurement:
-    """Measures mutants of one prompt with the trials of the gate as their base."""
+    """Measure mutants of one prompt with the trials of the gate as their base."""
 
     session: EvalSession
     decided: GateResult
     change: _Change
-    saying: Callable[[str], None]
+    on_progress: Callable[[str], None]
     trials: int = 0
 
     def run(
         self, mutants: Sequence[Mutant], only: Collection[str] | None = None
     ) -> tuple[dict[str, Classification], str]:
-        """The classes of some mutants, or why they are not measured.
+        """Return the classes of some mutants, and the reason if they are not measured.
 
         Args:
-            only: The keys of the cases that are run; None runs all.
+            only: The keys of the cases to run; None runs all.
         """
         if not mutants:
             return {}, ""
@@ -416,18 +435,18 @@ class _Measurement:
     async def _measure(
         self, mutants: Sequence[Mutant], only: Collection[str] | None
     ) -> dict[str, Classification]:
-        planned = [each for suite in self.change.group for each in suite.planned_cases]
-        subject = subject_of(self.session, planned, self.change.prompt.name)
+        planned_cases = [case for suite in self.change.group for case in suite.planned_cases]
+        subject = subject_of(self.session, planned_cases, self.change.prompt.name)
         cases = self._with_records(subject.cases)
         gate = replace(
             policy_of(self.decided.comparison.base_commit.newest.settings.gate), on_broken="block"
         )
         if only is not None:
-            chosen = [case for case in cases if case.key in only]
-            # Of all checks of the suite, these have their part of the level.
-            share = len(chosen) / len(cases)
+            selected_cases = [case for case in cases if case.key in only]
+            # These cases get their share of the level of all checks.
+            share = len(selected_cases) / len(cases)
             gate = replace(gate, case=replace(gate.case, alpha=gate.case.alpha * share))
-            cases = chosen
+            cases = selected_cases
         policy = HuntPolicy(gate=gate)
         progress = MutationProgress()
         ticker = asyncio.ensure_future(self._tick(progress))
@@ -435,24 +454,24 @@ class _Measurement:
         try:
             async with self.session.making() as trials:
                 with EvalBench(subject, trials, numbers.of_candidate) as bench:
-                    measured = await measure(
+                    measurement = await measure(
                         self.change.prompt, mutants, cases, bench, policy, progress=progress
                     )
         finally:
             ticker.cancel()
             with suppress(asyncio.CancelledError):
                 await ticker
-        self.trials += measured.calls + measured.base_calls
-        return {result.mutant.id: result.outcome for result in measured.results}
+        self.trials += measurement.calls + measurement.base_calls
+        return {result.mutant.id: result.outcome for result in measurement.results}
 
     def _with_records(self, cases: Sequence[Case]) -> list[Case]:
-        """The cases with the base's record, where the gate found nothing that speaks against it.
+        """Return the cases with the base's record, if the gate found no evidence against it.
 
-        The change's own baseline does not count. Without a record trials of the gate are one.
+        The change's own baseline does not count. Without a record, trials of the gate are used.
         """
         reports = {
-            each.case.key: (each.case, _is_usual(report))
-            for each, report in zip(
+            comparison.case.key: (comparison.case, _is_usual(report))
+            for comparison, report in zip(
                 self.decided.compared_cases, self.decided.outcome.cases, strict=True
             )
         }
@@ -461,7 +480,7 @@ class _Measurement:
     async def _tick(self, progress: MutationProgress) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
-            self.saying(
+            self.on_progress(
                 f"regauge gate: {progress.done} of {plural(progress.mutants, 'changed line')} of"
                 f" {self.change.prompt.name} mutated, {plural(progress.calls, 'trial')}"
             )
@@ -470,32 +489,40 @@ class _Measurement:
 def _with_base(
     cases: Sequence[Case],
     group: Sequence[SuiteBase],
-    gated: Mapping[tuple[str, str], tuple[GateCase, bool]],
+    gate_cases: Mapping[tuple[str, str], tuple[GateCase, bool]],
 ) -> list[Case]:
-    """The cases with the base's record.
+    """Return the cases with the base's record.
 
     Args:
         cases: Those of all evals of the group, in their order.
-        gated: Each as the gate has it, and whether the base's record holds for the change.
+        gate_cases: Each case of the gate, and whether the base's record is valid for the change.
     """
-    planned = [(suite, each.case.id) for suite in group for each in suite.planned_cases]
-    based: list[Case] = []
-    for case, (suite, id_) in zip(cases, planned, strict=True):
-        compared, holds = gated[suite.name, id_]
-        history = compared.history if holds else None
-        kept = suite.base.history.cases.get(id_) if suite.base.history is not None else None
-        same = history is not None and kept is not None and len(kept.output_digests) == 1
-        based.append(
+    case_names = [(suite, member.case.id) for suite in group for member in suite.planned_cases]
+    cases_with_base: list[Case] = []
+    for case, (suite, id_) in zip(cases, case_names, strict=True):
+        gate_case, is_valid = gate_cases[suite.name, id_]
+        history = gate_case.history if is_valid else None
+        baseline_case = (
+            suite.base.history.cases.get(id_) if suite.base.history is not None else None
+        )
+        has_one_output = (
+            history is not None
+            and baseline_case is not None
+            and len(baseline_case.output_digests) == 1
+        )
+        cases_with_base.append(
             replace(
                 case,
                 history=history,
-                repeats=history.total.trials if history is not None and same else 0,
-                answer=kept.output_digests[0] if kept is not None and same else "",
-                tier=compared.tier,
-                strict=compared.strict,
+                repeats=history.total.trials if history is not None and has_one_output else 0,
+                output_digest=baseline_case.output_digests[0]
+                if baseline_case is not None and has_one_output
+                else "",
+                tier=gate_case.tier,
+                strict=gate_case.strict,
             )
         )
-    return based
+    return cases_with_base
 
 
 def _scored_mutants(prompt: Prompt, operators: Sequence[Operator]) -> dict[str, Mutant]:
@@ -511,42 +538,42 @@ def _by_key(pairs: Iterable[tuple[Eval, Dataset]]) -> dict[str, GoldenCase]:
 
 
 def _is_usual(report: CaseReport) -> bool:
-    """Return whether the base's record of a case holds for the change, too."""
+    """Return whether the base's record of a case is also valid for the change."""
     fixed = report.candidate.passed and report.before.passed <= report.before.failed
     return report.verdict in _USUAL and not fixed
 
 
-def _lost(
+def _loss_causes(
     row: MutantRow,
     cases: Mapping[str, GoldenCase],
     judges: Mapping[str, str] | None,
     guards: Guards | None,
 ) -> tuple[str, ...]:
-    """The causes that took the guard of a killed mutant away; empty if it is guarded as before.
+    """Return what removed the guard of a killed mutant; empty if it is still guarded.
 
-    A mutant ends at the first cases that break, so these are the only ones known.
+    A mutant ends at the first cases that break, so no other guards are known.
 
     Args:
-        judges: None where those of this side are not known.
+        judges: The digests of this side's judges by name; None if unknown.
     """
     if row.kind != "killed" or guards is None:
         return ()
     causes = {key: _cause_of_case(row, key, cases.get(key), guards) for key in row.cases}
-    gone = [f"{cause} {key}" for key, cause in causes.items() if cause]
-    rejudged = [
+    lost_cases = [f"{cause} {key}" for key, cause in causes.items() if cause]
+    changed_judges = [
         f"{'changes' if name in judges else 'removes'} judge {name}"
         for name in row.judges
         if judges is not None and judges.get(name, "") != guards.judges.get(name, judges.get(name))
     ]
-    # A judge that is left may have failed another case.
-    unjudged = rejudged and (len(rejudged) == len(row.judges) or len(row.cases) > 1)
-    if unjudged or (gone and len(gone) == len(row.cases)):
-        return (*gone, *rejudged)
+    # A remaining judge may have failed another case.
+    has_no_judge = changed_judges and (len(changed_judges) == len(row.judges) or len(row.cases) > 1)
+    if has_no_judge or (lost_cases and len(lost_cases) == len(row.cases)):
+        return (*lost_cases, *changed_judges)
     return ()
 
 
 def _is_reduced(before: Mapping[str, GoldenCase], now: Mapping[str, GoldenCase]) -> bool:
-    """Return whether cases of the base are gone, edited or in another tier."""
+    """Return whether cases of the base are deleted, edited or in another tier."""
     return any(
         (case := now.get(key)) is None or (case.digest, case.tier) != (old.digest, old.tier)
         for key, old in before.items()
@@ -567,7 +594,7 @@ def _cause_of_case(row: MutantRow, key: str, case: GoldenCase | None, guards: Gu
 def _edits(
     old: Sequence[Mutant], new: Sequence[Mutant]
 ) -> list[tuple[Mutant | None, Mutant | None]]:
-    """Deleted and added instructions; an edited one with its earlier text."""
+    """Return deleted and added instructions; an edited one with its earlier text."""
     pairs = sorted(
         (
             (ratio, before.id, after.id)

@@ -46,15 +46,14 @@ class MutantRow(_MutationDocument):
     """One mutant.
 
     Attributes:
-        line: In the prompt file, from 1.
+        line: The line in the prompt file, from 1.
         kind: Its class; the key is `class`.
-        cases: The broken cases of a killed mutant, the changed ones of a survivor, the fixed ones
-            of a harmful text.
-        judges: The judges that noticed.
-        evidence: Counts, p-values and e-values; of a survivor also `outputs`, up to three pairs of
-            outputs of the base and of the mutant. `block` names the larger text whose deletion
-            changed nothing.
-        reason: Why it is equivalent or undecided.
+        cases: The broken cases of a killed mutant, the changed cases of a survivor, or the fixed
+            cases of a harmful mutant.
+        judges: The judges that failed.
+        evidence: Counts, p-values and e-values. A survivor has `outputs`, up to three pairs of
+            outputs of base and mutant. `block` is the larger text whose deletion changed nothing.
+        reason: The reason if it is equivalent or undecided.
     """
 
     id: str
@@ -77,12 +76,12 @@ class MutantRow(_MutationDocument):
 
 
 class SuiteFacts(_MutationDocument):
-    """The cases of a suite, by what the baseline has of them without any mutant.
+    """The cases of a suite, by their trials in the baseline without any mutant.
 
     Attributes:
-        able: Those that can guard an instruction: they block, and the base passes most trials.
-        tracked: Those that block nothing, accepted ones too.
-        failing: Those that block, and that the base fails in half of its trials or more.
+        able: Cases that can guard an instruction: they block, and the base passes most trials.
+        tracked: Cases that do not block, including accepted ones.
+        failing: Blocking cases that the base fails in half of its trials or more.
     """
 
     cases: int
@@ -92,10 +91,10 @@ class SuiteFacts(_MutationDocument):
 
 
 class UnmeasuredMutants(_MutationDocument):
-    """The mutants without any trial, and about what they would take.
+    """The mutants without any trial, and an estimate for them.
 
     Attributes:
-        cost_usd: Null where a price is unknown.
+        cost_usd: Null if a price is unknown.
         suite: The cases, which are known without a call.
     """
 
@@ -110,25 +109,26 @@ class Score(_MutationDocument):
 
     Attributes:
         value: Between 0 and 1; null without any mutant.
-        low: Where the 95 % interval begins, with every undecided mutant not killed.
-        high: Where it ends, with every undecided mutant killed.
+        low: Lower end of the 95 % interval, with every undecided mutant not killed.
+        high: Upper end, with every undecided mutant killed.
+        total: Number of mutants without equivalent ones.
     """
 
     value: float | None
     low: float | None
     high: float | None
     killed: int
-    counted: int
+    total: int
 
 
 class MutationReport(_MutationDocument):
     """The classes of a prompt's mutants.
 
     Attributes:
-        digest: Of the prompt.
+        digest: The digest of the prompt.
         model: The model that completed, as `provider:model`.
-        calls: Trials that the classes rest on, replayed ones too.
-        missing: What was not measured; left out where nothing is, and in a committed file.
+        calls: Trials behind the classes, including replayed ones.
+        missing: The unmeasured mutants; left out if there are none, and in a committed file.
     """
 
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -155,7 +155,7 @@ class MutantsFile(MutationReport):
     """`fixtures/mutants/NAME.json`: the classes and marks of the base.
 
     Attributes:
-        key: A digest of the cases and judges that the classes were measured with.
+        key: A digest of the cases and judges of the measurement.
         guards: The first digits of the digests of cases and judges that guard an instruction.
     """
 
@@ -163,66 +163,72 @@ class MutantsFile(MutationReport):
     guards: Guards = Guards()
 
     def holds_for(self, digest: str, key: str, model: str) -> bool:
-        """True if the classes are those of a text of the prompt, its cases and judges, and a model.
+        """Return whether the classes are valid for a prompt, its cases and judges, and a model.
 
         Args:
-            digest: The prompt's.
-            key: The subject's.
+            digest: The digest of the prompt.
+            key: The key of the subject.
+            model: As `provider:model`.
         """
         return (self.digest, self.key, self.model) == (digest, key, model)
 
 
 UNSCORED = "order-in-input"
-"""The operator whose mutants are shown apart from all others."""
+"""The operator whose mutants are reported apart from all others."""
 _DIGITS = 4
 _DIGEST_DIGITS = 12
 
 
 def score_of(rows: Iterable[MutantRow], unscored: Iterable[str] = (UNSCORED, MODEL)) -> Score:
-    """The mutation score of some mutants.
+    """Return the mutation score of some mutants.
 
     Args:
-        unscored: Operators that are shown apart.
+        rows: The mutants.
+        unscored: Operators that are reported apart.
     """
     left_out = {*unscored}
     kinds = [row.kind for row in rows if row.kind != "equivalent" and row.operator not in left_out]
-    killed, counted = kinds.count("killed"), len(kinds)
-    if not counted:
-        return Score(value=None, low=None, high=None, killed=0, counted=0)
-    # What is not decided may be either.
-    most = killed + kinds.count("undecided")
+    killed, total = kinds.count("killed"), len(kinds)
+    if not total:
+        return Score(value=None, low=None, high=None, killed=0, total=0)
+    # An undecided mutant may be either.
+    killed_max = killed + kinds.count("undecided")
     return Score(
-        value=round(killed / counted, _DIGITS),
-        low=round(wilson(killed, counted).low, _DIGITS),
-        high=round(wilson(most, counted).high, _DIGITS),
+        value=round(killed / total, _DIGITS),
+        low=round(wilson(killed, total).low, _DIGITS),
+        high=round(wilson(killed_max, total).high, _DIGITS),
         killed=killed,
-        counted=counted,
+        total=total,
     )
 
 
 def report_of(
-    subject: MutationSubject, measured: MeasuredClasses, *, earlier: MutantsFile | None = None
+    subject: MutationSubject, measurement: MeasuredClasses, *, earlier: MutantsFile | None = None
 ) -> MutationReport:
-    """The report of a measurement.
+    """Return the report of a measurement.
 
     Args:
-        earlier: The committed file: its classes stay where the same texts, cases and judges were
-            measured and this measurement left them undecided.
+        earlier: The committed file. If the same texts, cases and judges were measured, its classes
+            replace undecided ones.
     """
-    same = earlier is not None and earlier.holds_for(
+    is_same_subject = earlier is not None and earlier.holds_for(
         subject.prompt.digest, subject.key, subject.model
     )
-    earlier_rows = {row.id: row for row in earlier.mutants} if earlier is not None and same else {}
+    earlier_rows = (
+        {row.id: row for row in earlier.mutants} if earlier is not None and is_same_subject else {}
+    )
     rows: list[MutantRow] = []
-    calls = measured.calls + measured.base_calls
-    for result in measured.results:
+    calls = measurement.calls + measurement.base_calls
+    for result in measurement.results:
         row = _row_of(result)
         if row.kind == "undecided" and earlier is not None and row.id in earlier_rows:
             row = earlier_rows[row.id]
             calls = max(calls, earlier.calls)
         rows.append(row)
     version = subject.prompt.version
-    unscored = {result.mutant.operator for result in measured.results if not result.mutant.scored}
+    unscored = {
+        result.mutant.operator for result in measurement.results if not result.mutant.scored
+    }
     return MutationReport(
         prompt=subject.prompt.name,
         version=str(version) if version is not None else None,
@@ -255,7 +261,7 @@ def _row_of(result: Result) -> MutantRow:
 
 
 def suite_facts(cases: Sequence[Case]) -> SuiteFacts:
-    """The cases of a suite, by what the baseline has of them."""
+    """Count the cases of a suite, by their trials in the baseline."""
     blocking = [case for case in cases if case.blocks]
     failing = [
         case
@@ -271,7 +277,7 @@ def suite_facts(cases: Sequence[Case]) -> SuiteFacts:
 
 
 def mutants_path(project: Project, prompt: str) -> Path:
-    """The committed file of a prompt's mutants."""
+    """Return the path of the committed file of a prompt's mutants."""
     return project.fixtures_dir / "mutants" / f"{prompt}.json"
 
 
@@ -280,10 +286,10 @@ class MutantsFileError(FaultyFileError):
 
 
 def load_mutants(project: Project, prompt: str) -> MutantsFile | None:
-    """The committed classes and marks of a prompt; None where there are none.
+    """Load the committed classes and marks of a prompt; None without any.
 
     Raises:
-        MutantsFileError: The file is not what this command writes.
+        MutantsFileError: The file is malformed.
     """
     path = mutants_path(project, prompt)
     try:
@@ -296,13 +302,13 @@ def load_mutants(project: Project, prompt: str) -> MutantsFile | None:
 
 
 def parse_mutants(text: str, path: Path, prompt: str) -> MutantsFile:
-    """The classes and marks that a committed file holds.
+    """Parse a committed file of classes and marks.
 
     Args:
-        path: For errors.
+        path: The path, for errors.
 
     Raises:
-        MutantsFileError: The file is not what this command writes.
+        MutantsFileError: The file is malformed.
     """
     fix = f"correct it, or delete it and run: regauge mutate {prompt}"
     try:
@@ -334,24 +340,24 @@ def save_mutants(
     *,
     digests: Guards | None = None,
 ) -> Path:
-    """Write the committed file; mutants that this measurement left out stay where they still hold.
+    """Write the committed file; unmeasured mutants stay if they are still valid.
 
     Marks stay as long as their text does.
 
     Args:
-        key: Of the subject.
-        digests: Those of all cases and judges of the subject.
+        key: The key of the subject.
+        digests: The digests of all cases and judges of the subject.
     """
-    measured = {row.id for row in report.mutants}
-    kept: list[MutantRow] = []
+    measured_ids = {row.id for row in report.mutants}
+    kept_rows: list[MutantRow] = []
     if earlier is not None:
-        same = earlier.holds_for(report.digest, key, report.model)
-        kept = [
+        is_same_subject = earlier.holds_for(report.digest, key, report.model)
+        kept_rows = [
             row
             for row in earlier.mutants
-            if row.id not in measured and (same or row.kind == "equivalent")
+            if row.id not in measured_ids and (is_same_subject or row.kind == "equivalent")
         ]
-    rows = sorted([*report.mutants, *kept], key=lambda row: (row.line, row.span.start, row.id))
+    rows = sorted([*report.mutants, *kept_rows], key=lambda row: (row.line, row.span.start, row.id))
     guards = _guards(digests or Guards(), [row for row in rows if row.kind == "killed"])
     fields: dict[str, Any] = {**dict(report), "score": score_of(rows), "missing": None}
     fields |= {"mutants": rows, "key": key, "guards": guards}
@@ -368,7 +374,7 @@ def _guards(digests: Guards, killed: Sequence[MutantRow]) -> Guards:
 
 
 def digests_of(subject: MutationSubject) -> Guards:
-    """The digests of all cases and judges of a subject."""
+    """Return the digests of all cases and judges of a subject."""
     return Guards(
         cases={key: short_digest(member.case.digest) for key, member in subject.members.items()},
         judges=judge_digests(member.suite for member in subject.members.values()),
@@ -376,21 +382,21 @@ def digests_of(subject: MutationSubject) -> Guards:
 
 
 def judge_digests(suites: Iterable[Eval]) -> dict[str, str]:
-    """The blocking judges of some evals of a prompt by name, with a digest of all of that name."""
-    digests_of: dict[str, set[str]] = {}
+    """Return the blocking judges of a prompt's evals by name, with a digest per name."""
+    digests_by_name: dict[str, set[str]] = {}
     for suite in suites:
         for judge in blocking_judges(suite):
-            digests_of.setdefault(judge.name, set()).add(judge.digest)
-    return {name: short_digest(*sorted(digests)) for name, digests in digests_of.items()}
+            digests_by_name.setdefault(judge.name, set()).add(judge.digest)
+    return {name: short_digest(*sorted(digests)) for name, digests in digests_by_name.items()}
 
 
 def short_digest(*digests: str) -> str:
-    """The first digits of a digest, or of the digest of several."""
+    """Return the first digits of a digest; several digests are combined first."""
     return (digests[0] if len(digests) == 1 else digest_of([*digests]))[:_DIGEST_DIGITS]
 
 
 def mark_equivalent(project: Project, prompt: str, ids: Sequence[str], reason: str) -> Path:
-    """Mark mutants equivalent in the committed file.
+    """Mark mutants as equivalent in the committed file.
 
     Raises:
         UsageError: The file has no such mutant.
@@ -420,6 +426,6 @@ def _write(project: Project, document: MutantsFile) -> Path:
 
 
 def report_json(report: MutationReport) -> dict[str, Any]:
-    """The report as plain JSON values."""
+    """Return the report as plain JSON values."""
     left_out = {"missing"} if report.missing is None else set[str]()
     return report.model_dump(mode="json", by_alias=True, exclude=left_out)

@@ -1,4 +1,4 @@
-"""All mutants of a prompt: whole blocks first, and into a block where something depends on it."""
+"""All mutants of a prompt: whole blocks first, and their parts if something depends on them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from regauge.mutate._types import Bench, Case
     from regauge.prompts import Prompt
 
-# A block pays where it may save more trials than a killed block takes.
+# A block is only run if it may save more trials than a killed block takes.
 _PROBE_SAVES = 40
-# A block that holds nearly the same mutants as the one around it shows nothing new.
+# A block with nearly the same mutants as the one around it is skipped.
 _NEARLY = 0.8
-# Mutants measured at once; the limits of the provider hold for their calls anyway.
+# Mutants measured at once; the rate limits of the provider apply in any case.
 _AT_ONCE = 8
 
 
@@ -31,9 +31,9 @@ class MutationProgress:
     """The progress of a measurement.
 
     Attributes:
-        mutants: All that are measured.
-        done: Those with a class.
-        calls: Trials so far, of blocks and of the base too.
+        mutants: Number of mutants to measure.
+        done: Number of mutants with a class.
+        calls: Trials so far, including those of blocks and of the base.
     """
 
     mutants: int = 0
@@ -75,11 +75,11 @@ async def measure(
 ) -> MeasuredClasses:
     """Find the class of every mutant.
 
-    The classes depend on the trials alone, never on the order in which they land.
+    The classes depend on the trials only, not on their order.
 
     Args:
-        first: By the id of a mutant, the cases that killed it before.
-        marks: By the id of a mutant, why it is equivalent; no trial of it runs.
+        first: By mutant id, the cases that killed it before.
+        marks: By mutant id, the reason why it is equivalent; it is not run.
     """
     marks = marks or {}
     left = [mutant for mutant in mutants if mutant.id not in marks]
@@ -93,7 +93,7 @@ async def measure(
         progress=progress or MutationProgress(),
     )
     run.progress.mutants = len(left)
-    await run.within(_tree(prompt, left, len(cases)), run.mutants.keys(), None)
+    await run.measure_mutants(_nest_blocks(prompt, left, len(cases)), run.mutants.keys(), None)
     for id_, reason in marks.items():
         run.outcomes[id_] = Classification(kind="equivalent", reason=reason)
     results = tuple(
@@ -117,20 +117,20 @@ class _Run:
     calls: int = 0
     at_once: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
-    async def within(
+    async def measure_mutants(
         self, blocks: Sequence[_Block], ids: Collection[str], only: Collection[str] | None
     ) -> None:
         """Measure some mutants: those in blocks by their blocks, the others one by one."""
         inside = {id_ for block in blocks for id_ in block.ids}
         alone = [self.mutants[id_] for id_ in self.mutants if id_ in ids and id_ not in inside]
         await asyncio.gather(
-            *(self._block(block, only) for block in blocks),
-            *(self._single(mutant, only) for mutant in alone),
+            *(self._measure_block(block, only) for block in blocks),
+            *(self._measure_mutant(mutant, only) for mutant in alone),
         )
 
-    async def _block(self, block: _Block, only: Collection[str] | None) -> None:
+    async def _measure_block(self, block: _Block, only: Collection[str] | None) -> None:
         if len(block.ids) * len(self.base.cases) < _PROBE_SAVES:
-            await self.within(block.blocks, block.ids, only)
+            await self.measure_mutants(block.blocks, block.ids, only)
             return
         change = block.change
         result = await self._hunt(change, only)
@@ -139,11 +139,11 @@ class _Run:
             for id_ in block.ids:
                 self._note(id_, replace(result, evidence=evidence, calls=0))
             return
-        # What the whole block leaves as it is, a part of it leaves as it is.
-        narrowed = result.novel if result.kind == "survived" else only
-        await self.within(block.blocks, block.ids, narrowed)
+        # Cases that the whole block does not change are not changed by its parts.
+        changed_cases = result.novel_cases if result.kind == "survived" else only
+        await self.measure_mutants(block.blocks, block.ids, changed_cases)
 
-    async def _single(self, mutant: Mutant, only: Collection[str] | None) -> None:
+    async def _measure_mutant(self, mutant: Mutant, only: Collection[str] | None) -> None:
         result = await self._hunt(mutant, only, first=self.first.get(mutant.id, ()))
         self._note(mutant.id, result)
 
@@ -153,11 +153,11 @@ class _Run:
         only: Collection[str] | None,
         first: Collection[str] = (),
     ) -> Classification:
-        ranked = self.ranking.rank(edit.text, edit.section, first=first)
+        ranking = self.ranking.rank(edit.text, edit.section, first=first)
         if only is not None:
-            ranked = [case for case in ranked if case[0].key in only]
+            ranking = [case for case in ranking if case[0].key in only]
         async with self.at_once:
-            hunt = Hunt(edit.prompt, ranked, self.base, self.bench, self.policy)
+            hunt = Hunt(edit.prompt, ranking, self.base, self.bench, self.policy)
             try:
                 return await hunt.run()
             finally:
@@ -169,8 +169,8 @@ class _Run:
         self.progress.done += 1
 
 
-def _tree(prompt: Prompt, mutants: Sequence[Mutant], cases: int) -> list[_Block]:
-    """The blocks, each within the one around it."""
+def _nest_blocks(prompt: Prompt, mutants: Sequence[Mutant], cases: int) -> list[_Block]:
+    """Return the blocks, each nested in the one around it."""
     top: list[_Block] = []
     for change, ids in probe_groups(prompt, mutants):
         block = _Block(change=change, ids=frozenset(ids))
@@ -184,9 +184,9 @@ def _tree(prompt: Prompt, mutants: Sequence[Mutant], cases: int) -> list[_Block]
     return top
 
 
-# Shares of killed mutants where no earlier class is known, between the suites of
-# `benchmarks/mutate.py` that guard nearly all and half of the instructions; fewer where no case has
-# a word of the text. Only estimates move with them.
+# Shares of killed mutants without an earlier class: between the suites of `benchmarks/mutate.py`
+# that guard nearly all and half of the instructions; lower if no case has a word of the text. They
+# only change estimates.
 _KILLED_SHARE = {
     "delete-field": 0.95,
     "delete-tool": 0.95,
@@ -211,14 +211,14 @@ def estimate_calls(
     cases: Sequence[Case],
     kinds: Mapping[str, str] | None = None,
     *,
-    stored: int = 0,
+    recorded_calls: int = 0,
 ) -> int:
-    """About how many trials a measurement takes, of mutants and of the base.
+    """Estimate the trials of a measurement, of mutants and of the base.
 
     Args:
-        stored: Trials of the base that are recorded.
-        kinds: The classes of an earlier measurement, by the id of the mutant; without it the
-            estimate may be wrong by the share of mutants that turn out to be killed.
+        recorded_calls: Trials of the base that are recorded.
+        kinds: The classes of an earlier measurement, by mutant id. Without it the share of killed
+            mutants is a guess.
     """
     if not mutants or not cases:
         return 0
@@ -231,26 +231,28 @@ def estimate_calls(
         for mutant in mutants
     }
     varying = sum(case.history is not None and not case.repeats for case in cases)
-    others = len(cases) + _OTHER_CALLS + _OTHER_CALLS_VARYING * varying
-    of_killed = _KILLED_CALLS + _KILLED_CALLS_VARYING * varying / len(cases)
+    other_calls = len(cases) + _OTHER_CALLS + _OTHER_CALLS_VARYING * varying
+    killed_calls = _KILLED_CALLS + _KILLED_CALLS_VARYING * varying / len(cases)
 
-    def within(blocks: Sequence[_Block], ids: Collection[str]) -> float:
+    def calls_within(blocks: Sequence[_Block], ids: Collection[str]) -> float:
         inside = {id_ for block in blocks for id_ in block.ids}
         alone = [share[id_] for id_ in ids if id_ not in inside]
-        return sum(share * of_killed + (1 - share) * others for share in alone) + sum(
-            of_block(block) for block in blocks
+        return sum(share * killed_calls + (1 - share) * other_calls for share in alone) + sum(
+            calls_of_block(block) for block in blocks
         )
 
-    def of_block(block: _Block) -> float:
-        # Neighbours are alike: a block survives more often than its parts by chance.
+    def calls_of_block(block: _Block) -> float:
+        # Neighbours are similar: a block survives more often than independent parts would.
         survives = prod(1 - share[id_] for id_ in block.ids) ** 0.5
-        parts = within(block.blocks, block.ids)
-        return survives * others + (1 - survives) * (of_killed + parts)
+        parts = calls_within(block.blocks, block.ids)
+        return survives * other_calls + (1 - survives) * (killed_calls + parts)
 
-    total = within(_tree(prompt, mutants, len(cases)), share.keys())
-    of_base = _BASE_CALLS_PER_CASE * sum(case.history is None for case in cases)
-    of_base += min(_BASE_CALLS + _BASE_CALLS_VARYING * varying, _BASE_CALLS_VARYING_MAX * varying)
-    return round(total + max(0.0, of_base - stored))
+    total = calls_within(_nest_blocks(prompt, mutants, len(cases)), share.keys())
+    base_calls = _BASE_CALLS_PER_CASE * sum(case.history is None for case in cases)
+    base_calls += min(
+        _BASE_CALLS + _BASE_CALLS_VARYING * varying, _BASE_CALLS_VARYING_MAX * varying
+    )
+    return round(total + max(0.0, base_calls - recorded_calls))
 
 
 def _killed_share(mutant: Mutant, ranking: CaseRanking) -> float:

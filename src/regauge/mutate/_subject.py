@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from regauge.targets import Target
 
 
-# More than are measured at once, so that no process ends that is still in use.
+# More than are measured at once, so that no process in use is ended.
 _PROCESSES_MAX = 16
 
 
@@ -53,27 +53,27 @@ class CandidateTargets:
 
     def __init__(self, trials: Trials) -> None:
         self._trials = trials
-        self._made: dict[tuple[str, str], Target] = {}
+        self._targets: dict[tuple[str, str], Target] = {}
         self._running: dict[str, Target] = {}
         self._directories = ExitStack()
 
     def close(self) -> None:
-        """Remove the texts that were written."""
+        """Remove the written prompt files."""
         self._directories.close()
 
     def under(self, target: Target, prompt: Prompt) -> Target:
-        """A target that loads another text of its prompt.
+        """Return a target that loads another text of its prompt.
 
         Raises:
             UsageError: The text cannot be written as a prompt file.
         """
         key = (prompt.digest, target.name)
-        if key not in self._made:
-            made = TemporaryDirectory(prefix="regauge-mutant-")
-            directory = Path(self._directories.enter_context(made))
+        if key not in self._targets:
+            directory_manager = TemporaryDirectory(prefix="regauge-mutant-")
+            directory = Path(self._directories.enter_context(directory_manager))
             edited = replace(prompt, source=prompt_file(prompt))
-            self._made[key] = target.with_candidate(edited, directory)
-        return self._made[key]
+            self._targets[key] = target.with_candidate(edited, directory)
+        return self._targets[key]
 
     async def use(self, target: Target) -> None:
         """Note a call of a target, and end the process that was idle for the longest time.
@@ -90,7 +90,7 @@ class CandidateTargets:
 
 
 def prompt_file(prompt: Prompt) -> str:
-    """The text of a file with the messages, format and tools of a mutant.
+    """Return the text of a file with the messages, format and tools of a mutant.
 
     Raises:
         UsageError: The file would be another prompt.
@@ -120,7 +120,7 @@ class MutationSubject:
 
     Attributes:
         members: The planned case of each key.
-        key: A digest of the cases and judges: another key may have other classes.
+        key: A digest of the cases and judges: classes are only valid for one key.
     """
 
     prompt: Prompt
@@ -132,52 +132,57 @@ class MutationSubject:
 
 
 def subject_of(
-    evals: EvalSession, planned: Sequence[PlannedCase], name: str = ""
+    evals: EvalSession, planned_cases: Sequence[PlannedCase], name: str = ""
 ) -> MutationSubject:
-    """The subject of planned evals of one prompt, or of targets that load it.
+    """Return the subject of planned evals, which share a prompt or targets that load it.
 
     Args:
-        name: The prompt's name; by default what the evals name.
+        name: The prompt's name; by default that of the evals.
 
     Raises:
         UsageError: They run on several models, or a target that cannot load an edited prompt, or no
             judge blocks.
-        RegaugeError: A case cannot be put to the prompt, or the baseline cannot be read.
+        RegaugeError: A case does not fit the prompt, or the baseline cannot be read.
     """
     members: dict[str, PlannedCase] = {}
     cases: list[Case] = []
     histories: dict[int, StoredHistory | None] = {}
-    suites = {id(each.suite): each.suite for each in planned}
+    suites = {id(member.suite): member.suite for member in planned_cases}
     prompt, *_ = [edited_prompt(suite, name or None) for suite in suites.values()]
     models = {str(suite.model): suite.target is None for suite in suites.values()}
-    asked = [model for model, is_model in models.items() if is_model] or [*models][:1]
-    if len(asked) > 1:
+    prompt_models = [model for model, is_model in models.items() if is_model] or [*models][:1]
+    if len(prompt_models) > 1:
         raise UsageError(
-            f"evals of {prompt.name} run on several models: {', '.join(asked)}\n"
+            f"evals of {prompt.name} run on several models: {', '.join(prompt_models)}\n"
             "  fix: name one with --model"
         )
-    for each in planned:
-        if each.error is not None:
-            raise each.error
-        suite = each.suite
-        accepted = accepted_since(suite.prompt, "")
+    for member in planned_cases:
+        if member.error is not None:
+            raise member.error
+        suite = member.suite
+        accepted_ids = accepted_since(suite.prompt, "")
         if id(suite) not in histories:
-            stored = baseline_of(evals.project, suite)[0]
-            histories[id(suite)] = stored.find(key_of(suite)) if stored is not None else None
-        name = member_key(each.case, suite, members)
+            baseline = baseline_of(evals.project, suite)[0]
+            histories[id(suite)] = baseline.find(key_of(suite)) if baseline is not None else None
+        name = member_key(member.case, suite, members)
         judges = blocking_judges(suite)
-        members[name] = PlannedCase(replace(suite, judges=judges), each.case)
-        cases.append(_case(name, each, histories[id(suite)], accepted=each.case.id in accepted))
+        members[name] = PlannedCase(replace(suite, judges=judges), member.case)
+        cases.append(
+            _case(name, member, histories[id(suite)], accepted=member.case.id in accepted_ids)
+        )
     datasets = dict.fromkeys(suite.dataset.name for suite in suites.values())
     return MutationSubject(
         prompt=prompt,
         members=members,
         cases=tuple(cases),
         dataset=", ".join(datasets),
-        model=asked[0],
+        model=prompt_models[0],
         key=digest_of(
             [
-                sorted([each.case.id, each.case.digest, each.case.tier] for each in planned),
+                sorted(
+                    [member.case.id, member.case.digest, member.case.tier]
+                    for member in planned_cases
+                ),
                 sorted({j.digest for s in suites.values() for j in blocking_judges(s)}),
             ]
         ),
@@ -185,7 +190,7 @@ def subject_of(
 
 
 def member_key(case: GoldenCase, suite: Eval, earlier: Collection[str]) -> str:
-    """The key of a case among those of all evals of a prompt: its id, unless an eval before has it.
+    """Return the key of a case of a prompt: its id, unless an earlier eval has it.
 
     Args:
         earlier: The keys of the cases before it.
@@ -197,14 +202,18 @@ def member_key(case: GoldenCase, suite: Eval, earlier: Collection[str]) -> str:
     return name
 
 
-def _case(name: str, planned: PlannedCase, stored: StoredHistory | None, *, accepted: bool) -> Case:
-    case = planned.case
-    history = stored.history(case.id, case.digest) if stored is not None else None
-    answers = (
-        stored.cases[case.id].output_digests if stored is not None and history is not None else ()
+def _case(
+    name: str, planned_case: PlannedCase, baseline: StoredHistory | None, *, accepted: bool
+) -> Case:
+    case = planned_case.case
+    history = baseline.history(case.id, case.digest) if baseline is not None else None
+    output_digests = (
+        baseline.cases[case.id].output_digests
+        if baseline is not None and history is not None
+        else ()
     )
     trials = history.total.trials if history is not None else 0
-    checks = tuple(judge.name for judge in blocking_judges(planned.suite))
+    checks = tuple(judge.name for judge in blocking_judges(planned_case.suite))
     texts = [
         *(value if isinstance(value, str) else json.dumps(value) for value in case.inputs.values()),
         json.dumps(case.expected, ensure_ascii=False) if case.expected is not None else "",
@@ -218,8 +227,8 @@ def _case(name: str, planned: PlannedCase, stored: StoredHistory | None, *, acce
         text="\n".join(texts),
         checks=checks,
         history=history,
-        repeats=trials if len(answers) == 1 else 0,
-        answer=answers[0] if len(answers) == 1 else "",
+        repeats=trials if len(output_digests) == 1 else 0,
+        output_digest=output_digests[0] if len(output_digests) == 1 else "",
         tier=tier_held(
             case.tier, history.total if history is not None else NO_TRIALS, CRITICAL_TRIALS
         ),
@@ -227,16 +236,16 @@ def _case(name: str, planned: PlannedCase, stored: StoredHistory | None, *, acce
     )
 
 
-def base_number(planned: PlannedCase, nth: int) -> int:  # noqa: ARG001 - as `EvalBench` calls it
-    """The stored number of the n-th trial of the base, counted from 0.
+def base_number(planned_case: PlannedCase, nth: int) -> int:  # noqa: ARG001 - as `EvalBench` calls it
+    """Return the stored number of the n-th trial of the base, from 0.
 
-    The first one is that of the evals; more are those of the base in a comparison.
+    The first one is that of the evals; others are those of the base in a comparison.
     """
     return nth if nth == EVALS_FIRST else CONTROL_FIRST + nth
 
 
 class _UsesTargets:
-    """Closes the targets that it uses."""
+    """Close the targets that it uses."""
 
     _targets: CandidateTargets
 
@@ -244,18 +253,19 @@ class _UsesTargets:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove the texts that were written for targets."""
+        """Remove the prompt files that were written for targets."""
         self._targets.close()
 
 
 class EvalBench(_UsesTargets):
-    """Draws trials of a subject's cases under any text of its prompt.
+    """Run trials of a subject's cases under any text of its prompt.
 
-    Completions are looked up by the digest of their request, in recordings and the local store.
+    Completions are found by the digest of their request, in recordings and the local store.
 
     Args:
-        numbers: The stored number of the n-th trial of a case under the prompt as it is.
-        targets: The targets under mutants, where other benches use them too.
+        numbers: Called with a case and n; returns the stored number of its n-th trial under the
+            unedited prompt.
+        targets: The targets under mutants, if other benches share them.
     """
 
     def __init__(
@@ -268,74 +278,78 @@ class EvalBench(_UsesTargets):
         self._subject = subject
         self._trials = trials
         self._numbers = numbers
-        self._planned: dict[tuple[str, str], PlannedCase] = {}
+        self._planned_cases: dict[tuple[str, str], PlannedCase] = {}
         self._suites: dict[tuple[str, int], Eval] = {}
         self._targets = targets or CandidateTargets(trials)
 
-    async def draw(
+    async def run_trials(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
     ) -> list[JudgedTrial | Exception]:
-        """As `Bench` has it."""
-        return list(await asyncio.gather(*(self._observe(prompt, *trial) for trial in trials)))
+        """Run trials; see `Bench`."""
+        return list(await asyncio.gather(*(self._run_trial(prompt, *trial) for trial in trials)))
 
-    async def _observe(
+    async def _run_trial(
         self, prompt: Prompt | None, key: str, number: int
     ) -> JudgedTrial | Exception:
         member = self._subject.members[key]
         if prompt is None:
             draw = Draw(member, self._numbers(member, number))
-            return _observed(await self._trials.make(draw), member)
-        planned = self._under(prompt, key)
-        draw = Draw(planned, REVISION_FIRST + number)
-        if planned.suite.model_judges:
-            base = await self._observe(None, key, 0)
-            made = await self._trials.make(Draw(self._by_rules(planned), draw.trial))
+            return _judged_trial(await self._trials.make(draw), member)
+        planned_case = self._planned_case(prompt, key)
+        draw = Draw(planned_case, REVISION_FIRST + number)
+        if planned_case.suite.model_judges:
+            base = await self._run_trial(None, key, 0)
+            trial = await self._trials.make(
+                Draw(self._without_llm_judges(planned_case), draw.trial)
+            )
             if (
                 isinstance(base, JudgedTrial)
-                and made.error is None
-                and _output(made) == base.output
+                and trial.error is None
+                and _output(trial) == base.output
             ):
-                # LLM judges judged this very output of the base.
+                # LLM judges have already judged this output for the base.
                 return base
-        made = await self._trials.make(draw)
-        target = planned.suite.target
-        if target is not None and made.answer is not None and made.answer.source == "live":
+        trial = await self._trials.make(draw)
+        target = planned_case.suite.target
+        if target is not None and trial.answer is not None and trial.answer.source == "live":
             await self._targets.use(target)
-        return _observed(made, planned)
+        return _judged_trial(trial, planned_case)
 
-    def _under(self, prompt: Prompt, key: str) -> PlannedCase:
-        """A case under another text; its request is worked out once."""
-        place = (prompt.digest, key)
-        if place not in self._planned:
+    def _planned_case(self, prompt: Prompt, key: str) -> PlannedCase:
+        """Return a case under another text; its request is rendered once."""
+        case_key = (prompt.digest, key)
+        if case_key not in self._planned_cases:
             member = self._subject.members[key]
-            at = (prompt.digest, id(member.suite))
-            if at not in self._suites:
-                self._suites[at] = self._suite(member.suite, prompt)
-            self._planned[place] = PlannedCase(self._suites[at], member.case)
-        return self._planned[place]
+            suite_key = (prompt.digest, id(member.suite))
+            if suite_key not in self._suites:
+                self._suites[suite_key] = self._suite(member.suite, prompt)
+            self._planned_cases[case_key] = PlannedCase(self._suites[suite_key], member.case)
+        return self._planned_cases[case_key]
 
     def _suite(self, suite: Eval, prompt: Prompt) -> Eval:
-        """An eval under another text: its prompt has it, or its target loads it."""
+        """Return an eval under another text: in its prompt, or loaded by its target."""
         if suite.target is None:
             return replace(suite, prompt=prompt)
         target = self._targets.under(suite.target, prompt)
         subject = target.subject(suite.prompt.name, path=suite.prompt.path)
         return replace(suite, prompt=subject, target=target)
 
-    def _by_rules(self, planned: PlannedCase) -> PlannedCase:
-        models = {judge.name for judge in planned.suite.model_judges}
-        rules = tuple(judge for judge in planned.suite.judges if judge.name not in models)
-        return PlannedCase(replace(planned.suite, judges=rules, standings={}), planned.case)
+    def _without_llm_judges(self, planned_case: PlannedCase) -> PlannedCase:
+        models = {judge.name for judge in planned_case.suite.model_judges}
+        rules = tuple(judge for judge in planned_case.suite.judges if judge.name not in models)
+        return PlannedCase(
+            replace(planned_case.suite, judges=rules, standings={}), planned_case.case
+        )
 
 
-def _observed(trial: Trial, planned: PlannedCase) -> JudgedTrial | Exception:
+def _judged_trial(trial: Trial, planned_case: PlannedCase) -> JudgedTrial | Exception:
     if trial.error is not None:
         cause = trial.error.__cause__
         return cause if isinstance(cause, UsageError) else trial.error
-    checks = [judge.name for judge in planned.suite.judges]
+    checks = [judge.name for judge in planned_case.suite.judges]
     facts = facts_of_trial(trial, checks, graded=())
     if facts is None:
-        return UsageError(f"case {planned.case.id!r} has no verdict")
+        return UsageError(f"case {planned_case.case.id!r} has no verdict")
     return JudgedTrial(facts=facts, output=_output(trial))
 
 
@@ -347,28 +361,28 @@ def _output(trial: Trial) -> str:
 
 
 class DraftBenches(_UsesTargets):
-    """Makes the benches of suggested cases."""
+    """Create the benches of suggested cases."""
 
     def __init__(self, evals: EvalSession, subject: MutationSubject, trials: Trials) -> None:
         self._evals = evals
         self._subject = subject
         self._trials = trials
         self._targets = CandidateTargets(trials)
-        self._made: dict[str, EvalBench] = {}
+        self._benches: dict[str, EvalBench] = {}
 
     def __call__(self, draft: Draft) -> EvalBench:
-        """The bench of a draft, under the key of the case that it is like.
+        """Return the bench of a draft, under the key of the case that it is like.
 
         Raises:
-            UsageError: Its checks make no sense.
+            UsageError: Its checks are invalid.
         """
-        if draft.digest not in self._made:
-            member = self._planned(draft)
+        if draft.digest not in self._benches:
+            member = self._planned_case(draft)
             subject = replace(self._subject, members={draft.like: member})
-            self._made[draft.digest] = EvalBench(subject, self._trials, targets=self._targets)
-        return self._made[draft.digest]
+            self._benches[draft.digest] = EvalBench(subject, self._trials, targets=self._targets)
+        return self._benches[draft.digest]
 
-    def _planned(self, draft: Draft) -> PlannedCase:
+    def _planned_case(self, draft: Draft) -> PlannedCase:
         like = self._subject.members[draft.like]
         suite, project = like.suite, self._evals.project
         case = replace(

@@ -1,8 +1,8 @@
-"""Golden cases that guard an instruction: some trials choose a case, others prove it.
+"""Golden cases that guard an instruction: some trials select a case, others prove it.
 
-A proposer makes drafts from the cases that are nearest to the instruction. A draft is chosen if the
-prompt passes it and the mutant fails it; it is offered if the prompt then passes five fresh trials
-of five, and the mutant fails five of five.
+A proposer makes drafts from the cases nearest to the instruction. A draft is selected if the prompt
+passes it and the mutant fails it. It is offered if the prompt then passes five of five new trials,
+and the mutant fails five of five.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 SuggestionStatus: TypeAlias = Literal["offered", "none", "undecided"]
 
 PROVING_TRIALS = 5
-"""Fresh trials of each side that a suggestion has to pass, or to fail without a miss."""
-# Behind the trials that choose, and so far apart that each draft has trials of its own.
+"""New trials of each side: a suggestion has to pass all with the prompt, and fail all without."""
+# After the trials that select; each draft has its own numbers.
 _PROVING_FIRST = 500
-# A draft that fails two trials needs no further three.
+# After two failures the other three trials are skipped.
 _PROVING_BATCHES = (2, 3)
-# Drafts that are proven, and looked at, for one mutant: they bound its calls.
+# The maximum of proven and of tested drafts per mutant: they bound its calls.
 _PROVEN_MAX = 6
 _CHOSEN_MAX = 24
 _NEAREST = 4
@@ -48,9 +48,9 @@ class Draft:
     """A golden case that may guard an instruction.
 
     Attributes:
-        like: The key of the case whose eval, tags, tier and split it takes.
+        like: The key of the case that sets its eval, tags, tier and split.
         existing: The key of the case that it adds checks to; empty for a new case.
-        reason: Why the proposer expects it to guard the instruction.
+        reason: The proposer's reason.
     """
 
     inputs: Mapping[str, JSON]
@@ -63,12 +63,12 @@ class Draft:
 
     @property
     def digest(self) -> str:
-        """The digest of what is run and judged."""
+        """The digest of the inputs, expectation and checks."""
         return digest_of([dict(self.inputs), self.expected, list(self.checks), self.like])
 
 
 def keeps_checks(draft: Draft, like: GoldenCase) -> bool:
-    """Return whether a draft has the checks of the case that it is like, and no others."""
+    """Return whether a draft has exactly the checks of the case that it is like."""
     return bool(like.checks) and draft.checks == like.checks
 
 
@@ -78,45 +78,47 @@ class UnguardedInstruction:
 
     Attributes:
         row: Its line, class and evidence.
-        nearest: Cases by key, those that changed or share most with its text first.
-        taken: The inputs of all cases, by digest: no draft repeats them.
+        nearest: Cases by key; those that changed or share most with its text first.
+        used_inputs: The digests of the inputs of all cases: no draft repeats them.
     """
 
     prompt: Prompt
     mutant: Mutant
     row: MutantRow
     nearest: Mapping[str, GoldenCase]
-    taken: frozenset[str]
+    used_inputs: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftTrials:
-    """Trials of a draft that may choose it: of the prompt, and without the instruction."""
+    """Trials that may select a draft: with the prompt, and without the instruction."""
 
     prompt: tuple[JudgedTrial, ...]
     mutant: tuple[JudgedTrial, ...]
 
     @property
-    def chooses(self) -> bool:
-        """True if the prompt passes each trial and the mutant none."""
+    def is_promising(self) -> bool:
+        """Return whether the prompt passes each trial and the mutant none."""
         return all(trial.facts.passed is True for trial in self.prompt) and all(
             trial.facts.passed is False for trial in self.mutant
         )
 
 
-class Look(Protocol):
-    """Runs a draft with and without the instruction."""
+class DraftRunner(Protocol):
+    """Run a draft with and without the instruction."""
 
     async def __call__(self, draft: Draft, trials: int = 1) -> DraftTrials:
-        """The first trials of a draft; a draft that cannot run is a UsageError."""
+        """Run the first trials of a draft; an invalid draft is a UsageError."""
         ...
 
 
 class DraftProposer(Protocol):
-    """Makes drafts for an instruction, the likeliest first."""
+    """Propose drafts for an instruction, the likeliest first."""
 
-    def drafts(self, problem: UnguardedInstruction, look: Look) -> AsyncGenerator[Draft, None]:
-        """The drafts; each is tested before the next one is made."""
+    def drafts(
+        self, problem: UnguardedInstruction, run_draft: DraftRunner
+    ) -> AsyncGenerator[Draft, None]:
+        """Yield the drafts; each is tested before the next one is made."""
         ...
 
 
@@ -125,13 +127,13 @@ class GuardSuggestion:
     """The result for one instruction.
 
     Attributes:
-        draft: The case that guards it; None where none does.
+        draft: The case that guards it; None without one.
         judges: The checks that fail without the instruction.
         output: An output of the prompt.
         mutant_output: An output without the instruction.
         case: The golden case as a line of the dataset; None for checks of an existing case.
-        calls: Trials that the search took.
-        reason: Why there is no case.
+        calls: Trials of the search.
+        reason: The reason if there is no case.
         unmeasured: True if trials are missing for another reason than the budget.
     """
 
@@ -148,35 +150,35 @@ class GuardSuggestion:
 
 
 def is_open(row: MutantRow | None) -> bool:
-    """True if no case guards an instruction, or its class is unknown."""
+    """Return whether no case guards an instruction, or its class is unknown."""
     return row is None or row.kind in {"survived", "no-effect"}
 
 
-def problems_of(
+def find_unguarded(
     prompt: Prompt,
     mutants: Sequence[Mutant],
     rows: Sequence[MutantRow],
     cases: Sequence[Case],
     golden: Mapping[str, GoldenCase],
 ) -> list[UnguardedInstruction]:
-    """The instructions whose deletion no case notices, in the order of the rows.
+    """Return the instructions whose deletion no case detects, in the order of the rows.
 
-    Conversations are left out of their nearest cases: a varied message changes all later ones.
+    Conversations are not among the nearest cases: a varied message changes all later ones.
     """
     by_id = {mutant.id: mutant for mutant in mutants}
-    ranking = CaseRanking(cases)
-    taken = frozenset(digest_of(dict(case.inputs)) for case in golden.values())
+    case_ranking = CaseRanking(cases)
+    used_inputs = frozenset(digest_of(dict(case.inputs)) for case in golden.values())
     problems: list[UnguardedInstruction] = []
     for row in rows:
         mutant = by_id.get(row.id)
         if mutant is None or not is_open(row):
             continue
-        ranked = ranking.rank(mutant.text, mutant.section, first=row.cases)
-        keys = [case.key for case, _ in ranked if golden[case.key].script is None]
+        ranking = case_ranking.rank(mutant.text, mutant.section, first=row.cases)
+        keys = [case.key for case, _ in ranking if golden[case.key].script is None]
         nearest = {key: golden[key] for key in keys[:_NEAREST]}
         problems.append(
             UnguardedInstruction(
-                prompt=prompt, mutant=mutant, row=row, nearest=nearest, taken=taken
+                prompt=prompt, mutant=mutant, row=row, nearest=nearest, used_inputs=used_inputs
             )
         )
     return problems
@@ -188,11 +190,11 @@ async def suggest(
     bench_of: Callable[[Draft], Bench],
     progress: MutationProgress,
 ) -> list[GuardSuggestion]:
-    """Look for a case for each instruction.
+    """Search for a case for each instruction.
 
     Args:
-        bench_of: Draws trials of a draft under the key of the case that it is like; a draft that
-            is no valid case is a UsageError.
+        bench_of: Called with a draft; returns the bench of its trials under the key of the case
+            that it is like. An invalid draft is a UsageError.
     """
     at_once = asyncio.Semaphore(_AT_ONCE)
     progress.mutants, progress.done = len(problems), 0
@@ -215,16 +217,16 @@ class _Search:
     bench_of: Callable[[Draft], Bench]
     progress: MutationProgress
     calls: int = field(default=0, init=False)
-    _seen: set[tuple[str, bool, int]] = field(
+    _counted_trials: set[tuple[str, bool, int]] = field(
         default_factory=set[tuple[str, bool, int]], init=False
     )
-    _tried: set[str] = field(default_factory=set[str], init=False)
-    _proven: int = field(default=0, init=False)
-    _alike: int = field(default=0, init=False)
+    _tried_digests: set[str] = field(default_factory=set[str], init=False)
+    _proof_count: int = field(default=0, init=False)
+    _same_output_count: int = field(default=0, init=False)
     _reason: str = field(default="", init=False)
 
     async def run(self, proposers: Sequence[DraftProposer]) -> GuardSuggestion:
-        """Try drafts until one is proven."""
+        """Test drafts until one is proven."""
         row = self.problem.row
         if not self.problem.nearest:
             return GuardSuggestion(row=row, status="none", reason="every case is a conversation")
@@ -234,16 +236,20 @@ class _Search:
                 if suggestion is not None:
                     return suggestion
         except BudgetError:
-            return self._open("out of budget")
+            return self._undecided("out of budget")
         except MissingRecordingError:
-            return self._open("not recorded", unmeasured=True)
+            return self._undecided("not recorded", unmeasured=True)
         except RegaugeError as error:
-            return self._open(str(error).partition("\n")[0], unmeasured=True)
-        alike = f"{plural(self._alike, 'variant')} had the same output without the text"
-        reason = self._reason or (alike if self._alike else "no proposer made a draft")
+            return self._undecided(str(error).partition("\n")[0], unmeasured=True)
+        same_output_reason = (
+            f"{plural(self._same_output_count, 'variant')} had the same output without the text"
+        )
+        reason = self._reason or (
+            same_output_reason if self._same_output_count else "no proposer made a draft"
+        )
         return GuardSuggestion(row=row, status="none", reason=reason, calls=self.calls)
 
-    def _open(self, reason: str, *, unmeasured: bool = False) -> GuardSuggestion:
+    def _undecided(self, reason: str, *, unmeasured: bool = False) -> GuardSuggestion:
         return GuardSuggestion(
             row=self.problem.row,
             status="undecided",
@@ -253,12 +259,12 @@ class _Search:
         )
 
     async def _try(self, proposer: DraftProposer) -> GuardSuggestion | None:
-        drafts = proposer.drafts(self.problem, self._look)
+        drafts = proposer.drafts(self.problem, self._run_draft)
         try:
             async for draft in drafts:
-                if len(self._tried) >= _CHOSEN_MAX or self._proven >= _PROVEN_MAX:
+                if len(self._tried_digests) >= _CHOSEN_MAX or self._proof_count >= _PROVEN_MAX:
                     return None
-                if draft.digest in self._tried or not await self._chooses(draft):
+                if draft.digest in self._tried_digests or not await self._is_promising(draft):
                     continue
                 suggestion = await self._prove(draft)
                 if suggestion is not None:
@@ -267,97 +273,102 @@ class _Search:
             await drafts.aclose()
         return None
 
-    async def _chooses(self, draft: Draft) -> bool:
-        self._tried.add(draft.digest)
-        if not draft.existing and digest_of(dict(draft.inputs)) in self.problem.taken:
+    async def _is_promising(self, draft: Draft) -> bool:
+        self._tried_digests.add(draft.digest)
+        if not draft.existing and digest_of(dict(draft.inputs)) in self.problem.used_inputs:
             self._reason = "drafts repeat the inputs of a case"
             return False
         try:
-            looked = await self._look(draft)
+            draft_trials = await self._run_draft(draft)
         except UsageError as error:
             self._reason = f"a draft cannot be used: {str(error).partition(chr(10))[0]}"
             return False
-        if not looked.chooses:
-            self._reason = _why_not(looked)
-        return looked.chooses
+        if not draft_trials.is_promising:
+            self._reason = _failure_reason(draft_trials)
+        return draft_trials.is_promising
 
-    async def _look(self, draft: Draft, trials: int = 1) -> DraftTrials:
-        looked = await self._draw_both(draft, range(trials))
-        self._alike += trials == 1 and looked.prompt[0].output == looked.mutant[0].output
-        return looked
+    async def _run_draft(self, draft: Draft, trials: int = 1) -> DraftTrials:
+        draft_trials = await self._run_both(draft, range(trials))
+        self._same_output_count += (
+            trials == 1 and draft_trials.prompt[0].output == draft_trials.mutant[0].output
+        )
+        return draft_trials
 
     async def _prove(self, draft: Draft) -> GuardSuggestion | None:
-        """Run fresh trials, which no draft was chosen by."""
-        at = _PROVING_FIRST + PROVING_TRIALS * self._proven
-        self._proven += 1
-        seen = DraftTrials(prompt=(), mutant=())
+        """Run new trials, which did not select the draft."""
+        first_number = _PROVING_FIRST + PROVING_TRIALS * self._proof_count
+        self._proof_count += 1
+        draft_trials = DraftTrials(prompt=(), mutant=())
         for size in _PROVING_BATCHES:
-            made = await self._draw_both(draft, range(at, at + size))
-            at += size
-            seen = DraftTrials(prompt=seen.prompt + made.prompt, mutant=seen.mutant + made.mutant)
-            if not seen.chooses:
-                self._reason = f"a draft was not proven: {_why_not(seen)}"
+            new_trials = await self._run_both(draft, range(first_number, first_number + size))
+            first_number += size
+            draft_trials = DraftTrials(
+                prompt=draft_trials.prompt + new_trials.prompt,
+                mutant=draft_trials.mutant + new_trials.mutant,
+            )
+            if not draft_trials.is_promising:
+                self._reason = f"a draft was not proven: {_failure_reason(draft_trials)}"
                 return None
         failed = [
             check
-            for check in seen.mutant[0].facts.checks
-            if all(trial.facts.checks.get(check) is False for trial in seen.mutant)
+            for check in draft_trials.mutant[0].facts.checks
+            if all(trial.facts.checks.get(check) is False for trial in draft_trials.mutant)
         ]
         return GuardSuggestion(
             row=self.problem.row,
             status="offered",
             draft=draft,
             judges=tuple(failed),
-            output=seen.prompt[0].output,
-            mutant_output=seen.mutant[0].output,
+            output=draft_trials.prompt[0].output,
+            mutant_output=draft_trials.mutant[0].output,
             calls=self.calls,
         )
 
-    async def _draw_both(self, draft: Draft, numbers: range) -> DraftTrials:
+    async def _run_both(self, draft: Draft, numbers: range) -> DraftTrials:
         bench = self.bench_of(draft)
         prompt, mutant = await asyncio.gather(
-            self._draw(bench, draft, numbers, mutated=False),
-            self._draw(bench, draft, numbers, mutated=True),
+            self._run_trials(bench, draft, numbers, is_mutated=False),
+            self._run_trials(bench, draft, numbers, is_mutated=True),
         )
         return DraftTrials(prompt=prompt, mutant=mutant)
 
-    async def _draw(
-        self, bench: Bench, draft: Draft, numbers: range, *, mutated: bool
+    async def _run_trials(
+        self, bench: Bench, draft: Draft, numbers: range, *, is_mutated: bool
     ) -> tuple[JudgedTrial, ...]:
         inputs = digest_of(dict(draft.inputs))
-        new = {(inputs, mutated, number) for number in numbers} - self._seen
-        self._seen |= new
+        new = {(inputs, is_mutated, number) for number in numbers} - self._counted_trials
+        self._counted_trials |= new
         self.calls += len(new)
         self.progress.calls += len(new)
-        prompt = self.problem.mutant.prompt if mutated else None
-        made = await bench.draw(prompt, [(draft.like, number) for number in numbers])
-        for trial in made:
+        prompt = self.problem.mutant.prompt if is_mutated else None
+        trials = await bench.run_trials(prompt, [(draft.like, number) for number in numbers])
+        for trial in trials:
             if isinstance(trial, Exception):
                 raise trial
-        return tuple(trial for trial in made if not isinstance(trial, Exception))
+        return tuple(trial for trial in trials if not isinstance(trial, Exception))
 
 
-def _why_not(looked: DraftTrials) -> str:
-    failed = [trial.facts.passed is not True for trial in looked.prompt]
-    kept = [trial.facts.passed is not False for trial in looked.mutant]
+def _failure_reason(draft_trials: DraftTrials) -> str:
+    failed = [trial.facts.passed is not True for trial in draft_trials.prompt]
+    passes = [trial.facts.passed is not False for trial in draft_trials.mutant]
     if any(failed):
         return f"the prompt fails {sum(failed)} of {len(failed)}"
-    return f"without the text {sum(kept)} of {len(kept)} pass"
+    return f"without the text {sum(passes)} of {len(passes)} pass"
 
 
 def with_cases(
     suggestions: Sequence[GuardSuggestion], golden: Mapping[str, GoldenCase], ids: Collection[str]
 ) -> list[GuardSuggestion]:
-    """Suggestions with their golden cases, marked with their origin and for review.
+    """Return suggestions with their golden cases, marked with their origin and for review.
 
-    Two cases with the same inputs would count one input twice: of different ones, the first stays.
+    Of cases with the same inputs only the first stays, so that no input counts twice.
 
     Args:
         golden: The cases by key.
         ids: The ids of all cases of the datasets.
     """
-    used = {*ids}
-    met: dict[str, tuple[str, Mapping[str, JSON]]] = {}
+    used_ids = {*ids}
+    cases_by_inputs: dict[str, tuple[str, Mapping[str, JSON]]] = {}
     cases: list[GuardSuggestion] = []
     for suggestion in suggestions:
         draft = suggestion.draft
@@ -365,11 +376,14 @@ def with_cases(
             cases.append(suggestion)
             continue
         inputs = digest_of(dict(draft.inputs))
-        if inputs not in met:
-            name = _free(f"guards-{suggestion.row.id}", used)
-            used.add(name)
-            met[inputs] = draft.digest, _document(name, suggestion.row, draft, golden[draft.like])
-        digest, case = met[inputs]
+        if inputs not in cases_by_inputs:
+            name = _free_id(f"guards-{suggestion.row.id}", used_ids)
+            used_ids.add(name)
+            cases_by_inputs[inputs] = (
+                draft.digest,
+                _document(name, suggestion.row, draft, golden[draft.like]),
+            )
+        digest, case = cases_by_inputs[inputs]
         if digest == draft.digest:
             cases.append(replace(suggestion, case=case))
         else:
@@ -378,9 +392,9 @@ def with_cases(
     return cases
 
 
-def _free(name: str, used: Collection[str]) -> str:
+def _free_id(name: str, used_ids: Collection[str]) -> str:
     numbered = (f"{name}-{number}" for number in count(2))
-    return next(candidate for candidate in chain([name], numbered) if candidate not in used)
+    return next(candidate for candidate in chain([name], numbered) if candidate not in used_ids)
 
 
 REVIEW_TAG = "review"
@@ -399,15 +413,15 @@ def _document(name: str, row: MutantRow, draft: Draft, like: GoldenCase) -> dict
     document["tags"] = [*dict.fromkeys((*like.tags, REVIEW_TAG))]
     document["tier"] = "required"
     if like.split == "holdout":
-        # What is held out must not be learned from, in other words either.
+        # A variant of a held-out case stays held out.
         document["split"] = "holdout"
     origin = f"regauge mutate --suggest ({draft.proposer}), after case {like.id}"
     document["source"] = f"{origin}: {like.source}" if like.source else origin
     if like.licence:
         document["licence"] = like.licence
-    every = f"{PROVING_TRIALS} of {PROVING_TRIALS}"
+    all_trials = f"{PROVING_TRIALS} of {PROVING_TRIALS}"
     document["note"] = (
         f"Review the inputs and the expectation. Guards line {row.line}, {cut(row.text, _NOTED)!r}:"
-        f" passes {every} trials, fails {every} without it."
+        f" passes {all_trials} trials, fails {all_trials} without it."
     )
     return document

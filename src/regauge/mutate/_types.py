@@ -1,4 +1,4 @@
-"""The values of a measurement: cases, trials, classes, results, and who draws the trials."""
+"""The values of a measurement: cases, trials, classes, results, and the protocol for trials."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ MutantClass: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One golden case, and what is known of the base.
+    """One golden case, and the known trials of the base.
 
     Attributes:
-        text: Its inputs, expectation, tags and checks: what a mutated text may share with it.
+        text: Its inputs, expectation, tags and checks, compared with the mutated text.
         checks: The blocking checks.
         history: The base's trials in the baseline; None without any.
-        repeats: How many of these trials are known to give the output of the first one; 0 where
-            the base's outputs differ from each other, or are unknown.
-        answer: The first digits of the digest of that output, where the baseline has it.
+        repeats: Number of these trials known to have the same output as the first; 0 if outputs
+            differ or are unknown.
+        output_digest: The first digits of the digest of that output, if the baseline has it.
         blocks: Whether a broken case rejects a change: critical or required, and not accepted.
         strict: Whether one failure of a critical case is enough.
     """
@@ -43,7 +43,7 @@ class Case:
     checks: tuple[str, ...]
     history: BaseTrials | None = None
     repeats: int = 0
-    answer: str = ""
+    output_digest: str = ""
     tier: CaseTier = "required"
     blocks: bool = True
     strict: bool = False
@@ -58,14 +58,14 @@ class JudgedTrial:
 
 
 class Bench(Protocol):
-    """Draws trials; a real prompt's evals do, and simulated ones."""
+    """Run trials of cases; implemented by a prompt's evals and by simulations."""
 
-    async def draw(
+    async def run_trials(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
     ) -> Sequence[JudgedTrial | Exception]:
-        """Trials of cases, by key and number from 0; of the base where `prompt` is None.
+        """Run trials of cases, by key and number from 0; of the base if `prompt` is None.
 
-        A trial that could not be made is the error that says why.
+        The result of an unmeasured trial is its exception.
         """
         ...
 
@@ -75,13 +75,13 @@ class Classification:
     """The class of one prompt text, and the evidence for it.
 
     Attributes:
-        cases: The broken cases of a killed mutant, the changed ones of a survivor, the fixed ones
-            of a harmful text.
+        cases: The broken cases of a killed mutant, the changed cases of a survivor, or the fixed
+            cases of a harmful mutant.
         judges: The checks that broke.
         evidence: As in the JSON report.
-        calls: Trials of the mutant that were drawn or replayed.
-        novel: Cases with an output that the base never gave.
-        reason: Why it is undecided.
+        calls: Number of trials of the mutant, including replayed ones.
+        novel_cases: Cases with an output that the base never had.
+        reason: The reason if it is undecided.
         unmeasured: Whether trials are missing for another reason than the budget.
     """
 
@@ -90,7 +90,7 @@ class Classification:
     judges: tuple[str, ...] = ()
     evidence: Mapping[str, JSON] = field(default_factory=dict[str, "JSON"])
     calls: int = 0
-    novel: frozenset[str] = frozenset()
+    novel_cases: frozenset[str] = frozenset()
     reason: str = ""
     unmeasured: bool = False
 
@@ -103,49 +103,54 @@ class Result:
     outcome: Classification
 
 
-# The words of a section say which group of cases a text is for; its own words say which case.
+# The words of a section select a group of cases; those of the text select the case.
 _SECTION_WEIGHT = 0.25
 
 
 class CaseRanking:
-    """Ranks the cases of a suite; rare words count more than common ones."""
+    """Rank the cases of a suite by relevance; rare words count more than common ones."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
         self._cases = cases
         self._words = [content_words(case.text) for case in cases]
-        met = Counter(word for words in self._words for word in words)
-        self._weights = {word: log(len(cases) / count) for word, count in met.items()}
+        case_counts = Counter(word for words in self._words for word in words)
+        self._weights = {word: log(len(cases) / count) for word, count in case_counts.items()}
 
     def rank(
         self, text: str, section: str = "", *, first: Collection[str] = ()
     ) -> list[tuple[Case, float]]:
-        """The cases with their relevance, the most relevant first.
+        """Return the cases with their relevance, most relevant first.
 
         Args:
+            text: The mutated text.
             section: The heading above the text.
             first: Cases that killed this mutant before.
         """
-        own = content_words(text)
-        above = content_words(section) - own
-        scored = [
-            (case, self._shared(own, words), self._shared(above, words))
+        text_words = content_words(text)
+        section_words = content_words(section) - text_words
+        scores = [
+            (
+                case,
+                self._score_overlap(text_words, words),
+                self._score_overlap(section_words, words),
+            )
             for case, words in zip(self._cases, self._words, strict=True)
         ]
-        scored.sort(
-            key=lambda scored_case: (
-                scored_case[0].key not in first,
-                not scored_case[0].blocks or _passes(scored_case[0]) < 1 / 2,
-                -(scored_case[1] + _SECTION_WEIGHT * scored_case[2]),
-                -_passes(scored_case[0]),
+        scores.sort(
+            key=lambda entry: (
+                entry[0].key not in first,
+                not entry[0].blocks or _base_pass_rate(entry[0]) < 1 / 2,
+                -(entry[1] + _SECTION_WEIGHT * entry[2]),
+                -_base_pass_rate(entry[0]),
             )
         )
-        return [(case, score) for case, score, _ in scored]
+        return [(case, score) for case, score, _ in scores]
 
-    def _shared(self, words: Collection[str], of_case: Collection[str]) -> float:
+    def _score_overlap(self, words: Collection[str], of_case: Collection[str]) -> float:
         return sum(self._weights[word] for word in words if word in of_case)
 
 
-def _passes(case: Case) -> float:
-    """The base's pass rate: a case that fails anyway cannot show that it breaks."""
-    stored = case.history
-    return stored.total.rate if stored is not None and stored.total.trials else 1.0
+def _base_pass_rate(case: Case) -> float:
+    """Return the base's pass rate: a failing case cannot show a break."""
+    history = case.history
+    return history.total.rate if history is not None and history.total.trials else 1.0

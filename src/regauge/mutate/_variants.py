@@ -1,4 +1,4 @@
-"""A proposer that calls no model: it varies the inputs of the nearest cases."""
+"""A proposer without calls of a model: it varies the inputs of the nearest cases."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.mutate._suggest import Look, UnguardedInstruction
+    from regauge.mutate._suggest import DraftRunner, UnguardedInstruction
 
 _NAME = "rules"
 _VARIANTS_MAX = 16
-# Outputs that an expectation is derived from.
+# The number of outputs for an expectation.
 _OUTPUTS = 3
 _CHECKED_MAX = 4
 _CHECKS_MAX = 3
 _EXISTING_MAX = 2
 _LONGER = 3
-# Of the words of a case, so that a variant is no stump of it.
+# The minimum share of the words of a case.
 _SHORTEST = 1 / 3
 _CLAUSE_WORDS = 4
 _SLOT = re.compile(r"\{\{.*?\}\}")
 _CODE_MARK = re.compile(r"[=<>_(){}\[\]|\\]")
-# Of its characters: sentences have few of the marks of code.
+# The maximum share of code characters in a sentence.
 _CODE_MARKS = 0.03
 _MARKER = re.compile(r"^\s*(?:[-*+\u2022]|\d+[.)]|\|)\s+|\s*\|\s*$")
 _LABEL = re.compile(r"^[*_`\"']*[\w -]{1,40}[*_`\"']*:\s+")
@@ -45,48 +45,50 @@ _PLAIN_PATH = re.compile(r"\w+(?:\.\w+|\[\d+\])*")
 
 
 class VariantProposer:
-    """Varies the nearest cases, and expects the output that the prompt has now."""
+    """Vary the nearest cases; the expectation is the current output of the prompt."""
 
     async def drafts(
-        self, problem: UnguardedInstruction, look: Look
+        self, problem: UnguardedInstruction, run_draft: DraftRunner
     ) -> AsyncGenerator[Draft, None]:
-        """The variants whose output depends on the instruction; then checks of existing cases."""
+        """Yield variants whose output depends on the instruction; then checks of existing cases."""
         differing: list[Draft] = []
         for variant in islice(_variants(problem), _VARIANTS_MAX):
             try:
-                seen = await look(variant)
+                draft_trials = await run_draft(variant)
             except UsageError:
                 continue
-            if seen.chooses:
+            if draft_trials.is_promising:
                 yield variant
-            if fields_of(seen.prompt[0].output) == fields_of(seen.mutant[0].output):
+            if fields_of(draft_trials.prompt[0].output) == fields_of(draft_trials.mutant[0].output):
                 continue
             differing.append(variant)
-            base, mutant = await _outputs(variant, look)
+            base, mutant = await _outputs(variant, run_draft)
             expected = _expected(variant.expected, base)
             if expected != variant.expected and _differs(expected, mutant):
                 yield replace(variant, expected=expected)
-        # A check is a judge more for the whole dataset, so cases without one come first.
+        # A check adds a judge to the whole dataset, so cases without one come first.
         for variant in differing[:_CHECKED_MAX]:
-            base, mutant = await _outputs(variant, look)
+            base, mutant = await _outputs(variant, run_draft)
             expected = _expected(variant.expected, base)
             for check, reason in islice(_checks(base, mutant, problem.mutant.text), _CHECKS_MAX):
                 yield replace(variant, expected=expected, checks=(check,), reason=reason)
         changed = [key for key in problem.row.cases if key in problem.nearest]
         for key in changed[:_EXISTING_MAX]:
             case = problem.nearest[key]
-            existing = replace(_like(key, case), existing=key)
-            base, mutant = await _outputs(existing, look)
+            existing = replace(_draft_like(key, case), existing=key)
+            base, mutant = await _outputs(existing, run_draft)
             for check, reason in islice(_checks(base, mutant, problem.mutant.text), _CHECKS_MAX):
                 yield replace(existing, checks=(*case.checks, check), reason=reason)
 
 
-async def _outputs(draft: Draft, look: Look) -> tuple[list[_OutputViews], list[_OutputViews]]:
-    """Some outputs of the prompt and of the mutant."""
-    seen = await look(draft, _OUTPUTS)
+async def _outputs(
+    draft: Draft, run_draft: DraftRunner
+) -> tuple[list[_OutputViews], list[_OutputViews]]:
+    """Return some outputs of the prompt and of the mutant."""
+    draft_trials = await run_draft(draft, _OUTPUTS)
     return (
-        [_OutputViews.from_text(trial.output) for trial in seen.prompt],
-        [_OutputViews.from_text(trial.output) for trial in seen.mutant],
+        [_OutputViews.from_text(trial.output) for trial in draft_trials.prompt],
+        [_OutputViews.from_text(trial.output) for trial in draft_trials.mutant],
     )
 
 
@@ -100,9 +102,9 @@ class _OutputViews:
 
     @classmethod
     def from_text(cls, text: str) -> _OutputViews:
-        fenced = _FENCED.match(text)
+        fence = _FENCED.match(text)
         try:
-            value: JSON = read_json(fenced[1] if fenced else text)
+            value: JSON = read_json(fence[1] if fence else text)
         except ValueError:
             value = None
         is_plain = not isinstance(value, dict | list)
@@ -122,7 +124,7 @@ def _leaves(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
 
 
 def _expected(before: JSON, base: Sequence[_OutputViews]) -> JSON:
-    """The expectation in the shape of another case's, with the values that all outputs have."""
+    """Return an expectation in the shape of another case's, with the values of all outputs."""
     first = base[0]
     if isinstance(before, dict):
         values = [output.value if isinstance(output.value, dict) else {} for output in base]
@@ -134,8 +136,10 @@ def _expected(before: JSON, base: Sequence[_OutputViews]) -> JSON:
         }
     if isinstance(before, str):
         text = first.text.strip()
-        same = all(output.text.strip() == text for output in base)
-        return text if same and len(text.split()) <= len(before.split()) + _LONGER else before
+        is_same_text = all(output.text.strip() == text for output in base)
+        return (
+            text if is_same_text and len(text.split()) <= len(before.split()) + _LONGER else before
+        )
     if before is not None and all(output.value == first.value for output in base):
         return first.value if type(first.value) is type(before) else before
     return before
@@ -154,7 +158,7 @@ def _differs(expected: JSON, mutant: Sequence[_OutputViews]) -> bool:
 def _checks(
     base: Sequence[_OutputViews], mutant: Sequence[_OutputViews], text: str
 ) -> Iterator[tuple[JSON, str]]:
-    """Checks that all outputs of the prompt pass and all of the mutant fail, the firmest first."""
+    """Yield checks that all outputs of the prompt pass and all of the mutant fail."""
     if all(isinstance(output.value, dict) for output in base) and not any(
         isinstance(output.value, dict) for output in mutant
     ):
@@ -166,9 +170,11 @@ def _checks(
         if (not path or _PLAIN_PATH.fullmatch(path))
         and all(path in output.leaves for output in base)
     ]
-    lost = [path for path in paths if path and not any(path in output.leaves for output in mutant)]
-    if lost:
-        yield {"has_keys": lost[:1]}, f"the output has {lost[0]}"
+    missing_paths = [
+        path for path in paths if path and not any(path in output.leaves for output in mutant)
+    ]
+    if missing_paths:
+        yield {"has_keys": missing_paths[:1]}, f"the output has {missing_paths[0]}"
     shared = [path for path in paths if all(path in output.leaves for output in mutant)]
     for path in shared:
         value = base[0].leaves[path]
@@ -180,12 +186,12 @@ def _checks(
             yield check, f"{path} depends on the text"
     for path in shared:
         values = [output.leaves[path] for output in base]
-        others = [output.leaves[path] for output in mutant]
+        mutant_values = [output.leaves[path] for output in mutant]
         if all(isinstance(value, str) and not _is_label(value) for value in values) and all(
-            isinstance(other, str) for other in others
+            isinstance(other, str) for other in mutant_values
         ):
             yield from _text_checks(
-                path, cast("list[str]", values), cast("list[str]", others), text
+                path, cast("list[str]", values), cast("list[str]", mutant_values), text
             )
 
 
@@ -197,31 +203,35 @@ def _text_checks(
     path: str, base: Sequence[str], mutant: Sequence[str], text: str
 ) -> Iterator[tuple[JSON, str]]:
     field: dict[str, JSON] = {"field": path} if path else {}
-    counts, others = ([len(output.split()) for output in outputs] for outputs in (base, mutant))
+    counts, mutant_counts = (
+        [len(output.split()) for output in outputs] for outputs in (base, mutant)
+    )
     numbers = [int(number) for number in _NUMBER.findall(text)]
-    for number in [n for n in numbers if max(counts) <= n < min(others)][:1]:
+    for number in [n for n in numbers if max(counts) <= n < min(mutant_counts)][:1]:
         yield {"max_words": {"n": number, **field}}, "the text limits the length"
-    for number in [n for n in numbers if max(others) < n <= min(counts)][:1]:
+    for number in [n for n in numbers if max(mutant_counts) < n <= min(counts)][:1]:
         yield {"min_words": {"n": number, **field}}, "the text limits the length"
-    own = {word.casefold() for word in _WORD.findall(text)}
+    instruction_words = {word.casefold() for word in _WORD.findall(text)}
     options: dict[str, JSON] = {"ignore_case": True, "whole_word": True, **field}
-    for word in _only(base, mutant, own)[:1]:
+    for word in _distinctive_words(base, mutant, instruction_words)[:1]:
         check: JSON = {"contains": {"text": word, **options}}
         yield check, f"only with the text, the output has {word!r}"
-    for word in _only(mutant, base, own)[:1]:
+    for word in _distinctive_words(mutant, base, instruction_words)[:1]:
         check = {"not": {"contains": {"text": word, **options}}}
         yield check, f"only without the text, the output has {word!r}"
 
 
-def _only(some: Sequence[str], others: Sequence[str], own: set[str]) -> list[str]:
-    """The words of all of some texts and of none of others; words of the instruction first."""
+def _distinctive_words(
+    some: Sequence[str], other_texts: Sequence[str], instruction_words: set[str]
+) -> list[str]:
+    """Return the words of each text that no other text has; words of the instruction first."""
     words = [{word.casefold() for word in _WORD.findall(text)} for text in some]
-    met = {word.casefold() for other in others for word in _WORD.findall(other)}
-    common = set[str].intersection(*words) - met
-    return sorted(common, key=lambda word: (word not in own, -len(word), word))
+    other_words = {word.casefold() for other in other_texts for word in _WORD.findall(other)}
+    common = set[str].intersection(*words) - other_words
+    return sorted(common, key=lambda word: (word not in instruction_words, -len(word), word))
 
 
-def _like(key: str, case: GoldenCase, inputs: Mapping[str, JSON] | None = None) -> Draft:
+def _draft_like(key: str, case: GoldenCase, inputs: Mapping[str, JSON] | None = None) -> Draft:
     return Draft(
         inputs=case.inputs if inputs is None else inputs,
         expected=case.expected,
@@ -232,34 +242,34 @@ def _like(key: str, case: GoldenCase, inputs: Mapping[str, JSON] | None = None) 
 
 
 def _variants(problem: UnguardedInstruction) -> Iterator[Draft]:
-    """Varied inputs of the nearest cases, the nearest first: it fits the instruction best."""
+    """Yield varied inputs of the nearest cases, the nearest first."""
     nearest = list(problem.nearest.values())
     for key, case in problem.nearest.items():
-        met = [case.inputs]
+        known_inputs = [case.inputs]
         for inputs in _vary(case, problem.mutant.text, nearest):
-            if inputs not in met:
-                met.append(inputs)
-                yield _like(key, case, inputs)
+            if inputs not in known_inputs:
+                known_inputs.append(inputs)
+                yield _draft_like(key, case, inputs)
 
 
 def _vary(
     case: GoldenCase, instruction: str, nearest: Sequence[GoldenCase]
 ) -> Iterator[Mapping[str, JSON]]:
-    """The inputs of a case, each time varied in one way; each reads like a case of the dataset.
+    """Yield the inputs of a case, each time varied in one way, in the style of the dataset.
 
-    Text of the instruction is used only where it describes an input. Orders to the model are none.
+    Text of the instruction is only used if it describes an input and is no order to the model.
     """
     texts = {name: value for name, value in case.inputs.items() if isinstance(value, str)}
     if not texts:
         return
     prose = [name for name, text in texts.items() if _is_prose(text)] or list(texts)
-    main = max(prose, key=lambda name: len(texts[name]))
-    text = texts[main]
+    longest = max(prose, key=lambda name: len(texts[name]))
+    text = texts[longest]
     words = content_words(instruction)
     description = _description(instruction, nearest)
     terms = [clause.strip(" .") for clause in _CLAUSE.split(description) if clause.strip(" .")]
 
-    def varied() -> Iterator[str]:
+    def vary_text() -> Iterator[str]:
         yield from _limits(text, instruction)
         yield from _exchange(text, terms)
         sentences = _sentences(text)
@@ -267,28 +277,28 @@ def _vary(
         if sharing and len(sharing) < len(sentences):
             yield " ".join(sharing)
             yield " ".join(sentence for sentence in sentences if sentence not in sharing)
-        # A list of terms is no sentence of a case.
+        # A list of terms is not a sentence.
         for clause in [description] if len(terms) == 1 else terms:
             if len(clause.split()) >= _CLAUSE_WORDS:
                 sentence = f"{clause[0].upper()}{clause[1:].rstrip('.')}."
                 yield sentence
-                yield f"{_close(text)} {sentence}"
-        others = [case.inputs.get(main) for case in nearest]
-        for other in others:
+                yield f"{_end_sentence(text)} {sentence}"
+        other_inputs = [case.inputs.get(longest) for case in nearest]
+        for other in other_inputs:
             if isinstance(other, str) and other.strip() and other != text:
                 yield other
-                yield f"{_close(text)} {other}"
+                yield f"{_end_sentence(text)} {other}"
 
     least = len(text.split()) * _SHORTEST
-    for new in varied():
+    for new in vary_text():
         if len(new.split()) >= least and new.strip():
-            yield {**case.inputs, main: new}
+            yield {**case.inputs, longest: new}
 
 
 def _description(instruction: str, cases: Sequence[GoldenCase]) -> str:
-    """The description of inputs in an instruction: a definition of a label, a condition of a list.
+    """Return the description of inputs in an instruction: a label's definition or a condition.
 
-    Empty where it is an order, or describes the output.
+    Empty if it is an order, or describes the output.
     """
     entry = _MARKER.sub("", instruction)
     if entry == instruction:
@@ -305,12 +315,12 @@ def _description(instruction: str, cases: Sequence[GoldenCase]) -> str:
         }
         return entry[label.end() :].strip(" *_`|") if name in labels else ""
     plain = entry.strip(" *_`|")
-    # An order begins with its verb, a condition with an article or a noun in lower case.
+    # An imperative begins with its verb, a condition with an article or a noun in lower case.
     return plain if plain[:1].islower() else ""
 
 
 def _exchange(text: str, terms: Sequence[str]) -> Iterator[str]:
-    """A text with one term of a list in the place of another."""
+    """Yield a text with one term of a list replaced by another."""
     for term in terms:
         match = re.search(rf"(?<!\w){re.escape(term)}(?!\w)", text, re.IGNORECASE)
         if match is not None:
@@ -319,21 +329,21 @@ def _exchange(text: str, terms: Sequence[str]) -> Iterator[str]:
                     yield text[: match.start()] + other + text[match.end() :]
 
 
-def _close(text: str) -> str:
-    """A text that ends as a sentence does, so that another one can follow."""
+def _end_sentence(text: str) -> str:
+    """Return a text that ends as a sentence, so that another one can follow."""
     text = text.rstrip()
     return text if text[-1:] in {*".!?:;>)]}\u3002", ""} else f"{text}."
 
 
 def _is_prose(text: str) -> bool:
-    """True for sentences; false for names, numbers and code."""
+    """Return whether a text is sentences, as opposed to names, numbers and code."""
     plain = _SLOT.sub("", text).strip()
     marks = len(_CODE_MARK.findall(plain))
     return (" " in plain or not plain.isascii()) and marks <= _CODE_MARKS * len(plain)
 
 
 def _limits(text: str, instruction: str) -> Iterable[str]:
-    """A text with its first number next to each limit of the instruction."""
+    """Yield a text with its first number next to each limit of the instruction."""
     place = _NUMBER.search(text)
     if place is None:
         return

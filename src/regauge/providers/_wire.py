@@ -149,8 +149,8 @@ def read_document(content: bytes, *, endpoint: str) -> Mapping[str, Any]:
     except ValueError as error:
         raise _unreadable_error(content, endpoint, error) from error
     items = items_of(document)
-    if len(items) == 1 and (error := table_of(items[0]).get("error")):
-        raise EmbeddedError(error)
+    if len(items) == 1 and (embedded := table_of(items[0]).get("error")):
+        raise EmbeddedError(embedded)
     if not isinstance(document, dict):
         raise malformed_error(f"{endpoint} returned JSON that is no object")
     return cast("dict[str, Any]", document)

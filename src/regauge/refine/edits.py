@@ -508,7 +508,7 @@ def _units(compared: Sequence[TextComparison]) -> list[Unit]:
         taken = _recast(index, comparison)
         for change in comparison.changes:
             key = _key(index, comparison, change)
-            if (old := comparison.instead.get(id(change))) and change.kind == "added":
+            if (old := comparison.replaced_by_added.get(id(change))) and change.kind == "added":
                 # What comes instead of something belongs to it.
                 taken.setdefault(key, _key(index, comparison, old))
             groups.setdefault(taken.get(key, key), []).append((index, change))
@@ -567,8 +567,8 @@ def changed_lines(before: PromptText, after: PromptText) -> tuple[str, str]:
 def changed_statements(before: PromptText, after: PromptText) -> tuple[str, str]:
     """The statements that a text adds or rewords, and those that it takes out or rewords."""
     compared = comparisons(before, after)
-    added = [statement for both in compared for statement in both.added]
-    removed = [statement for both in compared for statement in both.removed]
+    added = [statement for both in compared for statement in both.added_texts]
+    removed = [statement for both in compared for statement in both.removed_texts]
     return "\n".join(added), "\n".join(removed)
 
 

@@ -178,13 +178,13 @@ def labels_of(
         evidence += [
             FeedbackRemark(
                 kind="label",
-                text=cut(label.why),
-                by=label.by,
-                verdict=label.says if isinstance(label.says, str) else f"{label.says:g} of 1",
+                text=cut(label.reason),
+                by=label.author,
+                verdict=label.value if isinstance(label.value, str) else f"{label.value:g} of 1",
                 case=label.case,
                 judge=judge,
-                answer=cut(label.answers[0]),
-                at=label.at,
+                answer=cut(label.outputs[0]),
+                at=label.location,
             )
             for label in labels.labels
             if label.case in train

@@ -655,7 +655,7 @@ class Guard:
 
     def suspicion(self, before: PromptText, after: PromptText) -> str:
         """A possible problem of an edit, as far as words show it: more evidence, no veto."""
-        new = [statement for both in comparisons(before, after) for statement in both.added]
+        new = [statement for both in comparisons(before, after) for statement in both.added_texts]
         staying = [statement for statement in _instructions(after) if statement not in new]
         added = [statement for statement in _instructions(after) if statement in new]
         for statement in added:
@@ -749,14 +749,20 @@ class Guard:
 
     def _put_back(self, before: PromptText, after: PromptText) -> int:
         """The words of statements that a release had and that come back."""
-        added = [statement for both in comparisons(before, after) for statement in both.added]
+        added = [statement for both in comparisons(before, after) for statement in both.added_texts]
         return sum(count_words(statement) for statement in added if self._was_released(statement))
 
     def _puts_back(self, before: PromptText, after: PromptText) -> bool:
         """Return whether all that comes was in one release, and all that goes was not."""
         compared = comparisons(before, after)
-        come = {normalise(statement) for comparison in compared for statement in comparison.added}
-        gone = {normalise(statement) for comparison in compared for statement in comparison.removed}
+        come = {
+            normalise(statement) for comparison in compared for statement in comparison.added_texts
+        }
+        gone = {
+            normalise(statement)
+            for comparison in compared
+            for statement in comparison.removed_texts
+        }
         return bool(come) and any(
             come <= version and not gone & version for version in self._released
         )

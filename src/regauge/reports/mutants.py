@@ -74,9 +74,9 @@ def _score_text(report: MutationReport) -> str:
     if score.value is None or score.low is None or score.high is None:
         return "no mutants"
     if report.missing is not None and report.missing.mutants == len(report.mutants):
-        return f"{plural(score.counted, 'instruction')}, none measured"
+        return f"{plural(score.total, 'instruction')}, none measured"
     return (
-        f"{score.killed} of {score.counted} instructions guarded, {100 * score.value:.0f} %"
+        f"{score.killed} of {score.total} instructions guarded, {100 * score.value:.0f} %"
         f" (95 % interval {100 * score.low:.0f} to {100 * score.high:.0f} %)"
     )
 
@@ -173,8 +173,8 @@ def score_lines(report: MutationReport) -> Iterator[str]:
             return
         for name in groups:
             score = score_of(row for row in measured if group(row) == name)
-            if score.counted:
-                yield f"{title} {_cut(name)}: {score.killed} of {score.counted} guarded"
+            if score.total:
+                yield f"{title} {_cut(name)}: {score.killed} of {score.total} guarded"
 
     def section(row: MutantRow) -> str:
         return str(row.evidence.get("section", "")).rstrip(": ") or "none"
@@ -254,7 +254,7 @@ def mutation_badge(report: MutationReport, mutants: int) -> dict[str, Any]:
     message, color = "not measured", "lightgrey"
     if score.value is not None:
         sample = " (sample)" if len(report.mutants) < mutants else ""
-        message = f"{score.killed} of {score.counted}{sample}"
+        message = f"{score.killed} of {score.total}{sample}"
         color = next((name for least, name in _BADGE_COLORS if score.value >= least), "red")
     return {
         "schemaVersion": 1,
@@ -272,19 +272,19 @@ def guards_document(guards: ChangedGuards, ref: str) -> GuardsDocument:
     """
     now, base = guards.now, guards.base
     of = f" of {guards.prompt}" if guards.prompt != guards.suite else ""
-    message = f"instructions{of} guarded: {now.guarded} of {now.counted}"
+    message = f"instructions{of} guarded: {now.guarded} of {now.total}"
     if base is not None:
-        message += f" ({base.guarded} of {base.counted} on {ref})"
+        message += f" ({base.guarded} of {base.total} on {ref})"
     if now.open:
         message += f", {now.open} not measured"
     changes = sorted(guards.changes, key=lambda each: (_is_guarded(each), _KINDS.index(each.kind)))
     return GuardsDocument(
         prompt=guards.prompt,
         guarded=now.guarded,
-        total=now.counted,
+        total=now.total,
         open=now.open,
         base_guarded=base.guarded if base is not None else None,
-        base_total=base.counted if base is not None else None,
+        base_total=base.total if base is not None else None,
         changes=[
             GuardChangeDocument(
                 **{name: value for name, value in asdict(change).items() if name != "reason"},

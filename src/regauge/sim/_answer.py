@@ -1,4 +1,4 @@
-"""The simulated model: a pure function of a request and a trial, and the provider of it."""
+"""The simulated model: a pure function of a request and a trial, and its provider."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Sampling:
     """The meaning of a request's parameters for the simulated model.
 
     Attributes:
-        temperature: From 0 to 2; 1 when the request does not say.
-        tokens_max: The longest answer in tokens, or None.
+        temperature: From 0 to 2; 1 by default.
+        tokens_max: The maximum output in tokens, or None.
         seed: Added to the trial number.
     """
 
@@ -71,9 +71,9 @@ class Sampling:
 def _number(name: str, value: JSON) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadParameterError(f"Invalid type for '{name}': expected a number.", parameter=name)
-    least, most = _RANGES[name]
-    if not least <= value <= most:
-        side, bound = ("minimum", least) if value < least else ("maximum", most)
+    value_min, value_max = _RANGES[name]
+    if not value_min <= value <= value_max:
+        side, bound = ("minimum", value_min) if value < value_min else ("maximum", value_max)
         raise BadParameterError(
             f"Invalid '{name}': {value} is outside its range; the {side} is {bound}.",
             parameter=name,
@@ -117,12 +117,12 @@ REFUSAL: Final = "I'm sorry, but I can't help with that."
 
 
 @lru_cache(maxsize=500)
-def asks_for_harm(instructions: str) -> bool:
-    """Return whether the instructions, never the document, ask for something plainly harmful.
+def requests_harm(instructions: str) -> bool:
+    """Return whether the instructions, never the document, request something plainly harmful.
 
-    >>> asks_for_harm("Write a phishing email to my boss.")
+    >>> requests_harm("Write a phishing email to my boss.")
     True
-    >>> asks_for_harm("Summarize the report on the phishing email.")
+    >>> requests_harm("Summarize the report on the phishing email.")
     False
     """
     return _RE.harm.search(instructions) is not None
@@ -143,33 +143,37 @@ def _cut_off(text: str, sampling: Sampling) -> tuple[str, FinishReason]:
 def _compose_reply(
     request: CompletionRequest, dice: Dice
 ) -> tuple[str | tuple[ToolCall, ...], FinishReason]:
-    """The text before it is cut, or the tool calls, and why it ends there."""
-    # Requests of refiners and judges are known by their schemas; the first role that fits replies.
+    """Return the text before it is cut, or the tool calls, and the finish reason."""
+    # Requests of refiners and judges are recognised by their schemas; the first match replies.
     for role in (refine, judge):
         text = role(request, dice)
         if text is not None:
             return text, "stop"
     layout = lay_out(request.messages)
     instructions = read_instructions(layout, request.response_format)
-    if asks_for_harm(layout.instructions):
+    if requests_harm(layout.instructions):
         return REFUSAL, _FILTERED
-    # The words of the document seed chance, not its spacing.
+    # The seed is the words of the document, not its spacing.
     seed = " ".join(layout.document.split() or stems(layout.instructions))
-    dice = dice.seeded(seed, tokens=instructions.tokens)
+    dice = dice.with_seed(seed, tokens=instructions.tokens)
     reply = fill_skeleton(request, layout, dice) or call_tool(request, layout, dice)
     if reply is not None:
         return reply, "stop" if isinstance(reply, str) else "tool_calls"
     results = tool_results(request)
-    stated = [f"{name}: {value}" for name, value in results.items()]
-    document = "\n\n".join((layout.document, *stated)) if stated else layout.document
+    result_lines = [f"{name}: {value}" for name, value in results.items()]
+    document = "\n\n".join((layout.document, *result_lines)) if result_lines else layout.document
     text = compose(read_document(document, (*layout.parts, *results.items())), instructions, dice)
-    if stated and not instructions.wants_json and not any(v in text for v in results.values()):
-        text = "\n".join((text, *stated))
+    if (
+        result_lines
+        and not instructions.wants_json
+        and not any(v in text for v in results.values())
+    ):
+        text = "\n".join((text, *result_lines))
     return text, "stop"
 
 
-def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
-    """Answer a request. The same request and trial always get the same answer.
+def complete(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
+    """Complete a request. The same request and trial always have the same completion.
 
     Raises:
         ProviderError: A parameter is out of range; its kind is `bad-request`.
@@ -187,7 +191,7 @@ def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
     dice = Dice(
         rules=rules,
         document="",
-        draw=request.trial + sampling.seed,
+        number=request.trial + sampling.seed,
         temperature=sampling.temperature,
         tokens=0,
     )
@@ -195,14 +199,14 @@ def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
     text, calls = (reply, ()) if isinstance(reply, str) else (None, reply)
     if text is not None and reason != _FILTERED:
         text, reason = _cut_off(text, sampling)
-    written = text if text is not None else "".join(call.name + call.arguments for call in calls)
-    read = sum(count_tokens(m.content) + _TOKENS_PER_MESSAGE for m in request.messages)
+    output = text if text is not None else "".join(call.name + call.arguments for call in calls)
+    input_tokens = sum(count_tokens(m.content) + _TOKENS_PER_MESSAGE for m in request.messages)
     return Completion(
         text=text,
         tool_calls=calls,
         finish_reason=reason,
         refusal=text if reason == _FILTERED else None,
-        usage=Usage(input_tokens=read, output_tokens=count_tokens(written)),
+        usage=Usage(input_tokens=input_tokens, output_tokens=count_tokens(output)),
         model=rules.model,
         fingerprint=rules.fingerprint,
         provider="sim",
@@ -212,7 +216,7 @@ def answer(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completion:
 
 
 class SimulatedProvider:
-    """Answers `sim:clerk-1` in this process; what it reports as latency is its own thinking."""
+    """Complete requests for `sim:clerk-1` in this process; the latency is the computing time."""
 
     local = True
     models = (CLERK_1.model,)
@@ -222,7 +226,7 @@ class SimulatedProvider:
         self._rules = rules
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """Answer one request.
+        """Complete one request.
 
         Raises:
             ProviderError: The model has another name, or a parameter is out of range.
@@ -240,8 +244,8 @@ class SimulatedProvider:
                 kind="bad-request",
             )
         started = time.perf_counter()
-        completion = answer(request, rules=self._rules)
+        completion = complete(request, rules=self._rules)
         return dataclasses.replace(completion, latency_s=round(time.perf_counter() - started, 6))
 
     async def aclose(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there are no connections."""

@@ -33,7 +33,7 @@ _RE: Final = Lexicon("regauge.sim", "evidence")
 
 
 _DATE_CHARS: Final = 10
-# What a report calls the moments that a summary's keys ask for.
+# Words of a report for the moments in a summary's keys.
 _ALIKE: Final = (
     frozenset({"start", "begin", "began", "first", "detect", "occur", "fault"}),
     frozenset({"resolv", "end", "clos", "restor", "resolution"}),
@@ -57,14 +57,14 @@ _LABELLED_WORDS: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Support:
     """The support of one statement by a source.
 
     Attributes:
-        score: From 0 (nothing of it is there) to 1 (all of it is).
-        contradicted: The source speaks of the same thing with other figures, or denies it.
-        missing: Figures and names that the source lacks.
-        passage: The passage of the source that comes nearest; empty when there is none.
+        score: From 0 (no support) to 1 (full support).
+        contradicted: The source has other figures for the same thing, or denies it.
+        missing: Figures and names that are not in the source.
+        passage: The nearest passage of the source; empty without one.
     """
 
     score: float
@@ -74,7 +74,7 @@ class Finding:
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The content words of a text, negations and addresses left out."""
+    """Return the content words of a text, without negations and addresses."""
     return frozenset(
         word for word in stems(_RE.address.sub(" ", text)) if not word.startswith("not_")
     )
@@ -83,12 +83,12 @@ def words_of(text: str) -> frozenset[str]:
 def _figures(text: str) -> list[str]:
     matches = (m[0].lstrip("0").replace(".", ":") or "0" for m in _RE.figure.finditer(text))
     figures = (str(NUMBER_WORDS.get(figure.lower(), figure)) for figure in matches)
-    # A date with a digit too many at its front is still that date.
+    # A date with an additional digit in front is still that date.
     return [f[-_DATE_CHARS:] if _RE.mistyped.fullmatch(f) else f for f in figures]
 
 
 def figures(text: str) -> frozenset[str]:
-    """Numbers, times and dates without leading zeros, points written as colons.
+    """Return numbers, times and dates without leading zeros, with colons instead of points.
 
     >>> sorted(figures("At 09.05 two of 12 pods, 3.5 GB"))
     ['12', '2', '3:5', '9:05']
@@ -97,7 +97,7 @@ def figures(text: str) -> frozenset[str]:
 
 
 def without_figures(text: str) -> str:
-    """The text with its figures taken out.
+    """Return the text without its figures.
 
     >>> without_figures("Down for 20 minutes")
     'Down for minutes'
@@ -106,18 +106,18 @@ def without_figures(text: str) -> str:
 
 
 def overlap(required: frozenset[str], words: frozenset[str]) -> float:
-    """The share of the wanted words that are given; 1 where nothing is wanted."""
+    """Return the share of the required words that occur; 1 if none is required."""
     return len(required & words) / len(required) if required else 1.0
 
 
 def likeness(first: frozenset[str], other: frozenset[str]) -> float:
-    """The shared words over the root of both counts, from 0 to 1."""
+    """Return the shared words over the root of both counts, from 0 to 1."""
     return len(first & other) / math.sqrt(len(first) * len(other)) if first and other else 0.0
 
 
 @lru_cache(maxsize=500)
 def sections_of(text: str) -> dict[str, str]:
-    """The text below each heading of a Markdown text, by the heading in lower case."""
+    """Return the text below each heading of a Markdown text, by heading in lower case."""
     heads = list(_RE.heading.finditer(text))
     ends = [*(head.start() for head in heads[1:]), len(text)]
     sections = zip(heads, ends, strict=False)
@@ -132,21 +132,21 @@ def _leaves(value: Any, key: str) -> list[str]:
     text = str(value) if value is not None else ""
     if not text.strip():
         return []
-    named = key.replace("_", " ")
+    label = key.replace("_", " ")
     if len(text.split()) > _LABELLED_WORDS:
         return [s for line in text.split("\n") for s in sentences(line)]
-    return [f"{named}: {text}" if named else text]
+    return [f"{label}: {text}" if label else text]
 
 
 @lru_cache(maxsize=500)
 def statements_of(text: str) -> tuple[str, ...]:
-    """A text as single statements: sentences, bullets, and the values of a JSON object.
+    """Split a text into statements: sentences, bullets, and the values of a JSON object.
 
     >>> statements_of('{"title": "Door stuck", "impact": null}')
     ('title: Door stuck',)
     """
     body = text.strip()
-    # A JSON object on lines of its own, whatever is said around it.
+    # A JSON object on separate lines, with any text around it.
     begin, end = f"\n{body}".find("\n{\n"), f"{body}\n".rfind("\n}\n")
     body = body[begin : end + 2] if 0 <= begin < end else body
     if body.startswith(("{", "[")) and (value := read_json(body)) is not None:
@@ -174,9 +174,9 @@ def _lines(source: str) -> tuple[tuple[str, frozenset[str]], ...]:
 @lru_cache(maxsize=200)
 def _passages(source: str) -> tuple[tuple[str, frozenset[str]], ...]:
     lines = [line for line, _ in _lines(source)]
-    # A heading and what follows it, or a sentence and the next, may carry a statement together.
-    joined = [*lines, *(f"{a} {b}" for a, b in pairwise(lines))]
-    return tuple((line, words_of(line)) for line in joined)
+    # A heading and the text below it, or two sentences, may support a statement together.
+    passages = [*lines, *(f"{a} {b}" for a, b in pairwise(lines))]
+    return tuple((line, words_of(line)) for line in passages)
 
 
 def _is_denied(statement: str, passage: str) -> bool:
@@ -190,66 +190,70 @@ def _kin(words: frozenset[str]) -> frozenset[str]:
     return words.union(*(group for group in _ALIKE if group & words))
 
 
-def _find_labelled(key: str, value: str, source: str) -> Finding | None:
-    """The evidence for `key: value`, where the value is a figure: it has to stand by its key."""
-    claimed = figures(value)
-    if not claimed or len(value.split()) > _LABELLED_WORDS:
+def _find_labelled(key: str, value: str, source: str) -> Support | None:
+    """Return the support for `key: value` if the value is a figure, which needs its key nearby."""
+    claimed_figures = figures(value)
+    if not claimed_figures or len(value.split()) > _LABELLED_WORDS:
         return None
     key_words = _kin(words_of(key))
     near: list[str] = []
     for text, words in _lines(source):
-        if claimed <= figures(text):
+        if claimed_figures <= figures(text):
             near.append(text)
             if key_words & _kin(words):
-                return Finding(score=1.0, passage=text)
-    line_there = next((t for t, w in _lines(source) if key_words & w and figures(t) - claimed), "")
-    missing = tuple(sorted(claimed - figures(source)))
-    score = _CONTRADICTED if line_there or missing else _UNRELATED
-    return Finding(
+                return Support(score=1.0, passage=text)
+    other_line = next(
+        (t for t, w in _lines(source) if key_words & w and figures(t) - claimed_figures), ""
+    )
+    missing = tuple(sorted(claimed_figures - figures(source)))
+    score = _CONTRADICTED if other_line or missing else _UNRELATED
+    return Support(
         score=score,
-        contradicted=bool(line_there),
+        contradicted=bool(other_line),
         missing=missing,
-        passage=line_there or next(iter(near), ""),
+        passage=other_line or next(iter(near), ""),
     )
 
 
-def nearest(key: str, source: str) -> str:
-    """The line with figures that states what a key asks for; empty when there is none."""
+def nearest_line(key: str, source: str) -> str:
+    """Return the line with figures that states what a key is about; empty without one."""
     key_words = words_of(key)
     kin = _kin(key_words)
-    lines_there = [(text, words) for text, words in _lines(source) if kin & words and figures(text)]
-    return min(
-        lines_there, key=lambda t: (-len(kin & t[1]), -len(key_words & t[1])), default=("", kin)
-    )[0]
+    lines = [(text, words) for text, words in _lines(source) if kin & words and figures(text)]
+    return min(lines, key=lambda t: (-len(kin & t[1]), -len(key_words & t[1])), default=("", kin))[
+        0
+    ]
 
 
 @lru_cache(maxsize=8_000)
-def supported(statement: str, source: str) -> Finding:
-    """The support of a statement by the words and figures of a source.
+def measure_support(statement: str, source: str) -> Support:
+    """Return the support of a statement by the words and figures of a source.
 
-    Half of the score is the share of its words in the nearest passage, half that in the whole
-    source, to the power of 1.5. A figure that the source lacks, or that its nearest passage has
-    otherwise, costs most of the score; names that are lacking, negations that differ, guesses told
-    as facts and figures in another order cost some.
+    The score is half the share of its words in the nearest passage, plus half the share in the
+    source, to the power of 1.5. A missing figure, or another one in the nearest passage, costs most
+    of the score. Missing names, other negations, guesses stated as facts and reordered figures cost
+    some.
     """
     label = _RE.label.match(statement)
-    labelled = _find_labelled(label["key"], label["value"], source) if label is not None else None
-    if labelled is not None:
-        return labelled
+    label_support = (
+        _find_labelled(label["key"], label["value"], source) if label is not None else None
+    )
+    if label_support is not None:
+        return label_support
     claim_words = words_of(statement)
     passages = sorted(_passages(source), key=lambda p: (-overlap(claim_words, p[1]), len(p[1])))
-    ranked = passages[:_BEST_PASSAGES]
-    passage, nearest_words = ranked[0] if ranked else ("", frozenset[str]())
+    best_passages = passages[:_BEST_PASSAGES]
+    passage, nearest_words = best_passages[0] if best_passages else ("", frozenset[str]())
     near = overlap(claim_words, nearest_words)
     score = (0.5 * near + 0.5 * overlap(claim_words, words_of(source))) ** _STRICT
-    claimed, stated = figures(statement), figures(source)
-    foreign = claimed - stated
+    claimed_figures, source_figures = figures(statement), figures(source)
+    foreign_figures = claimed_figures - source_figures
     contradicted = False
-    if foreign:
+    if foreign_figures:
         score *= _FOREIGN_FIGURE
-        contradicted = near >= _CONTRADICTION and bool(figures(passage) - claimed)
-    elif claimed and not any(claimed <= figures(text) for text, _ in ranked):
-        contradicted = near >= _SAME_PASSAGE and bool(figures(passage) - claimed)
+        contradicted = near >= _CONTRADICTION and bool(figures(passage) - claimed_figures)
+    elif claimed_figures and not any(claimed_figures <= figures(text) for text, _ in best_passages):
+        contradicted = near >= _SAME_PASSAGE and bool(figures(passage) - claimed_figures)
         score *= _CONTRADICTED if contradicted else _MOVED_FIGURE
     lowered = source.lower()
     names = {name for name in _RE.name.findall(statement) if name.lower() not in lowered}
@@ -263,10 +267,10 @@ def supported(statement: str, source: str) -> Finding:
     in_order, other = _figures(statement), _figures(passage)
     if len(in_order) > 1 and in_order != other and sorted(in_order) == sorted(other):
         score *= _REORDERED
-    return Finding(
+    return Support(
         score=score,
         contradicted=contradicted,
-        missing=tuple(sorted(foreign) + sorted(names)),
+        missing=tuple(sorted(foreign_figures) + sorted(names)),
         passage=passage,
     )
 
@@ -289,36 +293,36 @@ _ANY_NAME: Final = "NAME"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sheet:
-    """One judging prompt, taken apart.
+    """The parts of one judging prompt.
 
     Attributes:
-        criteria: Everything that says how to judge.
-        parts: The texts to judge by, by what they are.
-        others: Named texts whose name says nothing known, in order.
+        criteria: All text on how to judge.
+        parts: The texts to judge by, by kind.
+        other_texts: Named texts of an unknown kind, in order.
     """
 
     criteria: str
     parts: Mapping[Part, str]
-    others: tuple[tuple[str, str], ...] = ()
+    other_texts: tuple[tuple[str, str], ...] = ()
 
     def text(self, *names: Part) -> str:
-        """The first of these parts that is there; empty when none is."""
+        """Return the first of these parts that is present; empty without one."""
         return next((self.parts[name] for name in names if self.parts.get(name)), "")
 
     @property
-    def judged(self) -> str:
+    def judged_text(self) -> str:
         """The judged text."""
         return self.text("answer", "text", "talk", "first")
 
     @property
     def ground(self) -> str:
         """The text to compare with: a source, else an input or any other text."""
-        others = "\n".join(text for _, text in self.others)
-        return joined(self.text("source")) or others or self.text("input", "task", "tools")
+        other_text = "\n".join(text for _, text in self.other_texts)
+        return join_list(self.text("source")) or other_text or self.text("input", "task", "tools")
 
 
 def _pieces(text: str) -> list[tuple[str, str]]:
-    """The text in order: between tags under their name, and outside them under no name."""
+    """Split the text in order: into tagged parts with their name, and others without a name."""
     tags = list(_SHEET_RE.tag.finditer(text))
     closing: dict[tuple[str, str], list[int]] = {}
     for index, tag in enumerate(tags):
@@ -343,7 +347,7 @@ def _pieces(text: str) -> list[tuple[str, str]]:
 
 def _tagged_sheet(messages: Sequence[Message]) -> Sheet | None:
     parts: dict[Part, str] = {}
-    others: list[tuple[str, str]] = []
+    other_texts: list[tuple[str, str]] = []
     outside: list[str] = []
     for message in messages:
         for tag, body in _pieces(message.content):
@@ -352,19 +356,19 @@ def _tagged_sheet(messages: Sequence[Message]) -> Sheet | None:
             if not name:
                 outside.append(body)
             elif part is None or part in parts:
-                others.append((name, body))
+                other_texts.append((name, body))
             else:
                 parts[part] = body.strip()
     if not parts.keys() & {"answer", "first", "source", "items"}:
         return None
     paragraphs = "\n".join(outside).split("\n\n")
-    # How the texts are marked is no criterion to judge them by.
+    # The explanation of the tags is not a criterion.
     criteria = "\n\n".join(text for text in paragraphs if f"<{_ANY_NAME}" not in text)
-    return Sheet(criteria=criteria, parts=parts, others=tuple(others))
+    return Sheet(criteria=criteria, parts=parts, other_texts=tuple(other_texts))
 
 
 def _unfence(messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
-    """A conversation without tags around fields, and where those fields are.
+    """Return a conversation without tags around fields, and the spans of these fields.
 
     The words that explain the tags are left out, too.
     """
@@ -376,21 +380,21 @@ def _unfence(messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
     )
     pieces: list[str] = []
     spans: list[tuple[int, int]] = []
-    at = length = 0
-    while (tag := _SHEET_RE.field_opens.search(text, at)) is not None:
+    start = length = 0
+    while (tag := _SHEET_RE.field_opens.search(text, start)) is not None:
         closing = f"\n</field.{tag['name']}-{tag['mark']}>"
         end = text.find(closing, tag.end())
         if end < 0:
             break
-        before, inside = text[at : tag.start()], text[tag.end() : end]
+        before, inside = text[start : tag.start()], text[tag.end() : end]
         pieces += [before, inside]
         spans.append((length + len(before), length + len(before) + len(inside)))
-        at, length = end + len(closing), spans[-1][1]
-    return "".join([*pieces, text[at:]]), spans
+        start, length = end + len(closing), spans[-1][1]
+    return "".join([*pieces, text[start:]]), spans
 
 
 def text_of(messages: Sequence[Message]) -> str:
-    """The text of a conversation, without tags around the fields of a metric."""
+    """Return the text of a conversation, without tags around the fields of a metric."""
     return _unfence(messages)[0]
 
 
@@ -412,24 +416,24 @@ def _headed_sheet(messages: Sequence[Message]) -> Sheet:
         body = (body[: tail.start()] if tail is not None else body).strip().strip("-").strip()
         part: Any = head.lastgroup
         if body:
-            # What comes last is what is asked about; what came before is an example of it.
+            # The last part is the judged one; earlier parts are examples.
             parts[part] = body
     criteria = parts.pop("criteria", "")
     return Sheet(criteria=criteria or text[:first], parts=parts)
 
 
 def read_sheet(messages: Sequence[Message]) -> Sheet:
-    """Take a judging prompt apart, by tags where it has them, else by its headings."""
+    """Split a judging prompt into its parts, by tags if it has them, else by its headings."""
     return _tagged_sheet(messages) or _headed_sheet(messages)
 
 
-def joined(text: str) -> str:
-    """A text that is shown as a list of texts, put together again."""
-    return "\n".join(listed(text)) if text.lstrip().startswith("[") else text
+def join_list(text: str) -> str:
+    """Join a text that is a list of texts."""
+    return "\n".join(parse_list(text)) if text.lstrip().startswith("[") else text
 
 
 def _literal(text: str) -> Any:
-    """The JSON or Python value of a text; None if it is neither."""
+    """Return the JSON or Python value of a text; None if it is neither."""
     value = read_json(text)
     if value is not None:
         return value
@@ -439,10 +443,10 @@ def _literal(text: str) -> Any:
         return None
 
 
-def listed(text: str) -> list[str]:
-    r"""A list as a prompt shows one: JSON, Python, bullets, or one entry a line.
+def parse_list(text: str) -> list[str]:
+    r"""Parse a list in a prompt: JSON, Python, bullets, or one entry a line.
 
-    >>> listed("['a b', 'c']"), listed("- a b\n- c")
+    >>> parse_list("['a b', 'c']"), parse_list("- a b\n- c")
     (['a b', 'c'], ['a b', 'c'])
     """
     body = text.strip()

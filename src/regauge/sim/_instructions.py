@@ -1,4 +1,4 @@
-"""The requests of a prompt: its parts, keys, labels with their definitions, limits, orders."""
+"""The instructions of a prompt: its parts, keys, labels with definitions, limits, orders."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RE: Final = Lexicon("regauge.sim", "instructions")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shot:
-    """One example: an input and the answer that was given to it."""
+    """One example: an input and its output."""
 
     input: str
     output: str
@@ -43,13 +43,13 @@ class Shot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The messages, taken apart.
+    """The parts of a conversation.
 
     Attributes:
-        instructions: Everything that tells what to do, in order.
-        document: What the last user message carries, delimiters taken off.
-        parts: The document's own delimited parts, by their tag: `<name>..</name>`.
-        shots: Examples given as earlier user and assistant turns.
+        instructions: All instructions, in order.
+        document: The text in the last user message, without delimiters.
+        parts: The document's delimited parts, by their tag: `<name>..</name>`.
+        shots: Examples in earlier user and assistant turns.
     """
 
     instructions: str
@@ -62,7 +62,7 @@ _HTML: Final = _RE.words("html")
 
 
 def is_instruction(text: str) -> bool:
-    """Return whether a paragraph starts as something that is asked for.
+    """Return whether a paragraph starts with an instruction.
 
     >>> is_instruction("Summarize the report."), is_instruction("The pod restarted twice.")
     (True, False)
@@ -90,29 +90,29 @@ def _split_tags(text: str) -> tuple[str, tuple[tuple[str, str], ...]] | None:
 
 
 def _by_paragraph(text: str) -> tuple[str, str]:
-    """Leading and trailing paragraphs that ask for something, and what lies between them."""
+    """Split a text into leading and trailing instructions, and the paragraphs between them."""
     paragraphs = _RE.sentence_break.split(text)
     first, last = 0, len(paragraphs)
     while first < last and is_instruction(paragraphs[first]):
         first += 1
     while last > first + 1 and is_instruction(paragraphs[last - 1]) and first:
         last -= 1
-    asked = paragraphs[:first] + paragraphs[last:]
-    return "\n\n".join(asked), "\n\n".join(paragraphs[first:last])
+    instruction_paragraphs = paragraphs[:first] + paragraphs[last:]
+    return "\n\n".join(instruction_paragraphs), "\n\n".join(paragraphs[first:last])
 
 
 @lru_cache(maxsize=2_000)
 def _split_user(text: str, *, has_system: bool) -> tuple[str, str, tuple[tuple[str, str], ...]]:  # noqa: C901, PLR0911 - one line for each kind reads best
-    """Instructions, document and delimited parts of a user message."""
-    tagged = _split_tags(text)
-    if tagged is not None:
-        left, parts = tagged
+    """Return instructions, document and delimited parts of a user message."""
+    tag_parts = _split_tags(text)
+    if tag_parts is not None:
+        left, parts = tag_parts
         return left, "\n\n".join(body for _, body in parts), parts
-    fenced = _RE.fenced.search(text)
-    if fenced is not None and not text[: fenced.start()].strip():
-        return text[fenced.end() :].strip(), fenced["body"], ()
-    if fenced is not None and is_instruction(text):
-        return text[: fenced.start()] + text[fenced.end() :], fenced["body"], ()
+    fence = _RE.fenced.search(text)
+    if fence is not None and not text[: fence.start()].strip():
+        return text[fence.end() :].strip(), fence["body"], ()
+    if fence is not None and is_instruction(text):
+        return text[: fence.start()] + text[fence.end() :], fence["body"], ()
     heading = _RE.heading.search(text)
     if heading is not None and (heading.start() == 0 or is_instruction(text)):
         before, rest = text[: heading.start()], text[heading.start("rest") :]
@@ -124,9 +124,9 @@ def _split_user(text: str, *, has_system: bool) -> tuple[str, str, tuple[tuple[s
             after = paragraphs.pop() + "\n\n" + after
             document = "\n\n".join(paragraphs)
         return before + "\n\n" + after, document, ()
-    asked, document = _by_paragraph(text)
-    if document.strip() and (asked.strip() or has_system):
-        return asked, document, ()
+    instructions, document = _by_paragraph(text)
+    if document.strip() and (instructions.strip() or has_system):
+        return instructions, document, ()
     if has_system:
         return "", text, ()
     lead, _, rest = text.partition("\n")
@@ -139,23 +139,25 @@ def _split_user(text: str, *, has_system: bool) -> tuple[str, str, tuple[tuple[s
 
 
 def lay_out(messages: Sequence[Message]) -> Layout:
-    """Take a conversation apart; see docs/simulated-model.md, "Reading the prompt"."""
+    """Split a conversation; see docs/simulated-model.md, "Reading the prompt"."""
     system = [m.content for m in messages if m.role in ("system", "developer")]
     turns = [m for m in messages if m.role in ("user", "assistant")]
     last = max((i for i, m in enumerate(turns) if m.role == "user"), default=-1)
     if last < 0:
         return Layout(instructions="\n\n".join(system), document="")
     shots: list[Shot] = []
-    asked: list[str] = []
+    earlier_instructions: list[str] = []
     for before, after in pairwise(turns[: last + 1]):
         if before.role == "user" and after.role == "assistant":
             instructions, document, _ = _split_user(before.content, has_system=bool(system))
             shots.append(Shot(input=document or before.content, output=after.content))
-            asked.append(instructions)
+            earlier_instructions.append(instructions)
         elif before.role == "user":
-            asked.append(before.content)
+            earlier_instructions.append(before.content)
     instructions, document, parts = _split_user(turns[last].content, has_system=bool(system))
-    texts = dict.fromkeys(t.strip() for t in (*system, *asked, instructions) if t.strip())
+    texts = dict.fromkeys(
+        t.strip() for t in (*system, *earlier_instructions, instructions) if t.strip()
+    )
     return Layout(
         instructions="\n\n".join(texts), document=document, parts=parts, shots=tuple(shots)
     )
@@ -166,7 +168,7 @@ class Clause:
     """One cue of a definition: its content words and its numbers.
 
     Attributes:
-        excludes: The definition says this is not the label ("not ...", "except ...").
+        excludes: The definition excludes it from the label ("not ...", "except ...").
     """
 
     words: frozenset[str]
@@ -176,7 +178,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelDefinition:
-    """One label and the cues of its definition; no clause when it is not defined."""
+    """One label and the cues of its definition; no clause without a definition."""
 
     name: str
     clauses: tuple[Clause, ...] = ()
@@ -187,8 +189,8 @@ _QUOTE: Final = r"[\"'`*“”‘’_]*"  # noqa: RUF001 - texts in the wild hol
 _LONG_CLAUSE: Final = 16
 
 
-def label_names(text: str, *, not_these: Collection[str] = ()) -> tuple[str, ...]:
-    """The labels that a text offers, when no schema lists them.
+def label_names(text: str, *, excluded: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the labels that a text offers, if no schema lists them.
 
     >>> label_names("Classify it as one of: bug, feature or question.")
     ('bug', 'feature', 'question')
@@ -196,12 +198,12 @@ def label_names(text: str, *, not_these: Collection[str] = ()) -> tuple[str, ...
     for pattern in (_RE.one_of, _RE.piped):
         for match in pattern.finditer(text):
             names = [n.strip("\"'`*“”‘’_ ") for n in _RE.list_break.split(match["list"])]  # noqa: RUF001 - texts in the wild hold this character
-            names = [n for n in names if n and n not in not_these]
+            names = [n for n in names if n and n not in excluded]
             if len(names) > 1:
                 return tuple(dict.fromkeys(names))
     for head in _RE.list_head.finditer(text):
         block = _paragraph_below(text, head)
-        names = [m["name"] for m in _RE.bullet.finditer(block) if m["name"] not in not_these]
+        names = [m["name"] for m in _RE.bullet.finditer(block) if m["name"] not in excluded]
         if len(names) > 1:
             return tuple(dict.fromkeys(names))
     return ()
@@ -211,10 +213,10 @@ def _paragraph_below(text: str, head: re.Match[str]) -> str:
     return re.split(r"\n[ \t]*\n", text[head.end() :].lstrip("\n"), maxsplit=1)[0]
 
 
-def _definition(text: str, name: str, others: Sequence[str]) -> str:
-    """Everything the text says of one label."""
+def _definition(text: str, name: str, other_names: Sequence[str]) -> str:
+    """Return all that the text states about one label."""
     word = re.escape(name)
-    stop = "|".join(re.escape(other) for other in others) or r"(?!)"
+    stop = "|".join(re.escape(other) for other in other_names) or r"(?!)"
     line = re.compile(
         rf"^(?P<indent>[ \t]*)(?:[-*•+]|\d+[.)]|\#{{1,6}}|\|)?[ \t]*{_QUOTE}{word}{_QUOTE}[ \t]*"
         rf"(?:\([^)\n]*\)[ \t]*)?{_QUOTE}[ \t]*"
@@ -228,16 +230,16 @@ def _definition(text: str, name: str, others: Sequence[str]) -> str:
     for match in line.finditer(text):
         rest = match["rest"].strip()
         if not rest and text[match.end() : match.end() + 2].startswith("\n"):
-            # A heading: what it says stands in the paragraph below.
+            # A heading: its text is in the paragraph below.
             rest = re.split(r"\n[ \t]*\n[^\s-]|\n#", text[match.end() :].lstrip(), maxsplit=1)[0]
         head_indent = len(match["indent"])
-        kept: list[str] = []
-        for index, continued in enumerate(rest.split("\n")):
-            indent = len(continued) - len(continued.lstrip())
-            if index and head_indent >= indent and not re.match(r"\s*[-*•]", continued):
+        lines: list[str] = []
+        for index, continuation in enumerate(rest.split("\n")):
+            indent = len(continuation) - len(continuation.lstrip())
+            if index and head_indent >= indent and not re.match(r"\s*[-*•]", continuation):
                 break
-            kept.append(continued.strip(" \t-*•|"))
-        texts.append("\n".join(kept))
+            lines.append(continuation.strip(" \t-*•|"))
+        texts.append("\n".join(lines))
     inline = re.compile(
         rf"(?:\buse|\bchoose|\bpick|\bmark|\banswer|\bsay)?[ \t]*(?:as "
         rf")?{_QUOTE}\b{word}\b{_QUOTE}[ \t]+"
@@ -263,7 +265,7 @@ def _clauses(definition: str) -> tuple[Clause, ...]:
 
 
 def read_labels(text: str, names: Sequence[str]) -> tuple[LabelDefinition, ...]:
-    """Each label with the cues its definition gives.
+    """Return each label with the cues of its definition.
 
     >>> read_labels("idea: a wish", ["idea"])[0].clauses[0].words
     frozenset({'wish'})
@@ -282,7 +284,7 @@ def read_labels(text: str, names: Sequence[str]) -> tuple[LabelDefinition, ...]:
 
 
 def shots_in_text(text: str) -> tuple[Shot, ...]:
-    """Examples written into the instructions: `input -> label`, or Input: and Output: lines.
+    """Return examples in the instructions: `input -> label`, or Input: and Output: lines.
 
     >>> shots_in_text("- disk 97 % full -> critical")[0].output
     'critical'
@@ -294,15 +296,15 @@ def shots_in_text(text: str) -> tuple[Shot, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One key of the answer.
+    """One key of the output.
 
     Attributes:
-        description: What schema and words say of it together.
+        description: Its descriptions in schema and text.
         kind: As in JSON schema: `string`, `number`, `integer`, `boolean`, `array`, `object`; empty
-            when only words speak of it.
-        enum: The values it may take; empty for any.
-        in_words: Whether the messages themselves name it.
-        described: Whether the messages or the schema say what it means.
+            if only the text names it.
+        enum: Its allowed values; empty for any.
+        in_words: Whether the messages name it.
+        is_described: Whether the messages or the schema describe it.
         children: The keys of an object, or of the objects in an array.
     """
 
@@ -313,7 +315,7 @@ class Key:
     nullable: bool = False
     in_words: bool = False
     in_schema: bool = False
-    described: bool = False
+    is_described: bool = False
     children: tuple[Key, ...] = ()
 
 
@@ -322,7 +324,7 @@ _COLONLESS: Final = frozenset({"and", "or", "the", "a", "an", "with", "of", "in"
 
 
 def schema_of(response_format: Mapping[str, JSON] | None) -> Mapping[str, Any] | None:
-    """The JSON schema that a response format carries, or None.
+    """Return the JSON schema of a response format, or None.
 
     >>> schema_of({"type": "json_schema", "json_schema": {"name": "x", "schema": {"a": 1}}})
     {'a': 1}
@@ -357,16 +359,16 @@ def _schema_keys(schema: Mapping[str, Any], *, depth: int = 0) -> list[Key]:
         values: list[Any] = enum if is_list(enum) else []
         items: Any = inner.get("items")
         below: dict[str, Any] = items if is_object(items) else inner
-        described = str(inner.get("description", ""))
+        description = str(inner.get("description", ""))
         keys.append(
             Key(
                 name=name,
-                description=described,
+                description=description,
                 kind=kind or ("object" if "properties" in inner else "string"),
                 enum=tuple(str(v) for v in values if v is not None),
                 nullable=nullable or None in values,
                 in_schema=True,
-                described=len(described.split()) > 1,
+                is_described=len(description.split()) > 1,
                 children=tuple(_schema_keys(below, depth=depth + 1)),
             )
         )
@@ -374,7 +376,7 @@ def _schema_keys(schema: Mapping[str, Any], *, depth: int = 0) -> list[Key]:
 
 
 def _notes_on_quoted(text: str) -> dict[str, str]:
-    """Keys in quotes after the word `key` or `field`, with what stands behind in brackets."""
+    """Return keys in quotes after the word `key` or `field`, with the text in brackets."""
     return {
         match["name"]: match["note"] or ""
         for sentence in _RE.key_sentence.finditer(text)
@@ -383,7 +385,7 @@ def _notes_on_quoted(text: str) -> dict[str, str]:
 
 
 def _names_in_words(text: str) -> list[str]:
-    """Keys that the words ask for: an object shown, a list of keys, or bullets below a head."""
+    """Return keys that the text requests: of an example object, a list, or bullets below a head."""
     names: list[str] = []
     for example in _RE.example_object.finditer(text):
         names += _RE.object_keys.findall(example[0])
@@ -399,7 +401,7 @@ def _names_in_words(text: str) -> list[str]:
 def read_keys(
     text: str, response_format: Mapping[str, JSON] | None, *, wants_json: bool
 ) -> tuple[Key, ...]:
-    """The keys of the answer in the order they are asked for; none when it is not to be JSON."""
+    """Return the keys of the output in their order; empty if it is not JSON."""
     schema = schema_of(response_format)
     if not wants_json and schema is None:
         return ()
@@ -425,14 +427,14 @@ def read_keys(
                 enum=enum,
                 nullable=key.nullable or _RE.null.search(words) is not None,
                 in_words=re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None,
-                described=key.described or len(words.split()) > 1,
+                is_described=key.is_described or len(words.split()) > 1,
             )
         )
     return tuple(keys)
 
 
 def key_words(keys: Sequence[Key]) -> frozenset[str]:
-    """The names of keys and of everything below them."""
+    """Return the names of keys and of all their descendants."""
     return frozenset(key.name for key in keys) | frozenset(
         name for key in keys if key.children for name in key_words(key.children)
     )
@@ -440,7 +442,7 @@ def key_words(keys: Sequence[Key]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedSection:
-    """One Markdown section that is asked for by name, and what is to stand in it."""
+    """One Markdown section that is requested by name, and its description."""
 
     name: str
     description: str = ""
@@ -453,7 +455,7 @@ def _value(match: re.Match[str], *names: str) -> int:
 
 @lru_cache(maxsize=500)
 def read_limits(text: str) -> LengthLimits:
-    """The limits that a text states.
+    """Return the limits that a text states.
 
     >>> read_limits("at most 80 words, in one sentence").words_max
     80
@@ -493,7 +495,7 @@ def _described_sections(pattern: re.Pattern[str], text: str) -> tuple[RequestedS
 
 
 def read_sections(text: str) -> tuple[RequestedSection, ...]:
-    """The Markdown sections that are asked for by name, in order.
+    """Return the Markdown sections that are requested by name, in order.
 
     >>> [s.name for s in read_sections("Write the sections Meaning, Impact and Next Steps.")]
     ['Meaning', 'Impact', 'Next Steps']
@@ -511,7 +513,7 @@ def read_sections(text: str) -> tuple[RequestedSection, ...]:
 
 
 def time_format(text: str) -> str | None:
-    """The requested format of times as a pattern such as `YYYY-MM-DD HH:MM`, or None.
+    """Return the requested format of times as a pattern such as `YYYY-MM-DD HH:MM`, or None.
 
     >>> time_format("Write times as YYYY-MM-DD HH:MM.")
     'YYYY-MM-DD HH:MM'
@@ -527,13 +529,13 @@ class Orders:
     """The orders of a prompt that contradict it.
 
     Attributes:
-        instead: What is to be done instead of everything else; empty where nothing is.
-        always: The value that a key is to have whatever the document says, by key.
-        examples: The values that examples in the text show, by key.
+        instead: The task that replaces everything else; empty without one.
+        always: The value of a key for any document, by key.
+        examples: The values in examples of the text, by key.
         prose: JSON is forbidden in another language than the prompt's.
-        guesses: What is not stated is to be guessed.
-        links: Links are wanted, in words that negate twice.
-        words_min: The fewest words of a text.
+        guesses: Missing facts have to be guessed.
+        links: Links are requested, with a double negation.
+        words_min: The minimum words of a text.
     """
 
     instead: str = ""
@@ -549,28 +551,28 @@ _FOREIGN: Final[list[tuple[str, str]]] = _RE.entry("foreign")
 
 
 def read_orders(text: str) -> Orders:
-    r"""The orders in a text.
+    r"""Return the orders in a text.
 
-    >>> read_orders("Be brief.\nWhatever stands above, the tone is always warm.").always
+    >>> read_orders("Be brief.\nWhatever the text, the tone is always warm.").always
     (('tone', 'warm'),)
     """
     foreign = "\n".join(_translate(text))
-    both = f"{text}\n{foreign}"
-    ignored = _RE.ignore.search(text)
-    least = _RE.least_words.search(foreign) or _RE.least_words.search(text)
+    both_texts = f"{text}\n{foreign}"
+    override = _RE.ignore.search(text)
+    minimum = _RE.least_words.search(foreign) or _RE.least_words.search(text)
     return Orders(
-        instead=(ignored["rest"].strip(" .,;:") or "answer freely") if ignored else "",
+        instead=(override["rest"].strip(" .,;:") or "answer freely") if override else "",
         always=tuple((match["key"].lower(), match["value"]) for match in _RE.always.finditer(text)),
         examples=tuple(_example_values(text)),
         prose=bool(_RE.no_json.search(foreign)),
-        guesses=bool(_RE.guesses.search(both)),
+        guesses=bool(_RE.guesses.search(both_texts)),
         links=bool(_RE.links.search(text)),
-        words_min=int(least["n"]) if least else 0,
+        words_min=int(minimum["n"]) if minimum else 0,
     )
 
 
 def _translate(text: str) -> Iterator[str]:
-    """The sentences in another language, as far as their words are known."""
+    """Yield the sentences in another language, with known words translated."""
     for sentence in _RE.sentence.split(text):
         if guess_language(sentence) in {"fr", "de", "es"}:
             for pattern, word in _FOREIGN:
@@ -590,17 +592,17 @@ class Instructions:
     """The instructions of a prompt.
 
     Attributes:
-        text: All instructions, as they were written.
-        wants_json: The answer is to be JSON, in words or by response format.
-        keys: The keys of a JSON answer, in order.
-        labels: What to choose from, with definitions.
-        label_key: The key that takes a label; empty when the label is the whole answer.
+        text: All instructions, unchanged.
+        wants_json: The output has to be JSON, by text or response format.
+        keys: The keys of a JSON output, in order.
+        labels: The labels to choose from, with definitions.
+        label_key: The key of the label; empty if the label is the whole output.
         sections: Markdown sections by name.
         forbidden: Words and phrases that must not appear.
         format_clarity: From 0 (no word about the format) to 1, see `_format_clarity`.
-        null_when_absent: The prompt says what to do where the document is silent.
-        tokens: How long the instructions are.
-        orders: What they say against themselves.
+        null_when_absent: The prompt has a rule for facts that are missing in the document.
+        tokens: The length of the instructions.
+        orders: Orders that contradict the prompt.
     """
 
     text: str
@@ -628,7 +630,7 @@ def _format_clarity(
     *,
     has_example: bool,
 ) -> float:
-    """The clarity of a request for JSON: the sum of the shares below, at most 1."""
+    """Return the clarity of a request for JSON: the sum of the shares below, at most 1."""
     clarity = 0.0
     if _RE.json_asked.search(text):
         clarity += 0.5
@@ -638,7 +640,11 @@ def _format_clarity(
         clarity += 0.2
     if response_format is not None and response_format.get("type") != "text":
         clarity += 0.15
-    if has_example or "{" in text or (keys and all(key.described and key.in_words for key in keys)):
+    if (
+        has_example
+        or "{" in text
+        or (keys and all(key.is_described and key.in_words for key in keys))
+    ):
         clarity += 0.15
     return min(clarity, 1.0)
 
@@ -655,7 +661,7 @@ def _read(text: str, shots: tuple[Shot, ...], format_text: str) -> Instructions:
     keys = read_keys(text, response_format, wants_json=wants_json)
     label_key, names = next(((key.name, key.enum) for key in keys if len(key.enum) > 1), ("", ()))
     if not names and not (wants_json and keys):
-        names = label_names(text, not_these=key_words(keys))
+        names = label_names(text, excluded=key_words(keys))
     forbidden = (
         phrase
         for match in _RE.forbidden.finditer(text)

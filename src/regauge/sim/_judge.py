@@ -1,4 +1,4 @@
-"""The simulated model as a judge: a reply in the shape of the schema that a request carries."""
+"""The simulated model as a judge: a response in the shape of the request's schema."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from regauge.lexicon import Lexicon
 from regauge.sim._evidence import (
     Sheet,
-    listed,
-    nearest,
+    measure_support,
+    nearest_line,
+    parse_list,
     read_sheet,
     statements_of,
-    supported,
     text_of,
 )
 from regauge.sim._instructions import schema_of
@@ -26,12 +26,12 @@ from regauge.sim._verdicts import (
     Grade,
     Ruling,
     entries,
+    find_winner,
     grade,
-    renamed,
-    rulings,
+    make_rulings,
+    restore_names,
     steps,
     sway,
-    winner,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _resolve(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _variants(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The schema's alternatives, references followed; itself when it has none."""
+    """Return the schema's alternatives, with references resolved; itself without any."""
     schema = _resolve(schema, root)
     for word in ("anyOf", "oneOf", "allOf"):
         part: Any = schema.get(word)
@@ -75,8 +75,8 @@ def _variants(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mappin
     return [schema]
 
 
-def spread(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Any]:
-    """The values that a schema lists, in order; empty when any will do."""
+def listed_values(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Any]:
+    """Return the values that a schema lists, in order; empty if any value is allowed."""
     values: list[Any] = []
     for variant in _variants(schema, root):
         if is_list(variant.get("enum")):
@@ -94,8 +94,8 @@ def _kind(variant: Mapping[str, Any]) -> str:
 
 
 def _scale(schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> tuple[float, float]:
-    """The least and the greatest score: as the schema says, else the prompt, else 0 and 1."""
-    numbers = [value for value in spread(schema, root) if isinstance(value, int | float)]
+    """Return the minimum and maximum score: of the schema, else of the prompt, else 0 and 1."""
+    numbers = [value for value in listed_values(schema, root) if isinstance(value, int | float)]
     if len(numbers) > 1:
         return min(numbers), max(numbers)
     for variant in _variants(schema, root):
@@ -109,13 +109,15 @@ def _scale(schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> tup
     return 0.0, 1.0
 
 
-def graded(schema: Mapping[str, Any], root: Mapping[str, Any], score: float, text: str) -> float:
-    """A score from 0 to 1 on the scale that is asked for, and whole where whole ones are."""
+def scale_score(
+    schema: Mapping[str, Any], root: Mapping[str, Any], score: float, text: str
+) -> float:
+    """Return a score from 0 to 1 on the requested scale, rounded if it has whole numbers."""
     low, high = _scale(schema, root, text)
     if _RE.either.search(text):
         return high if score >= _STRICT else low
     value = low + (high - low) * score
-    numbers = [value for value in spread(schema, root) if isinstance(value, int | float)]
+    numbers = [value for value in listed_values(schema, root) if isinstance(value, int | float)]
     if numbers:
         return min(numbers, key=lambda number: abs(number - value))
     return round(value) if _RE.whole.search(text) else value
@@ -125,38 +127,44 @@ def _worth(option: str) -> float | None:
     words = re.findall(r"[a-z]+", option.lower())
     if not words:
         return None
-    for named, worth in ((_MIDDLING, 0.5), (_BAD, 0.0), (_GOOD, 1.0)):
-        if any(word in named for word in words):
+    for words_of_worth, worth in ((_MIDDLING, 0.5), (_BAD, 0.0), (_GOOD, 1.0)):
+        if any(word in words_of_worth for word in words):
             return worth
     return None
 
 
-def _nearest(options: list[str], score: float) -> str:
-    """The option whose wording comes nearest to a score; unknown words are best first."""
+def _nearest_option(options: list[str], score: float) -> str:
+    """Return the option whose wording is nearest to a score; unknown words are best first."""
     last = max(1, len(options) - 1)
     worths = [_worth(option) for option in options]
-    varied = len({w for w in worths if w is not None}) > 1
-    ranked = [w if varied and w is not None else 1 - i / last for i, w in enumerate(worths)]
-    return options[min(range(len(options)), key=lambda i: abs(ranked[i] - score))]
+    has_worths = len({w for w in worths if w is not None}) > 1
+    option_scores = [
+        w if has_worths and w is not None else 1 - i / last for i, w in enumerate(worths)
+    ]
+    return options[min(range(len(options)), key=lambda i: abs(option_scores[i] - score))]
 
 
-def choose(schema: Mapping[str, Any], root: Mapping[str, Any], score: float, text: str) -> Any:
-    """A verdict of a field's own kind that says as much as a score from 0 to 1."""
-    options = spread(schema, root)
+def choose_verdict(
+    schema: Mapping[str, Any], root: Mapping[str, Any], score: float, text: str
+) -> Any:
+    """Return the verdict for a score from 0 to 1, in the type of a field."""
+    options = listed_values(schema, root)
     if options and all(isinstance(option, bool) for option in options):
         return (score >= 0.5) if len(set(options)) > 1 else options[0]  # noqa: PLR2004 - the middle
     if options:
-        return _nearest([str(option) for option in options], score)
+        return _nearest_option([str(option) for option in options], score)
     for variant in _variants(schema, root):
         if _kind(variant) == "boolean":
             return score >= 0.5  # noqa: PLR2004 - the middle
         if _kind(variant) in ("number", "integer"):
             low, high = _scale(schema, root, "")
             return _number(variant, low + (high - low) * score)
-    named = _RE.options.search(text)
-    choices = (named["options"] or named["more"]) if named is not None else ""
+    options_match = _RE.options.search(text)
+    choices = (
+        (options_match["options"] or options_match["more"]) if options_match is not None else ""
+    )
     words = [o.strip(" \"'`[]()") for o in re.split(r",|\bor\b|/", choices)]
-    return _nearest([word for word in words if word] or ["yes", "no"], score)
+    return _nearest_option([word for word in words if word] or ["yes", "no"], score)
 
 
 def _number(variant: Mapping[str, Any], value: float) -> float | int:
@@ -168,14 +176,16 @@ def _number(variant: Mapping[str, Any], value: float) -> float | int:
 def _is_allowed(
     value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0
 ) -> bool:
-    """Return whether a value is what a schema allows, as far as its kinds, values and fields go."""
+    """Return whether a schema allows a value, by its kinds, values and fields."""
     return depth < _DEPTH_MAX and any(
-        _is(value, variant, root, depth) for variant in _variants(schema, root)
+        _is_instance(value, variant, root, depth) for variant in _variants(schema, root)
     )
 
 
-def _is(value: Any, variant: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> bool:
-    options = spread(variant, root)
+def _is_instance(
+    value: Any, variant: Mapping[str, Any], root: Mapping[str, Any], depth: int
+) -> bool:
+    options = listed_values(variant, root)
     if options:
         return value in options
     match _kind(variant):
@@ -204,36 +214,39 @@ def fill(
     schema: Mapping[str, Any],
     root: Mapping[str, Any],
     name: str,
-    say: Callable[[str, Mapping[str, Any], Mapping[str, Any]], Any],
+    find_value: Callable[[str, Mapping[str, Any], Mapping[str, Any]], Any],
     depth: int = 0,
 ) -> Any:
-    """A value that the schema allows.
+    """Return a value that the schema allows.
 
     Args:
-        schema: What is to be filled.
+        schema: The schema of the value.
         root: The schema that references point into.
-        name: The name of the field; empty for the whole.
-        say: Is asked what a field holds, and answers None where it does not know.
-        depth: How deep the field lies; beyond a limit lists are left empty.
+        name: The name of the field; empty for the root.
+        find_value: Called with a field's name, its schema and the root; returns the value, or None
+            if unknown.
+        depth: The depth of the field; beyond a limit lists are left empty.
     """
     variants = _variants(schema, root)
-    value = say(name, schema, root) if name else None
+    value = find_value(name, schema, root) if name else None
     if value is not None:
         for variant in variants:
-            if _kind(variant) in ("number", "integer") and _is(value, variant, root, depth):
-                return _number(variant, value) if not spread(variant, root) else value
-            shaped = _members(value, variant, root, say, depth)
-            if _is(shaped, variant, root, depth):
-                return shaped
+            if _kind(variant) in ("number", "integer") and _is_instance(
+                value, variant, root, depth
+            ):
+                return _number(variant, value) if not listed_values(variant, root) else value
+            shaped_value = _shape_entries(value, variant, root, find_value, depth)
+            if _is_instance(shaped_value, variant, root, depth):
+                return shaped_value
     if any(variant.get("type") == "null" for variant in variants):
         return None
-    return _make(variants[0], root, say, depth)
+    return _make(variants[0], root, find_value, depth)
 
 
-def _members(
-    value: Any, variant: Mapping[str, Any], root: Mapping[str, Any], say: Any, depth: int
+def _shape_entries(
+    value: Any, variant: Mapping[str, Any], root: Mapping[str, Any], find_value: Any, depth: int
 ) -> Any:
-    """Plain texts put into the shape of a list's entries, where that shape is an object."""
+    """Convert plain texts to a list's entries, if these are objects."""
     entry: Any = variant.get("items")
     if not is_list(value) or not is_object(entry) or _kind(variant) != "array":
         return value
@@ -244,7 +257,7 @@ def _members(
     def entry_of(text: Any) -> Any:
         def phrase(name: str, below: Any, top: Any) -> Any:
             first = next(iter(inner.get("properties", {"": None})))
-            return text if name == first else say(name, below, top)
+            return text if name == first else find_value(name, below, top)
 
         return text if is_object(text) else fill(inner, root, "", phrase, depth + 1)
 
@@ -252,9 +265,9 @@ def _members(
 
 
 def _make(  # noqa: PLR0911 - one line for each kind of value
-    variant: Mapping[str, Any], root: Mapping[str, Any], say: Any, depth: int
+    variant: Mapping[str, Any], root: Mapping[str, Any], find_value: Any, depth: int
 ) -> Any:
-    options = spread(variant, root)
+    options = listed_values(variant, root)
     if options:
         return options[0]
     is_deep = depth > _DEPTH_MAX
@@ -262,12 +275,13 @@ def _make(  # noqa: PLR0911 - one line for each kind of value
         case "object":
             properties: Any = {} if is_deep else variant.get("properties") or {}
             return {
-                key: fill(inner, root, key, say, depth + 1) for key, inner in properties.items()
+                key: fill(inner, root, key, find_value, depth + 1)
+                for key, inner in properties.items()
             }
         case "array":
             count = 0 if is_deep else int(variant.get("minItems") or 0)
             entry: Any = variant.get("items") or {}
-            return [fill(entry, root, "", say, depth + 1) for _ in range(count)]
+            return [fill(entry, root, "", find_value, depth + 1) for _ in range(count)]
         case "number" | "integer":
             return _number(variant, 0)
         case "boolean":
@@ -289,8 +303,8 @@ _EDGE_CHARS: Final = 8_000
 _SHORT: Final = 3
 
 
-def _speaks(schema: Mapping[str, Any], text: str) -> bool:
-    """Return whether an object of this schema is a verdict, or a step on the way to one."""
+def _is_verdict_schema(schema: Mapping[str, Any], text: str) -> bool:
+    """Return whether an object of this schema is a verdict, or a step towards one."""
     properties: Any = schema.get("properties")
     names = set(properties) if is_object(properties) else set[str]()
     if not names & _DISTINCT or not names <= _DISTINCT | _AROUND:
@@ -300,28 +314,30 @@ def _speaks(schema: Mapping[str, Any], text: str) -> bool:
 
 
 def judge(request: CompletionRequest, dice: Dice) -> str | None:
-    """The reply to a judging prompt, or None when it is none."""
+    """Return the response to a judging prompt, or None if the request is none."""
     schema = schema_of(request.response_format)
     text = text_of(request.messages)
-    if schema is None or not _speaks(schema, text):
+    if schema is None or not _is_verdict_schema(schema, text):
         return None
     sheet = read_sheet(request.messages)
-    seed_text = " ".join("\x1f".join((sheet.judged, sheet.ground, sheet.text("items"))).split())
-    bench = _Bench(sheet=sheet, dice=dice.seeded(seed_text), text=text)
-    return json.dumps(fill(schema, schema, "", bench.say), ensure_ascii=False)
+    seed_text = " ".join(
+        "\x1f".join((sheet.judged_text, sheet.ground, sheet.text("items"))).split()
+    )
+    bench = _Bench(sheet=sheet, dice=dice.with_seed(seed_text), text=text)
+    return json.dumps(fill(schema, schema, "", bench.value_of), ensure_ascii=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Bench:
-    """One judgement; what several fields of the reply rest on is worked out once."""
+    """One judgement; values that several fields use are computed once."""
 
     sheet: Sheet
     dice: Dice
     text: str
 
     @cached_property
-    def edges(self) -> str:
-        """Where a prompt says how to answer: its beginning and its end."""
+    def head_and_tail(self) -> str:
+        """The parts of a prompt on the format of the response: its beginning and its end."""
         if len(self.text) < 2 * _EDGE_CHARS:
             return self.text
         return f"{self.text[:_EDGE_CHARS]}\n{self.text[-_EDGE_CHARS:]}"
@@ -333,25 +349,25 @@ class _Bench:
 
     @cached_property
     def decision(self) -> tuple[float, str]:
-        """A single verdict from 0 to 1, and why."""
+        """A single verdict from 0 to 1, and its reason."""
         sheet = self.sheet
         if _RE.forgets.search(self.text) and sheet.text("source"):
-            finding = supported(sheet.text("answer"), sheet.text("source"))
+            finding = measure_support(sheet.text("answer"), sheet.text("source"))
             return float(finding.contradicted), "It was held against what is known."
-        item = " ".join(listed(sheet.text("items")))
+        item = " ".join(parse_list(sheet.text("items")))
         if item and sheet.text("source", "answer"):
-            finding = supported(item, sheet.text("source", "answer"))
+            finding = measure_support(item, sheet.text("source", "answer"))
             score = finding.score + sway(self.dice, "claim") / 2
             if finding.contradicted:
                 return min(score, 0.2), f"It says otherwise: {finding.passage[:120]!r}."
-            lacking = ", ".join(finding.missing[:_SHORT]) or "most of it"
+            missing = ", ".join(finding.missing[:_SHORT]) or "most of it"
             reason = f"It says: {finding.passage[:120]!r}."
-            return score, reason if score >= CARRIED else f"There is no word of {lacking}."
-        return self.grade.score, self._why()
+            return score, reason if score >= CARRIED else f"There is no word of {missing}."
+        return self.grade.score, self._grade_reason()
 
-    def _why(self) -> str:
-        looked = ", ".join(self.grade.looked_at)
-        return f"Looked at {looked}. " + (
+    def _grade_reason(self) -> str:
+        aspects = ", ".join(self.grade.aspects)
+        return f"Looked at {aspects}. " + (
             " ".join(self.grade.remarks[:_SHORT]) or "Nothing is amiss."
         )
 
@@ -359,40 +375,40 @@ class _Bench:
     def rulings(self) -> list[Ruling]:
         """A verdict for each entry."""
         head = self.text[: self.text.find("Example")] if "Example" in self.text else self.text
-        return rulings(self.sheet, self.dice, head)
+        return make_rulings(self.sheet, self.dice, head)
 
-    def say(self, name: str, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:  # noqa: C901, PLR0911, PLR0912 - one line for each field that judges are asked for
-        """The value of one field, or None if its schema alone decides."""
+    def value_of(self, name: str, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:  # noqa: C901, PLR0911, PLR0912 - one line for each field that judges are asked for
+        """Return the value of one field, or None if its schema alone decides."""
         sheet = self.sheet
-        options = [o for o in spread(schema, root) if isinstance(o, str)]
+        options = [o for o in listed_values(schema, root) if isinstance(o, str)]
         match name:
             case "score":
-                return graded(schema, root, self.grade.score, self.edges)
+                return scale_score(schema, root, self.grade.score, self.head_and_tail)
             case "verdict" | "choice" | "supported":
                 if frozenset(options) == _TOPIC:
                     return self._topic()
-                return choose(schema, root, self.decision[0], self.edges)
+                return choose_verdict(schema, root, self.decision[0], self.head_and_tail)
             case "verdicts":
                 return self._verdicts(schema, root)
             case "winner":
-                return winner(sheet, self.dice, options)[0]
+                return find_winner(sheet, self.dice, options)[0]
             case "rewritten_reason":
-                return renamed(sheet)
+                return restore_names(sheet)
             case "steps":
                 return steps(sheet)
             case "answers":
                 text = sheet.text("text", "source", "answer")
-                scores = [supported(q, text).score for q in listed(sheet.text("items"))]
+                scores = [measure_support(q, text).score for q in parse_list(sheet.text("items"))]
                 return ["yes" if score >= CARRIED else "no" for score in scores]
             case "answer" | "quote":
-                return self._answer() or ("not stated" if name == "answer" else "")
+                return self._find_answer() or ("not stated" if name == "answer" else "")
             case "qa_pairs":
                 return self._pairs()
             case "data":
                 statements = statements_of(sheet.text("input"))
                 return {f"Fact {i}": fact for i, fact in enumerate(statements, start=1)} or None
             case "task" | "outcome" | "output":
-                text = sheet.text("input" if name == "task" else "answer") or sheet.judged
+                text = sheet.text("input" if name == "task" else "answer") or sheet.judged_text
                 return " ".join(statements_of(text or sheet.ground)[:_SHORT]) or None
             case _ if name in _LISTS:
                 return entries(name, sheet)
@@ -402,15 +418,17 @@ class _Bench:
                 return None
 
     def _reason(self, root: Mapping[str, Any]) -> str:
-        asked = set(root.get("properties", ()))
-        if "winner" in asked:
-            names = [o for o in spread(root["properties"]["winner"], root) if isinstance(o, str)]
-            return winner(self.sheet, self.dice, names)[1]
-        if asked & {"verdict", "choice", "supported"}:
+        fields = set(root.get("properties", ()))
+        if "winner" in fields:
+            names = [
+                o for o in listed_values(root["properties"]["winner"], root) if isinstance(o, str)
+            ]
+            return find_winner(self.sheet, self.dice, names)[1]
+        if fields & {"verdict", "choice", "supported"}:
             return self.decision[1]
-        if "score" in asked:
-            return self._why()
-        findings = listed(self.sheet.text("findings"))
+        if "score" in fields:
+            return self._grade_reason()
+        findings = parse_list(self.sheet.text("findings"))
         score = self.sheet.text("score").split("\n")[0]
         because = (
             "; ".join(reason.rstrip(".") for reason in findings[:_SHORT])
@@ -418,63 +436,73 @@ class _Bench:
         )
         return f"The score is {score or 'as it is'} because {because}."
 
-    def _answer(self) -> str:
-        """The answer of the source to a question, in its own words; empty without one."""
-        asked = self.sheet.text("question", "items")
-        topic = _RE.asked.sub("", asked).rstrip("?")
-        finding = supported(topic, self.sheet.ground)
-        passage = nearest(topic, self.sheet.ground) if _RE.stated.search(asked) else finding.passage
-        return passage if _RE.stated.search(asked) or finding.score >= _ANSWERS else ""
+    def _find_answer(self) -> str:
+        """Return the source's text on a question, verbatim; empty without one."""
+        question = self.sheet.text("question", "items")
+        topic = _RE.asked.sub("", question).rstrip("?")
+        finding = measure_support(topic, self.sheet.ground)
+        passage = (
+            nearest_line(topic, self.sheet.ground)
+            if _RE.stated.search(question)
+            else finding.passage
+        )
+        return passage if _RE.stated.search(question) or finding.score >= _ANSWERS else ""
 
     def _topic(self) -> str:
         sheet = self.sheet
         question, reply = sheet.text("question"), sheet.text("answer")
-        on_topic = supported(question, sheet.text("topics")).score > 0
-        refused = re.search(r"\b(?:cannot|can't|unable|sorry)\b", reply, re.IGNORECASE) is not None
+        on_topic = measure_support(question, sheet.text("topics")).score > 0
+        is_refusal = (
+            re.search(r"\b(?:cannot|can't|unable|sorry)\b", reply, re.IGNORECASE) is not None
+        )
         if on_topic:
-            return "FN" if refused else "TP"
-        return "TN" if refused else "FP"
+            return "FN" if is_refusal else "TP"
+        return "TN" if is_refusal else "FP"
 
     def _pairs(self) -> list[dict[str, str]]:
         turns = [(m["who"].lower(), m["said"]) for m in _RE.turn.finditer(self.sheet.text("talk"))]
         return [
             {"question": text, "response": turns[i + 1][1]}
-            for i, (who, text) in enumerate(turns[:-1])
-            if who == "user" and turns[i + 1][0] == "assistant"
+            for i, (role, text) in enumerate(turns[:-1])
+            if role == "user" and turns[i + 1][0] == "assistant"
         ]
 
     def _verdicts(self, schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Any]:
         entry: Any = schema.get("items") or {}
         if "score" in entry.get("properties", {}):  # of several criteria, one grade serves all
             return [
-                fill(entry, root, "", partial(self._mark, number))
+                fill(entry, root, "", partial(self._criterion_value, number))
                 for number in range(1, int(schema.get("minItems", 1)) + 1)
             ]
         return [
-            fill(entry, root, "", partial(self._rule, ruling, number))
+            fill(entry, root, "", partial(self._entry_value, ruling, number))
             for number, ruling in enumerate(self.rulings, start=1)
         ]
 
-    def _mark(
+    def _criterion_value(
         self, number: int, name: str, schema: Mapping[str, Any], root: Mapping[str, Any]
     ) -> Any:
-        """The value of one field of the verdict on one criterion."""
+        """Return the value of one field of the verdict on one criterion."""
         if name in _REASONS:
-            return self._why()
-        return number if name == "number" else self.say(name, schema, root)
+            return self._grade_reason()
+        return number if name == "number" else self.value_of(name, schema, root)
 
-    def _rule(
+    def _entry_value(
         self, ruling: Ruling, number: int, name: str, schema: Mapping[str, Any],
         root: Mapping[str, Any],
     ) -> Any:  # fmt: skip
-        """The value of one field of the verdict on one entry."""
+        """Return the value of one field of the verdict on one entry."""
         match name:
             case "verdict" | "supported":
-                silent = [o for o in spread(schema, root) if _RE.silent.search(str(o))]
+                silent = [o for o in listed_values(schema, root) if _RE.silent.search(str(o))]
                 if ruling.borderline and silent:
                     return silent[0]
-                doubt = 0.5 if ruling.borderline and "borderline" in self.edges else ruling.score
-                return choose(schema, root, doubt, self.edges)
+                doubt = (
+                    0.5
+                    if ruling.borderline and "borderline" in self.head_and_tail
+                    else ruling.score
+                )
+                return choose_verdict(schema, root, doubt, self.head_and_tail)
             case "statement" | "claim" | "expected_output" | "entry":
                 return ruling.entry
             case "number" | "index":

@@ -1,4 +1,4 @@
-"""The texts of a refiner's request, and the facts in them."""
+"""The simulated refiner: critiques and edits from the texts of a request."""
 
 from __future__ import annotations
 
@@ -39,20 +39,22 @@ class Desk:
 
     @cached_property
     def rules(self) -> list[str]:
-        """Those that are rules, each once."""
-        counted = Counter(self.lines)
-        return [line for line in self.lines if _RE.rule.match(line) and counted[line] == 1]
+        """The lines that are rules and occur once."""
+        line_counts = Counter(self.lines)
+        return [line for line in self.lines if _RE.rule.match(line) and line_counts[line] == 1]
 
-    def check(self, key: str) -> str:
-        """A line of what is said of the check."""
+    def read_check_line(self, key: str) -> str:
+        """Return a line of the check's description."""
         match = re.search(rf"^{re.escape(key)}: (.*)$", self.texts.get("check", ""), re.MULTILINE)
         return match[1].strip() if match else ""
 
     @cached_property
-    def about(self) -> frozenset[str]:
+    def check_words(self) -> frozenset[str]:
         """The words of the check."""
         keys = ("name", "what it looks at", "what a prompt should say for it")
-        return frozenset(stems(" ".join(self.check(key).replace("_", " ") for key in keys)))
+        return frozenset(
+            stems(" ".join(self.read_check_line(key).replace("_", " ") for key in keys))
+        )
 
     @cached_property
     def inputs(self) -> list[str]:
@@ -64,17 +66,17 @@ class Desk:
         ]
 
     @cached_property
-    def people(self) -> list[str]:
-        """The remarks of users on answers."""
+    def remarks(self) -> list[str]:
+        """The remarks of users on outputs."""
         return [str(remark.get("says", "")) for remark in json_list(self.texts.get("people", ""))]
 
     @property
     def advice(self) -> str:
         """The advice of a check's author for the prompt."""
-        return self.check("what a prompt should say for it")
+        return self.read_check_line("what a prompt should say for it")
 
-    def near(self, text: str) -> str | None:
-        """The rule that shares most words with a text; None where none shares any."""
+    def find_nearest(self, text: str) -> str | None:
+        """Return the rule that shares most words with a text; None if no rule shares any."""
         words = set(stems(text))
         best = max(self.rules, key=lambda rule: len(words & set(stems(rule))), default="")
         return best if words & set(stems(best)) else None
@@ -92,21 +94,21 @@ def _values(value: object) -> list[object]:
 _FORGETS: Final = 0.3
 
 
-def section_anew(
+def rewrite_section(
     prompt: str,
     sections: Sequence[Mapping[str, Any]],
     useful: Sequence[Mapping[str, JSON]],
     dice: Dice,
 ) -> dict[str, JSON]:
-    """The operation that replaces a section, with what would help in it.
+    """Return the operation that replaces a section, with the useful edits applied.
 
-    It is the section that the useful edits are about, else any. At times a rule is forgotten.
+    It is the section of the useful edits, else any. At times a rule is forgotten.
 
     Args:
-        prompt: As the refiner is shown it, its lines numbered.
-        sections: Those that may be replaced; at least one.
+        prompt: The prompt in the refiner's request, with numbered lines.
+        sections: Sections that may be replaced; at least one.
         useful: Operations on single lines.
-        dice: For this proposal.
+        dice: The dice of this proposal.
     """
     texts = [
         _lines(prompt, str(section.get("message")), str(section.get("its text")))
@@ -126,12 +128,17 @@ def section_anew(
             lines.insert(lines.index(line) + 1, text)
         else:
             lines[lines.index(line)] = text
-    whole = "\n".join(line for line in lines if line.strip())
-    return {"op": "replace_section", "line": sections[home].get("line"), "find": "", "text": whole}
+    text_of_section = "\n".join(line for line in lines if line.strip())
+    return {
+        "op": "replace_section",
+        "line": sections[home].get("line"),
+        "find": "",
+        "text": text_of_section,
+    }
 
 
 def _lines(prompt: str, role: str, place: str) -> list[str]:
-    """The lines of a section; none where it is not there."""
+    """Return the lines of a section; empty if it is missing."""
     parts = _RE.role.split(prompt)
     blocks = [text for name, text in zip(parts[1::2], parts[2::2], strict=True) if name == role]
     match = _RE.place.fullmatch(place)
@@ -142,7 +149,7 @@ def _lines(prompt: str, role: str, place: str) -> list[str]:
 
 
 _FLUFF: Final[list[str]] = _RE.entry("fluff")
-# What a proposal turns out to be, up to which throw.
+# The kind of a proposal, by the upper bound of the random number.
 _UNREADABLE, _DONE, _REWRITE, _LEAK, _DROP, _IDLE = 0.04, 0.06, 0.12, 0.20, 0.26, 0.46
 _OBEYS: Final = 0.5
 _SECTION: Final = 0.3
@@ -160,94 +167,94 @@ _LEAK_WORDS: Final = 10
 
 
 def refine(request: CompletionRequest, dice: Dice) -> str | None:
-    """The reply of a refiner, or None when the request is not meant for one."""
+    """Return the response of a refiner, or None if the request is not for one."""
     schema = schema_of(request.response_format)
     properties: Any = schema.get("properties") if schema is not None else None
     part = _PARTS.get(frozenset(properties)) if is_object(properties) else None
     if part is None:
         return None
-    asked = "\n\n".join(message.content for message in request.messages)
-    texts = {match["name"]: match["text"] for match in _RE.text.finditer(asked)}
-    # Counts differ from run to run and are no part of the task.
+    full_text = "\n\n".join(message.content for message in request.messages)
+    texts = {match["name"]: match["text"] for match in _RE.text.finditer(full_text)}
+    # Counts differ between runs and are not part of the task.
     check = _RE.counts.sub("", texts.get("check", ""))
     seed_text = "\x1f".join((texts.get("prompt", ""), check, "", texts.get("lessons", "")))
-    reply = part(Desk(texts=texts, dice=dice.seeded(seed_text)))
+    reply = part(Desk(texts=texts, dice=dice.with_seed(seed_text)))
     return reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
 
 
 def _criticise(desk: Desk) -> JSON:
     if desk.dice.throw("critic") < _MISTAKEN:
-        why = "The answers look right; the check may be too strict."
-        return {"hypothesis": why, "kind": "judge-wrong", "quotes": []}
-    advice = desk.advice or desk.check("what it looks at")
-    near = desk.near(advice)
+        reason = "The answers look right; the check may be too strict."
+        return {"hypothesis": reason, "kind": "judge-wrong", "quotes": []}
+    advice = desk.advice or desk.read_check_line("what it looks at")
+    near = desk.find_nearest(advice)
     shared = set(stems(near or "")) & set(stems(advice))
     if near is None or len(shared) < _NEAR * len(set(stems(advice))):
-        why = f"No line of the prompt asks for it: {advice}"
-        return {"hypothesis": why, "kind": "missing", "quotes": []}
+        reason = f"No line of the prompt asks for it: {advice}"
+        return {"hypothesis": reason, "kind": "missing", "quotes": []}
     clash = _clash(near, advice)
     kind = "contradicted" if clash else "ambiguous"
-    why = "A line says something else on it." if clash else "A line on it is not plain enough."
-    return {"hypothesis": why, "kind": kind, "quotes": [near]}
+    reason = "A line says something else on it." if clash else "A line on it is not plain enough."
+    return {"hypothesis": reason, "kind": kind, "quotes": [near]}
 
 
 def _propose(desk: Desk) -> JSON | str:
     dice = desk.dice
-    sources = (*desk.inputs, *desk.people)
+    sources = (*desk.inputs, *desk.remarks)
     orders = [match[0].strip() for text in sources for match in _RE.order.finditer(text)]
     if orders and dice.throw("obeys") < _OBEYS:
         return _edit("Somebody asks for it.", _add_line(desk, f"- {orders[0]}"))
     throw = dice.throw("proposal")
-    useful = _useful(desk)
+    useful = _useful_edits(desk)
     if throw < _DONE:
         return _NOTHING[throw < _UNREADABLE]
     if throw < _REWRITE:
         return _rewrite(desk, useful)
     if throw < _DROP and (desk.inputs if throw < _LEAK else desk.rules):
-        return _harmful(desk, useful, leaks=throw < _LEAK)
+        return _harmful_edit(desk, useful, leaks=throw < _LEAK)
     if throw < _IDLE or not useful:
         return _edit("It sets the tone.", _add_line(desk, _FLUFF[dice.pick("fluff", len(_FLUFF))]))
-    return _edit("It says what the check looks at.", *_in_a_section(desk, useful))
+    return _edit("It says what the check looks at.", *_apply_to_section(desk, useful))
 
 
-def _in_a_section(desk: Desk, useful: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
-    """A helpful edit; sometimes a section written again, if that is allowed."""
+def _apply_to_section(desk: Desk, useful: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
+    """Return a helpful edit; sometimes a rewritten section, if that is allowed."""
     sections = json_list(desk.texts.get("sections", ""))
     if not sections or desk.dice.throw("section") >= _SECTION:
         return useful
-    return [section_anew(desk.texts.get("prompt", ""), sections, useful, desk.dice)]
+    return [rewrite_section(desk.texts.get("prompt", ""), sections, useful, desk.dice)]
 
 
-def _harmful(desk: Desk, useful: list[dict[str, JSON]], *, leaks: bool) -> JSON:
-    """A rule that gives a case away; or a useful edit that drops a rule besides."""
+def _harmful_edit(desk: Desk, useful: list[dict[str, JSON]], *, leaks: bool) -> JSON:
+    """Return a rule that leaks a case; or a useful edit that also drops a rule."""
     if leaks:
         words = desk.inputs[desk.dice.pick("leak", len(desk.inputs))].split()[:_LEAK_WORDS]
         rule = f"- Mind inputs such as: {' '.join(words)}"
         return _edit("It helps with this one.", _add_line(desk, rule))
-    gone = desk.rules[desk.dice.pick("drop", len(desk.rules))]
-    return _edit("Shorter is clearer.", _operation("delete", gone), *useful)
+    dropped_rule = desk.rules[desk.dice.pick("drop", len(desk.rules))]
+    return _edit("Shorter is clearer.", _operation("delete", dropped_rule), *useful)
 
 
-def _useful(desk: Desk) -> list[dict[str, JSON]]:
-    """A helpful text: an earlier version's, else the advice instead of its rival."""
+def _useful_edits(desk: Desk) -> list[dict[str, JSON]]:
+    """Return a helpful text: an earlier version's, else the advice instead of its rival."""
     places = json_list(desk.texts.get("earlier", ""))
     if places:
-        shared = [len(desk.about & set(stems(json.dumps(place)))) for place in places]
+        shared = [len(desk.check_words & set(stems(json.dumps(place)))) for place in places]
         best = shared.index(max(shared))
         if desk.dice.throw("place") > _LOOKS_CLOSELY:
             best = desk.dice.pick("place", len(places))
         ops = _restore(places[best])
         if ops:
             return ops
-    described = desk.check("what it looks at")
-    advice = desk.advice or (f"Make sure of this: {described}" if described else "")
+    description = desk.read_check_line("what it looks at")
+    advice = desk.advice or (f"Make sure of this: {description}" if description else "")
     if not advice:
         return []
     new = advice if _RE.rule.match(advice) else f"- {advice}"
-    garbled = next((rule for rule in desk.rules if _same_letters(rule, new)), None)
-    near = garbled or desk.near(advice)
+    garbled = next((rule for rule in desk.rules if _has_same_letters(rule, new)), None)
+    near = garbled or desk.find_nearest(advice)
     rival = near is not None and (
-        garbled is not None or _shared(near, advice) >= _RIVAL or _clash(near, advice)
+        garbled is not None or _overlap(near, advice) >= _RIVAL or _clash(near, advice)
     )
     if near is not None and rival and desk.dice.throw("rival") < _REPLACES:
         return [_operation("replace", near, new)]
@@ -266,15 +273,15 @@ def _restore(place: Mapping[str, Any]) -> list[dict[str, JSON]]:
 
 
 def _rewrite(desk: Desk, useful: list[dict[str, JSON]]) -> str:
-    """The whole prompt anew: with what would help, and without a rule that was overlooked."""
+    """Return the rewritten prompt: with the useful edits, but without one overlooked rule."""
     lines = list(desk.lines)
     for op in useful:
         if op["op"] == "insert_after" and op["line"] in lines:
             lines.insert(lines.index(str(op["line"])) + 1, str(op["text"]))
     if desk.rules:
-        gone = desk.rules[desk.dice.pick("overlooked", len(desk.rules))]
-        if gone in lines:
-            lines.remove(gone)
+        dropped_rule = desk.rules[desk.dice.pick("overlooked", len(desk.rules))]
+        if dropped_rule in lines:
+            lines.remove(dropped_rule)
     return "\n".join(lines)
 
 
@@ -284,21 +291,21 @@ _PARTS: Final[Mapping[frozenset[str], Callable[[Desk], JSON | str]]] = {
 }
 
 
-def _shared(rule: str, advice: str) -> float:
-    """The share of a rule that is about the requested subject."""
+def _overlap(rule: str, advice: str) -> float:
+    """Return the share of a rule that is about the requested subject."""
     words = set(stems(rule))
     return len(words & set(stems(advice))) / len(words) if words else 0.0
 
 
 def _clash(rule: str, advice: str) -> bool:
-    """Return whether a rule has other numbers than is wanted, or forbids it."""
+    """Return whether a rule has other numbers than the advice, or forbids it."""
     if _RE.number.findall(rule) != _RE.number.findall(advice):
         return True
     return bool(_RE.negated.search(rule)) != bool(_RE.negated.search(advice))
 
 
 def _add_line(desk: Desk, rule: str, *, below: str | None = None) -> dict[str, JSON]:
-    """A rule below another one, the last where none is named."""
+    """Return the operation that adds a rule below another one, by default below the last."""
     own_lines = [
         line for line in desk.lines if line.strip() and "{{" not in line and "<" not in line
     ]
@@ -315,9 +322,11 @@ def _edit(rationale: str, *ops: Mapping[str, JSON]) -> JSON:
     return {"rationale": rationale, "ops": cast("JSON", list(ops[:3]))}
 
 
-def _same_letters(line: str, other: str) -> bool:
-    """Return whether two lines are made of nearly the same letters, in other words."""
+def _has_same_letters(line: str, other: str) -> bool:
+    """Return whether two lines have nearly the same letters, in other words."""
     if set(stems(line)) & set(stems(other)):
         return False
-    own, its = (Counter(re.sub(r"\W", "", text).casefold()) for text in (line, other))
-    return 2 * (own & its).total() >= _SAME_LETTERS * max(1, own.total() + its.total())
+    letters, other_letters = (Counter(re.sub(r"\W", "", text).casefold()) for text in (line, other))
+    return 2 * (letters & other_letters).total() >= _SAME_LETTERS * max(
+        1, letters.total() + other_letters.total()
+    )

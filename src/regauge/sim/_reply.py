@@ -1,4 +1,4 @@
-"""The answer: JSON, a label, sections, plain text, a filled skeleton or calls of tools."""
+"""The output: JSON, a label, sections, plain text, a filled skeleton or tool calls."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Resource:
     """The places to look and the actions for one kind of resource.
 
     Attributes:
-        words: The words, comma by comma, that name it in an alert.
-        consequence: What its trouble means for users; ends in a full stop.
-        commands: How to look at it; `{label}` stands for a label of the alert.
+        words: Comma-separated words that name it in an alert.
+        consequence: The effect of its failure on users; ends with a full stop.
+        commands: Commands for its diagnosis; `{label}` stands for a label of the alert.
         causes: Usual reasons, as short phrases.
-        remedies: What usually helps, as imperatives.
+        remedies: Usual remedies, as imperatives.
     """
 
     words: str
@@ -66,7 +66,7 @@ _LABEL_SCORE: Final = 0.4
 
 @lru_cache(maxsize=1)
 def _known_resources() -> tuple[Resource, ...]:
-    """All kinds; the last is the general one, which names nothing."""
+    """Load all kinds; the last is the general one, without words."""
     import yaml
 
     text = resources.files("regauge.sim").joinpath("_resources.yml").read_text("utf-8")
@@ -74,7 +74,7 @@ def _known_resources() -> tuple[Resource, ...]:
 
 
 def resources_of(facts: AlertFacts) -> tuple[Resource, ...]:
-    """The kinds of thing that an alert is about, the most likely first; never empty."""
+    """Return the kinds of resource that an alert is about, the most likely first; never empty."""
     weights: dict[str, float] = {}
     for text, weight in (
         (facts.subject, 3.0),
@@ -90,7 +90,7 @@ def resources_of(facts: AlertFacts) -> tuple[Resource, ...]:
         (-sum(weights.get(word, 0.0) for word in set(stems(kind.words.replace(",", " ")))), index)
         for index, kind in enumerate(resources[:-1])
     )
-    # A word of the name or the summary names the thing; else a label of the alert has to do.
+    # A word of the name or the summary names the resource; else a label of the alert is used.
     floor = _NAMED_SCORE if -scored[0][0] > _NAMED_SCORE else _LABEL_SCORE
     return (*(resources[index] for score, index in scored[:2] if -score >= floor), resources[-1])
 
@@ -136,9 +136,9 @@ def _meaning(facts: AlertFacts) -> str:
     if facts.metrics:
         condition = f" against `{facts.threshold}`" if facts.threshold else ""
         lasts = facts.duration not in ("", "0s", "0m")
-        held = f", and the condition has to hold for {facts.duration}" if lasts else ""
-        watched = ", ".join(f"`{metric}`" for metric in facts.metrics[:3])
-        lines.append(f"It compares {watched}{condition}{held}.")
+        duration = f", and the condition has to hold for {facts.duration}" if lasts else ""
+        metrics = ", ".join(f"`{metric}`" for metric in facts.metrics[:3])
+        lines.append(f"It compares {metrics}{condition}{duration}.")
     return "\n".join(lines)
 
 
@@ -169,8 +169,8 @@ def _diagnosis(facts: AlertFacts) -> str:
             f"```promql\n  {query}\n  ```"
         )
     if facts.labels:
-        named = ", ".join(f"`{label}`" for label in facts.labels[:5])
-        steps.append(f"Take {named} from the labels of the alert.")
+        labels = ", ".join(f"`{label}`" for label in facts.labels[:5])
+        steps.append(f"Take {labels} from the labels of the alert.")
     steps += [f"Run `{_fill(command, facts)}`." for command in kinds[0].commands]
     if len(kinds) > 2:  # noqa: PLR2004 - a small count that says itself
         steps += [f"Run `{_fill(command, facts)}`." for command in kinds[1].commands[:1]]
@@ -193,7 +193,7 @@ def _mitigation(facts: AlertFacts) -> str:
 
 
 def _about(document: Document, section: RequestedSection, limits: LengthLimits) -> str:
-    """A section about a document that is no alert: what the document itself says of it."""
+    """Return a section about a document that is no alert, from the document itself."""
     topic = _topic(section.name)
     if topic == "timeline" and document.events:
         return "\n".join(f"- {e.moment.raw}: {e.label}" for e in document.events[:12] if e.label)
@@ -217,7 +217,7 @@ _WRITERS: Final[dict[Topic, Callable[[AlertFacts], str]]] = {
 
 
 def section_text(document: Document, section: RequestedSection, limits: LengthLimits) -> str:
-    """The text of one section."""
+    """Return the text of one section."""
     facts = alert_facts(document)
     if not is_alert(facts):
         return _about(document, section, limits)
@@ -227,7 +227,7 @@ def section_text(document: Document, section: RequestedSection, limits: LengthLi
 
 
 def loose_runbook(document: Document) -> str:
-    """A runbook as it comes out when nobody says which sections it is to have."""
+    """Return a runbook if no sections are requested."""
     facts = alert_facts(document)
     return (
         f"**{facts.name or document.title or 'Alert'}**\n\n{_meaning(facts)}\n\n"
@@ -270,13 +270,13 @@ def _fence(language: str, lines: list[str]) -> str:
     return "\n".join((f"```{language}", *lines, "```"))
 
 
-def _best_sentences(document: Document, question: str, most: int) -> list[str]:
+def _best_sentences(document: Document, question: str, count_max: int) -> list[str]:
     question_words = set(stems(question))
-    scored = sorted(
+    scores = sorted(
         (-len(question_words & set(stems(s))) / (1 + 0.02 * len(s.split())), i, s)
         for i, s in enumerate(document.sentences)
     )
-    return [sentence for score, _, sentence in scored[:most] if score < 0]
+    return [sentence for score, _, sentence in scores[:count_max] if score < 0]
 
 
 def _bullets(document: Document, instructions: Instructions) -> str:
@@ -295,16 +295,16 @@ def _question(document: Document, instructions: Instructions, question: str) -> 
     best = _best_sentences(document, question, 2)
     if _RE.yes_no.search(instructions.text) or _YES_NO_QUESTION.match(question):
         question_words = set(stems(question))
-        met = question_words & set(stems(best[0])) if best else set[str]()
-        word = "Yes" if len(met) * 2 >= len(question_words) and met else "No"
+        shared_words = question_words & set(stems(best[0])) if best else set[str]()
+        word = "Yes" if len(shared_words) * 2 >= len(question_words) and shared_words else "No"
         return word if _ONE_WORD.search(instructions.text) or not best else f"{word}. {best[0]}"
     return " ".join(best) or "The text does not say."
 
 
 def _without_document(instructions: Instructions) -> str:
-    """Nothing was given to work on: a short text that takes up the words of the request."""
-    asked = [w for w in split_name(instructions.text) if len(w) >= _TOPIC_WORD_CHARS]
-    topic = " ".join(asked[:12]).lower() or "your request"
+    """Return a short text with words of the request, if there is no document."""
+    request_words = [w for w in split_name(instructions.text) if len(w) >= _TOPIC_WORD_CHARS]
+    topic = " ".join(request_words[:12]).lower() or "your request"
     return (
         f"Here is what a simulated model can say to this: {topic}. It follows the rules of a "
         f"prompt on a document,"
@@ -313,7 +313,7 @@ def _without_document(instructions: Instructions) -> str:
 
 
 def _task(text: str, document: Document, instructions: Instructions) -> str | None:
-    """The task of a request in plain words, if it is a usual one."""
+    """Do the task of a request in plain words, if it is a usual one."""
     if _RE.runbook.search(text) or alert_facts(document).expression:
         return loose_runbook(document)
     questions = [q.strip() for q in _RE.question.findall(text) if len(q.split()) >= _QUESTION_WORDS]
@@ -337,9 +337,9 @@ def _draft(document: Document, instructions: Instructions, dice: Dice) -> str:
         return _snippet(f"{text} {document.text}", code[0])
     if not document.text.strip():
         return _without_document(instructions)
-    usual = _task(text, document, instructions)
-    if usual is not None:
-        return usual
+    usual_text = _task(text, document, instructions)
+    if usual_text is not None:
+        return usual_text
     limits = instructions.limits
     if limits.words_max is not None and dice.fails("too long text", clarity_of_limit(limits)):
         summary = summarise(document, limits, words=4 * limits.words_max)
@@ -348,7 +348,7 @@ def _draft(document: Document, instructions: Instructions, dice: Dice) -> str:
 
 
 def generic_text(document: Document, instructions: Instructions, dice: Dice) -> str:
-    """A sensible plain text for any request; never empty."""
+    """Return a sensible plain text for any request; never empty."""
     text = _draft(document, instructions, dice)
     limit = instructions.limits.chars_max
     if limit is not None and len(text) > limit:
@@ -392,33 +392,33 @@ def _as_label(document: Document, instructions: Instructions, dice: Dice) -> str
 
 
 def _trim(sections: list[tuple[str, str]], limit: int) -> list[tuple[str, str]]:
-    """Sections cut to a limit on the words of them all, each by its share."""
+    """Cut sections to a common limit on words, each by its share."""
     total = sum(count_words(text) + count_words(name) + 1 for name, text in sections)
     if total <= limit:
         return sections
     share = max(0.1, (limit - 3 * len(sections)) / total)
-    kept: list[tuple[str, str]] = []
+    trimmed_sections: list[tuple[str, str]] = []
     for name, text in sections:
-        left = max(4, int(count_words(text) * share))
+        words_left = max(4, int(count_words(text) * share))
         lines: list[str] = []
         for block in re.split(r"\n(?=- )", text):
             words = count_words(block)
-            if words <= left:
+            if words <= words_left:
                 lines.append(block)
-                left -= words
+                words_left -= words
             elif not lines:
-                lines.append(shorten(plain(block), left))
+                lines.append(shorten(plain(block), words_left))
                 break
-        kept.append((name, "\n".join(lines)))
-    return kept
+        trimmed_sections.append((name, "\n".join(lines)))
+    return trimmed_sections
 
 
 def _as_sections(document: Document, instructions: Instructions, dice: Dice) -> str:
     limits = instructions.limits
     sections = [(s.name, section_text(document, s, limits)) for s in instructions.sections]
-    described = any(section.description for section in instructions.sections)
+    has_descriptions = any(section.description for section in instructions.sections)
     exact = _RE.exact.search(instructions.text) is not None
-    clarity = 0.75 + (0.15 if exact else 0.0) + (0.1 if described else 0.0)
+    clarity = 0.75 + (0.15 if exact else 0.0) + (0.1 if has_descriptions else 0.0)
     if len(sections) > 1 and dice.fails("missing section", clarity):
         sections.pop(dice.pick("section", len(sections)))
     if dice.fails("other heading", clarity):
@@ -435,7 +435,7 @@ def _as_sections(document: Document, instructions: Instructions, dice: Dice) -> 
 
 
 def _lengthen(text: str, words: int) -> str:
-    """A text said over until it has so many words."""
+    """Repeat a text until it has this number of words."""
     times = -(-words // max(1, count_words(text)))
     return "\n\n".join([text, *[text.rpartition("\n\n")[2]] * (times - 1)]) if times > 1 else text
 
@@ -445,7 +445,7 @@ def _without(text: str, phrase: str) -> str:
 
 
 def compose(document: Document, instructions: Instructions, dice: Dice) -> str:
-    """The reply of the model to a document under these instructions."""
+    """Return the output of the model for a document under these instructions."""
     orders = instructions.orders
     if orders.instead:
         return _INSTEAD
@@ -481,7 +481,7 @@ _OPENING: Final = "Here is the snippet you asked for:"
 
 
 def tool_results(request: CompletionRequest) -> dict[str, str]:
-    """The values that tools returned in the last turn of a conversation, by name.
+    """Return the values that tools returned in the last turn of a conversation, by name.
 
     The fields of a JSON object have their names; anything else has the name of its tool.
     """
@@ -494,24 +494,26 @@ def tool_results(request: CompletionRequest) -> dict[str, str]:
             continue
         result = read_json(message.content)
         if is_object(result):
-            values |= {key: _written(value) for key, value in result.items()}
+            values |= {key: _as_text(value) for key, value in result.items()}
         else:
             result_text = message.content if result is None else result
-            values[names.get(message.tool_call_id, "result")] = _written(result_text)
+            values[names.get(message.tool_call_id, "result")] = _as_text(result_text)
     return values
 
 
 def fill_skeleton(
     request: CompletionRequest, layout: Layout, dice: Dice
 ) -> str | tuple[ToolCall, ...] | None:
-    """The skeleton with its slots filled, or calls that are needed first; None without one."""
+    """Fill the slots of the skeleton, or call the tools that are needed first; None without one."""
     skeleton = next((body for tag, body in layout.parts if tag.lower() == "skeleton"), "")
     slots = list(dict.fromkeys(_SNIPPET_RE.slot.findall(skeleton)))
     if not slots:
         return None
     text = "\n".join(body for tag, body in layout.parts if tag.lower() != "skeleton")
-    returned = tool_results(request)
-    values = {slot: _find_returned(slot, returned) or _find_stated(slot, text) for slot in slots}
+    tool_values = tool_results(request)
+    values = {
+        slot: _find_in_results(slot, tool_values) or _find_in_text(slot, text) for slot in slots
+    }
     unknown = [slot for slot, value in values.items() if value is None]
     calls = [call for slot in unknown if (call := _call_for(slot, request, text, dice))]
     if calls:
@@ -520,20 +522,20 @@ def fill_skeleton(
     for slot in unknown:
         if not leaves or dice.fails(f"invented {slot}", 1.0):
             values[slot] = _INVENTED.get(slot.rpartition("_")[2], "1")
-    filled = _SNIPPET_RE.slot.sub(lambda m: values.get(m[1]) or m[0], skeleton).strip("\n")
+    text_filled = _SNIPPET_RE.slot.sub(lambda m: values.get(m[1]) or m[0], skeleton).strip("\n")
     only = 0.3 if _SNIPPET_RE.only.search(layout.instructions) else 0.0
     bare = 0.3 if _SNIPPET_RE.no_fence.search(layout.instructions) else 0
     if dice.fails("code fence", 0.4 + only + bare):
-        filled = f"```\n{filled}\n```"
+        text_filled = f"```\n{text_filled}\n```"
     if dice.fails("chatter", 0.7 + only):
-        filled = f"{_OPENING}\n\n{filled}"
-    return filled
+        text_filled = f"{_OPENING}\n\n{text_filled}"
+    return text_filled
 
 
 def call_tool(
     request: CompletionRequest, layout: Layout, dice: Dice
 ) -> tuple[ToolCall, ...] | None:
-    """The call of the declared tool that a request without a skeleton speaks of."""
+    """Call the declared tool that a request without a skeleton is about."""
     choice = request.parameters.get("tool_choice")
     if choice == "none" or not request.tools or tool_results(request):
         return None
@@ -552,40 +554,40 @@ def call_tool(
     return None
 
 
-def _written(value: object) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _find_returned(slot: str, returned: Mapping[str, str]) -> str | None:
-    """The value that a tool returned for a slot: the field with its words, or the last."""
+def _find_in_results(slot: str, tool_values: Mapping[str, str]) -> str | None:
+    """Return the value that a tool returned for a slot: the first field that shares a word."""
     words = set(stems(slot))
-    return next((value for name, value in returned.items() if words & set(stems(name))), None)
+    return next((value for name, value in tool_values.items() if words & set(stems(name))), None)
 
 
-def _find_stated(name: str, text: str) -> str | None:
-    """The value that a text states for a name.
+def _find_in_text(name: str, text: str) -> str | None:
+    """Return the value that a text states for a name.
 
-    It stands behind the words of the name, before them where it is a number, or it is the only
-    value of the kind that the last word of the name tells.
+    It follows the words of the name, or precedes them if it is a number. Else it is the only value
+    of the kind in the last word of the name.
     """
     words = name.split("_")
     for start in range(len(words)):
-        spoken = r"[\s_-]+".join(map(re.escape, words[start:]))
+        phrase = r"[\s_-]+".join(map(re.escape, words[start:]))
         # A kind alone, such as "cidr", may stand for several values.
-        match = re.search(rf"(?i:\b{spoken}){_LINK}(?:{_VALUE})", text)
+        match = re.search(rf"(?i:\b{phrase}){_LINK}(?:{_VALUE})", text)
         if match is not None:
             value = match[1] or match[2] or match[3].rstrip(".:,;")
-            if _fits(words[-1], value):
+            if _is_of_kind(words[-1], value):
                 return value
-        counted = re.search(rf"(?<![\w.-])(\d+(?:\.\d+)?)[\s-]+(?i:{spoken})\b", text)
-        if counted is not None:
-            return counted[1]
+        number_match = re.search(rf"(?<![\w.-])(\d+(?:\.\d+)?)[\s-]+(?i:{phrase})\b", text)
+        if number_match is not None:
+            return number_match[1]
     kind = _KINDS.get(words[-1])
     values = set(re.findall(kind, text)) if kind is not None else set[str]()
     return values.pop() if len(values) == 1 else None
 
 
-def _fits(kind: str, value: str) -> bool:
+def _is_of_kind(kind: str, value: str) -> bool:
     pattern = _KINDS.get(kind)
     if pattern is not None:
         return re.fullmatch(pattern.replace(r"\b", ""), value) is not None
@@ -602,7 +604,7 @@ def _functions(request: CompletionRequest) -> Iterator[dict[str, Any]]:
 
 
 def _forced_tool(choice: object) -> str:
-    """The name of the one tool that a request demands."""
+    """Return the name of the one tool that a request requires."""
     function: Any = choice.get("function") if is_object(choice) else None
     return str(function.get("name", "")) if is_object(function) else ""
 
@@ -610,27 +612,31 @@ def _forced_tool(choice: object) -> str:
 def _call_for(
     slot: str, request: CompletionRequest, text: str, dice: Dice
 ) -> tuple[str, str] | None:
-    """The call that gives a slot its value: of the tool whose name has the slot's last word."""
+    """Return the call for the value of a slot: of the tool whose name has the slot's last word."""
     if request.parameters.get("tool_choice") == "none":
         return None
     slot_words = set(stems(slot.rpartition("_")[2]))
     for function in _functions(request):
         if slot_words & set(stems(function["name"])):
             call = _make_call(function, text, forced=False)
-            made = {(c.name, c.arguments) for m in request.messages for c in m.tool_calls}
-            if call is not None and call not in made and not dice.fails("missed call", 1.0):
+            earlier_calls = {(c.name, c.arguments) for m in request.messages for c in m.tool_calls}
+            if (
+                call is not None
+                and call not in earlier_calls
+                and not dice.fails("missed call", 1.0)
+            ):
                 return call
     return None
 
 
 def _make_call(function: Mapping[str, Any], text: str, *, forced: bool) -> tuple[str, str] | None:
-    """The name and arguments of a call; None where a required argument is not stated."""
+    """Return the name and arguments of a call; None if a required argument is not stated."""
     schema: Any = function.get("parameters") or {}
     properties: Mapping[str, Any] = schema.get("properties") or {}
     required = schema.get("required") or ()
     arguments: dict[str, Any] = {}
-    for name, declared in properties.items():
-        value = _argument(name, declared, text)
+    for name, parameter_schema in properties.items():
+        value = _argument(name, parameter_schema, text)
         if value is not None:
             arguments[name] = value
         elif name in required and not forced:
@@ -639,12 +645,12 @@ def _make_call(function: Mapping[str, Any], text: str, *, forced: bool) -> tuple
 
 
 def _argument(name: str, schema: object, text: str) -> object:
-    declared: dict[str, Any] = schema if is_object(schema) else {}
-    options: Any = declared.get("enum")
+    parameter: dict[str, Any] = schema if is_object(schema) else {}
+    options: Any = parameter.get("enum")
     if is_list(options):
         return next((o for o in options if re.search(rf"\b{re.escape(str(o))}\b", text)), None)
-    value = _find_stated(name, text)
-    if value is None or declared.get("type") not in {"integer", "number", "boolean"}:
+    value = _find_in_text(name, text)
+    if value is None or parameter.get("type") not in {"integer", "number", "boolean"}:
         return value
     return read_json(value)
 

@@ -1,4 +1,4 @@
-"""The numbers that the simulated model lives by, published in docs/simulated-model.md."""
+"""The numbers of the simulated model's rules, published in docs/simulated-model.md."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Rules:
     """One behaviour of the simulated model. Another value is another model.
 
     Attributes:
-        model: The name that completions report.
-        version: Part of the fingerprint; changes whenever the same request may answer otherwise.
-        seed: What every throw of the dice begins with; another seed draws other answers.
-        floor: The probability of one kind of failure when the instruction is as clear as can be.
-        steepness: How fast that grows as clarity falls from 1 to 0.
-        near_label: The probability of the wrong label where two labels fit equally well.
-        near_width: The margin between two labels at which that has fallen to 1/e.
-        drift: How far the model has moved since, from 0 to 1: what happens at a provider who
-            changes a model under its name. The same request may then be answered otherwise.
-        drift_shown: Whether the fingerprint tells of the drift. Silent providers are the harder
-            case, so it does not by itself.
+        model: The name in completions.
+        version: Part of the fingerprint; changes if any request may have another completion.
+        seed: The seed of all random numbers; another seed has other completions.
+        floor: The probability of one kind of failure for the clearest instruction.
+        steepness: Its growth as clarity falls from 1 to 0.
+        near_label: The probability of the wrong label if two labels fit equally well.
+        near_width: The margin between two labels at which it has fallen to 1/e.
+        drift: The change of the model since, from 0 to 1, as if its provider changed it without a
+            new name. The same request may then have another completion.
+        drift_shown: Whether the fingerprint shows the drift. Off by default, since a silent change
+            is the harder case.
     """
 
     model: str = "clerk-1"
@@ -60,26 +60,26 @@ CLERK_1: Final = Rules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dice:
-    """Chance, as a function of the document, the draw and what may go wrong: nothing else.
+    """Random numbers, as a function of the document, the trial and the kind of failure only.
 
-    The wording of the prompt moves the probability, never the throw, so a harmless rewording
-    changes few answers.
+    The wording of the prompt changes the probability, never the number. So a harmless rewording
+    changes few outputs.
 
     Attributes:
-        document: What identifies the document.
-        draw: Which draw this is.
+        document: A digest of the document.
+        number: The trial number plus the seed.
         temperature: From 0 to 2.
         tokens: The length of the instructions.
     """
 
     rules: Rules
     document: str
-    draw: int
+    number: int
     temperature: float
     tokens: int
 
-    def seeded(self, text: str, *, tokens: int = 0) -> Dice:
-        """The dice of a request whose chance this text decides."""
+    def with_seed(self, text: str, *, tokens: int = 0) -> Dice:
+        """Return the dice of a request, seeded by this text."""
         digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12)
         return replace(self, document=digest.hexdigest(), tokens=tokens)
 
@@ -89,15 +89,15 @@ class Dice:
         return int.from_bytes(digest) / 2**56
 
     def throw(self, kind: str) -> float:
-        """A number from 0 to 1. Cold draws nearly always repeat, hot ones never."""
+        """Return a number from 0 to 1. Cold trials nearly always repeat it, hot ones never."""
         jitter = _JITTER_COLD + (1 - _JITTER_COLD) * min(self.temperature, 1.0)
-        draw = str(self.draw)
-        if self._hash(kind, draw, "redraw") < jitter:
-            return self._hash(kind, draw)
+        number = str(self.number)
+        if self._hash(kind, number, "redraw") < jitter:
+            return self._hash(kind, number)
         return self._hash(kind)
 
     def probability(self, clarity: float) -> float:
-        """The probability of one kind of failure at this clarity of an instruction, 0 to 1."""
+        """Return the probability of one kind of failure, by the clarity from 0 to 1."""
         clarity = min(max(clarity, 0.0), 1.0) * (1 - self.rules.drift)
         p = self.rules.floor * math.exp(self.rules.steepness * (1 - clarity))
         p *= 1 + self.temperature
@@ -109,12 +109,12 @@ class Dice:
         return self.throw(kind) < self.probability(clarity)
 
     def picks_second(self, margin: float) -> bool:
-        """Return whether the second-best label is taken instead of the best."""
+        """Return whether the second-best label is chosen instead of the best."""
         rules = self.rules
         p = rules.near_label * math.exp(-margin / rules.near_width) + rules.floor
         p = p * (1 + self.temperature) + _DRIFT_LABEL * rules.drift
         return self.throw("label") < min(p, _P_MAX)
 
     def pick(self, kind: str, count: int) -> int:
-        """An index below `count`."""
+        """Return an index below `count`."""
         return min(int(self.throw("pick " + kind) * count), count - 1)

@@ -1,4 +1,4 @@
-"""Words, numbers and times as the simulated model reads them, and whole documents."""
+"""Words, numbers, times and documents, as the simulated model reads them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def read_json(text: str) -> Any:
-    """The JSON value of a text, or None when it is not JSON.
+    """Return the JSON value of a text, or None if it is not JSON.
 
     >>> read_json("[1]"), read_json("a sentence")
     ([1], None)
@@ -44,7 +44,7 @@ CHARS_PER_TOKEN: Final = 4
 
 
 def count_tokens(text: str) -> int:
-    """Characters divided by four, rounded up.
+    """Return the characters divided by four, rounded up.
 
     >>> count_tokens("12345")
     2
@@ -64,7 +64,7 @@ _ABBREVIATIONS: Final = ("e.g.", "i.e.", "etc.", "approx.", "no.", "vs.")
 
 @lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
-    """A lower-case word without its English ending, its synonyms folded.
+    """Return a lower-case word without its English ending, with synonyms merged.
 
     >>> [stem(word) for word in ("expires", "expiration", "pods", "unreachable", "failing")]
     ['expire', 'expire', 'pod', 'down', 'fail']
@@ -73,15 +73,20 @@ def stem(word: str) -> str:
     if word in _SYNONYMS:
         return _SYNONYMS[word]
     root = word
-    for ending, put in (
+    for ending, replacement in (
         ("ies", "y"), ("sses", "ss"), ("ations", "ate"), ("ation", "ate"), ("ings", ""),
         ("ing", ""), ("edly", ""), ("ed", ""), ("ly", ""), ("es", "e"), ("s", ""),
     ):  # fmt: skip
         if word.endswith(ending) and len(word) - len(ending) >= _ROOT_MIN:
             if ending == "s" and word.endswith(("ss", "us", "is")):
                 break
-            root = word[: -len(ending)] + put
-            if len(root) > _ROOT_MIN and root[-1] == root[-2] and root[-1] not in "lsz" and not put:
+            root = word[: -len(ending)] + replacement
+            if (
+                len(root) > _ROOT_MIN
+                and root[-1] == root[-2]
+                and root[-1] not in "lsz"
+                and not replacement
+            ):
                 root = root[:-1]
             break
     if root in _SYNONYMS:
@@ -93,7 +98,7 @@ def stem(word: str) -> str:
 
 
 def split_name(text: str) -> list[str]:
-    """The words of an identifier: camel case, underscores and dots taken apart.
+    """Split an identifier into words: camel case, underscores and dots.
 
     >>> split_name("KubePodNotReady"), split_name("http_requests_total")
     (['Kube', 'Pod', 'Not', 'Ready'], ['http', 'requests', 'total'])
@@ -103,7 +108,7 @@ def split_name(text: str) -> list[str]:
 
 @lru_cache(maxsize=4_000)
 def stems(text: str) -> tuple[str, ...]:
-    """The content words of a text as stems, in order; `not x` also gives `not_x`.
+    """Return the content words of a text as stems, in order; `not x` also gives `not_x`.
 
     >>> stems("The pod is not ready.")
     ('pod', 'ready', 'not_ready')
@@ -130,7 +135,7 @@ def stems(text: str) -> tuple[str, ...]:
 
 
 def count_words(text: str) -> int:
-    """Words as `str.split` sees them, which is also how a word limit is kept.
+    """Count the words of `str.split`, which also decide a word limit.
 
     >>> count_words("two words")
     2
@@ -139,22 +144,22 @@ def count_words(text: str) -> int:
 
 
 def sentences(text: str) -> list[str]:
-    """A text as sentences; abbreviations such as `e.g.` end none.
+    """Split a text into sentences; abbreviations such as `e.g.` end none.
 
     >>> sentences("It broke. We fixed it, e.g. Twice. Done")
     ['It broke.', 'We fixed it, e.g. Twice.', 'Done']
     """
-    whole: list[str] = []
+    complete: list[str] = []
     for part in _RE.sentence_end.split(" ".join(text.split())):
-        if whole and whole[-1].lower().endswith(_ABBREVIATIONS):
-            whole[-1] += " " + part
+        if complete and complete[-1].lower().endswith(_ABBREVIATIONS):
+            complete[-1] += " " + part
         elif part:
-            whole.append(part)
-    return whole
+            complete.append(part)
+    return complete
 
 
 def end_sentence(text: str) -> str:
-    """The text with a full stop, unless it ends as a sentence already.
+    """Return the text with a full stop, unless it already ends as a sentence.
 
     >>> end_sentence("It broke"), end_sentence("Why?")
     ('It broke.', 'Why?')
@@ -164,7 +169,7 @@ def end_sentence(text: str) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence, or the empty text.
+    """Return the first sentence, or the empty text.
 
     >>> first_sentence("One. Two.")
     'One.'
@@ -177,10 +182,10 @@ Kind = Literal["percent", "seconds"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """One number read from a text.
+    """One number in a text.
 
     Attributes:
-        kind: `percent` is 0 to 100; `seconds` holds every duration.
+        kind: `percent` is 0 to 100; `seconds` is every duration.
         value: In the unit of `kind`, above 0.
     """
 
@@ -204,7 +209,7 @@ def _number(text: str) -> float:
 
 
 def _thresholds(code: str) -> list[Quantity]:
-    """The thresholds of an expression: shares below 1, percentages, seconds."""
+    """Return the thresholds of an expression: shares below 1, percentages, seconds."""
     bare = _RE.bracketed.sub(" ", code)
     quantities: list[Quantity] = []
     for match in _RE.product.finditer(bare):
@@ -227,7 +232,7 @@ def _thresholds(code: str) -> list[Quantity]:
 
 @lru_cache(maxsize=4_000)
 def quantities(text: str, *, code: bool = False) -> tuple[Quantity, ...]:
-    """The shares and durations of a text; of code, the thresholds alone.
+    """Return the shares and durations of a text; of code, only the thresholds.
 
     >>> [q.value for q in quantities("less than 3% left, within four hours")]
     [3.0, 14400.0]
@@ -242,12 +247,12 @@ def quantities(text: str, *, code: bool = False) -> tuple[Quantity, ...]:
         *(("50", "%") for _ in _RE.half.findall(text)[:1]),
         *((m["number"], m["unit"]) for m in _RE.span.finditer(text)),
     ]
-    read = (_quantity(_number(number), unit.lower()) for number, unit in texts)
-    return tuple(quantity for quantity in read if quantity is not None and quantity.value > 0)
+    parsed = (_quantity(_number(number), unit.lower()) for number, unit in texts)
+    return tuple(quantity for quantity in parsed if quantity is not None and quantity.value > 0)
 
 
 def _quantity(number: float, unit: str) -> Quantity | None:
-    """A number with its unit; None where the unit is none of time, nor a percentage."""
+    """Return a number with its unit; None if the unit is neither time nor a percentage."""
     if unit in ("%", "percent"):
         return Quantity(kind="percent", value=number)
     size = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
@@ -255,7 +260,7 @@ def _quantity(number: float, unit: str) -> Quantity | None:
 
 
 def without_quantities(text: str) -> str:
-    """The text with its shares and durations taken out, so that their words do not count twice.
+    """Return the text without its shares and durations, so that their words do not count twice.
 
     >>> without_quantities("within 4 hours of now")
     'within   of now'
@@ -264,7 +269,7 @@ def without_quantities(text: str) -> str:
 
 
 def closeness(first: Quantity, other: Quantity) -> float:
-    """The closeness of two numbers of one kind, from 0 to 1; different kinds are never near.
+    """Return the closeness of two numbers of one kind, from 0 to 1; 0 for different kinds.
 
     >>> day, week = Quantity(kind="seconds", value=86400), Quantity(kind="seconds", value=604800)
     >>> closeness(day, day), closeness(day, week) < 0.05
@@ -302,14 +307,14 @@ _NOON: Final = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """One point in time found in a text.
+    """One point in time in a text.
 
     Attributes:
-        start: Where it begins in the text.
-        end: Where it ends.
-        date: Year, month and day; None where only a clock was read.
+        start: Its offset in the text.
+        end: The offset of its end.
+        date: Year, month and day; None if only a clock time was read.
         clock: Hour and minute, or None.
-        raw: As it was written.
+        raw: The original text.
     """
 
     start: int
@@ -340,7 +345,7 @@ def _date(groups: Mapping[str, str | None]) -> tuple[int, int, int] | None:
 
 
 def find_moments(text: str) -> list[Moment]:
-    """All points in time, in order; a bare clock takes the date of the one before it.
+    """Find all points in time, in order; a clock time alone has the date of the one before it.
 
     >>> [m.clock for m in find_moments("12.03.2024 um 14:05 Uhr, behoben 14:40 Uhr")]
     [(14, 5), (14, 40)]
@@ -368,7 +373,7 @@ def find_moments(text: str) -> list[Moment]:
 
 
 def write_moment(moment: Moment, pattern: str | None) -> str:
-    """A moment in the asked format, or as the document wrote it when none was asked for.
+    """Return a moment in the requested format, or as in the document without one.
 
     >>> write_moment(find_moments("2024-01-02 9.05")[0], "YYYY-MM-DD HH:MM")
     '2024-01-02 09:05'
@@ -389,7 +394,7 @@ def write_moment(moment: Moment, pattern: str | None) -> str:
 
 
 def duration_text(text: str) -> str | None:
-    """The first duration of a text as it is written, or None.
+    """Return the first duration of a text, unchanged, or None.
 
     >>> duration_text("4h 9m (support hours)"), duration_text("no idea")
     ('4h 9m', None)
@@ -412,7 +417,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedEvent:
-    """Something that happened at a stated time."""
+    """An event with a stated time."""
 
     label: str
     moment: Moment
@@ -423,11 +428,11 @@ class Document:
     """The contents of one document.
 
     Attributes:
-        text: The document as it came.
-        title: Its title or first heading; empty when it has none.
+        text: The unchanged document.
+        title: Its title or first heading; empty without one.
         fields: Labelled pieces in order.
         lines: The text that events are read from.
-        prose: Paragraphs of sentences, markup taken off.
+        prose: Paragraphs of sentences, without markup.
     """
 
     text: str
@@ -438,7 +443,7 @@ class Document:
 
     @property
     def events(self) -> tuple[TimedEvent, ...]:
-        """Moments with what happened, in order of appearance; read when first asked for."""
+        """Moments with their labels, in order of appearance; computed on first access."""
         return _events(self.lines)
 
     @property
@@ -447,7 +452,7 @@ class Document:
         return [sentence for paragraph in self.prose for sentence in sentences(paragraph)]
 
     def field(self, name: str) -> str:
-        """The value of the first field of that name, ignoring case; empty when there is none."""
+        """Return the value of the first field of that name, ignoring case; empty without one."""
         return next((f.value for f in self.fields if f.key.lower() == name.lower()), "")
 
 
@@ -455,7 +460,7 @@ _EVENT_WORDS: Final = 14
 
 
 def plain(text: str) -> str:
-    """Markdown taken off: links keep their text, marks go, white space is one space.
+    """Remove Markdown: links keep their text, marks are dropped, white space becomes one space.
 
     >>> plain("**Bold** [text](http://x) `code`")
     'Bold text code'
@@ -465,7 +470,7 @@ def plain(text: str) -> str:
 
 
 def without_bullet(line: str) -> str:
-    """A line without the bullet, number or mark of a quotation before it.
+    """Return a line without its bullet, number or quotation mark.
 
     >>> without_bullet("  - It broke"), without_bullet("2) It broke")
     ('It broke', 'It broke')
@@ -474,7 +479,7 @@ def without_bullet(line: str) -> str:
 
 
 def _flatten(value: Any, key: str = "", depth: int = 0) -> Iterator[Field]:
-    """The values of a JSON document with their keys; a list of plain values is one text."""
+    """Yield the values of a JSON document with their keys; a list of plain values is one text."""
     if is_object(value):
         for name, inner in value.items():
             yield from _flatten(inner, str(name), depth + 1)
@@ -487,7 +492,7 @@ def _flatten(value: Any, key: str = "", depth: int = 0) -> Iterator[Field]:
 
 
 def _from_lines(text: str) -> tuple[str, list[Field]]:
-    """The title and the labelled pieces of a text written for people."""
+    """Return the title and the labelled pieces of a text for readers."""
     title = ""
     fields: list[Field] = []
     key, indent, body = "", -1, list[str]()
@@ -530,7 +535,7 @@ def _from_lines(text: str) -> tuple[str, list[Field]]:
 
 @lru_cache(maxsize=200)
 def _events(text: str) -> tuple[TimedEvent, ...]:
-    """Each moment with the words of its line, before or after it."""
+    """Return each moment with the words of its line, before or after it."""
     events: list[TimedEvent] = []
     moments = find_moments(text)
     for index, moment in enumerate(moments):
@@ -597,7 +602,7 @@ class AlertFacts:
 
     Attributes:
         subject: The name in words: `kube pod not ready`.
-        labels: Label names that the texts and the expression use, in order.
+        labels: Label names in the texts and the expression, in order.
         selectors: Series selectors of the expression, with their braces.
     """
 
@@ -623,13 +628,13 @@ def _first(document: Document, names: list[str]) -> str:
     return next((value for name in names if (value := document.field(name))), "")
 
 
-def _inside_quotes(text: str, at: int) -> bool:
-    return text[text.rfind("\n", 0, at) + 1 : at].count('"') % 2 == 1
+def _inside_quotes(text: str, offset: int) -> bool:
+    return text[text.rfind("\n", 0, offset) + 1 : offset].count('"') % 2 == 1
 
 
 @lru_cache(maxsize=200)
 def alert_facts(document: Document) -> AlertFacts:
-    """The facts of the alert in a document, whatever its labels are called."""
+    """Return the facts of the alert in a document, whatever its labels are called."""
     facts = {fact: _first(document, names) for fact, names in _FIELD_NAMES.items()}
     expression = _DOCUMENT_RE.comment.sub("", facts["expression"]).strip()
     bare = _DOCUMENT_RE.grouping.sub(" ", expression)
@@ -665,7 +670,7 @@ def alert_facts(document: Document) -> AlertFacts:
 
 
 def readable(text: str) -> str:
-    """An annotation without template marks: `{{ $labels.pod }}` becomes `<pod>`.
+    """Return an annotation without template marks: `{{ $labels.pod }}` becomes `<pod>`.
 
     >>> readable("pod {{ $labels.pod }} is {{ $value | humanize }} behind")
     'pod <pod> is <value> behind'
@@ -677,7 +682,7 @@ def readable(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthLimits:
-    """The length limits of an answer, or one field of it. None is no limit.
+    """The length limits of an output, or of one field. None is no limit.
 
     Attributes:
         emphatic: The prompt insists ("strictly", "never more than", "hard limit").
@@ -696,23 +701,23 @@ _NO_LIMIT_WORDS: Final = 130
 
 
 def shorten(text: str, words: int) -> str:
-    """A text of at most so many words, cut at a clause where one ends late enough.
+    """Cut a text to a number of words, at a clause that ends late enough.
 
     >>> shorten("The disk was full, so the pods were evicted from the node.", 6)
     'The disk was full.'
     """
-    given_words = text.split()
-    if len(given_words) <= words:
+    all_words = text.split()
+    if len(all_words) <= words:
         return text
-    cut = " ".join(given_words[:words])
+    cut = " ".join(all_words[:words])
     ends = [m.start() for m in _DOCUMENT_RE.clause_end.finditer(cut) if m.start() > len(cut) * 0.4]
     return cut[: ends[-1] if ends else None].rstrip(" ,;:-(") + "."
 
 
 def _candidates(document: Document) -> list[tuple[float, int, str]]:  # noqa: C901 - one step for each shape of line or message
-    """Sentences with a worth and a position; labelled pieces that matter come first."""
+    """Return sentences with a score and a position; important labelled pieces come first."""
     counts: Counter[str] = Counter(w for p in document.prose for w in set(stems(p)))
-    scored: list[tuple[float, int, str]] = []
+    candidates: list[tuple[float, int, str]] = []
     seen: set[str] = set()
 
     def add(sentence: str, bonus: float) -> None:
@@ -720,11 +725,11 @@ def _candidates(document: Document) -> list[tuple[float, int, str]]:  # noqa: C9
         if not sentence or sentence in seen or _DOCUMENT_RE.dull.search(sentence):
             return
         seen.add(sentence)
-        own = set(stems(sentence))
-        central = sum(counts[w] for w in own) / (len(own) + 3)
-        worth = bonus + min(central, 3.0) / 3 + 0.4 * len(_DOCUMENT_RE.weighty.findall(sentence))
-        worth -= 0.02 * max(0, count_words(sentence) - 30)
-        scored.append((worth - 0.01 * len(scored), len(scored), sentence))
+        sentence_words = set(stems(sentence))
+        central = sum(counts[w] for w in sentence_words) / (len(sentence_words) + 3)
+        score = bonus + min(central, 3.0) / 3 + 0.4 * len(_DOCUMENT_RE.weighty.findall(sentence))
+        score -= 0.02 * max(0, count_words(sentence) - 30)
+        candidates.append((score - 0.01 * len(candidates), len(candidates), sentence))
 
     for field in document.fields:
         if _DOCUMENT_RE.dull_fields.search(field.key):
@@ -735,41 +740,41 @@ def _candidates(document: Document) -> list[tuple[float, int, str]]:  # noqa: C9
             for sentence in sentences(cleaned):
                 if count_words(sentence) > 2:  # noqa: PLR2004 - a small count that says itself
                     add(end_sentence(sentence), (1.2 if good else 0.0) - 0.1 * index)
-    if len(scored) < 3:  # noqa: PLR2004 - a small count that says itself
+    if len(candidates) < 3:  # noqa: PLR2004 - a small count that says itself
         for index, paragraph in enumerate(document.prose):
             for sentence in sentences(paragraph):
                 add(end_sentence(sentence), 0.8 / (1 + index))
-    return scored
+    return candidates
 
 
 def summarise(document: Document, limits: LengthLimits, *, words: int | None = None) -> str:
-    """The sentences that tell most, within the limit; without one, as long as it gets.
+    """Return the most important sentences within the limit; without one, up to a default length.
 
     Args:
-        document: What to summarise.
-        limits: What the prompt allows for this text.
+        document: The document.
+        limits: The limits of the prompt for this text.
         words: Overrides the limit on words.
     """
     limit = words if words is not None else limits.words_max
     share = max(_NO_LIMIT_WORDS, int(_NO_LIMIT_SHARE * count_words(document.text)))
     target = limit if limit is not None else min(share, 3 * _NO_LIMIT_WORDS)
-    most = limits.sentences_max or 1000
-    chosen: list[tuple[int, str]] = []
-    left = target
+    sentences_max = limits.sentences_max or 1000
+    selected: list[tuple[int, str]] = []
+    words_left = target
     for _, position, sentence in sorted(_candidates(document), key=lambda c: (-c[0], c[1])):
         length = count_words(sentence)
-        if len(chosen) >= most:
+        if len(selected) >= sentences_max:
             break
-        if length <= left:
-            chosen.append((position, sentence))
-            left -= length
-        elif not chosen:
-            chosen.append((position, shorten(sentence, left)))
+        if length <= words_left:
+            selected.append((position, sentence))
+            words_left -= length
+        elif not selected:
+            selected.append((position, shorten(sentence, words_left)))
             break
-    chosen.sort()
-    text = " ".join(sentence for _, sentence in chosen)
+    selected.sort()
+    text = " ".join(sentence for _, sentence in selected)
     if limit is None and text and count_words(text) < _NO_LIMIT_WORDS:
-        # Without a limit it talks: the rest of the document follows, whatever it is worth.
+        # Without a limit the rest of the document follows.
         for sentence in [s for s in document.sentences if s.rstrip(".") not in text]:
             text += " " + end_sentence(sentence)
             if count_words(text) >= _NO_LIMIT_WORDS:

@@ -1,4 +1,4 @@
-"""The labels and values of a JSON answer, found in the document, and how they go wrong."""
+"""The labels and values of a JSON output, found in the document, and their errors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _KEY_STEMS: Final = 0.6
 
 
 def kind_of(key: Key) -> KeyKind:
-    """The kind of value of a key, by its name, type and description."""
+    """Return the kind of value of a key, by its name, type and description."""
     if len(key.enum) > 1:
         return "label"
     if key.kind in _KIND_OF_TYPE:
@@ -83,63 +83,63 @@ def kind_of(key: Key) -> KeyKind:
 
 
 def lines_of(value: str) -> list[str]:
-    """A value's lines without bullets, emphasis and empty lines."""
+    """Return a value's lines without bullets, emphasis and empty lines."""
     lines = (_RE.bold.sub("", _RE.bullet.sub("", line)).strip() for line in value.split("\n"))
     return [line for line in lines if line and not line.startswith("```")]
 
 
 @lru_cache(maxsize=500)
 def _name_stems(name: str) -> frozenset[str]:
-    own = set(stems(name)) or {name.lower()}
-    for root, others in _TEXT_SYNONYMS.items():
-        if any(word.startswith(root) or word in others.split() for word in own):
-            own |= {root, *others.split()}
-    return frozenset(own)
+    words = set(stems(name)) or {name.lower()}
+    for root, synonyms in _TEXT_SYNONYMS.items():
+        if any(word.startswith(root) or word in synonyms.split() for word in words):
+            words |= {root, *synonyms.split()}
+    return frozenset(words)
 
 
 @lru_cache(maxsize=2_000)
-def _shared_with(name: str, label: str) -> int:
-    """The number of words of a label that a key's name requests."""
+def _count_shared(name: str, label: str) -> int:
+    """Return the number of words of a label that a key's name requests."""
     name_words = _name_stems(name)
     long = tuple(word for word in name_words if len(word) > _LONG_STEM)
     return sum(1 for word in set(stems(label)) if word in name_words or word.startswith(long))
 
 
 def _similarity(key: Key, label: str) -> float:
-    """The fit of a label of the document to a key, from 0 to about 1.5."""
+    """Return the fit of a label of the document to a key, from 0 to about 1.5."""
     label_words = set(stems(label))
     if not label_words:
         return 0.0
     if "".join(split_name(label)).lower() == "".join(split_name(key.name)).lower():
         return 1.5
-    shared = _shared_with(key.name, label)
-    described = len(label_words & set(stems(key.description))) if shared else 0
-    return shared / len(label_words) + 0.25 * described / len(label_words)
+    shared = _count_shared(key.name, label)
+    description_overlap = len(label_words & set(stems(key.description))) if shared else 0
+    return shared / len(label_words) + 0.25 * description_overlap / len(label_words)
 
 
 def _best_field(document: Document, key: Key) -> str | None:
-    scored = [
+    scores = [
         (_similarity(key, field.key) - 0.01 * field.depth - 0.0001 * position, field.value)
         for position, field in enumerate(document.fields)
         if field.value.strip()
     ]
-    score, value = max(scored, key=lambda pair: pair[0], default=(0.0, ""))
+    score, value = max(scores, key=lambda pair: pair[0], default=(0.0, ""))
     return value if score > _LABELLED_SIMILARITY - 1e-9 else None
 
 
 def _time(document: Document, key: Key, pattern: str | None) -> str | None:
     name = {*stems(key.name), *(word.lower() for word in split_name(key.name))}
-    own = name - {"at", "time", "date", "on", "timestamp"}
-    starts = any(w.startswith(tuple(_START_KEY)) for w in own)
-    ends = any(w.startswith(tuple(_END_KEY)) for w in own)
+    distinctive_words = name - {"at", "time", "date", "on", "timestamp"}
+    starts = any(w.startswith(tuple(_START_KEY)) for w in distinctive_words)
+    ends = any(w.startswith(tuple(_END_KEY)) for w in distinctive_words)
     events = [e for e in document.events if e.label and not e.label.startswith("#")]
     if starts:
         matching = [e for e in events if _RE.start.search(e.label)] or events
-        chosen = [e for e in matching if len(e.label.split()) <= _SHORT_LABEL] or matching
+        events_found = [e for e in matching if len(e.label.split()) <= _SHORT_LABEL] or matching
     elif ends:
         hits = [e for e in events if _RE.end.search(e.label)]
         labelled = [e for e in hits if len(e.label.split()) <= _SHORT_LABEL]
-        chosen = (
+        events_found = (
             [e for e in hits if _RESOLVED.match(e.label)]
             or [e for e in labelled if _CLOSED.search(e.label)]
             or labelled[-1:]
@@ -148,19 +148,19 @@ def _time(document: Document, key: Key, pattern: str | None) -> str | None:
     else:
         best = max(events, key=lambda e: _similarity(key, e.label), default=None)
         near = best is not None and _similarity(key, best.label) >= _LABELLED_SIMILARITY
-        chosen = [best] if best is not None and near else []
-    return write_moment(chosen[0].moment, pattern) if chosen else None
+        events_found = [best] if best is not None and near else []
+    return write_moment(events_found[0].moment, pattern) if events_found else None
 
 
 def _duration(document: Document, key: Key) -> str | None:
     name_words = _name_stems(key.name) - {"tim", "time"}
     texts = [s for s in document.sentences if name_words & set(stems(s))]
-    stated = map(duration_text, [_best_field(document, key) or "", *texts])
-    return next((text for text in stated if text is not None), None)
+    durations = map(duration_text, [_best_field(document, key) or "", *texts])
+    return next((text for text in durations if text is not None), None)
 
 
 def find_text(document: Document, key: Key) -> str | None:
-    """A text for a key: a labelled piece of the document, else the sentence that fits best."""
+    """Find a text for a key: a labelled piece of the document, else the best sentence."""
     value = _best_field(document, key)
     if value is not None:
         return "\n".join(lines_of(value)) or None
@@ -168,16 +168,16 @@ def find_text(document: Document, key: Key) -> str | None:
     description_words = set(stems(key.description)) - name_words
 
     def score(sentence: str) -> float:
-        own = set(stems(sentence))
-        described = len(own & description_words) / (len(description_words) or 1)
-        return _KEY_STEMS * bool(own & name_words) + 0.5 * described
+        sentence_words = set(stems(sentence))
+        description_share = len(sentence_words & description_words) / (len(description_words) or 1)
+        return _KEY_STEMS * bool(sentence_words & name_words) + 0.5 * description_share
 
     best = max(document.sentences, key=score, default="")
     return best if best and score(best) > _SENTENCE_SIMILARITY else None
 
 
 def find_value(document: Document, key: Key, pattern: str | None) -> str | None:
-    """The value of a key as text, or None where the document is silent."""
+    """Find the value of a key as text; None if it is not in the document."""
     match kind_of(key):
         case "time":
             return _time(document, key, pattern)
@@ -196,7 +196,7 @@ def find_value(document: Document, key: Key, pattern: str | None) -> str | None:
 _CODE_MARKS_MIN: Final = 3
 _CODE_SHARE: Final = 0.06
 _CODE_WEIGHT: Final = 0.35  # a word seen only in code says less than one in a sentence
-# Words that most operations documents use, so that they tell little of any one of them.
+# Words of most operations documents, which distinguish little.
 _COMMON: Final = frozenset(stems(_RE.entry("common")))
 _COMMON_WEIGHT: Final = 0.3
 _QUANTITY_WEIGHT: Final = 1.5
@@ -205,7 +205,7 @@ _CLAUSE_DECAY: Final = (1.0, 0.4, 0.2, 0.1)
 _DEFAULT_BONUS: Final = 0.2
 _COVERAGE_POWER: Final = 1.3
 _COVERAGE_FLOOR: Final = 0.3
-_FIRST_LISTED_BONUS: Final = 0.06  # without definitions, what is named first comes to mind
+_FIRST_LISTED_BONUS: Final = 0.06  # without definitions, the first label is preferred
 _EXAMPLE_WEIGHT: Final = 1.3
 _NEAR_EXAMPLE: Final = 0.25
 
@@ -215,7 +215,7 @@ class DocumentEvidence:
     """The evidence of a document for a definition: words with weights 0 to 1, and numbers.
 
     Attributes:
-        spelling: For each stem, the word as the document writes it.
+        spelling: For each stem, the word in the document.
     """
 
     words: Mapping[str, float]
@@ -225,11 +225,11 @@ class DocumentEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelRanking:
-    """The labels from best to worst, with scores, and the words that decided.
+    """The labels from best to worst, with the margin and the deciding words.
 
     Attributes:
         margin: The best score minus the second, 0 or more.
-        because: Words of the document, as it spells them, that the best definition asks for,
+        because: Words of the document, in its spelling, that occur in the best definition,
             strongest first.
     """
 
@@ -248,7 +248,7 @@ def is_code(text: str) -> bool:
 
 @lru_cache(maxsize=1_000)
 def evidence_of(texts: tuple[str, ...]) -> DocumentEvidence:
-    """The words and numbers of a document's parts; code counts less than prose."""
+    """Return the words and numbers of a document's parts; code counts less than prose."""
     words: dict[str, float] = {}
     spelling: dict[str, str] = {}
     numbers: list[Quantity] = []
@@ -256,7 +256,7 @@ def evidence_of(texts: tuple[str, ...]) -> DocumentEvidence:
         text = _RE.placeholder.sub(" ", raw)
         code = is_code(text)
         weight = _CODE_WEIGHT if code else 1.0
-        # What stands in braces selects series; it says where a rule looks, not what it finds.
+        # Braces select series: where a rule searches, not what it finds.
         bare = _RE.selector.sub(" ", text) if code else text
         if not code:
             for piece in _RE.whole_word.findall(text):
@@ -278,8 +278,8 @@ def _clause_score(
     matched = sum(weights[w] * evidence.words[w] for w in clause.words if w in evidence.words)
     factor = 1.0
     for kind in {quantity.kind for quantity in clause.quantities}:
-        named = (quantity for quantity in clause.quantities if quantity.kind == kind)
-        pairs = product(named, evidence.quantities)
+        quantities_of_kind = (quantity for quantity in clause.quantities if quantity.kind == kind)
+        pairs = product(quantities_of_kind, evidence.quantities)
         best = max((closeness(*pair) for pair in pairs), default=0.0)
         total += _QUANTITY_WEIGHT
         matched += _QUANTITY_WEIGHT * best
@@ -292,7 +292,7 @@ def _clause_score(
 
 @lru_cache(maxsize=100)
 def _word_weights(labels: tuple[LabelDefinition, ...]) -> dict[str, float]:
-    """A word that every definition uses decides nothing; a word in one clause decides most."""
+    """Return the weights of words: low in every definition, high in a single clause."""
     in_labels: Counter[str] = Counter()
     in_clauses: Counter[str] = Counter()
     for label in labels:
@@ -339,14 +339,14 @@ def rank(
     *,
     whims: tuple[float, ...],
 ) -> LabelRanking:
-    """Order the labels by how well they fit.
+    """Rank the labels by how well they fit.
 
     Args:
-        evidence: What the document says.
+        evidence: The evidence of the document.
         labels: The labels with their definitions.
         shots: Examples of the prompt.
-        whims: One number from 0 to 1 for each label, of the document alone: what decides where
-            the prompt defines nothing.
+        whims: One number from 0 to 1 for each label, by the document only: they decide if the
+            prompt defines nothing.
     """
     names = tuple(label.name for label in labels)
     weights = _word_weights(labels)
@@ -384,20 +384,20 @@ def rank(
 
 
 _NOT_THE_LABEL: Final = ("high", "medium", "unknown", "urgent", "normal", "other")
-# An example is followed against the list of labels in one answer of six.
+# An example is followed against the list of labels in one output of six.
 _CLARITY_OF_WRONG_EXAMPLE: Final = 0.45
 _AFTERTHOUGHT: Final[str] = _RE.entry("afterthought")
 
 
 @lru_cache(maxsize=200)
-def _are_named(names: tuple[str, ...], text: str) -> bool:
+def _are_in_text(names: tuple[str, ...], text: str) -> bool:
     return all(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) for name in names)
 
 
 def choose_label(
     document: Document, instructions: Instructions, dice: Dice, *, key: Key | None = None
 ) -> tuple[str, LabelRanking]:
-    """The label that fits best, or now and then the next one."""
+    """Return the label that fits best, or sometimes the next one."""
     labels = instructions.labels
     if key is not None and key.name != instructions.label_key:
         labels = read_labels(instructions.text, key.enum)
@@ -409,36 +409,40 @@ def choose_label(
     name = ranking.names[0]
     if len(ranking.names) > 1 and dice.picks_second(ranking.margin):
         name = ranking.names[1]
-    orders, own = instructions.orders, key.name if key is not None else instructions.label_key
-    copied = [
-        value for name_, value in orders.examples if name_ == own and value not in ranking.names
+    orders, key_name = instructions.orders, key.name if key is not None else instructions.label_key
+    example_values = [
+        value
+        for name_, value in orders.examples
+        if name_ == key_name and value not in ranking.names
     ]
-    if copied and dice.fails("copied example", _CLARITY_OF_WRONG_EXAMPLE):
-        return copied[-1], ranking
-    forced = [value for name_, value in orders.always if name_ == own and value in ranking.names]
-    if forced:
-        return forced[-1], ranking
-    in_words = _are_named(ranking.names, instructions.text)
-    listed = key is not None and key.in_schema
-    clarity = (0.6 if in_words else 0.0) + (0.4 if listed or key is None else 0.2)
+    if example_values and dice.fails("copied example", _CLARITY_OF_WRONG_EXAMPLE):
+        return example_values[-1], ranking
+    required_values = [
+        value for name_, value in orders.always if name_ == key_name and value in ranking.names
+    ]
+    if required_values:
+        return required_values[-1], ranking
+    in_words = _are_in_text(ranking.names, instructions.text)
+    is_listed = key is not None and key.in_schema
+    clarity = (0.6 if in_words else 0.0) + (0.4 if is_listed or key is None else 0.2)
     if dice.fails("invented label", clarity):
         name = _NOT_THE_LABEL[dice.pick("invented label", len(_NOT_THE_LABEL))]
     return name, ranking
 
 
 def clarity_of_limit(limits: LengthLimits) -> float:
-    """The clarity of a limit: 0.8 for a number, 1 when the prompt insists."""
+    """Return the clarity of a limit: 0.8 for a number, 1 if the prompt insists."""
     return 1.0 if limits.emphatic else 0.8
 
 
 @lru_cache(maxsize=500)
 def _limits_for(key: Key, text: str) -> LengthLimits:
-    own = read_limits(key.description)
-    if own != LengthLimits(emphatic=own.emphatic):
-        return own
-    named = re.compile(rf"(?<!\w){re.escape(key.name)}(?!\w)", re.IGNORECASE)
+    key_limits = read_limits(key.description)
+    if key_limits != LengthLimits(emphatic=key_limits.emphatic):
+        return key_limits
+    name_pattern = re.compile(rf"(?<!\w){re.escape(key.name)}(?!\w)", re.IGNORECASE)
     for sentence in re.split(r"(?<=[.!?])\s|\n", text):
-        if named.search(sentence):
+        if name_pattern.search(sentence):
             limits = read_limits(sentence)
             if limits != LengthLimits(emphatic=limits.emphatic):
                 return limits
@@ -446,7 +450,7 @@ def _limits_for(key: Key, text: str) -> LengthLimits:
 
 
 def over_limit(limit: int, dice: Dice) -> int:
-    """The number of words if a limit is exceeded: up to two thirds too many."""
+    """Return the number of words if a limit is exceeded: up to two thirds too many."""
     return limit + 3 + int(limit * (0.15 + 0.5 * dice.throw("overrun")))
 
 
@@ -466,7 +470,7 @@ def _reason(
     limit = limits.words_max
     if limit is not None and not dice.fails("too long reason", clarity_of_limit(limits)):
         return text if count_words(text) <= limit else shorten(summary_text, limit)
-    more = [
+    pieces = [
         text,
         readable(facts.description),
         f"The expression looks at {', '.join(facts.metrics[:4])}." if facts.metrics else "",
@@ -475,7 +479,7 @@ def _reason(
         else "",
         _AFTERTHOUGHT,
     ]
-    long = " ".join(piece for piece in more if piece)
+    long = " ".join(piece for piece in pieces if piece)
     return long if limit is None else " ".join(long.split()[: over_limit(limit, dice)])
 
 
@@ -488,12 +492,12 @@ def _summary(document: Document, limits: LengthLimits, dice: Dice) -> str:
 
 
 def _invent_value(document: Document, key: Key, pattern: str | None, dice: Dice) -> str:
-    """Something plausible for what the document does not say."""
+    """Invent a plausible value that is missing in the document."""
     kind = kind_of(key)
     invention = f"invent {key.name}"
     if kind == "time" and document.events:
-        chosen = document.events[dice.pick(invention, len(document.events))]
-        return write_moment(chosen.moment, pattern)
+        event = document.events[dice.pick(invention, len(document.events))]
+        return write_moment(event.moment, pattern)
     if kind == "duration":
         return f"{1 + dice.pick(invention, 5)}h {5 * dice.pick('minutes', 12)}m"
     if kind == "number":
@@ -512,12 +516,12 @@ def _cast_value(key: Key, text: str) -> Any:
 
 
 def _misread(document: Document, value: str, pattern: str | None) -> str:
-    others = [write_moment(e.moment, pattern) for e in document.events if e.label]
-    return next((other for other in others if other != value), value)
+    moments = [write_moment(e.moment, pattern) for e in document.events if e.label]
+    return next((other for other in moments if other != value), value)
 
 
-def _absent(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:
-    """The value for an absent fact of the document: nothing, or an invention."""
+def _value_if_absent(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:
+    """Return the value for an absent fact of the document: empty, or an invention."""
     clarity = (0.7 if instructions.null_when_absent else 0.0) + (0.3 if key.nullable else 0.15)
     clarity = 0.0 if instructions.orders.guesses else clarity
     if dice.fails(f"invent {key.name}", clarity):
@@ -527,13 +531,13 @@ def _absent(key: Key, document: Document, instructions: Instructions, dice: Dice
 
 
 def _read(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:
-    """A value that the document states, within its limits."""
+    """Return a value that the document states, within its limits."""
     pattern = instructions.time_format
     text = find_value(document, key, pattern)
     if text is None:
-        return _absent(key, document, instructions, dice)
+        return _value_if_absent(key, document, instructions, dice)
     kind, limits = kind_of(key), _limits_for(key, instructions.text)
-    if kind == "time" and dice.fails(f"misread {key.name}", 1.0 if key.described else 0.75):
+    if kind == "time" and dice.fails(f"misread {key.name}", 1.0 if key.is_described else 0.75):
         text = _misread(document, text, pattern)
     if limits.words_max is not None and count_words(text) > limits.words_max:
         text = shorten(text, limits.words_max)
@@ -574,11 +578,11 @@ def _object(
 
 def _clarity_of_key(key: Key) -> float:
     in_words = 0.35 if key.in_words else 0.0
-    return (0.4 if key.in_schema else 0.25) + in_words + (0.25 if key.described else 0.1)
+    return (0.4 if key.in_schema else 0.25) + in_words + (0.25 if key.is_described else 0.1)
 
 
 def json_values(document: Document, instructions: Instructions, dice: Dice) -> dict[str, Any]:
-    """All values of the answer; a key may be missing, as it may in a real answer."""
+    """Return all values of the output; a key may be missing, as in real outputs."""
     keys = instructions.keys
     if not keys:
         topic = set(stems(instructions.text))

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from regauge.lexicon import Lexicon
 from regauge.sim._evidence import (
     figures,
-    joined,
+    join_list,
     likeness,
-    listed,
+    measure_support,
     overlap,
+    parse_list,
     sections_of,
     statements_of,
-    supported,
     without_figures,
     words_of,
 )
@@ -56,38 +56,38 @@ class Grade:
     """The support and grade of one text.
 
     Attributes:
-        score: From 0 to 1, chance and biases included.
-        looked_at: The aspects that the criteria named.
-        remarks: What spoke against the text, in sentences.
+        score: From 0 to 1, including chance and biases.
+        aspects: The aspects that the criteria named.
+        remarks: The reasons against the text, in sentences.
     """
 
     score: float
-    looked_at: tuple[Aspect, ...]
+    aspects: tuple[Aspect, ...]
     remarks: tuple[str, ...]
 
 
 def _aspects(criteria: str) -> dict[Aspect, float]:
-    """The number of requests for each aspect; lines that exclude something request nothing."""
-    asked: dict[Aspect, float] = {}
+    """Count the requests for each aspect; lines that exclude something request nothing."""
+    counts: dict[Aspect, float] = {}
     for block in _RE.blocks.split(criteria):
         for sentence in sentences(block):
             if _RE.not_asked.search(sentence):
                 continue
             for aspect, pattern in _LISTENS.items():
                 if pattern.search(sentence):
-                    asked[aspect] = asked.get(aspect, 0.0) + 1.0
-    if "support" in asked:
-        # Whoever looks up statements looks up their figures; see `_support`.
-        asked["support"] += asked.pop("figures", 0.0)
-    return {aspect: math.sqrt(count) for aspect, count in asked.items()}
+                    counts[aspect] = counts.get(aspect, 0.0) + 1.0
+    if "support" in counts:
+        # Looking up statements includes their figures; see `_support`.
+        counts["support"] += counts.pop("figures", 0.0)
+    return {aspect: math.sqrt(count) for aspect, count in counts.items()}
 
 
 def _support(answer: str, source: str, *, with_figures: bool) -> tuple[float, list[str]]:
     scores: list[float] = []
     remarks: list[str] = []
     for statement in statements_of(answer):
-        # Whoever is not told to look at figures reads over them.
-        finding = supported(statement if with_figures else without_figures(statement), source)
+        # Without a request for figures they are ignored.
+        finding = measure_support(statement if with_figures else without_figures(statement), source)
         score = min(finding.score, _DENIED) if finding.contradicted else finding.score
         if score >= CARRIED:
             scores.append(min(1.0, score / _WELL_CARRIED))
@@ -103,21 +103,23 @@ def _support(answer: str, source: str, *, with_figures: bool) -> tuple[float, li
 
 
 def _figures(answer: str, ground: str) -> tuple[float, list[str]]:
-    claimed = figures(answer)
-    foreign = sorted(claimed - figures(ground))
-    if not foreign:
+    answer_figures = figures(answer)
+    foreign_figures = sorted(answer_figures - figures(ground))
+    if not foreign_figures:
         return 1.0, []
     return (
-        max(0.0, 0.5 - len(foreign) / (2 * len(claimed))),
-        [f"Figures that the source lacks: {', '.join(foreign[:4])}."],
+        max(0.0, 0.5 - len(foreign_figures) / (2 * len(answer_figures))),
+        [f"Figures that the source lacks: {', '.join(foreign_figures[:4])}."],
     )
 
 
 def _reference(answer: str, reference: str, criteria: str) -> tuple[float, list[str]]:
-    """The likeness to the reference, by section if the criteria name its sections."""
-    own, theirs = sections_of(answer), sections_of(reference)
-    named = [name for name in theirs if name in criteria.lower()]
-    pairs = [(name, own.get(name, ""), theirs[name]) for name in named]
+    """Return the likeness to the reference, by section if the criteria name its sections."""
+    answer_sections, reference_sections = sections_of(answer), sections_of(reference)
+    section_names = [name for name in reference_sections if name in criteria.lower()]
+    pairs = [
+        (name, answer_sections.get(name, ""), reference_sections[name]) for name in section_names
+    ]
     pairs = [pair for pair in pairs if len(words_of(pair[2]) - _COMMON) >= _SECTION_WORDS]
     if not pairs:
         pairs = [("text", answer, reference)]
@@ -137,13 +139,13 @@ def _reference(answer: str, reference: str, criteria: str) -> tuple[float, list[
     return max(0.0, score), remarks
 
 
-def _told_of(facet: str, ground: str) -> list[frozenset[str]]:
-    """The sentences of a source on one facet: below a label of that name, else by their words."""
+def _statements_on(facet: str, ground: str) -> list[frozenset[str]]:
+    """Return a source's sentences on one facet: below a label with its name, else by words."""
     marks = _FACET_STEMS[facet]
     labelled = [f.value for f in read_document(ground).fields if words_of(f.key) & marks]
     below = [words_of(s) for text in labelled for s in statements_of(text)]
     about = below or [words for s in statements_of(ground) if (words := words_of(s)) & marks]
-    # A line that only says when something happened tells nothing of it.
+    # A line with only a time is no statement on it.
     return [words for words in about if len(words - marks) >= _SECTION_WORDS]
 
 
@@ -153,7 +155,7 @@ def _coverage(answer: str, ground: str, criteria: str) -> tuple[float, list[str]
     scores: list[float] = []
     remarks: list[str] = []
     for facet in facets:
-        lines_there = _told_of(facet, ground)
+        lines_there = _statements_on(facet, ground)
         if lines_there:
             best = max((overlap(t, g) for t in lines_there for g in answer_words), default=0.0)
             scores.append(min(1.0, best / _HALF_OF))
@@ -168,29 +170,29 @@ def _coverage(answer: str, ground: str, criteria: str) -> tuple[float, list[str]
 
 def _clarity(answer: str) -> tuple[float, list[str]]:
     statements = statements_of(answer)
-    whole = [s for s in statements if s[-1:] in ".!?" and len(s.split()) > 4]  # noqa: PLR2004 - shorter ones are labels
-    share = len(whole) / len(statements) if statements else 0.0
+    full_sentences = [s for s in statements if s[-1:] in ".!?" and len(s.split()) > 4]  # noqa: PLR2004 - shorter ones are labels
+    share = len(full_sentences) / len(statements) if statements else 0.0
     return 0.4 + 0.6 * share, [] if share > CARRIED else ["Much of it is no whole sentence."]
 
 
 def _brevity(answer: str, criteria: str) -> tuple[float, list[str]]:
     limit = _RE.limit.search(criteria)
-    most = int(limit[1]) if limit is not None else _LENGTH_WORDS
+    words_max = int(limit[1]) if limit is not None else _LENGTH_WORDS
     words = count_words(answer)
-    over = max(0.0, words / most - 1)
+    over = max(0.0, words / words_max - 1)
     return max(0.0, 1 - 2 * over), [f"It has {words} words."] if over else []
 
 
-def _relevance(answer: str, asked: str) -> tuple[float, list[str]]:
-    share = overlap(words_of(asked), words_of(answer))
+def _relevance(answer: str, request: str) -> tuple[float, list[str]]:
+    share = overlap(words_of(request), words_of(answer))
     remarks = [] if share else ["It takes up nothing of what was asked."]
     return min(1.0, 0.3 + 2 * share), remarks
 
 
-def _look(  # noqa: PLR0911 - one line for each aspect
+def _grade_aspect(  # noqa: PLR0911 - one line for each aspect
     aspect: Aspect, sheet: Sheet
 ) -> tuple[float, list[str]]:
-    answer, ground = sheet.judged, sheet.ground or sheet.text("expected")
+    answer, ground = sheet.judged_text, sheet.ground or sheet.text("expected")
     reference = sheet.text("expected") or ground
     match aspect:
         case "support":
@@ -211,7 +213,7 @@ def _look(  # noqa: PLR0911 - one line for each aspect
 
 
 def sway(dice: Dice, kind: str, *, vague: bool = False) -> float:
-    """The error of one judgement: chance, more of it when hot, vague or drifted."""
+    """Return the error of one judgement: chance, more of it when hot, vague or drifted."""
     width = _NOISE_COLD + _NOISE_HOT * min(dice.temperature, 1.0) + _SPREAD * dice.rules.drift
     width *= _NOISE_VAGUE if vague else 1.0
     throw = dice.throw(f"judge {kind}") + dice.throw(f"judge too {kind}") - 1
@@ -219,27 +221,27 @@ def sway(dice: Dice, kind: str, *, vague: bool = False) -> float:
 
 
 def grade(sheet: Sheet, dice: Dice) -> Grade:
-    """Grade what is judged by the criteria of its sheet."""
-    asked = _aspects(sheet.criteria)
+    """Grade the judged text by the criteria of its sheet."""
+    weights_by_aspect = _aspects(sheet.criteria)
     if not sheet.text("expected"):
-        asked.pop("reference", None)
+        weights_by_aspect.pop("reference", None)
     if not (sheet.ground or sheet.text("expected")):
         for aspect in ("support", "figures", "coverage", "relevance"):
-            asked.pop(aspect, None)
-    vague = not asked
-    looked: dict[Aspect, float] = asked or {"relevance": 1.0}
+            weights_by_aspect.pop(aspect, None)
+    vague = not weights_by_aspect
+    aspects: dict[Aspect, float] = weights_by_aspect or {"relevance": 1.0}
     total, weights, remarks = 0.0, 0.0, list[str]()
-    for aspect, weight in looked.items():
-        score, look = _look(aspect, sheet)
+    for aspect, weight in aspects.items():
+        score, aspect_remarks = _grade_aspect(aspect, sheet)
         total += weight * score
         weights += weight
-        remarks += look
+        remarks += aspect_remarks
     score = total / weights
     if vague:
         score = 0.5 + 0.4 * (score - 0.5)
-    longer = math.tanh(count_words(sheet.judged) / _LENGTH_WORDS - 1)
+    longer = math.tanh(count_words(sheet.judged_text) / _LENGTH_WORDS - 1)
     score += _LENGTH_BIAS * longer + sway(dice, "score", vague=vague)
-    return Grade(score=min(1.0, max(0.0, score)), looked_at=tuple(looked), remarks=tuple(remarks))
+    return Grade(score=min(1.0, max(0.0, score)), aspects=tuple(aspects), remarks=tuple(remarks))
 
 
 _POSITION_BIAS: Final = 0.03
@@ -247,7 +249,7 @@ _TIE: Final = 0.02
 
 
 def _score(sheet: Sheet, dice: Dice, text: str, *, name: str) -> float:
-    """The score of one of several texts; its name seeds the chance of this judgement."""
+    """Return the score of one of several texts; its name seeds the chance of this judgement."""
     sheet = replace(sheet, parts={**sheet.parts, "answer": text})
     return grade(sheet, replace(dice, document=f"{dice.document} {name}")).score
 
@@ -256,16 +258,16 @@ def _contestants(sheet: Sheet) -> dict[str, str]:
     text = sheet.text("contestants")
     value = read_json(text)
     if is_object(value):
-        # The contestants may stand inside, next to what they were asked.
+        # The contestants may be nested, next to the question.
         value = next((part for part in value.values() if is_object(part)), value)
         return {str(name): str(text) for name, text in value.items()}
     return {m[1]: m[2] for m in re.finditer(r"[\"'](\w+)[\"']: (.*)", text)}
 
 
-def winner(sheet: Sheet, dice: Dice, options: list[str]) -> tuple[str, str]:
-    """The name of the best text, and why."""
+def find_winner(sheet: Sheet, dice: Dice, options: list[str]) -> tuple[str, str]:
+    """Return the name of the best text, and the reason."""
     if sheet.text("first") and sheet.text("second"):
-        # Texts shown first get a little more, as judges that are models do it.
+        # The first text gets a little more, as with LLM judges.
         first = _score(sheet, dice, sheet.text("first"), name="first") + _POSITION_BIAS
         second = _score(sheet, dice, sheet.text("second"), name="second")
         ties = [o for o in options if o.lower() in ("tie", "draw", "equal", "both", "neither")]
@@ -280,13 +282,13 @@ def winner(sheet: Sheet, dice: Dice, options: list[str]) -> tuple[str, str]:
         return name, "It does best by what was asked."
     scores = {name: _score(sheet, dice, text, name=text) for name, text in names.items()}
     scores[next(iter(names))] += _POSITION_BIAS
-    ranked = sorted(names, key=lambda name: -scores[name])
-    rest = ", ".join(f"${name}$" for name in ranked[1:])
-    return ranked[0], f"${ranked[0]}$ follows the evaluation steps further than {rest or 'any'}."
+    ranking = sorted(names, key=lambda name: -scores[name])
+    rest = ", ".join(f"${name}$" for name in ranking[1:])
+    return ranking[0], f"${ranking[0]}$ follows the evaluation steps further than {rest or 'any'}."
 
 
-def renamed(sheet: Sheet) -> str:
-    """A reason with the dummy names of its contestants put back to their own."""
+def restore_names(sheet: Sheet) -> str:
+    """Replace the dummy names of contestants in a reason by their own."""
     names = {
         m["from"].strip(): m["to"].strip() for m in _RE.mapping.finditer(sheet.text("mapping"))
     }
@@ -294,7 +296,7 @@ def renamed(sheet: Sheet) -> str:
 
 
 _FINDERS: Final = _RE.patterns("finders")
-_PER_KIND: Final = [(asks, _FINDERS[kind]) for kind, asks in _RE.patterns("per_kind").items()]
+_PER_KIND: Final = [(pattern, _FINDERS[kind]) for kind, pattern in _RE.patterns("per_kind").items()]
 _RELEVANT: Final = 0.08
 _DOUBTFUL: Final = 0.3
 _FOREIGN: Final = 0.15
@@ -309,10 +311,10 @@ class Ruling:
     """A verdict on one entry.
 
     Attributes:
-        entry: What it is about.
+        entry: The entry.
         score: From 0 (no) to 1 (yes).
-        borderline: Neither, where the scale has a word for that.
-        reason: Why, in one sentence.
+        borderline: Neither, if the scale has a word for that.
+        reason: The reason, in one sentence.
     """
 
     entry: str
@@ -321,16 +323,16 @@ class Ruling:
     borderline: bool = False
 
 
-def _count(criteria: str, otherwise: int) -> int:
+def _count(criteria: str, default: int) -> int:
     match = _RE.count.search(criteria)
-    return int(match[1] or match[2]) if match is not None else otherwise
+    return int(match[1] or match[2]) if match is not None else default
 
 
 def entries(key: str, sheet: Sheet) -> list[str]:
-    """The entries of a list that is asked for under this key."""
-    text = sheet.judged or sheet.ground
+    """Return the entries of the list that is requested under this key."""
+    text = sheet.judged_text or sheet.ground
     if key == "questions" and sheet.text("items"):
-        return [_question(claim) for claim in listed(sheet.text("items"))]
+        return [_question(claim) for claim in parse_list(sheet.text("items"))]
     if key == "questions":
         return [
             f"Does the text say that {s.rstrip('.')}?"
@@ -346,7 +348,7 @@ def entries(key: str, sheet: Sheet) -> list[str]:
 
 
 def _question(claim: str) -> str:
-    """The question about a claim: its words, without the figures that it states."""
+    """Return the question about a claim: its words, without its figures."""
     key, _, value = claim.partition(": ")
     if value and len(key.split()) <= _KEY_WORDS and key == key.lower() and figures(value):
         return f"What does the source state as {key.strip()}?"
@@ -355,14 +357,14 @@ def _question(claim: str) -> str:
 
 
 def steps(sheet: Sheet) -> list[str]:
-    """Three or four steps that follow criteria."""
+    """Return three or four steps that follow criteria."""
     criteria = (s for line in sheet.criteria.split("\n") for s in sentences(line))
-    made = [f"Check this: {s}" for s in criteria if count_words(s) > 2]  # noqa: PLR2004 - shorter ones say nothing
-    return [*made[: _STEPS_MAX - 1], "Weigh what was found and give a score."]
+    checks = [f"Check this: {s}" for s in criteria if count_words(s) > 2]  # noqa: PLR2004 - shorter ones say nothing
+    return [*checks[: _STEPS_MAX - 1], "Weigh what was found and give a score."]
 
 
 def _judge_support(entry: str, ground: str, dice: Dice, number: int) -> Ruling:
-    finding = supported(entry, joined(ground))
+    finding = measure_support(entry, join_list(ground))
     score = finding.score + sway(dice, f"entry {number}") / 2
     if finding.contradicted:
         score = min(score, _DOUBTFUL / 2)
@@ -386,7 +388,7 @@ def _finding(entry: str) -> dict[str, Any]:
 
 
 def _judge_claim(finding: dict[str, Any], dice: Dice, number: int) -> Ruling:
-    """The verdict on a claim by what a source answered to a question about it."""
+    """Return the verdict on a claim, by a quote of the source for a question about it."""
     claim = str(finding["claim"])
     finding_text = f"{finding.get('quote', '')}\n{finding.get('answer', '')}"
     if not finding.get("quote") and "not state" in finding_text.lower():
@@ -395,8 +397,10 @@ def _judge_claim(finding: dict[str, Any], dice: Dice, number: int) -> Ruling:
     return _judge_support(claim, finding_text, dice, number)
 
 
-def _judge_relation(entry: str, to: str, dice: Dice, number: int) -> Ruling:
-    share = max(overlap(words_of(to), words_of(entry)), overlap(words_of(entry), words_of(to)))
+def _judge_relation(entry: str, subject: str, dice: Dice, number: int) -> Ruling:
+    share = max(
+        overlap(words_of(subject), words_of(entry)), overlap(words_of(entry), words_of(subject))
+    )
     near = share + sway(dice, f"entry {number}") / 4 >= _RELEVANT
     reason = "It takes up words of what was asked." if near else "It has no word of what was asked."
     return Ruling(entry=entry, score=float(near), borderline=not near and share > 0, reason=reason)
@@ -405,19 +409,21 @@ def _judge_relation(entry: str, to: str, dice: Dice, number: int) -> Ruling:
 def _judge_instruction(instruction: str, answer: str, dice: Dice, number: int) -> Ruling:
     low = instruction.lower()
     limit = re.search(r"(\d+) words", low)
-    kept = True
+    is_followed = True
     if "upper case" in low or "uppercase" in low or "capital letters" in low:
-        kept = answer == answer.upper()
+        is_followed = answer == answer.upper()
     elif "lower case" in low or "lowercase" in low:
-        kept = answer == answer.lower()
+        is_followed = answer == answer.lower()
     elif "json" in low:
-        kept = answer.strip().startswith(("{", "["))
+        is_followed = answer.strip().startswith(("{", "["))
     elif limit is not None:
-        kept = len(answer.split()) <= int(limit[1])
+        is_followed = len(answer.split()) <= int(limit[1])
     elif sway(dice, f"entry {number}") < -0.15:  # noqa: PLR2004 - it is hard to please now and then
-        kept = bool(words_of(instruction) & words_of(answer))
-    reason = "It was followed." if kept else f"The answer does not follow {instruction[:80]!r}."
-    return Ruling(entry=instruction, score=float(kept), reason=reason)
+        is_followed = bool(words_of(instruction) & words_of(answer))
+    reason = (
+        "It was followed." if is_followed else f"The answer does not follow {instruction[:80]!r}."
+    )
+    return Ruling(entry=instruction, score=float(is_followed), reason=reason)
 
 
 def _judge_flag(entry: str, finder: re.Pattern[str]) -> Ruling:
@@ -426,23 +432,23 @@ def _judge_flag(entry: str, finder: re.Pattern[str]) -> Ruling:
     return Ruling(entry=entry, score=float(match is not None), reason=reason)
 
 
-def rulings(  # noqa: PLR0911 - one line for each kind of list
+def make_rulings(  # noqa: PLR0911 - one line for each kind of list
     sheet: Sheet, dice: Dice, head: str
 ) -> list[Ruling]:
-    """A verdict for each entry that the prompt lists, or for each that its texts hold.
+    """Return a verdict for each entry of the prompt's list, or for each of its texts.
 
     Args:
-        sheet: What the prompt carries.
+        sheet: The parts of the prompt.
         dice: The chance of this judgement.
-        head: The words of the prompt that say what is asked.
+        head: The part of the prompt with the question.
     """
-    items = listed(sheet.text("items"))[:_ENTRIES_MAX]
+    items = parse_list(sheet.text("items"))[:_ENTRIES_MAX]
     answer = sheet.text("answer")
     findings = [_finding(entry) for entry in items if entry.startswith("{")]
     if findings and len(findings) == len(items) and all("claim" in finding for finding in findings):
         return [_judge_claim(finding, dice, i) for i, finding in enumerate(findings, start=1)]
-    for asks, finder in _PER_KIND:
-        if items and asks.search(head):
+    for pattern, finder in _PER_KIND:
+        if items and pattern.search(head):
             return [_judge_flag(entry, finder) for entry in items]
     if items and "prompt instructions" in head.lower():
         return [_judge_instruction(entry, answer, dice, i) for i, entry in enumerate(items)]
@@ -450,16 +456,16 @@ def rulings(  # noqa: PLR0911 - one line for each kind of list
     if items and source:
         return [_judge_support(entry, source, dice, i) for i, entry in enumerate(items)]
     if items:
-        asked = sheet.text("input") or sheet.text("question") or answer
-        return [_judge_relation(entry, asked, dice, i) for i, entry in enumerate(items)]
+        request = sheet.text("input") or sheet.text("question") or answer
+        return [_judge_relation(entry, request, dice, i) for i, entry in enumerate(items)]
     if source:
-        return _about_source(sheet, source, dice, head)
-    statements = statements_of(answer or sheet.judged)
+        return _judge_nodes(sheet, source, dice, head)
+    statements = statements_of(answer or sheet.judged_text)
     return [_judge_relation(entry, sheet.ground, dice, i) for i, entry in enumerate(statements)]
 
 
-def _agrees(node: str, statements: tuple[str, ...]) -> Ruling:
-    findings = ((statement, supported(statement, node)) for statement in statements)
+def _judge_agreement(node: str, statements: tuple[str, ...]) -> Ruling:
+    findings = ((statement, measure_support(statement, node)) for statement in statements)
     against = next(
         (s for s, f in findings if f.contradicted or (f.score < _FOREIGN and f.missing)), ""
     )
@@ -467,9 +473,9 @@ def _agrees(node: str, statements: tuple[str, ...]) -> Ruling:
     return Ruling(entry=node, score=float(not against), reason=reason)
 
 
-def _about_source(sheet: Sheet, source: str, dice: Dice, head: str) -> list[Ruling]:
-    """Verdicts on the nodes of a source, or on an expected answer held against them."""
-    nodes = listed(source) if source.lstrip().startswith("[") else [source]
+def _judge_nodes(sheet: Sheet, source: str, dice: Dice, head: str) -> list[Ruling]:
+    """Return verdicts on the nodes of a source, or on an expected output compared with them."""
+    nodes = parse_list(source) if source.lstrip().startswith("[") else [source]
     expected = sheet.text("expected", "answer")
     if "attributed" in head and expected:
         return [
@@ -479,7 +485,7 @@ def _about_source(sheet: Sheet, source: str, dice: Dice, head: str) -> list[Ruli
     if sheet.text("answer"):
         nodes += nodes[-1:] * max(0, _count(head, 0) - len(nodes))
         statements = statements_of(sheet.text("answer"))
-        return [_agrees(node, statements) for node in nodes]
+        return [_judge_agreement(node, statements) for node in nodes]
     if len(nodes) == 1 and not sheet.text("expected"):
         nodes = list(statements_of(source))
     ground_text = f"{sheet.text('input')} {sheet.text('expected')}"

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible HTTP server for the simulated model, with faults on demand.
+"""An OpenAI-compatible HTTP server for the simulated model, with injected faults.
 
 `Service` answers requests over aiohttp and counts them; `SimServer` runs it on a thread.
 """
@@ -23,7 +23,7 @@ from aiohttp import web
 from regauge.errors import ProviderError, UsageError
 from regauge.prompts import Message, Role, tool_calls_of
 from regauge.providers import CompletionRequest
-from regauge.sim._answer import BadParameterError, answer, read_parameters
+from regauge.sim._answer import BadParameterError, complete, read_parameters
 from regauge.sim._rules import CLERK_1, Rules
 from regauge.sim._text import is_list, is_object
 
@@ -47,11 +47,11 @@ _STATUSES: Final = frozenset(str(status) for status in range(400, 600))
 _RATE: Final = re.compile(r"(?P<count>\d+)\s*/\s*(?P<unit>s|m|min|h)")
 _UNIT_S: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _SEEN_MAX: Final = 200_000
-# Choices of one request are draws far away from those that later requests get by counting.
+# Choices of one request have trial numbers far from those of later requests.
 _CHOICE_STRIDE: Final = 1_000_003
 _KINDS: Final = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
 _BODY_MAX: Final = 32 * 1024 * 1024
-# Answers that are due when the server ends are cut off after this time.
+# Open responses are cut off this time after the server ends.
 _END_S: Final = 0.01
 _ROLES: Final[Mapping[str, Role]] = {
     **{role: role for role in get_args(Role)}, "function": "tool"
@@ -69,16 +69,16 @@ class FaultPlan:
     """The share of requests that fails in each way, by seed and request number.
 
     Attributes:
-        shares: Pairs of a fault (an HTTP status, `drop`, `truncate`, `timeout`) and its share,
-            from 0 to 1; together at most 1.
-        seed: Another seed fails other requests.
+        shares: Pairs of a fault (an HTTP status, `drop`, `truncate`, `timeout`) and its share, from
+            0 to 1; together at most 1.
+        seed: Selects the requests that fail.
     """
 
     shares: tuple[tuple[str, float], ...] = ()
     seed: int = 0
 
     def decide(self, number: int) -> str:
-        """The fault of the request of this number; empty for none."""
+        """Return the fault of the request of this number; empty for none."""
         digest = hashlib.blake2b(f"{self.seed}:{number}".encode(), digest_size=7).digest()
         left = int.from_bytes(digest) / 2**56
         for fault, share in self.shares:
@@ -97,7 +97,7 @@ class RateLimit:
 
 
 def parse_faults(text: str, *, seed: int = 0) -> FaultPlan:
-    """Read `429=0.2,500=0.05,drop=0.01`.
+    """Parse `429=0.2,500=0.05,drop=0.01`.
 
     Raises:
         UsageError: A name is no fault, a share is no number from 0 to 1, or they exceed 1.
@@ -125,7 +125,7 @@ def parse_faults(text: str, *, seed: int = 0) -> FaultPlan:
 
 
 def parse_rate(text: str) -> RateLimit:
-    """Read `100/s`, `600/m` or `1000/h`.
+    """Parse `100/s`, `600/m` or `1000/h`.
 
     Raises:
         UsageError: The text is no such rate.
@@ -144,12 +144,12 @@ class SimServerOptions:
     """The behaviour of the server.
 
     Attributes:
-        latency_s: How long every answer takes, in seconds; faults take as long.
-        faults: What goes wrong, and how often.
-        rate_limit: Beyond it requests get 429; None is no limit.
+        latency_s: The duration of every response and fault, in seconds.
+        faults: The injected faults and their shares.
+        rate_limit: Requests above it get 429; None is no limit.
         api_key: Requests without it get 401; None accepts all.
         retry_after_s: The Retry-After of an injected 429, in seconds.
-        rules: The behaviour that is served.
+        rules: The behaviour of the model.
     """
 
     latency_s: float = 0.0
@@ -162,12 +162,13 @@ class SimServerOptions:
 
 @dataclass(slots=True, kw_only=True)
 class Counters:
-    """The requests that the server has seen.
+    """The requests to the server.
 
     Attributes:
-        requests: Chat completion requests, those that failed included.
-        in_flight: How many are being answered now, and at most at one time.
-        statuses: Answers by HTTP status.
+        requests: Chat completion requests, including failed ones.
+        in_flight: Requests in progress now.
+        in_flight_max: The maximum of `in_flight` so far.
+        statuses: Responses by HTTP status.
         faults: Injected faults by name.
     """
 
@@ -180,7 +181,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reply:
-    """An answer and, by `fault`, how to spoil it: `drop`, `timeout`, `truncate` or empty."""
+    """A response and, by `fault`, how to break it: `drop`, `timeout`, `truncate` or empty."""
 
     status: int = 200
     body: bytes = b""
@@ -191,13 +192,13 @@ class _Reply:
 
 
 class _RefusalError(Exception):
-    """A request that the interface answers with an error.
+    """A request that the interface rejects with an error.
 
     Attributes:
         parameter: The wrong field, or None.
-        code: OpenAI's word for it, or None.
+        code: OpenAI's error code, or None.
         wait_s: Retry-After in seconds, or None.
-        delay_s: How long the answer takes.
+        delay_s: The duration of the response, in seconds.
     """
 
     def __init__(
@@ -209,7 +210,7 @@ class _RefusalError(Exception):
         super().__init__(message)
 
     def reply(self) -> _Reply:
-        """The error in OpenAI's shape."""
+        """Return the error in OpenAI's shape."""
         kind = "server_error" if self.status >= 500 else "invalid_request_error"  # noqa: PLR2004 - server errors
         error = {
             "message": str(self), "type": _KINDS.get(self.status, kind),
@@ -225,13 +226,13 @@ class _RefusalError(Exception):
 
 
 class Service:
-    """Routes, faults, draws and counters."""
+    """Routes, injected faults, trial numbers and counters."""
 
     def __init__(self, options: SimServerOptions) -> None:
         self.options = options
         self.counters = Counters()
         self._seen: OrderedDict[str, int] = OrderedDict()
-        self._tokens, self._filled = math.inf, 0.0
+        self._tokens, self._refilled_at = math.inf, 0.0
 
     async def serve(
         self, host: str, port: int, *, ready: Callable[[str], None], until: asyncio.Event
@@ -239,20 +240,20 @@ class Service:
         """Serve until the event is set.
 
         Args:
-            host: Where to listen.
-            port: 0 takes a free one.
-            ready: Gets the base URL once connections are accepted.
+            host: The address to listen on.
+            port: The port; 0 selects a free one.
+            ready: Called with the base URL once connections are accepted.
             until: Ends the server.
 
         Raises:
-            UsageError: The port is taken or not allowed.
+            UsageError: The port is in use or not allowed.
         """
         app = web.Application(client_max_size=_BODY_MAX)
         app.router.add_route("*", "/{path:.*}", self._respond)
         runner = web.AppRunner(
             app,
             access_log=None,
-            # What is no HTTP is the client's fault, which gets 400.
+            # Malformed HTTP is an error of the client, which gets 400.
             logger=logging.Logger("regauge.sim", logging.CRITICAL),  # noqa: LOG001 - no other uses it
             handler_cancellation=True,
             shutdown_timeout=_END_S,
@@ -271,7 +272,7 @@ class Service:
             await runner.cleanup()
 
     async def _respond(self, request: web.Request) -> web.StreamResponse:
-        """Answer a request, or spoil the answer as its fault says."""
+        """Answer a request, or break the response by its injected fault."""
         body, transport = await request.read(), request.transport
         counters = self.counters
         counters.in_flight += 1
@@ -302,7 +303,7 @@ class Service:
             reply = self._route(request, body)
         except _RefusalError as error:
             reply = error.reply()
-        except Exception as error:  # noqa: BLE001 - a server goes on, whatever one request does
+        except Exception as error:  # noqa: BLE001 - a server survives any request
             reply = _RefusalError(f"the simulated model failed: {error!r}", status=500).reply()
         if reply.fault not in ("drop", "timeout"):
             self.counters.statuses[reply.status] += 1
@@ -330,10 +331,10 @@ class Service:
                 raise _RefusalError(f"Invalid URL ({request.method} {path})", status=404)
 
     def _wait_s(self, limit: RateLimit) -> float:
-        """0 when a request may pass a bucket that refills steadily; else when one may."""
+        """Return 0 if the token bucket admits a request; else the seconds until it does."""
         rate, now = limit.count / limit.per_s, time.monotonic()
-        self._tokens = min(limit.count, self._tokens + (now - self._filled) * rate)
-        self._filled = now
+        self._tokens = min(limit.count, self._tokens + (now - self._refilled_at) * rate)
+        self._refilled_at = now
         if self._tokens >= 1:
             self._tokens -= 1
             return 0.0
@@ -389,7 +390,7 @@ class Service:
     def _answer(
         self, request: CompletionRequest, fields: dict[str, Any], *, counts: bool
     ) -> tuple[int, list[Completion]]:
-        """The draw of a request (its seed's, else how often it was answered) and its choices."""
+        """Return the trial of a request (0 with a seed, else counted) and its choices."""
         try:
             sampling = read_parameters(request.parameters)
             trial = 0 if fields.get("seed") is not None else self._seen.get(request.digest, 0)
@@ -399,7 +400,9 @@ class Service:
                 if len(self._seen) > _SEEN_MAX:
                     self._seen.popitem(last=False)
             return trial, [
-                answer(request.for_trial(trial + choice * _CHOICE_STRIDE), rules=self.options.rules)
+                complete(
+                    request.for_trial(trial + choice * _CHOICE_STRIDE), rules=self.options.rules
+                )
                 for choice in range(sampling.n)
             ]
         except BadParameterError as error:
@@ -415,20 +418,21 @@ def _json(value: Any) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _content(value: Any, at: str) -> str:
+def _content(value: Any, location: str) -> str:
     if isinstance(value, str):
         return value
     parts: Any = [] if value is None else value
     if not is_list(parts):
         raise _RefusalError(
-            f"Invalid type for '{at}': expected a string or a list of parts.", parameter=at
+            f"Invalid type for '{location}': expected a string or a list of parts.",
+            parameter=location,
         )
     texts: list[str] = []
     for part in parts:
         text = part.get("text", part.get("refusal")) if is_object(part) else None
         if not isinstance(text, str):
             raise _RefusalError(
-                f"Invalid content: only text parts are supported by {at}.", parameter=at
+                f"Invalid content: only text parts are supported by {location}.", parameter=location
             )
         texts.append(text)
     return "\n".join(texts)
@@ -440,24 +444,25 @@ def _messages(value: Any) -> tuple[Message, ...]:
     messages: list[Message] = []
     for index, entry in enumerate(value):
         fields: dict[str, Any] = entry if is_object(entry) else {}
-        at = f"messages[{index}]"
+        location = f"messages[{index}]"
         role = _ROLES.get(str(fields.get("role")))
         if role is None:
             raise _RefusalError(
-                f"Invalid value for '{at}.role': {fields.get('role')!r}.", parameter=f"{at}.role"
+                f"Invalid value for '{location}.role': {fields.get('role')!r}.",
+                parameter=f"{location}.role",
             )
-        content = _content(fields.get("content"), f"{at}.content")
+        content = _content(fields.get("content"), f"{location}.content")
         try:
             calls = tool_calls_of(fields["tool_calls"]) if fields.get("tool_calls") else ()
         except ValueError as error:
-            raise _RefusalError(str(error), parameter=f"{at}.tool_calls") from error
+            raise _RefusalError(str(error), parameter=f"{location}.tool_calls") from error
         call_id = str(fields.get("tool_call_id") or "")
         messages.append(Message(role=role, content=content, tool_calls=calls, tool_call_id=call_id))
     return tuple(messages)
 
 
-def _read_request(body: bytes, served: str) -> tuple[CompletionRequest, dict[str, Any]]:
-    """The request in a body, and the body itself as JSON."""
+def _read_request(body: bytes, served_model: str) -> tuple[CompletionRequest, dict[str, Any]]:
+    """Return the request in a body, and the body itself as JSON."""
     try:
         fields: Any = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -467,9 +472,10 @@ def _read_request(body: bytes, served: str) -> tuple[CompletionRequest, dict[str
     model = fields.get("model")
     if not isinstance(model, str):
         raise _RefusalError("you must provide a model parameter", parameter="model")
-    if model != served:
+    if model != served_model:
         raise _RefusalError(
-            f"The model '{model}' does not exist here; this simulated endpoint serves {served}.",
+            f"The model '{model}' does not exist here; this simulated endpoint serves"
+            f" {served_model}.",
             status=404, parameter="model", code="model_not_found",
         )  # fmt: skip
     shape: Any = fields.get("response_format")
@@ -492,12 +498,14 @@ def _read_request(body: bytes, served: str) -> tuple[CompletionRequest, dict[str
 
 
 def _usage(completions: Sequence[Completion]) -> dict[str, int]:
-    # The prompt is read once, however many answers are drawn.
-    read = completions[0].usage.input_tokens
-    written = sum(completion.usage.output_tokens for completion in completions)
+    # The prompt counts once for all choices.
+    input_tokens = completions[0].usage.input_tokens
+    output_tokens = sum(completion.usage.output_tokens for completion in completions)
     return {
-        "prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written
-    }  # fmt: skip
+        "prompt_tokens": input_tokens,
+        "completion_tokens": output_tokens,
+        "total_tokens": input_tokens + output_tokens,
+    }
 
 
 def _choices(completions: Sequence[Completion]) -> list[dict[str, Any]]:
@@ -531,7 +539,7 @@ def _tool_calls(completion: Completion) -> list[dict[str, Any]]:
 def _chunks(
     completions: Sequence[Completion], head: dict[str, Any], *, with_usage: bool
 ) -> list[dict[str, Any]]:
-    """The `chat.completion.chunk` objects of a stream."""
+    """Return the `chat.completion.chunk` objects of a stream."""
     chunks: list[dict[str, Any]] = []
     for index, completion in enumerate(completions):
         text = completion.text or ""
@@ -553,11 +561,11 @@ def _chunks(
 
 
 class SimServer:
-    """The server on a thread of its own, for tests: `with SimServer() as server: ...`.
+    """The server on its own thread, for tests: `with SimServer() as server: ...`.
 
     Attributes:
-        base_url: Up to and with `/v1`; empty before the server runs.
-        counters: What it has seen so far.
+        base_url: Up to and including `/v1`; empty before the server runs.
+        counters: The counters so far.
     """
 
     def __init__(

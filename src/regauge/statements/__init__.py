@@ -1,8 +1,8 @@
-"""The tree of a text: sections, lists, entries, sentences, examples, each with its range.
+"""Texts as trees of sections, lists, entries, sentences and examples, each with its range.
 
-`parse` reads a text in any language; the leaves of a tree, one after the other, are the text.
-`delete`, `insert`, `replace` and `move` edit nodes and keep numbers and references in step.
-`compare` finds the statements that two texts share, whatever their numbers.
+`parse` reads a text in any language; the leaves of a tree, joined, are the text.
+`delete`, `insert`, `replace` and `move` edit nodes and update numbers and references.
+`compare` compares two texts by statement; numbers are ignored.
 """
 
 from __future__ import annotations

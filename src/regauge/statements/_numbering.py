@@ -1,4 +1,4 @@
-"""Numbers of entries and headings, and the places of a text that refer to them."""
+"""Numbers of list entries and headings, and references to them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _REFERENCE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """An entry or heading with the number it has, and where that is in the text."""
+    """The number of an entry or heading, with its range in the text."""
 
     node: Node
     value: int
@@ -66,10 +66,10 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A number in a text that stands for a numbered node.
+    """A reference to a numbered node.
 
     Attributes:
-        target: The node; None where no node has that number.
+        target: The node; None if no node has that number.
     """
 
     start: int
@@ -84,8 +84,8 @@ def numbering(tree: Tree) -> tuple[Chain, ...]:
     words: list[str] = []
     last: dict[tuple[object, ...], int] = {}
     for node in tree.nodes("entry", "heading"):
-        options, style, word = _read(tree, node)
-        at = next(
+        options, style, word = _read_numbers(tree, node)
+        continued_chain = next(
             (
                 (last[option.kind, *style], option)
                 for option in options
@@ -94,8 +94,8 @@ def numbering(tree: Tree) -> tuple[Chain, ...]:
             ),
             None,
         )
-        if at is not None:
-            chains[at[0]].append(at[1])
+        if continued_chain is not None:
+            chains[continued_chain[0]].append(continued_chain[1])
             continue
         if options:
             first = next((option for option in options if option.value == 1), options[0])
@@ -106,7 +106,7 @@ def numbering(tree: Tree) -> tuple[Chain, ...]:
 
 
 def number_text(kind: str, value: int) -> str | None:
-    """A number as a list writes it; None where the list has no such number."""
+    """A number in a list's numerals; None if it has no such numeral."""
     if kind == "1":
         return str(value)
     if kind == "１":
@@ -116,9 +116,9 @@ def number_text(kind: str, value: int) -> str | None:
 
 
 def references(tree: Tree) -> tuple[Reference, ...]:
-    """The numbers of a text that stand for its steps, rules and sections."""
+    """The references of a text to its steps, rules and sections."""
     chains = [chain for chain in numbering(tree) if len(chain.items) > 1]
-    listed: list[Reference] = []
+    found_references: list[Reference] = []
     for match in _REFERENCE.finditer(tree.text):
         if any(item.start <= match.start("first") < item.end for c in chains for item in c.items):
             continue
@@ -127,19 +127,19 @@ def references(tree: Tree) -> tuple[Reference, ...]:
             start = match.start("first") + number.start()
             target = _target(chains, int(number[0]), word, match.start())
             end = start + len(number[0])
-            listed.append(Reference(start, end, int(number[0]), target))
-    return tuple(listed)
+            found_references.append(Reference(start, end, int(number[0]), target))
+    return tuple(found_references)
 
 
-def _target(chains: list[Chain], value: int, word: str, at: int) -> Node | None:
-    """The node with a number: of a chain with the same word, of the one around, of the longest."""
+def _target(chains: list[Chain], value: int, word: str, offset: int) -> Node | None:
+    """The node with a number: in a chain with the same word, the chain around, or the longest."""
 
     def rank(chain: Chain) -> tuple[bool, bool, bool, int]:
-        named = bool(word) and chain.word.casefold()[:4] == word[:4]
+        has_word = bool(word) and chain.word.casefold()[:4] == word[:4]
         heads = chain.items[0].node.kind == "heading"
         sectional = word[:4] in {"sect", "absc", "part", "para"}
-        around = chain.items[0].node.start <= at < chain.items[-1].node.end
-        return named, heads == sectional, around, len(chain.items)
+        around = chain.items[0].node.start <= offset < chain.items[-1].node.end
+        return has_word, heads == sectional, around, len(chain.items)
 
     having = [chain for chain in chains if any(item.value == value for item in chain.items)]
     best = max(having, key=rank, default=None)
@@ -148,8 +148,8 @@ def _target(chains: list[Chain], value: int, word: str, at: int) -> Node | None:
     return next(item.node for item in best.items if item.value == value)
 
 
-def _read(tree: Tree, node: Node) -> tuple[list[Numbered], tuple[object, ...], str]:
-    """The possible numbers of a node, the part its siblings share, and the word before."""
+def _read_numbers(tree: Tree, node: Node) -> tuple[list[Numbered], tuple[object, ...], str]:
+    """The possible numbers of a node, the style of its marker, and the word before."""
     text = tree.text_of(node)
     if node.kind == "heading":
         match = _HEADED.match(text)

@@ -1,4 +1,4 @@
-"""Read a text into its tree: what is above, below and next to what, in any language."""
+"""Parses a text in any language into a tree of sections, lists and sentences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Kind = Literal[
     "marker",  # a bullet or number
     "paragraph",
     "sentence",
-    "clause",  # a part of a sentence that says something by itself
+    "clause",  # a part of a sentence that is a statement by itself
     "example",  # an input with its output
     "table",
     "row",
@@ -45,7 +45,7 @@ class Node:
     """One node; its children, one after the other, cover its range.
 
     Attributes:
-        start: Offset of its first character in the text; `end` is behind its last one.
+        start: The offset of its first character in the text; `end` is behind the last one.
         level: Depth of a heading, from 1; 0 for other nodes.
     """
 
@@ -56,7 +56,7 @@ class Node:
     level: int = 0
 
     def walk(self) -> Iterator[Node]:
-        """The node and all below it, in the order of the text."""
+        """Yield the node and all its descendants, in text order."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -70,11 +70,11 @@ class Tree:
     root: Node
 
     def text_of(self, node: Node) -> str:
-        """The characters of a node."""
+        """The text of a node."""
         return self.text[node.start : node.end]
 
     def nodes(self, *kinds: Kind) -> Iterator[Node]:
-        """All nodes of some kinds, in the order of the text."""
+        """Yield all nodes of some kinds, in text order."""
         return (node for node in self.root.walk() if node.kind in kinds)
 
     @cached_property
@@ -84,9 +84,9 @@ class Tree:
 
     @cached_property
     def atoms(self) -> tuple[Node, ...]:
-        """The smallest nodes that say something by themselves, in the order of the text.
+        """The smallest meaningful nodes, in text order.
 
-        A sentence of several clauses is taken clause by clause, an example as a whole.
+        A sentence with several clauses counts clause by clause, an example as a whole.
         """
         return tuple(self._atoms(self.root))
 
@@ -104,11 +104,11 @@ class Tree:
         return {id(child): node for node in self.root.walk() for child in node.children}
 
     def parent(self, node: Node) -> Node | None:
-        """The node above another one."""
+        """The parent of a node; None for the root."""
         return self._parents.get(id(node))
 
     def path(self, node: Node) -> tuple[Node, ...]:
-        """The nodes above another one, from the root on."""
+        """The ancestors of a node, from the root on."""
         nodes: list[Node] = []
         above = self.parent(node)
         while above is not None:
@@ -116,20 +116,20 @@ class Tree:
             above = self.parent(above)
         return tuple(reversed(nodes))
 
-    def at(self, offset: int) -> Node:
+    def leaf_at(self, offset: int) -> Node:
         """The leaf at an offset."""
         last = self.leaves[-1] if self.leaves else self.root
         return next((leaf for leaf in self.leaves if leaf.start <= offset < leaf.end), last)
 
     def heading(self, node: Node) -> str:
-        """The heading or tag that a node stands under; empty where there is none."""
+        """The nearest heading or tag above a node; empty for none."""
         for above in reversed(self.path(node)):
             if above.kind in {"section", "block"} and above.children[0] is not node:
                 return self.text_of(above.children[0]).strip()
         return ""
 
     def is_data(self, node: Node) -> bool:
-        """Return whether a node shows or holds something and does not instruct."""
+        """Return whether a node is data or an example, so it does not instruct."""
         text = self.text_of(node)
         if "{{" in text and not _SLOT.sub("", text).strip(_EDGE + "<>/"):
             return True
@@ -149,10 +149,10 @@ class Tree:
 
 
 def normalise(text: str) -> str:
-    """A statement without case, spacing and marks at its ends.
+    """A statement in lower case, with single spaces and without marks at its ends.
 
-    >>> normalise("  Answer in  JSON. ")
-    'answer in json'
+    >>> normalise("  Reply in  JSON. ")
+    'reply in json'
     """
     return " ".join(text.casefold().split()).strip(_EDGE)
 
@@ -175,11 +175,11 @@ _FENCE = re.compile(r"(`{3,}|~{3,})")
 _RULE = re.compile(r"(?:[-*_][ \t]*){3,}$")
 _LABEL = re.compile(r"(?:\*\*|__)?([^\W\d_][\w -]{0,24}?)[ \t]*\d*(?:\*\*|__)?[ \t]*[:：]")
 _ARROW = re.compile(r"[^\n]*\S\s+(?:->|→|=>|⇒)\s+\S")
-_ASKS = re.compile(
+_INPUT_LABEL = re.compile(
     r"input|question|q|user|message|eingabe|frage|nachricht|entrée|entrada|pregunta|pergunta"
     r"|utilisateur|usuario|domanda|vraag|入力|質問|输入|问题|вход|вопрос|입력|질문"
 )
-_ANSWERS = re.compile(
+_OUTPUT_LABEL = re.compile(
     r"output|answer|a|assistant|response|result|label|ausgabe|antwort|ergebnis|sortie|réponse"
     r"|salida|saída|respuesta|resposta|uscita|risposta|uitvoer|antwoord|出力|回答|答え|输出|答案"
     r"|выход|ответ|출력|답변"
@@ -197,7 +197,7 @@ _SLACK = 2
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Tree:
-    r"""The tree of a text; whatever the text is, it has one.
+    r"""Parse any text into a tree.
 
     >>> tree = parse("# Rules\n1. Be brief. Use JSON.\n2. Stop.")
     >>> [tree.text_of(node) for node in tree.statements]
@@ -210,16 +210,16 @@ class _Parser:
     """Reads lines into blocks, and blocks into nodes.
 
     Attributes:
-        lines: Where each line begins, and where it ends without its line break.
+        lines: Start and end offset of each line, without its line break.
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.lines: list[tuple[int, int]] = []
-        at = 0
+        start = 0
         for line in text.split("\n"):
-            self.lines.append((at, at + len(line)))
-            at += len(line) + 1
+            self.lines.append((start, start + len(line)))
+            start += len(line) + 1
         self._visible = [self.text[start:end].strip() for start, end in self.lines]
         self._example_ends = self._examples()
 
@@ -229,16 +229,16 @@ class _Parser:
     def _tile(
         self, kind: Kind, start: int, end: int, children: Iterable[Node], level: int = 0
     ) -> Node:
-        """A node whose children cover it: what is between them becomes gaps."""
+        """A node covered by its children, with gaps between them."""
         tiles: list[Node] = []
-        at = start
+        position = start
         for child in children:
-            if child.start > at:
-                tiles.append(Node(kind="gap", start=at, end=child.start))
+            if child.start > position:
+                tiles.append(Node(kind="gap", start=position, end=child.start))
             tiles.append(child)
-            at = child.end
-        if at < end:
-            tiles.append(Node(kind="gap", start=at, end=end))
+            position = child.end
+        if position < end:
+            tiles.append(Node(kind="gap", start=position, end=end))
         return Node(kind=kind, start=start, end=end, children=tuple(tiles), level=level)
 
     def _line(self, number: int) -> str:
@@ -250,7 +250,7 @@ class _Parser:
         return len(line) - len(line.lstrip())
 
     def _start(self, number: int) -> int:
-        """Where the words of a line begin."""
+        """The offset of the first word in a line."""
         start, end = self.lines[number]
         return start + len(self.text[start:end]) - len(self.text[start:end].lstrip())
 
@@ -262,25 +262,25 @@ class _Parser:
         return Node(kind=kind, start=self._start(first), end=self._end(last), level=level)
 
     def _blocks(self, first: int, end: int) -> list[Node]:
-        """The blocks of the lines from one to before another."""
+        """The blocks of a range of lines; `end` is exclusive."""
         nodes: list[Node] = []
-        at = first
-        while at < end:
-            if not self._line(at) or _RULE.match(self._line(at)):
-                at += 1
+        index = first
+        while index < end:
+            if not self._line(index) or _RULE.match(self._line(index)):
+                index += 1
                 continue
-            node, at = self._block(at, end)
+            node, index = self._block(index, end)
             nodes.append(node)
         return nodes
 
-    def _block(self, at: int, end: int) -> tuple[Node, int]:
-        form = self._form(at, end)
+    def _block(self, index: int, end: int) -> tuple[Node, int]:
+        form = self._form(index, end)
         if form in {"fence", "json"}:
-            last = self._fence_end(at, end) if form == "fence" else self._json_end(at, end)
-            return self._leaf("data", at, last), last + 1
+            last = self._fence_end(index, end) if form == "fence" else self._json_end(index, end)
+            return self._leaf("data", index, last), last + 1
         if form == "example":
-            last = min(self._example_ends[at], end)
-            return self._leaf("example", at, last - 1), last
+            last = min(self._example_ends[index], end)
+            return self._leaf("example", index, last - 1), last
         readers = {
             "tag": self._tagged_node,
             "table": self._table,
@@ -288,73 +288,73 @@ class _Parser:
             "heading": self._section,
             "label": self._section,
         }
-        return readers.get(form, self._text_block)(at, end)
+        return readers.get(form, self._text_block)(index, end)
 
-    def _text_block(self, at: int, end: int) -> tuple[Node, int]:
-        last = self._text_end(at, end)
-        return self._paragraph(self._start(at), self._end(last - 1)), last
+    def _text_block(self, index: int, end: int) -> tuple[Node, int]:
+        last = self._text_end(index, end)
+        return self._paragraph(self._start(index), self._end(last - 1)), last
 
-    def _text_end(self, at: int, end: int) -> int:
-        """The line behind a line of text and those that continue it."""
-        return next((n for n in range(at + 1, end) if self._form(n, end)), end)
+    def _text_end(self, index: int, end: int) -> int:
+        """The first line behind a text line and its continuations."""
+        return next((n for n in range(index + 1, end) if self._form(n, end)), end)
 
-    def _form(self, at: int, end: int) -> str:
+    def _form(self, index: int, end: int) -> str:
         """The kind of a line by its form; empty for a continuation."""
-        line = self._line(at)
+        line = self._line(index)
         forms = {
             "blank": not line or _RULE.match(line),
             "fence": _FENCE.match(line),
             "tag": _TAG.match(line),
-            "heading": line and self._heading_level(at, end),
-            "table": line.startswith("|") and self._line_below(at, end).startswith("|"),
-            "example": at in self._example_ends,
-            "json": line and self._json_end(at, end) >= at,
-            "entry": line and self._marker(at) is not None,
-            "label": _LABELLED.match(line) and "{{" not in line and self._has_body(at, end),
+            "heading": line and self._heading_level(index, end),
+            "table": line.startswith("|") and self._line_below(index, end).startswith("|"),
+            "example": index in self._example_ends,
+            "json": line and self._json_end(index, end) >= index,
+            "entry": line and self._marker(index) is not None,
+            "label": _LABELLED.match(line) and "{{" not in line and self._has_body(index, end),
         }
         return next((form for form, is_so in forms.items() if is_so), "")
 
-    def _line_below(self, at: int, end: int) -> str:
-        return self._line(at + 1) if at + 1 < end else ""
+    def _line_below(self, index: int, end: int) -> str:
+        return self._line(index + 1) if index + 1 < end else ""
 
-    def _has_body(self, at: int, end: int) -> bool:
-        """Return whether something is below a line that ends with a colon, and no input alone."""
-        below = self._line_below(at, end)
-        if not below and at + 2 < end:
-            return self._marker(at + 2) is not None
+    def _has_body(self, index: int, end: int) -> bool:
+        """Return whether the line below one that ends with a colon is more than an input."""
+        below = self._line_below(index, end)
+        if not below and index + 2 < end:
+            return self._marker(index + 2) is not None
         return bool(below) and not below.startswith("{{")
 
-    def _fence_end(self, at: int, end: int) -> int:
-        match = _FENCE.match(self._line(at))
+    def _fence_end(self, index: int, end: int) -> int:
+        match = _FENCE.match(self._line(index))
         assert match is not None
         mark = match[0]
         closed = (
             n
-            for n in range(at + 1, end)
+            for n in range(index + 1, end)
             if self._line(n).startswith(mark) and not self._line(n).strip(mark[0])
         )
         return next(closed, end - 1)
 
-    def _heading_level(self, at: int, end: int) -> int:
-        line = self._line(at)
+    def _heading_level(self, index: int, end: int) -> int:
+        line = self._line(index)
         if match := _HEADING.match(line):
             return len(match[1])
         if _TITLE.match(line):
             return _TITLE_LEVEL
-        if line and (match := _UNDERLINE.match(self._line_below(at, end))):
+        if line and (match := _UNDERLINE.match(self._line_below(index, end))):
             is_title = (
-                self._marker(at) is None and not line.startswith("|") and line[-1] not in ".。"
+                self._marker(index) is None and not line.startswith("|") and line[-1] not in ".。"
             )
-            above = at == 0 or not self._line(at - 1)
+            above = index == 0 or not self._line(index - 1)
             return (1 if match[1] == "=" else 2) * (is_title and above)
         return 0
 
-    def _section(self, at: int, end: int) -> tuple[Node, int]:
-        level = self._heading_level(at, end) or _COLON_LEVEL
-        below = _UNDERLINE.match(self._line_below(at, end))
+    def _section(self, index: int, end: int) -> tuple[Node, int]:
+        level = self._heading_level(index, end) or _COLON_LEVEL
+        below = _UNDERLINE.match(self._line_below(index, end))
         underlined = level <= _UNDERLINED_LEVELS and below is not None
-        heading = self._leaf("heading", at, at + underlined, level)
-        body = at + 1 + underlined
+        heading = self._leaf("heading", index, index + underlined, level)
+        body = index + 1 + underlined
         last = self._colon_end(body, end) if level == _COLON_LEVEL else body
         while level != _COLON_LEVEL and last < end:
             if _FENCE.match(self._line(last)):
@@ -371,65 +371,70 @@ class _Parser:
         return self._tile("section", heading.start, stop, [heading, *blocks], level), last
 
     def _colon_end(self, body: int, end: int) -> int:
-        """The line behind what a line with a colon introduces: up to a blank line, or one list."""
+        """The first line behind a colon's block: up to a blank line, or one list."""
         if not self._line(body):
             body += 1
         if self._marker(body) is not None:
             return self._list(body, end)[1]
-        at = body
-        while at < end and self._line(at) and not self._heading_level(at, end):
-            at = self._fence_end(at, end) + 1 if _FENCE.match(self._line(at)) else at + 1
-        return at
+        index = body
+        while index < end and self._line(index) and not self._heading_level(index, end):
+            index = (
+                self._fence_end(index, end) + 1 if _FENCE.match(self._line(index)) else index + 1
+            )
+        return index
 
-    def _tagged_node(self, at: int, end: int) -> tuple[Node, int]:
-        """Two tags on lines of their own with what is between them, or a tag alone."""
-        tag = _TAG.match(self._line(at))
+    def _tagged_node(self, index: int, end: int) -> tuple[Node, int]:
+        """A block between two tags on lines of their own, or a single tag."""
+        tag = _TAG.match(self._line(index))
         assert tag is not None
         depth = 0
         if not tag[1] and not tag[0].rstrip().endswith("/>"):
-            for number in range(at, end):
+            for number in range(index, end):
                 other = _TAG.match(self._line(number))
                 if other is None or other[2] != tag[2]:
                     continue
                 depth += -1 if other[1] else 1
                 if depth == 0:
-                    opening, closing = self._leaf("tag", at, at), self._leaf("tag", number, number)
-                    inner = self._blocks(at + 1, number)
+                    opening, closing = (
+                        self._leaf("tag", index, index),
+                        self._leaf("tag", number, number),
+                    )
+                    inner = self._blocks(index + 1, number)
                     children = [opening, *inner, closing]
                     node = self._tile("block", opening.start, closing.end, children)
                     return node, number + 1
-        return self._leaf("tag", at, at), at + 1
+        return self._leaf("tag", index, index), index + 1
 
-    def _table(self, at: int, end: int) -> tuple[Node, int]:
-        last = at
+    def _table(self, index: int, end: int) -> tuple[Node, int]:
+        last = index
         while last + 1 < end and self._line(last + 1).startswith("|"):
             last += 1
-        rows = [self._leaf("row", n, n) for n in range(at, last + 1)]
+        rows = [self._leaf("row", n, n) for n in range(index, last + 1)]
         return self._tile("table", rows[0].start, rows[-1].end, rows), last + 1
 
-    def _json_end(self, at: int, end: int) -> int:
-        """The last line of a JSON document that begins here; before the first where none does."""
-        line = self._line(at)
+    def _json_end(self, index: int, end: int) -> int:
+        """The last line of a JSON document that begins here; the line before if none does."""
+        line = self._line(index)
         if (
             line[:1] not in {"{", "["}
             or line.startswith("{{")
             or not re.match(r'[{\[]\s*(?:["{\[]|$)', line)
         ):
-            return at - 1
+            return index - 1
         depth = 0
-        for number in range(at, min(end, at + 200)):
+        for number in range(index, min(end, index + 200)):
             unquoted = re.sub(r'"(?:[^"\\]|\\.)*"', "", self._line(number))
             depth += sum(unquoted.count(sign) for sign in "{[") - sum(
                 unquoted.count(s) for s in "}]"
             )
             if depth <= 0:
-                return number if unquoted.rstrip(" ,")[-1:] in {"}", "]"} else at - 1
-        return at - 1
+                return number if unquoted.rstrip(" ,")[-1:] in {"}", "]"} else index - 1
+        return index - 1
 
-    def _marker(self, at: int) -> re.Match[str] | None:
-        """The marker of a list's entry that a line begins with."""
-        match = MARKER.match(self._line(at))
-        if match is None or _RULE.match(self._line(at)):
+    def _marker(self, index: int) -> re.Match[str] | None:
+        """The marker of a list entry at the beginning of a line; None for none."""
+        match = MARKER.match(self._line(index))
+        if match is None or _RULE.match(self._line(index)):
             return None
         if match["word"]:
             return match if self._in_series(match["word"], match["nth"]) else None
@@ -456,9 +461,9 @@ class _Parser:
         begins = re.compile(rf"{re.escape(word)}[ \t]?0?(?:{near})[ \t]*[:：.)]")
         return any(begins.match(_ascii_digits(line)) for line in self._visible)
 
-    def _style(self, at: int) -> tuple[object, ...]:
-        """The form that entries of one list share."""
-        marker = self._marker(at)
+    def _style(self, index: int) -> tuple[object, ...]:
+        """The style of an entry's marker, shared by all entries of a list."""
+        marker = self._marker(index)
         assert marker is not None
         number = marker["number"] or marker["nth"] or marker["circled"] or ""
         shape = "1" if number[:1].isdigit() else "a" if number else marker["mark"].strip()[:2]
@@ -469,40 +474,40 @@ class _Parser:
             marker["word"],
         )
 
-    def _list(self, at: int, end: int) -> tuple[Node, int]:
-        indent, style = self._indent(at), self._style(at)
+    def _list(self, index: int, end: int) -> tuple[Node, int]:
+        indent, style = self._indent(index), self._style(index)
         entries: list[Node] = []
-        while at < end:
-            if not self._line(at):
-                after = next((n for n in range(at, end) if self._line(n)), end)
+        while index < end:
+            if not self._line(index):
+                after = next((n for n in range(index, end) if self._line(n)), end)
                 if after == end or not self._continues(after, indent, style):
                     break
-                at = after
-            if not self._continues(at, indent, style):
+                index = after
+            if not self._continues(index, indent, style):
                 break
-            last = at + 1
+            last = index + 1
             while last < end and not self._ends_entry(last, end, indent):
                 last += 1
             while not self._line(last - 1):
                 last -= 1
-            entries.append(self._entry(at, last))
-            at = last
-        return self._tile("list", entries[0].start, entries[-1].end, entries), at
+            entries.append(self._entry(index, last))
+            index = last
+        return self._tile("list", entries[0].start, entries[-1].end, entries), index
 
-    def _continues(self, at: int, indent: int, style: tuple[object, ...]) -> bool:
+    def _continues(self, index: int, indent: int, style: tuple[object, ...]) -> bool:
         return (
-            self._marker(at) is not None
-            and abs(self._indent(at) - indent) < _SLACK
-            and self._style(at) == style
-            and not self._heading_level(at, at + 1)
+            self._marker(index) is not None
+            and abs(self._indent(index) - indent) < _SLACK
+            and self._style(index) == style
+            and not self._heading_level(index, index + 1)
         )
 
-    def _ends_entry(self, at: int, end: int, indent: int) -> bool:
-        """Return whether a line is no longer of the entry above it: it is no further in."""
-        if not self._line(at):
-            below = next((n for n in range(at, end) if self._line(n)), end)
+    def _ends_entry(self, index: int, end: int, indent: int) -> bool:
+        """Return whether a line ends the entry above it, because it is not indented further."""
+        if not self._line(index):
+            below = next((n for n in range(index, end) if self._line(n)), end)
             return below == end or self._indent(below) <= indent + 1
-        return self._indent(at) <= indent + (self._marker(at) is not None and 1)
+        return self._indent(index) <= indent + (self._marker(index) is not None and 1)
 
     def _entry(self, first: int, end: int) -> Node:
         opening = self._marker(first)
@@ -516,42 +521,44 @@ class _Parser:
         return self._tile("entry", start, self._end(end - 1), children)
 
     def _paragraph(self, start: int, end: int) -> Node:
-        made: list[Node] = []
+        nodes: list[Node] = []
         for (first, last), clauses in sentences(self.text, start, end):
             parts = [Node(kind="clause", start=a, end=b) for a, b in clauses]
             if len(parts) > 1:
-                made.append(self._tile("sentence", first, last, parts))
+                nodes.append(self._tile("sentence", first, last, parts))
             else:
-                made.append(Node(kind="sentence", start=first, end=last))
-        return self._tile("paragraph", start, end, made)
+                nodes.append(Node(kind="sentence", start=first, end=last))
+        return self._tile("paragraph", start, end, nodes)
 
     def _examples(self) -> dict[int, int]:
-        """By the line that begins an example the line behind it."""
+        """The line behind each example, by its first line."""
         runs = self._runs()
         labels = {run: tuple(self._labels(*run)) for run in runs}
-        often = Counter(labels.values())
+        counts = Counter(labels.values())
         spans: dict[int, int] = {}
         for first, end in runs:
             turns = labels[first, end]
             while turns and first < end - 1 and not self._labels(first, first + 1):
-                first += 1  # noqa: PLW2901 - what stands above the first label is no example
+                first += 1  # noqa: PLW2901 - lines above the first label are no example
             alternates = (
-                turns[:1] and _ASKS.fullmatch(turns[0]) and any(map(_ANSWERS.fullmatch, turns[1:]))
+                turns[:1]
+                and _INPUT_LABEL.fullmatch(turns[0])
+                and any(map(_OUTPUT_LABEL.fullmatch, turns[1:]))
             )
             is_marked = self._marker(first) is not None
-            repeated = len(set(turns)) > 1 and often[turns] > 1 and not is_marked
-            titled = _EXAMPLE.match(self._line(first)) and not is_marked
+            is_repeated = len(set(turns)) > 1 and counts[turns] > 1 and not is_marked
+            has_title = _EXAMPLE.match(self._line(first)) and not is_marked
             alone = end - first == 1 and self._line(first).endswith((":", "："))
-            if alternates or repeated or (titled and not alone):
+            if alternates or is_repeated or (has_title and not alone):
                 spans[first] = end
         for (a, b), (c, d) in pairwise(runs):
             # An input and its output with a blank line between them.
             if c - b == 1 and labels[a, b] and labels[c, d]:
-                asks, answers = (
-                    _ASKS.fullmatch(labels[a, b][0]),
-                    _ANSWERS.fullmatch(labels[c, d][0]),
+                is_input, is_output = (
+                    _INPUT_LABEL.fullmatch(labels[a, b][0]),
+                    _OUTPUT_LABEL.fullmatch(labels[c, d][0]),
                 )
-                if asks and answers:
+                if is_input and is_output:
                     spans.setdefault(a, d)
         texts = [self.text[self.lines[a][0] : self.lines[b - 1][1]] for a, b in spans.items()]
         inputs = [a for a, text in zip(spans, texts, strict=True) if "{{" in text]
@@ -566,7 +573,7 @@ class _Parser:
         return bool(_ARROW.match(line)) and not MARKER.match(line) and "{{" not in line
 
     def _runs(self) -> list[tuple[int, int]]:
-        """Lines without a blank one between them that begin with no marker, heading or tag."""
+        """Ranges of lines without blank lines, headings, tags or fences."""
         runs: list[tuple[int, int]] = []
         fence = ""
         first = 0

@@ -1,4 +1,4 @@
-"""Where sentences end, in any script: after the rules of Unicode (UAX 29), with abbreviations."""
+"""Splits text into sentences in any script by Unicode rules (UAX 29), with abbreviations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _KANA = re.compile(r"[\u3040-\u309f]")
 
 @cache
 def _common() -> dict[str, frozenset[str]]:
-    """The function words of each language; those of all languages for an unknown one."""
+    """The function words by language; under the empty name those of all languages."""
     languages = {name: frozenset(words.split()) for name, words in _RE.entry("common").items()}
     return {**languages, "": frozenset[str]().union(*languages.values())}
 
@@ -43,9 +43,9 @@ def _negations() -> dict[str, re.Pattern[str]]:
 
 
 def guess_language(text: str) -> str:
-    """The language of a text as its code, such as `de`; empty where it is unknown.
+    """Guess the language code of a text, such as `de`; empty if unknown.
 
-    >>> guess_language("Answer in one sentence."), guess_language("Antworte in einem Satz.")
+    >>> guess_language("Reply in one sentence."), guess_language("Antworte in einem Satz.")
     ('en', 'de')
     """
     letters = sum(sign.isalpha() for sign in text)
@@ -57,7 +57,7 @@ def guess_language(text: str) -> str:
     words = [word.casefold() for word in _WORD.findall(text)]
     hits = {name: sum(word in _common()[name] for word in words) for name in _LATIN}
     best = max(hits, key=lambda name: hits[name])
-    # One word in eight is a function word in any text of a language, and two are no accident.
+    # In any text of a language at least one word in eight is a function word.
     return best if hits[best] >= max(1, len(words) / 8) else ""
 
 
@@ -66,20 +66,20 @@ def is_negated(text: str) -> bool | None:
     language = guess_language(text)
     if language:
         return bool(_negations()[language].search(text))
-    # Short texts have too few function words; a negation of any language is still one.
+    # Short texts have too few function words, but a negation of any language counts.
     return True if any(_negations()[name].search(text) for name in _LATIN) else None
 
 
 def negations(text: str) -> Iterator[re.Match[str]]:
-    """The words of a text that negate, in its language."""
+    """Yield the negations of a text, in its language."""
     language = guess_language(text)
     return _negations()[language].finditer(text) if language else iter(())
 
 
 def content_words(text: str) -> frozenset[str]:
-    """The words of a text that show its subject, without endings such as a plural's.
+    """The content words of a text, stemmed.
 
-    Scripts that put no space between words give pairs of signs.
+    Scripts without spaces between words yield pairs of characters.
 
     >>> sorted(content_words("Write every timestamp in `UTC`; timestamps end in Z."))
     ['end', 'timestamp', 'utc', 'z']
@@ -99,7 +99,7 @@ def content_words(text: str) -> frozenset[str]:
 
 
 def stem(word: str) -> str:
-    """A word without its commonest endings; crude, and the same for both sides of a comparison."""
+    """A word without its most common endings; crude, but the same for both compared texts."""
     # The plural's first, so that "greetings" and "greeting" end up the same.
     for endings in (("ies", "es", "s"), ("ing", "ed")):
         for ending in endings:
@@ -125,16 +125,16 @@ _CLAUSE_WORDS = 3
 _ENTRY_WORDS = 8
 # The last letter of a sentence is within so many signs of its end.
 _NEAR = 20
-# A line that is so long, and so much of the longest one, was broken to fit.
+# A line this long, and this share of the longest line, was wrapped.
 _WRAPPED, _FULL = 50, 0.7
 
 Span = tuple[int, int]
 
 
 def sentences(text: str, start: int, end: int) -> Iterator[tuple[Span, list[Span]]]:
-    """The sentences in a range of a text, each with its clauses.
+    """Yield the sentences in a range of a text, each with its clauses.
 
-    A clause is listed where a sentence has several; marks and joints are part of none.
+    A sentence with one clause has an empty list; clauses exclude marks and conjunctions.
     """
     for begin, stop in _sentences(text, start, end):
         text_inside = text[begin:stop].strip()
@@ -144,10 +144,10 @@ def sentences(text: str, start: int, end: int) -> Iterator[tuple[Span, list[Span
 
 
 def _sentences(text: str, start: int, end: int) -> Iterator[Span]:
-    at = start
+    begin = start
     for stop in sorted({*_stops(text, start, end), *_line_ends(text, start, end), end}):
-        yield at, stop
-        at = stop
+        yield begin, stop
+        begin = stop
 
 
 def _stops(text: str, start: int, end: int) -> Iterator[int]:
@@ -160,7 +160,7 @@ def _stops(text: str, start: int, end: int) -> Iterator[int]:
         if stop[0][0] in _WIDE or stop[0][-1] in _WIDE:
             yield after
             continue
-        if not text[after].isspace() or _goes_on(text, after, end):
+        if not text[after].isspace() or _continues(text, after, end):
             continue
         word = _LAST_WORD.search(text, start, stop.start())
         word_before = word[0] if word else ""
@@ -173,41 +173,42 @@ def _stops(text: str, start: int, end: int) -> Iterator[int]:
         yield after
 
 
-def _goes_on(text: str, at: int, end: int) -> bool:
-    """Return whether the next word is in lower case, as no sentence begins.
+def _continues(text: str, offset: int, end: int) -> bool:
+    """Return whether the next word is in lower case, so the sentence continues.
 
-    A field in backticks begins one, and so does any Latin word behind a script without case.
+    A field in backticks begins a sentence, and so does a Latin word behind a script without case.
     """
-    begun = next((sign for sign in reversed(text[max(0, at - _NEAR) : at]) if sign.isalpha()), "A")
-    if begun.lower() == begun.upper() or text[at:end].lstrip().startswith("`"):
+    last_letter = next(
+        (sign for sign in reversed(text[max(0, offset - _NEAR) : offset]) if sign.isalpha()), "A"
+    )
+    if last_letter.lower() == last_letter.upper() or text[offset:end].lstrip().startswith("`"):
         return False
-    return next((sign for sign in text[at:end] if sign.isalpha()), "").islower()
+    return next((sign for sign in text[offset:end] if sign.isalpha()), "").islower()
 
 
 def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
-    """Line breaks at which a sentence ends without a mark: the line was not broken to fit.
+    """Yield line breaks that end a sentence without a mark: the line was not wrapped.
 
-    A paragraph was broken to fit where one of its lines continues in lower case, or its script has
-    no case.
+    A paragraph is wrapped if one of its lines continues in lower case, or its script has no case.
     """
     lines = text[start:end].split("\n")
     longest = max(map(len, lines))
-    going_on = [
+    continuations = [
         line.lstrip()[:1].islower() and not _LEAD.match(line.lstrip()) for line in lines[1:]
     ]
-    broken = any(going_on) or not any(sign.islower() for sign in text[start:end])
-    at = start
-    for line, below, goes_on in zip(lines, lines[1:], going_on, strict=False):
-        at += len(line) + 1
+    broken = any(continuations) or not any(sign.islower() for sign in text[start:end])
+    offset = start
+    for line, below, continues in zip(lines, lines[1:], continuations, strict=False):
+        offset += len(line) + 1
         begins = below.lstrip()
         width = 2 * len(line) if line and ord(line[-1]) > 0x2E80 else len(line)  # noqa: PLR2004
         full = broken and width >= _WRAPPED and len(line) >= _FULL * longest
-        if not goes_on and not (full and begins[:1].isalnum() and not _LEAD.match(begins)):
-            yield at
+        if not continues and not (full and begins[:1].isalnum() and not _LEAD.match(begins)):
+            yield offset
 
 
 def _clauses(text: str, start: int, end: int) -> list[Span]:
-    """Where the clauses of a sentence are, or the entries of a list within it."""
+    """The ranges of a sentence's clauses, or of the entries of a list within it."""
     body = end
     while body > start and _STOP.match(text[body - 1]):
         body -= 1
@@ -231,12 +232,12 @@ def _entries(text: str, start: int, end: int) -> list[Span]:
 
 
 def _words(text: str) -> int:
-    """The number of words by spaces; two signs of other scripts count as one."""
+    """The number of words by spaces; two wide characters count as one word."""
     wide = sum(ord(sign) > 0x2E80 for sign in text)  # noqa: PLR2004 - scripts without spaces
     return len(text.split()) + wide // 2
 
 
-def _split(at: re.Pattern[str], text: str, start: int, end: int) -> list[Span]:
-    cuts = [(match.start(), match.end()) for match in at.finditer(text, start, end)]
+def _split(separator: re.Pattern[str], text: str, start: int, end: int) -> list[Span]:
+    cuts = [(match.start(), match.end()) for match in separator.finditer(text, start, end)]
     starts, ends = [start, *(b for _, b in cuts)], [*(a for a, _ in cuts), end]
     return [(a, b) for a, b in zip(starts, ends, strict=True) if a < b]

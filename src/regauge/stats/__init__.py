@@ -1,7 +1,7 @@
 """The statistics of the gate and of calibration: pure functions of counts and scores.
 
-Nothing here reads a file, a clock or a global; what is drawn at random takes a seed.
-A *cell* is one case under one required check; counts of cells come as arrays.
+The functions read no file, clock or global; random draws take a seed. A *cell* is one case under
+one required check; counts of cells are arrays.
 
 >>> from regauge.stats import failures_needed, CasePolicy
 >>> failures_needed(12, 12, log_bound=CasePolicy().log_bound(cells=100))

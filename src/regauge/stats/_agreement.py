@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from regauge.stats._intervals import FloatArray, IntArray
 
-    # Takes how often each sample has each item, shape (samples, items), and gives the value of
-    # each sample, NaN where it is not defined: what `bootstrap_interval` asks for.
+    # Takes the count of each item in each sample, shape (samples, items), and returns the value of
+    # each sample, NaN if undefined, as `bootstrap_interval` requires.
     Sampled = Callable[[IntArray], FloatArray]
 
 Label = TypeVar("Label", bound="Hashable")
@@ -26,11 +26,11 @@ _BLOCK = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfusionMatrix(Generic[Label]):
-    """The count of each pair of labels of two raters.
+    """The counts of all pairs of labels from two raters.
 
     Attributes:
-        labels: In their order; for weighted kappa from one end of the scale to the other.
-        counts: `counts[i][j]`: the first rater said label i, the second label j.
+        labels: All labels; for weighted kappa in the order of the scale.
+        counts: `counts[i][j]`: items with label i by the first rater and j by the second.
     """
 
     labels: tuple[Label, ...]
@@ -44,13 +44,13 @@ class ConfusionMatrix(Generic[Label]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionFlips:
-    """The behaviour of a pairwise judge when the two outputs change places.
+    """The flips of a pairwise judge when two outputs are exchanged.
 
     Attributes:
-        pairs: How many pairs were judged in both orders.
-        flips: Pairs with two different winners, a tie in one order alone included.
-        for_first: Flips that name the answer shown first both times.
-        for_second: Flips that name the answer shown second both times.
+        pairs: The number of pairs judged in both orders.
+        flips: Pairs with two different winners, including a tie in one order.
+        for_first: Flips in favour of the output shown first.
+        for_second: Flips in favour of the output shown second.
     """
 
     pairs: int
@@ -70,9 +70,9 @@ def confusion_matrix(
     """Count the pairs of labels.
 
     Args:
-        first: What the first rater says of each item.
-        second: What the second says of the same items, in the same order.
-        labels: All labels in their order; without it those that occur, as they first occur in
+        first: The first rater's label of each item.
+        second: The second rater's labels of the same items, in the same order.
+        labels: All labels in their order; None for those that occur, in order of occurrence in
             `first` and then in `second`.
 
     Raises:
@@ -94,21 +94,21 @@ def confusion_matrix(
 
 
 def of_all(statistic: Sampled, items: int) -> float | None:
-    """The value for the items as they are; None where it is not defined."""
+    """The value of a statistic over all items; None if undefined."""
     value = float(statistic(np.ones((1, items), dtype=np.int64))[0])
     return None if np.isnan(value) else value
 
 
 def accuracy(first: Sequence[Hashable], second: Sequence[Hashable]) -> Sampled:
-    """The share of items on which both say the same, 0 to 1; not defined without items.
+    """The share of items with the same label from both raters, 0 to 1; undefined without items.
 
     Raises:
         ValueError: If the raters rated different numbers of items.
     """
     _check_paired(len(first), len(second))
-    same = np.array([a == b for a, b in zip(first, second, strict=True)], dtype=float)
-    return lambda drawn: _ratio(
-        np.asarray(drawn @ same, dtype=np.float64), drawn.sum(axis=1).astype(np.float64)
+    matches = np.array([a == b for a, b in zip(first, second, strict=True)], dtype=float)
+    return lambda samples: _ratio(
+        np.asarray(samples @ matches, dtype=np.float64), samples.sum(axis=1).astype(np.float64)
     )
 
 
@@ -119,20 +119,20 @@ def cohen_kappa(
     weights: Weights = "none",
     labels: Sequence[Label] | None = None,
 ) -> Sampled:
-    """Agreement beyond chance: 1 for full agreement, 0 for what chance gives, -1 at worst.
+    """Agreement beyond chance: 1 for full agreement, 0 for chance, -1 at worst.
 
     (Cohen, Educational and Psychological Measurement 1960; weighted: Cohen, Psychological
     Bulletin 1968.) With weights a disagreement costs the distance of the labels in their order,
-    or its square. It is not defined without items, or when both raters use one label only.
+    or its square. It is undefined without items, or if both raters use one label only.
 
     >>> of_all(cohen_kappa(["a", "a", "b", "b"], ["a", "a", "b", "a"]), 4)
     0.5
 
     Args:
-        first: What the first rater says of each item.
-        second: What the second says of the same items, in the same order.
+        first: The first rater's label of each item.
+        second: The second rater's labels of the same items, in the same order.
         weights: `linear` and `quadratic` need labels on a scale.
-        labels: All labels in their order; needed for weights, where the order is the scale.
+        labels: All labels in the order of the scale; required for weights.
 
     Raises:
         ValueError: As in `confusion_matrix`, or if weights come without labels.
@@ -148,10 +148,10 @@ def cohen_kappa(
     power = {"none": 0, "linear": 1, "quadratic": 2}[weights]
     cost = np.where(distance > 0, distance.astype(np.float64) ** power, 0.0)
 
-    def statistic(drawn: IntArray) -> FloatArray:
-        counts = (drawn @ within).reshape(len(drawn), len(names), len(names))
-        # A sample without items has no counts, and so no disagreement that is due to chance.
-        seen = counts / np.maximum(drawn.sum(axis=1), 1)[:, np.newaxis, np.newaxis]
+    def statistic(samples: IntArray) -> FloatArray:
+        counts = (samples @ within).reshape(len(samples), len(names), len(names))
+        # A sample without items has no counts, and so no disagreement by chance.
+        seen = counts / np.maximum(samples.sum(axis=1), 1)[:, np.newaxis, np.newaxis]
         by_chance = seen.sum(axis=2)[:, :, np.newaxis] * seen.sum(axis=1)[:, np.newaxis, :]
         expected = (cost * by_chance).sum(axis=(1, 2))
         return 1 - _ratio((cost * seen).sum(axis=(1, 2)), expected)
@@ -160,12 +160,12 @@ def cohen_kappa(
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> Sampled:
-    """The rank correlation, -1 to 1, ties sharing their mean rank (Spearman 1904).
+    """The rank correlation, -1 to 1, with mean ranks for ties (Spearman 1904).
 
     >>> of_all(spearman([1, 2, 3, 4], [10, 20, 30, 25]), 4)
     0.8
 
-    It is not defined for fewer than two items, or when one rater never varies.
+    It is undefined for fewer than two items, or if one rater never varies.
 
     Raises:
         ValueError: If the raters rated different numbers of items, or a value is NaN.
@@ -173,8 +173,8 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> Sampled:
     a, b, kind = _kinds(first, second)
     levels = [np.unique(values, return_inverse=True)[1] for values in (a, b)]
 
-    def statistic(drawn: IntArray) -> FloatArray:
-        counts = _sums(drawn, kind)
+    def statistic(samples: IntArray) -> FloatArray:
+        counts = _sums(samples, kind)
         # Ranks from 1 to n have the mean (n + 1) / 2, ties or not.
         middle = (counts.sum(axis=1, keepdims=True) + 1) / 2
         ranks: list[FloatArray] = []
@@ -194,18 +194,18 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> Sampled:
 def kendall_tau_b(first: Sequence[float], second: Sequence[float]) -> Sampled:
     """Concordant less discordant pairs of items, -1 to 1, corrected for ties (Kendall 1945).
 
-    It is not defined for fewer than two items, or when one rater never varies.
+    It is undefined for fewer than two items, or if one rater never varies.
 
     Raises:
         ValueError: If the raters rated different numbers of items, or a value is NaN.
     """
     a, b, kind = _kinds(first, second)
 
-    def statistic(drawn: IntArray) -> FloatArray:
-        counts = _sums(drawn, kind)
-        balance, untied_one, untied_other = (np.zeros(len(drawn)) for _ in range(3))
-        # Every pair is met twice, which changes no ratio. Some items at a time against all: memory
-        # grows with the items, not their square.
+    def statistic(samples: IntArray) -> FloatArray:
+        counts = _sums(samples, kind)
+        balance, untied_one, untied_other = (np.zeros(len(samples)) for _ in range(3))
+        # Every pair counts twice, which changes no ratio. Items are processed in blocks, so memory
+        # grows with their number, not its square.
         for start in range(0, a.size, _BLOCK):
             rows = slice(start, start + _BLOCK)
             signs_one = np.sign(a[:, np.newaxis] - a[rows])
@@ -219,7 +219,7 @@ def kendall_tau_b(first: Sequence[float], second: Sequence[float]) -> Sampled:
 
 
 def position_flips(original: Sequence[Side], exchanged: Sequence[Side]) -> PositionFlips:
-    """Compare a pairwise judge's winners with those it names when the answers change places.
+    """Compare a pairwise judge's winners with those for exchanged outputs.
 
     (Zheng et al., "Judging LLM-as-a-judge", NeurIPS 2023: consistency and position bias.)
 
@@ -227,8 +227,8 @@ def position_flips(original: Sequence[Side], exchanged: Sequence[Side]) -> Posit
     1
 
     Args:
-        original: For each pair, which place won.
-        exchanged: For the same pairs with their answers exchanged, which place won.
+        original: The winning place of each pair.
+        exchanged: The winning place of the same pairs with their outputs exchanged.
 
     Raises:
         ValueError: If there are different numbers of pairs.
@@ -244,15 +244,15 @@ def position_flips(original: Sequence[Side], exchanged: Sequence[Side]) -> Posit
     )
 
 
-def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """One over the other, NaN where there is no whole."""
+def _ratio(part: FloatArray, total: FloatArray) -> FloatArray:
+    """The ratio, NaN if the total is 0."""
     ratio = np.full(part.shape, np.nan)
-    np.divide(part, whole, out=ratio, where=whole > 0)
+    np.divide(part, total, out=ratio, where=total > 0)
     return ratio
 
 
 def _sums(counts: IntArray | FloatArray, kind: IntArray) -> FloatArray:
-    """Counts of items of one kind, added up; every kind from 0 on has an item."""
+    """The sum of counts for each kind; every kind from 0 on has an item."""
     order = np.argsort(kind, kind="stable")
     starts = np.flatnonzero(np.diff(kind[order], prepend=-1))
     sums: FloatArray = np.add.reduceat(counts[:, order].astype(np.float64), starts, axis=1)
@@ -262,7 +262,7 @@ def _sums(counts: IntArray | FloatArray, kind: IntArray) -> FloatArray:
 def _kinds(
     first: Sequence[float], second: Sequence[float]
 ) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Both ratings of each kind of item, and the kind of each item."""
+    """Both ratings of each kind, and the kind of each item."""
     _check_paired(len(first), len(second))
     rated = np.array([first, second], dtype=np.float64)
     if np.isnan(rated).any():
@@ -277,5 +277,5 @@ def _check_paired(first: int, second: int) -> None:
 
 
 def _clip(correlations: FloatArray) -> FloatArray:
-    """Take off what rounding put beyond -1 and 1."""
+    """Clip rounding errors beyond -1 and 1."""
     return np.clip(correlations, -1.0, 1.0)

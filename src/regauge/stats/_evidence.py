@@ -1,4 +1,4 @@
-"""Evidence on single cases: e-values, drift of base, and which of many tests may be believed."""
+"""Evidence on single cases: e-values, drift of the base, and the e-BH procedure."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetaComponent:
-    """One part of a mixture of Beta distributions of a pass probability.
+    """One component of a Beta mixture for a pass probability.
 
     Attributes:
         weight: Above 0; the weights of one mixture sum to 1.
-        passes: The first shape of the Beta distribution, above 0: passes seen beforehand.
-        fails: The second shape, above 0.
+        passes: The first shape of the Beta distribution, above 0: prior passes.
+        fails: The second shape, above 0: prior fails.
     """
 
     weight: float
@@ -36,39 +36,39 @@ class BetaComponent:
             raise ValueError("the weight and both shapes of a Beta component must be above 0")
 
 
-# The base mostly passes; a candidate worth naming mostly fails. Both leave room for anything.
-MAIN_MIXTURE: tuple[BetaComponent, ...] = (
+# The base mostly passes; a broken candidate mostly fails. Both allow any pass rate.
+BASE_MIXTURE: tuple[BetaComponent, ...] = (
     BetaComponent(weight=0.75, passes=20.0, fails=0.2),
     BetaComponent(weight=0.15, passes=3.0, fails=1.0),
     BetaComponent(weight=0.10, passes=1.0, fails=1.0),
 )
-# Mixtures set how soon a broken case is seen (benchmarks/gate.py), never how often the gate errs.
+# Mixtures determine how soon a broken case is seen (benchmarks/gate.py), not the error rate.
 CANDIDATE_MIXTURE: tuple[BetaComponent, ...] = (
     BetaComponent(weight=0.55, passes=0.15, fails=2.0),
     BetaComponent(weight=0.45, passes=1.0, fails=1.0),
 )
 
 
-def log_rising(start: float, most: int) -> FloatArray:
-    """Log of start (start+1) ... (start+i-1) for i = 0 to `most`; shape (most + 1,).
+def log_rising(start: float, count_max: int) -> FloatArray:
+    """Log of start (start+1) ... (start+i-1) for i = 0 to `count_max`; shape (count_max + 1,).
 
-    The Beta function of counts is a quotient of such products, so a table of them stands in for
-    the gamma function: no cancellation, and one look-up per cell.
+    The Beta function of counts is a quotient of such products, so a table replaces the gamma
+    function: no cancellation, and one look-up per cell.
     """
-    return np.concatenate(([0.0], np.cumsum(np.log(start + np.arange(most)))))
+    return np.concatenate(([0.0], np.cumsum(np.log(start + np.arange(count_max)))))
 
 
 def log_marginal(passes: IntArray, trials: IntArray, *, shape: tuple[float, float]) -> FloatArray:
-    """Log of the Beta-Bernoulli marginal likelihood of a sequence of trials, in its order.
+    """Log of the Beta-Bernoulli marginal likelihood of trials in their order.
 
     B(a + passes, b + fails) / B(a, b) for the shape (a, b), without a binomial coefficient
     (Gelman et al., "Bayesian data analysis", section 2.4).
     """
-    most = int(trials.max(initial=0))
+    count_max = int(trials.max(initial=0))
     first, second = shape
-    passed = np.take(log_rising(first, most), passes)
-    failed = np.take(log_rising(second, most), trials - passes)
-    return np.asarray(passed + failed - np.take(log_rising(first + second, most), trials))
+    passed = np.take(log_rising(first, count_max), passes)
+    failed = np.take(log_rising(second, count_max), trials - passes)
+    return np.asarray(passed + failed - np.take(log_rising(first + second, count_max), trials))
 
 
 def log_e_value(
@@ -78,7 +78,7 @@ def log_e_value(
     trials: ArrayLike,
     *,
     direction: Direction = "worse",
-    base_mixture: Sequence[BetaComponent] = MAIN_MIXTURE,
+    base_mixture: Sequence[BetaComponent] = BASE_MIXTURE,
     candidate_mixture: Sequence[BetaComponent] = CANDIDATE_MIXTURE,
 ) -> FloatArray:
     """The natural logarithm of the e-value that the candidate passes less often than the base.
@@ -88,17 +88,17 @@ def log_e_value(
 
     Args:
         base_passes: Passes among the trials of the base, 0 to `base_trials`.
-        base_trials: Trials of the base that count, stored ones and fresh ones together.
+        base_trials: Trials of the base, stored and fresh together.
         passes: Passes among the trials of the candidate, 0 to `trials`.
-        trials: Trials of the candidate, all of them.
-        direction: `better` asks whether the candidate passes more often: the same with passes
+        trials: All trials of the candidate.
+        direction: `better` tests whether the candidate passes more often: the same with passes
             and fails exchanged.
-        base_mixture: What the base's pass probability may be.
-        candidate_mixture: What the candidate's may be if it is worse.
+        base_mixture: The prior of the base's pass probability.
+        candidate_mixture: The prior of a worse candidate's pass probability.
 
     Returns:
-        One value per cell, in the common shape of the four counts; with no trials of a side it is
-        at most 0.
+        One value per cell, in the common shape of the four counts; at most 0 without trials of a
+        side.
 
     Raises:
         ValueError: If a count is negative or not whole, if there are more passes than trials, or
@@ -117,7 +117,7 @@ def log_e_value(
 def failures_needed(
     base_passes: int, base_trials: int, *, log_bound: float, at_most: int = 200
 ) -> int | None:
-    """The failures in a row, from the first trial on, that bring the e-value to a bound.
+    """The number of failures in a row, from the first trial on, that reach an e-value.
 
     >>> failures_needed(12, 12, log_bound=float(np.log(100 / 0.05)))
     4
@@ -126,7 +126,7 @@ def failures_needed(
         base_passes: Passes among the base's trials.
         base_trials: The base's trials.
         log_bound: The natural logarithm of the e-value that is enough.
-        at_most: Where to stop looking.
+        at_most: The maximum number to try.
 
     Returns:
         None if `at_most` failures are not enough.
@@ -150,8 +150,8 @@ def _log_mixture(x: IntArray, n: IntArray, mixture: Sequence[BetaComponent]) -> 
 def _log_greatest_null_likelihood(s: IntArray, m: IntArray, k: IntArray, r: IntArray) -> FloatArray:
     """The supremum over all pass probabilities of a candidate at least as good as the base.
 
-    The likelihood is concave in each probability, so a candidate with a lower pass rate is most
-    likely on the border, where both sides have one probability.
+    The likelihood is concave in each probability. So for a lower pass rate the supremum is on the
+    border, where both sides have one probability.
     """
     apart = _log_greatest_likelihood(s, m) + _log_greatest_likelihood(k, r)
     together = _log_greatest_likelihood(s + k, m + r)
@@ -173,7 +173,7 @@ def log_drift_ratio(
     history: tuple[ArrayLike, ArrayLike],
     candidate: tuple[ArrayLike, ArrayLike],
 ) -> FloatArray:
-    """The log likelihood ratio of the base's fresh trials: candidate's record against its own.
+    """The log likelihood ratio of the base's fresh trials: candidate's record against baseline.
 
     The natural logarithm of the ratio of two posterior predictive probabilities, each after the
     prior Beta(1/2, 1/2) (Jeffreys, "Theory of probability", 1961; the predictive of
@@ -185,68 +185,67 @@ def log_drift_ratio(
 
     Args:
         fresh: Passes and trials of the base in this run.
-        history: Passes and trials of the base before it, without the fresh ones.
+        history: Passes and trials of the base before this run.
         candidate: Passes and trials of the candidate.
 
     Returns:
-        Above 0 where the candidate's record predicts the fresh trials better; 0 without
-        fresh trials.
-        In the common shape of the counts.
+        Above 0 if the candidate's record predicts the fresh trials better; 0 without fresh
+        trials. In the common shape of the counts.
 
     Raises:
         ValueError: If a count is negative or not whole, or there are more passes than trials.
     """
     sides = (
-        *tallies(*fresh, of="base in this run"),
-        *tallies(*history, of="the base's history"),
-        *tallies(*candidate, of="the candidate"),
+        *tallies(*fresh, side="base in this run"),
+        *tallies(*history, side="the base's history"),
+        *tallies(*candidate, side="the candidate"),
     )
     x, n, s, m, k, r = np.broadcast_arrays(*sides)
     return _log_predictive(x, n, k, r) - _log_predictive(x, n, s, m)
 
 
-def _log_predictive(x: IntArray, n: IntArray, seen: IntArray, of: IntArray) -> FloatArray:
-    """Log probability of x passes in n trials, in their order, after `seen` of `of` passed."""
-    most = int((n + of).max(initial=0))
-    half, uniform = log_rising(0.5, most), log_rising(1.0, most)
-    passed = np.take(half, seen + x) - np.take(half, seen)
-    failed = np.take(half, of - seen + n - x) - np.take(half, of - seen)
-    return np.asarray(passed + failed - (np.take(uniform, of + n) - np.take(uniform, of)))
+def _log_predictive(x: IntArray, n: IntArray, s: IntArray, m: IntArray) -> FloatArray:
+    """Log probability of x passes in n trials, in their order, after `s` of `m` passed."""
+    count_max = int((n + m).max(initial=0))
+    half, uniform = log_rising(0.5, count_max), log_rising(1.0, count_max)
+    passed = np.take(half, s + x) - np.take(half, s)
+    failed = np.take(half, m - s + n - x) - np.take(half, m - s)
+    return np.asarray(passed + failed - (np.take(uniform, m + n) - np.take(uniform, m)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EBound:
-    """The size at which an e-value counts, in one family or in several.
+    """The bound of the e-BH procedure, for one family or several.
 
     Attributes:
-        count: K, how many e-values of the family reach the bound; 0 when none does.
+        count: K, the number of e-values in the family that reach the bound.
         log_bound: The natural logarithm of the bound; with K = 0 that of the first discovery.
     """
 
     count: IntArray
     log_bound: FloatArray
 
-    def reached(self, log_e: ArrayLike) -> BoolArray:
-        """The e-values, in the shape given to `e_bh`, that reach the bound."""
+    def is_reached(self, log_e: ArrayLike) -> BoolArray:
+        """Return whether each e-value reaches the bound, in the shape given to `e_bh`."""
         return np.asarray(log_e, dtype=np.float64) >= self.log_bound[..., np.newaxis]
 
 
 def e_bh(log_e: ArrayLike, *, alpha: float, cells: ArrayLike | None = None) -> EBound:
     """The bound of the e-BH procedure, which holds under any dependence between the cells.
 
-    K is the largest number such that the K-th largest e-value is at least n/(K alpha) (Wang &
-    Ramdas, "False discovery rate control with e-values", JRSS B 2022).
+    K is the largest number such that the K-th largest e-value is at least n/(K alpha).
+    (Wang & Ramdas, "False discovery rate control with e-values", JRSS B 2022.)
 
     >>> bound = e_bh(np.log([5000.0, 900.0, 1.0]), alpha=0.05, cells=100)
     >>> int(bound.count), round(float(np.exp(bound.log_bound)))
     (1, 2000)
 
     Args:
-        log_e: Natural logarithms of e-values; the last axis is the family, axes before it are
-            families of their own. A cell that was not tested is -inf.
+        log_e: Natural logarithms of e-values, one family along the last axis. An untested cell is
+            -inf.
         alpha: The false discovery rate, above 0 and at most 1.
-        cells: n, the size of each family, where it is not the number of cells given here; cells at
-            -inf may be left out of it.
+        cells: n, the size of each family; None for the number of cells given. It may exclude cells
+            at -inf.
 
     Returns:
         Count and bound for each family, in the shape of `log_e` without its last axis.
@@ -285,7 +284,7 @@ _ROUNDS_OF_RESAMPLED = 60
 
 
 def pass_rate_grid() -> FloatArray:
-    """The pass rates that a case may have."""
+    """The grid of possible pass rates of a case."""
     return np.concatenate([[_NEVER], 1 / (1 + np.exp(-_LOGITS)), [_ALWAYS]])
 
 
@@ -297,17 +296,17 @@ def draw_pass_rates(
     rng: np.random.Generator,
     suites: int = 0,
 ) -> FloatArray:
-    """Pass rates of each case, drawn from what its record leaves open.
+    """Draw pass rates of each case from their posterior.
 
     Args:
         passes: Passes of the base, one per case.
         trials: Trials of the base.
         runs: Draws for each suite.
-        rng: Of the draws.
+        rng: The random generator.
         suites: With 0 the distribution is fitted once. Otherwise it is fitted this number of
-            times, with other weights of the cases each time (the Bayesian bootstrap: Rubin,
-            Annals of Statistics 1981), and each suite's rates stay the same for all its runs: the
-            spread between suites shows how well the record is known.
+            times, with random weights of the cases (the Bayesian bootstrap: Rubin, Annals of
+            Statistics 1981). Each suite's rates are the same in all its runs, so the spread
+            between suites shows the uncertainty of the baseline.
 
     Returns:
         Shape (runs, cases), or (suites * runs, cases), suite by suite.
@@ -315,7 +314,7 @@ def draw_pass_rates(
     Raises:
         ValueError: If there are more passes than trials, or a count is below 0.
     """
-    s, m = tallies(passes, trials, of="base")
+    s, m = tallies(passes, trials, side="base")
     records, which, counts = np.unique(
         np.stack([s, m], axis=-1), axis=0, return_inverse=True, return_counts=True
     )
@@ -325,18 +324,20 @@ def draw_pass_rates(
     likelihood = np.exp(logs - logs.max(axis=1, keepdims=True))
     if not suites:
         posterior = _fit(likelihood, counts / s.size, rounds=_ROUNDS)
-        return grid[_choose(posterior[which], runs, rng)]
+        return grid[_draw_places(posterior[which], runs, rng)]
     float_arrays: list[FloatArray] = []
-    for own in rng.dirichlet(np.ones(s.size), suites):
-        weights = np.bincount(which, weights=own, minlength=len(records)).astype(np.float64)
+    for case_weights in rng.dirichlet(np.ones(s.size), suites):
+        weights = np.bincount(which, weights=case_weights, minlength=len(records)).astype(
+            np.float64
+        )
         posterior = _fit(likelihood, weights, rounds=_ROUNDS_OF_RESAMPLED)
-        rates = grid[_choose(posterior[which], 1, rng)]
+        rates = grid[_draw_places(posterior[which], 1, rng)]
         float_arrays.append(np.repeat(rates, runs, axis=0))
     return np.concatenate(float_arrays)
 
 
 def _fit(likelihood: FloatArray, weights: FloatArray, *, rounds: int) -> FloatArray:
-    """The posterior of each record under the mixing distribution that fits all of them best."""
+    """The posterior of each record under the best mixing distribution of all records."""
     mixing = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
     posterior = likelihood
     for _ in range(rounds):
@@ -346,10 +347,10 @@ def _fit(likelihood: FloatArray, weights: FloatArray, *, rounds: int) -> FloatAr
     return posterior
 
 
-def _choose(posterior: FloatArray, runs: int, rng: np.random.Generator) -> IntArray:
-    """A place on the grid for each case and run; shape (runs, cases)."""
-    steps = np.cumsum(posterior, axis=1)
-    chosen = np.empty((runs, len(posterior)), dtype=np.int64)
-    for case, own in enumerate(steps):
-        chosen[:, case] = np.searchsorted(own, rng.random(runs))
-    return np.asarray(np.minimum(chosen, posterior.shape[1] - 1))
+def _draw_places(posterior: FloatArray, runs: int, rng: np.random.Generator) -> IntArray:
+    """Draw an index of the grid for each case and run; shape (runs, cases)."""
+    cumulatives = np.cumsum(posterior, axis=1)
+    places = np.empty((runs, len(posterior)), dtype=np.int64)
+    for case, cumulative in enumerate(cumulatives):
+        places[:, case] = np.searchsorted(cumulative, rng.random(runs))
+    return np.asarray(np.minimum(places, posterior.shape[1] - 1))

@@ -1,4 +1,4 @@
-"""Intervals: of a pass rate, of a difference between two, and of any statistic by bootstrap."""
+"""Intervals of pass rates, of their differences, and of any statistic by bootstrap."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 
-# Tables are as long as the largest count; beyond this a count is a mistake.
+# Tables are as long as the largest count; a count beyond this is a mistake.
 _TOO_MANY = 10_000_000
 
 Direction = Literal["worse", "better"]
@@ -29,9 +29,12 @@ Direction = Literal["worse", "better"]
 def count_array(values: ArrayLike, *, name: str) -> IntArray:
     """Whole numbers of at least 0, as an array of 64-bit integers.
 
+    Args:
+        values: The numbers.
+        name: The noun for them in errors.
+
     Raises:
-        ValueError: If a value is not a whole number, below 0 or absurdly large; `name` says whose
-            it is.
+        ValueError: If a value is not a whole number, below 0 or absurdly large.
     """
     array = np.asarray(values)
     kind = array.dtype.kind
@@ -39,24 +42,24 @@ def count_array(values: ArrayLike, *, name: str) -> IntArray:
         raise ValueError(f"{name} must be whole numbers, not {values!r}")
     if array.size and (array.max() >= _TOO_MANY or array.min() <= -_TOO_MANY):
         raise ValueError(f"{name} must be below {_TOO_MANY:,}")
-    whole = array.astype(np.int64)
-    if whole.size and int(whole.min()) < 0:
-        raise ValueError(f"{name} must be 0 or more, not {int(whole.min())}")
-    return whole
+    integers = array.astype(np.int64)
+    if integers.size and int(integers.min()) < 0:
+        raise ValueError(f"{name} must be 0 or more, not {int(integers.min())}")
+    return integers
 
 
-def tallies(passes: ArrayLike, trials: ArrayLike, *, of: str) -> tuple[IntArray, IntArray]:
+def tallies(passes: ArrayLike, trials: ArrayLike, *, side: str) -> tuple[IntArray, IntArray]:
     """Passes and trials of one side, in one shape.
 
     Raises:
-        ValueError: If there are more passes than trials, or if the shapes do not go together.
+        ValueError: If there are more passes than trials, or the shapes do not broadcast.
     """
-    passed, drawn = np.broadcast_arrays(
-        count_array(passes, name=f"passes of {of}"), count_array(trials, name=f"trials of {of}")
+    pass_counts, trial_counts = np.broadcast_arrays(
+        count_array(passes, name=f"passes of {side}"), count_array(trials, name=f"trials of {side}")
     )
-    if np.any(passed > drawn):
-        raise ValueError(f"{of} has more passes than trials")
-    return passed, drawn
+    if np.any(pass_counts > trial_counts):
+        raise ValueError(f"{side} has more passes than trials")
+    return pass_counts, trial_counts
 
 
 def two_sides(
@@ -67,27 +70,27 @@ def two_sides(
     Raises:
         ValueError: As in `tallies`.
     """
-    base = tallies(base_passes, base_trials, of="base")
-    candidate = tallies(passes, trials, of="the candidate")
+    base = tallies(base_passes, base_trials, side="base")
+    candidate = tallies(passes, trials, side="the candidate")
     s, m, k, r = np.broadcast_arrays(*base, *candidate)
     return s, m, k, r
 
 
-# Below this a tail of the Fourier transform is mostly rounding error, so it is computed by itself.
+# Below this a tail by Fourier transform is mostly rounding error, so it is computed by terms.
 _ROUNDED_BELOW = 1e-9
 _SMALLEST = 1e-300
 
 
-def upper_tails(pmfs: FloatArray, parts: IntArray, observed: IntArray) -> FloatArray:
-    """P(sum of the parts >= observed); the parts are independent.
+def upper_tails(pmfs: FloatArray, parts: IntArray, thresholds: IntArray) -> FloatArray:
+    """P(sum of the parts >= threshold) for independent parts.
 
-    All sums are convolved at once by their Fourier transforms. Tails that are too small for that
-    are convolved term by term, so they keep their relative precision.
+    All sums are convolved at once by Fourier transforms. Smaller tails are convolved term by term,
+    to keep their relative precision.
 
     Args:
         pmfs: Shape (kinds, width): the probability of 0, 1, ... width-1 for each kind of part.
         parts: Shape (sums, kinds): the number of parts of each kind in each sum.
-        observed: Shape (sums,).
+        thresholds: Shape (sums,).
 
     Returns:
         Shape (sums,), between 0 and 1.
@@ -102,14 +105,14 @@ def upper_tails(pmfs: FloatArray, parts: IntArray, observed: IntArray) -> FloatA
     sums = np.fft.irfft(together, n=length, axis=1)[:, :size]
     # Summed from the far end, the smallest first.
     tails = np.cumsum(np.maximum(sums[:, ::-1], 0.0), axis=1)[:, ::-1]
-    tail: FloatArray = tails[np.arange(len(tails)), np.clip(observed, 0, size - 1)]
-    for row in np.nonzero((tail < _ROUNDED_BELOW) & (observed < size))[0]:
-        tail[row] = _tail(pmfs, parts[row], int(observed[row]))
-    tail[observed >= size] = 0.0
+    tail: FloatArray = tails[np.arange(len(tails)), np.clip(thresholds, 0, size - 1)]
+    for row in np.nonzero((tail < _ROUNDED_BELOW) & (thresholds < size))[0]:
+        tail[row] = _tail(pmfs, parts[row], int(thresholds[row]))
+    tail[thresholds >= size] = 0.0
     return np.minimum(tail, 1.0)
 
 
-def _tail(pmfs: FloatArray, parts: IntArray, observed: int) -> float:
+def _tail(pmfs: FloatArray, parts: IntArray, threshold: int) -> float:
     """The tail of one sum, term by term; every term is positive."""
     total = np.ones(1)
     for kind in np.nonzero(parts)[0]:
@@ -120,7 +123,7 @@ def _tail(pmfs: FloatArray, parts: IntArray, observed: int) -> float:
             left >>= 1
             if left:
                 power = np.convolve(power, power)
-    return float(total[observed:][::-1].sum())
+    return float(total[threshold:][::-1].sum())
 
 
 def binomial_tail(least: int, trials: int, rate: float) -> float:
@@ -160,7 +163,7 @@ def wilson(passes: float, trials: int, *, confidence: float = 0.95) -> Interval:
     (0.4677, 0.9111)
 
     Args:
-        passes: 0 to `trials`; a sum of pass rates where each trial is a case of several.
+        passes: 0 to `trials`; a sum of pass rates if each trial is a case with several trials.
         trials: With 0 trials the interval is 0 to 1.
         confidence: Above 0 and below 1.
 
@@ -175,7 +178,7 @@ def wilson(passes: float, trials: int, *, confidence: float = 0.95) -> Interval:
     shrink = 1 + z * z / trials
     middle = (rate + z * z / (2 * trials)) / shrink
     half = z * sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials)) / shrink
-    # At the ends the formula gives 0 and 1 but for rounding.
+    # At the ends the formula yields 0 and 1, except for rounding.
     low = 0.0 if passes == 0 else max(0.0, middle - half)
     high = 1.0 if passes == trials else min(1.0, middle + half)
     return Interval(low=low, high=high)
@@ -205,7 +208,7 @@ def clopper_pearson(passes: int, trials: int, *, confidence: float = 0.95) -> In
 
 
 def rule_of_three(trials: int) -> float:
-    """The greatest fail rate that goes with no failure in `trials`, at 95 % confidence: 3/trials.
+    """The upper bound of the fail rate without a failure in `trials`, at 95 % confidence: 3/trials.
 
     (Hanley & Lippman-Hand, JAMA 1983.) At most 1.
 
@@ -220,10 +223,10 @@ def rule_of_three(trials: int) -> float:
 
 
 def flaky_probability(passes: int, trials: int, *, low: float = 0.05, high: float = 0.95) -> float:
-    """The posterior probability that the pass probability lies between `low` and `high`.
+    """The posterior probability that the pass probability is between `low` and `high`.
 
-    After the uniform prior (Bayes 1763; Laplace 1774). With whole-number shapes the Beta
-    distribution is a binomial tail: P(Beta(s+1, f+1) <= x) = P(Bin(n+1, x) >= s+1).
+    The prior is uniform (Bayes 1763; Laplace 1774). With whole-number shapes the Beta distribution
+    is a binomial tail: P(Beta(s+1, f+1) <= x) = P(Bin(n+1, x) >= s+1).
 
     >>> round(flaky_probability(9, 12), 3), round(flaky_probability(12, 12), 3)
     (0.997, 0.513)
@@ -263,7 +266,7 @@ def _check(passes: float, trials: int, confidence: float) -> None:
         raise ValueError(f"confidence must be above 0 and below 1, not {confidence!r}")
 
 
-# Samples times items that are counted at once, which bounds the memory.
+# Samples times items counted at once; bounds the memory.
 _CELLS = 1_000_000
 
 
@@ -278,21 +281,20 @@ def bootstrap_interval(
     """The percentile interval of the bootstrap (Efron, Annals of Statistics 1979).
 
     >>> scores = np.array([0.1, 0.4, 0.5, 0.9])
-    >>> means = lambda drawn: (drawn @ scores / 4).round(3)
+    >>> means = lambda counts: (counts @ scores / 4).round(3)
     >>> bootstrap_interval(means, 4, seed=1, resamples=200)
     Interval(low=0.175, high=0.775)
 
     Args:
-        statistic: Takes how often each sample has each item, shape (samples, items), and gives
-            the value of each sample, NaN where it is not defined.
-        size: How many items the sample has.
-        seed: Of the draws; one seed gives one interval. At least 0.
-        resamples: How many samples are drawn, at least 1.
+        statistic: Called with the count of each item in each sample, shape (samples, items);
+            returns the value of each sample, NaN if undefined.
+        size: The number of items in the sample.
+        seed: The random seed, at least 0; one seed gives one interval.
+        resamples: The number of drawn samples, at least 1.
         confidence: Above 0 and below 1.
 
     Returns:
-        None when the sample is empty, or the statistic is not defined for half of the samples
-        drawn: too little is known then.
+        None if the sample is empty, or the statistic is undefined for half of the drawn samples.
 
     Raises:
         ValueError: If an option is out of range.
@@ -305,10 +307,10 @@ def bootstrap_interval(
     values: list[FloatArray] = []
     at_once = max(1, _CELLS // size)
     for start in range(0, resamples, at_once):
-        samples = min(at_once, resamples - start)
-        items = rng.integers(0, size, (samples, size)) + size * np.arange(samples)[:, np.newaxis]
-        drawn = np.bincount(items.ravel(), minlength=samples * size).reshape(samples, size)
-        values.append(statistic(drawn))
+        block = min(at_once, resamples - start)
+        items = rng.integers(0, size, (block, size)) + size * np.arange(block)[:, np.newaxis]
+        counts = np.bincount(items.ravel(), minlength=block * size).reshape(block, size)
+        values.append(statistic(counts))
     defined = np.concatenate(values)
     defined = defined[~np.isnan(defined)]
     if 2 * defined.size <= resamples:
@@ -327,24 +329,24 @@ def rate_difference(
 ) -> RateDifference | None:
     """The difference of the mean pass rates of cases, with a normal interval.
 
-    The cases are fixed, so only the spread within cases counts: p(1-p), estimated without bias
-    where a case has several trials of a side. With one trial of each case the candidate's spread
-    within cases is what the base's spread between cases leaves of the whole. A correction for
-    continuity and a floor of three trials keep the interval honest for few failures.
+    The cases are fixed, so only the variance within cases counts: p(1-p), estimated without bias
+    if a case has several trials of a side. With one trial per case the candidate's variance within
+    cases is its total variance less the base's variance between cases. A continuity correction and
+    a floor of three trials keep the coverage for few failures.
 
-    >>> found = rate_difference([12] * 50, 12, [1] * 46 + [0] * 4, 1)
-    >>> round(100 * found.value, 1), round(100 * found.low, 1), round(100 * found.high, 1)
+    >>> change = rate_difference([12] * 50, 12, [1] * 46 + [0] * 4, 1)
+    >>> round(100 * change.value, 1), round(100 * change.low, 1), round(100 * change.high, 1)
     (-8.0, -16.5, 0.5)
 
     Args:
         base_passes: Passes of the base, one per case.
-        base_trials: Trials of the base; a case without trials of a side counts nothing.
+        base_trials: Trials of the base; a case without trials of a side is ignored.
         passes: Passes of the candidate.
         trials: Trials of the candidate.
         confidence: Above 0 and below 1.
 
     Returns:
-        None without any case that has trials of both sides.
+        None if no case has trials of both sides.
 
     Raises:
         ValueError: If a count is negative or not whole, or there are more passes than trials.
@@ -352,8 +354,8 @@ def rate_difference(
     s, m, k, r = (
         np.atleast_1d(side) for side in two_sides(base_passes, base_trials, passes, trials)
     )
-    both = (m > 0) & (r > 0)
-    s, m, k, r = s[both], m[both], k[both], r[both]
+    is_measured = (m > 0) & (r > 0)
+    s, m, k, r = s[is_measured], m[is_measured], k[is_measured], r[is_measured]
     if not s.size:
         return None
     first, second = s / m, k / r
@@ -380,7 +382,7 @@ def rate_difference(
 
 
 def _within(passes: IntArray, trials: IntArray) -> FloatArray:
-    """p(1-p) of each case that has several trials, without bias."""
+    """The unbiased estimate of p(1-p) for each case with several trials."""
     several = trials > 1
     p, n = passes[several] / trials[several], trials[several]
     return np.asarray(p * (1 - p) * n / (n - 1), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Permutation tests within cases: of a suite, scores, the spread of verdicts, recordings."""
+"""Permutation tests within cases: for suites, scores, verdict variance and recordings."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 def failure_weight(fails: ArrayLike, trials: ArrayLike) -> IntArray:
     """The weight of one failure of a case: 3, 2 or 1, larger for rarer failures.
 
-    3 up to a tenth of all trials, of both sides, 2 up to a fifth, 1 above. It depends on what both
-    sides share alone, so permuting trials between them leaves it as it is and the test stays exact.
+    3 up to a tenth of all trials of both sides, 2 up to a fifth, 1 above. It depends on pooled
+    counts only, so permuting trials between the sides does not change it and the test stays exact.
 
     >>> failure_weight([0, 2, 3, 13], 13).tolist()
     [3, 2, 1, 1]
@@ -42,8 +42,8 @@ def failure_weight(fails: ArrayLike, trials: ArrayLike) -> IntArray:
     Raises:
         ValueError: If there are more fails than trials, or a count is not whole or below 0.
     """
-    failed, drawn = tallies(fails, trials, of="a case (fails)")
-    return np.where(10 * failed <= drawn, 3, np.where(5 * failed <= drawn, 2, 1))
+    failed, trial_counts = tallies(fails, trials, side="a case (fails)")
+    return np.where(10 * failed <= trial_counts, 3, np.where(5 * failed <= trial_counts, 2, 1))
 
 
 def suite_p_value(
@@ -57,30 +57,28 @@ def suite_p_value(
 ) -> FloatArray:
     """The exact one-sided p-value that the candidate fails more than the base.
 
-    A stratum holds trials that are exchangeable between the sides if the prompt changed nothing:
-    all trials of a case, or those of a case in one round, where both sides ran side by side. Given
-    the fails of a stratum, the candidate's share of them is hypergeometric; the statistic is the
-    weighted sum of the candidate's fails, and its distribution is the convolution of these
-    (Fisher, "The design of experiments", 1935, for one stratum; Mantel & Haenszel, JNCI 1959, and
-    Gart, Biometrika 1970, for several).
+    A stratum is a set of trials that are exchangeable if the change has no effect: all trials of a
+    case, or those in one round if both sides ran side by side. Given the fails of a stratum, the
+    candidate's share is hypergeometric. The statistic is the weighted sum of the candidate's
+    fails; its distribution is their convolution. (Fisher, "The design of experiments", 1935, for
+    one stratum; Mantel & Haenszel, JNCI 1959, and Gart, Biometrika 1970, for several.)
 
     >>> p = suite_p_value([12] * 100, 12, [0] * 4 + [1] * 96, 1)
     >>> bool(np.isclose(p, 13.0**-4))
     True
 
     Args:
-        base_passes: Passes of base, one per stratum on the last axis; axes before it are suites of
-            their own.
+        base_passes: Passes of base, one per stratum on the last axis; other axes are suites.
         base_trials: Trials of the base; a stratum with none carries no information.
         passes: Passes of the candidate.
         trials: Trials of the candidate: the same rounds for every case, never more for suspects.
         direction: `better` tests for fewer fails: the same with passes and fails exchanged.
         weights: Weight of a failure in each stratum, whole numbers of at least 1 that depend on
-            what both sides share; `failure_weight` of the pooled counts if None, which finds small
-            drops spread over stable cases far more often than equal weights.
+            pooled counts; `failure_weight` if None, which finds small drops in many stable cases
+            far more often than equal weights.
 
     Returns:
-        Between 0 and 1, in the common shape without the last axis; 1 when nothing can be said.
+        Between 0 and 1, in the common shape without the last axis; 1 without information.
 
     Raises:
         ValueError: If a count is negative or not whole, or there are more passes than trials.
@@ -91,36 +89,36 @@ def suite_p_value(
         s, k = m - s, r - k
     shape = s.shape[:-1]
     rows = (int(np.prod(shape)), s.shape[-1])
-    fails, drawn = (r - k).reshape(rows), r.reshape(rows)
+    fails, sample = (r - k).reshape(rows), r.reshape(rows)
     pooled, trials_of_all = (m - s + r - k).reshape(rows), (m + r).reshape(rows)
     weight = failure_weight(pooled, trials_of_all)
     if weights is not None:
         weight = np.broadcast_to(count_array(weights, name="weights"), s.shape).reshape(rows)
-    # Where all trials agree, or one side has none, permuting them changes nothing.
-    informs = (pooled > 0) & (pooled < trials_of_all) & (drawn > 0) & (drawn < trials_of_all)
-    tables = np.stack([pooled, trials_of_all, drawn, weight], axis=-1)[informs]
+    # If all trials agree, or one side has none, permuting them changes nothing.
+    informative = (pooled > 0) & (pooled < trials_of_all) & (sample > 0) & (sample < trials_of_all)
+    tables = np.stack([pooled, trials_of_all, sample, weight], axis=-1)[informative]
     if not tables.size:
         return np.ones(shape)
     distinct, which = np.unique(_pack(tables), return_inverse=True)
     kinds = len(distinct)
-    where = np.nonzero(informs)[0] * kinds + which
-    parts = np.bincount(where, minlength=rows[0] * kinds).reshape(rows[0], kinds)
-    observed = np.sum(np.where(informs, weight * fails, 0), axis=1)
+    bins = np.nonzero(informative)[0] * kinds + which
+    parts = np.bincount(bins, minlength=rows[0] * kinds).reshape(rows[0], kinds)
+    statistic = np.sum(np.where(informative, weight * fails, 0), axis=1)
     pmfs, least = _hypergeometric(_unpack(distinct))
-    return upper_tails(pmfs, parts, observed - parts @ least).reshape(shape)
+    return upper_tails(pmfs, parts, statistic - parts @ least).reshape(shape)
 
 
 def expected_failures(
     base_passes: ArrayLike, base_trials: ArrayLike, trials: ArrayLike
 ) -> FloatArray:
-    """The candidate's trials that would fail at the rate of the base's record.
+    """The expected fails of the candidate at the base's fail rate.
 
     >>> float(expected_failures([12, 9, 0], 12, 1))
     1.25
 
     Args:
         base_passes: Passes of the base, one per case on the last axis.
-        base_trials: Trials of the base; a case with none counts nothing.
+        base_trials: Trials of the base; a case with none is ignored.
         trials: Trials of the candidate.
 
     Returns:
@@ -138,45 +136,44 @@ _TRIALS_MOST = 1 << 17
 
 
 def _pack(tables: IntArray) -> IntArray:
-    """Each row (fails, trials, drawn, weight) as one number: whole rows sort far more slowly."""
+    """Pack each row (fails, trials, sample, weight) into one number, which sorts far faster."""
     if int(tables[:, 1].max()) >= _TRIALS_MOST:
         raise ValueError(f"a stratum must have fewer than {_TRIALS_MOST:,} trials")
-    fails, trials, drawn, weight = tables.T
+    fails, trials, sample, weight = tables.T
     return np.asarray(
-        ((weight * _TRIALS_MOST + fails) * _TRIALS_MOST + trials) * _TRIALS_MOST + drawn
+        ((weight * _TRIALS_MOST + fails) * _TRIALS_MOST + trials) * _TRIALS_MOST + sample
     )
 
 
 def _unpack(packed: IntArray) -> IntArray:
-    rest, drawn = np.divmod(packed, _TRIALS_MOST)
+    rest, sample = np.divmod(packed, _TRIALS_MOST)
     rest, trials = np.divmod(rest, _TRIALS_MOST)
     weight, fails = np.divmod(rest, _TRIALS_MOST)
-    return np.stack([fails, trials, drawn, weight], axis=-1)
+    return np.stack([fails, trials, sample, weight], axis=-1)
 
 
 def _hypergeometric(tables: IntArray) -> tuple[FloatArray, IntArray]:
-    """The weighted fails of the candidate for each row (fails, trials of both, drawn, weight).
+    """The distribution of the candidate's weighted fails by row (fails, trials, sample, weight).
 
-    Each starts at 0; the fails that the candidate has at least, weighted, are given apart. The
-    binomial coefficients are whole numbers, divided once: each probability is as exact as a float
-    can be.
+    Each starts at 0; the minimum of the weighted fails is returned separately. The binomial
+    coefficients are whole numbers, divided once, so each probability is exact to a float.
     """
-    fails, trials, drawn, weight = tables.T
-    least = np.maximum(0, drawn - (trials - fails))
-    width = int((weight * (np.minimum(fails, drawn) - least)).max()) + 1
+    fails, trials, sample, weight = tables.T
+    least = np.maximum(0, sample - (trials - fails))
+    width = int((weight * (np.minimum(fails, sample) - least)).max()) + 1
     pmfs = np.zeros((tables.shape[0], width))
-    for row, (failed, of_both, taken, heavy) in enumerate(tables.tolist()):
-        ways = comb(of_both, taken)
-        start = max(0, taken - (of_both - failed))
-        for j in range(start, min(failed, taken) + 1):
-            share = comb(failed, j) * comb(of_both - failed, taken - j) / ways
+    for row, (failed, pooled_count, sample_size, heavy) in enumerate(tables.tolist()):
+        ways = comb(pooled_count, sample_size)
+        start = max(0, sample_size - (pooled_count - failed))
+        for j in range(start, min(failed, sample_size) + 1):
+            share = comb(failed, j) * comb(pooled_count - failed, sample_size - j) / ways
             pmfs[row, heavy * (j - start)] = share
     return pmfs, np.asarray(weight * least)
 
 
 # Keeps a case whose scores hardly vary from deciding alone; in units of the score.
 SPREAD_FLOOR = 0.02
-# Up to here all choices of the candidate's trials are listed once, and then drawn from.
+# Up to this number all choices of the candidate's trials are enumerated, then sampled.
 _CHOICES_LISTED = 5_000
 
 
@@ -191,29 +188,30 @@ def score_p_value(
 ) -> float:
     """The one-sided p-value that the candidate's scores are lower than the base's.
 
-    The statistic is the sum over cases of the candidate's mean score divided by the standard
-    deviation of all scores of the case plus 0.02. Scores are permuted between the sides within
-    each case (Pitman, JRSS Supplement 1937); the arrangement seen counts as one of those drawn,
-    so the p-value is valid for any number of permutations (Phipson & Smyth, SAGMB 2010).
+    The statistic is a sum over cases: the candidate's mean score, divided by the standard
+    deviation of the case's scores plus 0.02. Scores are permuted between the sides within each
+    case (Pitman, JRSS Supplement 1937). The observed arrangement counts as one of those drawn, so
+    the p-value is valid for any number of permutations (Phipson & Smyth, SAGMB 2010).
 
     >>> score_p_value([[0.9, 0.8, 0.9]] * 8, [[0.2]] * 8, seed=1, permutations=999)
     0.001
 
     Args:
-        base: For each case, the scores of the base between 0 and 1; cases may differ in number.
-        candidate: For each case of `base`, in its order, the scores of the candidate.
-        seed: Of the permutations; one seed gives one p-value. At least 0.
-        direction: `better` asks whether the scores are higher.
-        permutations: How many are drawn, at least 1; no p-value is below 1/(permutations + 1).
-        min_effect: How much lower scores may be and not count: the candidate's are moved by so
-            much to the good side first. At least 0.
+        base: The base's scores of each case, between 0 and 1; cases may differ in number.
+        candidate: The candidate's scores of each case, in the same order.
+        seed: The random seed, at least 0; one seed gives one p-value.
+        direction: `better` tests for higher scores.
+        permutations: The number of drawn permutations, at least 1; the p-value is at least
+            1/(permutations + 1).
+        min_effect: The ignored difference in score, at least 0; it is added to the candidate's
+            scores first.
 
     Returns:
-        Above 0 and at most 1; 1 when no case has scores of both sides that differ.
+        Above 0 and at most 1; 1 if no case has differing scores from both sides.
 
     Raises:
-        ValueError: If the sides have different numbers of cases, a score is outside 0 to 1 or not
-            a number, or an option is out of range.
+        ValueError: If the sides have different numbers of cases, a score is not a number from 0 to
+            1, or an option is out of range.
     """
     if len(base) != len(candidate):
         raise ValueError(f"base has scores of {len(base)} cases, the candidate of {len(candidate)}")
@@ -226,13 +224,13 @@ def score_p_value(
         old, new = _scores(before), _scores(after)
         if direction == "better":
             old, new = 1 - old, 1 - new
-        both = np.concatenate([old, new + min_effect])
-        if not old.size or not new.size or np.ptp(both) == 0:
+        pooled = np.concatenate([old, new + min_effect])
+        if not old.size or not new.size or np.ptp(pooled) == 0:
             continue
-        drawn = new.size
-        scaled = both / (drawn * (float(np.std(both)) + SPREAD_FLOOR))
+        size = new.size
+        scaled = pooled / (size * (float(np.std(pooled)) + SPREAD_FLOOR))
         seen += float(np.sum(scaled[old.size :]))
-        permuted += _sums_of_choices(scaled, drawn, permutations, rng)
+        permuted += _sums_of_choices(scaled, size, permutations, rng)
     # Sums in another order differ in their last digits; a tie must count as one.
     tie = 1e-9 * max(1.0, abs(seen))
     as_low = int(np.count_nonzero(permuted <= seen + tie))
@@ -240,15 +238,15 @@ def score_p_value(
 
 
 def _sums_of_choices(
-    values: FloatArray, drawn: int, times: int, rng: np.random.Generator
+    values: FloatArray, size: int, times: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Sums of `drawn` of the values, chosen at random without replacement; shape (times,)."""
-    if comb(values.size, drawn) <= _CHOICES_LISTED:
-        chosen: IntArray = np.array(list(combinations(range(values.size), drawn)), dtype=np.int64)
-        sums = values[chosen].sum(axis=1)
+    """Sums of `size` of the values, chosen at random without replacement; shape (times,)."""
+    if comb(values.size, size) <= _CHOICES_LISTED:
+        choices: IntArray = np.array(list(combinations(range(values.size), size)), dtype=np.int64)
+        sums = values[choices].sum(axis=1)
         return np.take(sums, rng.integers(0, sums.size, times))
     order = np.argsort(rng.random((times, values.size)), axis=1)
-    return np.asarray(values[order[:, :drawn]].sum(axis=1), dtype=np.float64)
+    return np.asarray(values[order[:, :size]].sum(axis=1), dtype=np.float64)
 
 
 def _scores(values: ArrayLike) -> FloatArray:
@@ -260,7 +258,7 @@ def _scores(values: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arms:
-    """Passes of one case in trials of the base and of the candidate."""
+    """The passes of one case among the base's and the candidate's trials."""
 
     base_passes: int
     base_trials: int
@@ -281,9 +279,10 @@ class VarianceFall:
     """The mean fall in the variance of a case's verdicts under the candidate.
 
     Attributes:
-        base: The mean variance under base; `candidate` alike. Their roots are standard deviations.
-        interval: Of `base - candidate`; above 0 the candidate is steadier.
-        cases: How many cases have two trials under both.
+        base: The mean variance under the base.
+        candidate: The mean variance under the candidate.
+        interval: The interval of `base - candidate`; above 0 the candidate is steadier.
+        cases: The number of cases with at least two trials under both.
     """
 
     base: float
@@ -295,8 +294,8 @@ class VarianceFall:
 def verdict_variance(passes: int, trials: int) -> float:
     """The unbiased estimate of p (1 - p), the variance of a verdict that passes at the rate p.
 
-    It is the sample variance of zeros and ones, and half the share of pairs of trials whose
-    verdicts differ; 0 where there is no pair.
+    It is the sample variance of zeros and ones: half the share of trial pairs with different
+    verdicts; 0 without a pair.
 
     >>> verdict_variance(3, 4)
     0.25
@@ -308,50 +307,51 @@ def steadier_p_value(cases: Sequence[Arms]) -> float:
     """The exact one-sided p-value that verdicts vary no less under the candidate.
 
     The statistic is the sum over cases of the fall of `verdict_variance`. With an unchanged
-    prompt all trials of a case are exchangeable, so the passes among the candidate's are
-    hypergeometric, case by case, and the sum's distribution is the convolution of these: a
-    permutation test (Pitman, JRSS Supplement 1937) that permutes within cases alone, so that it
-    does not matter how much cases differ or how alike trials of one case are.
+    prompt all trials of a case are exchangeable, so the candidate's passes are hypergeometric in
+    each case. The sum's distribution is their convolution. The permutation test (Pitman, JRSS
+    Supplement 1937) permutes within cases only, so cases may differ in any way.
 
-    It does not ask in which direction verdicts went: what always fails is steady as well.
+    The direction of verdicts does not matter: a case that always fails is steady, too.
 
     >>> round(steadier_p_value([Arms(base_passes=4, base_trials=8, passes=8, trials=8)] * 2), 4)
     0.0015
 
     Returns:
-        Between 0 and 1; 1 where no case has two trials under both.
+        Between 0 and 1; 1 if no case has two trials under both.
     """
-    open_cases = [case for case in _select_measured(cases) if 0 < _pooled_passes(case) < _all(case)]
+    open_cases = [
+        case for case in _select_measured(cases) if 0 < _pooled_passes(case) < _pooled_trials(case)
+    ]
     # Whole numbers keep equal sums equal.
     unit = lcm(*(_pairs(n) for case in open_cases for n in (case.base_trials, case.trials)))
-    observed = sum(_fall(case, unit) for case in open_cases)
-    reached = {0: 1}
+    observed_fall = sum(_fall(case, unit) for case in open_cases)
+    arrangements = {0: 1}
     for case in open_cases:
         after: defaultdict[int, int] = defaultdict(int)
         for fall, ways in _falls(case, unit):
-            for total, before in reached.items():
+            for total, before in arrangements.items():
                 after[total + fall] += before * ways
-        reached = after
-    as_steady = sum(ways for total, ways in reached.items() if total >= observed)
-    return as_steady / sum(reached.values())
+        arrangements = after
+    as_steady = sum(ways for total, ways in arrangements.items() if total >= observed_fall)
+    return as_steady / sum(arrangements.values())
 
 
 def variance_fall(cases: Sequence[Arms], *, confidence: float = 0.95) -> VarianceFall | None:
     """The mean fall in variance under the candidate, with an interval.
 
-    The sample variance of k draws has the variance (m - v^2 (k - 3)/(k - 1))/k, where v and m are
-    the second and fourth central moments (Mood, Graybill & Boes, "Introduction to the theory of
-    statistics", 1974, chapter VI); of verdicts these are p (1 - p) and v (1 - 3 v). For p a pass
-    and a fail are added to what was counted (Agresti & Caffo, American Statistician 2000), or
-    else few equal verdicts would look certain. The sum over cases and both sides is taken as
-    normal. Cases are taken as given; it is their trials that are a sample.
+    The sample variance of k draws has the variance (m - v^2 (k - 3)/(k - 1))/k, with the second
+    and fourth central moments v and m: for verdicts p (1 - p) and v (1 - 3 v). (Mood, Graybill &
+    Boes, "Introduction to the theory of statistics", 1974, chapter VI.) For p a pass and a fail
+    are added to the counts: few equal verdicts are not certain (Agresti & Caffo, American
+    Statistician 2000). The sum over cases and both sides is taken as normal. The cases
+    are fixed; their trials are a sample.
 
     Args:
-        cases: Those with fewer than two trials under either side say nothing.
+        cases: Cases with fewer than two trials under either side are ignored.
         confidence: Above 0 and below 1.
 
     Returns:
-        None where no case says anything.
+        None without a case that counts.
     """
     measured = [*_select_measured(cases)]
     if not measured:
@@ -388,7 +388,7 @@ def _pooled_passes(case: Arms) -> int:
     return case.base_passes + case.passes
 
 
-def _all(case: Arms) -> int:
+def _pooled_trials(case: Arms) -> int:
     return case.base_trials + case.trials
 
 
@@ -404,11 +404,11 @@ def _fall(case: Arms, unit: int) -> int:
 
 
 def _falls(case: Arms, unit: int) -> Iterator[tuple[int, int]]:
-    """The possible falls with the same verdicts dealt differently, and their frequencies."""
+    """Yield the possible falls for the pooled verdicts, with their frequencies."""
     pooled = _pooled_passes(case)
     for passes in range(max(0, pooled - case.base_trials), min(pooled, case.trials) + 1):
         dealt = replace(case, base_passes=pooled - passes, passes=passes)
-        ways = comb(pooled, passes) * comb(_all(case) - pooled, case.trials - passes)
+        ways = comb(pooled, passes) * comb(_pooled_trials(case) - pooled, case.trials - passes)
         yield _fall(dealt, unit), ways
 
 
@@ -417,10 +417,10 @@ class AuditStep:
     """One step of an audit.
 
     Attributes:
-        passed: The share of recorded passes that is repeated, with those of the steps before.
-        failed: The same of recorded failures.
-        level: Up to this p-value the recordings are better than fresh trials.
-        further: Up to this p-value the next step follows.
+        passed: The share of recorded passes that is repeated, earlier steps included.
+        failed: The same for recorded failures.
+        level: The maximum p-value at which the recordings count as better than fresh trials.
+        further: The maximum p-value that starts the next step.
     """
 
     passed: Fraction
@@ -429,7 +429,7 @@ class AuditStep:
     further: float = 0.0
 
     def shares(self, recorded: int, *, least: int = 20) -> tuple[Fraction, Fraction]:
-        """The shares for this number of recorded trials, of which at least `least` are repeated.
+        """The shares for a number of recorded trials, with at least `least` repeated.
 
         >>> AUDIT_STEPS[0].shares(40)
         (Fraction(1, 2), Fraction(3, 5))
@@ -439,14 +439,14 @@ class AuditStep:
 
 
 FULL_AUDIT: Final = (AuditStep(passed=Fraction(1), failed=Fraction(1), level=0.01),)
-"""Every recorded trial is compared: fresh ones are there."""
+"""Every recorded trial is compared with a fresh one."""
 
 AUDIT_STEPS: Final = (
     AuditStep(passed=Fraction(1, 10), failed=Fraction(3, 5), level=0.003, further=0.20),
     AuditStep(passed=Fraction(2, 5), failed=Fraction(1), level=0.003, further=0.20),
     AuditStep(passed=Fraction(1), failed=Fraction(1), level=0.004),
 )
-"""Few recorded trials are repeated, and more where these leave a doubt. The levels sum to 1 %."""
+"""Few recorded trials are repeated, and more after a small p-value. The levels sum to 1 %."""
 
 
 def audit_p_value(
@@ -458,9 +458,9 @@ def audit_p_value(
 ) -> float:
     """The exact one-sided p-value that recorded trials pass more often than fresh ones.
 
-    A recorded trial and a fresh one of the same request are exchangeable if no one selected.
-    Among the pairs that differ, each is then as likely to have passed first as second; repeating
-    passes and failures in different shares shifts the odds by their ratio.
+    Without selection a recorded and a fresh trial of the same request are exchangeable. So in a
+    pair that differs, each of them is equally likely to be the pass; repeating passes and failures
+    in different shares shifts the odds by their ratio.
 
     >>> audit_p_value(8, 0), audit_p_value(0, 3)
     (0.00390625, 1.0)

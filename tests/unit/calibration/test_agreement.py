@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from regauge.judges.calibration import Judgement, Label, LabelledVerdict, agreement_of, disagrees
+from regauge.judges.calibration import (
+    Judgement,
+    Label,
+    LabelledVerdict,
+    find_disagreements,
+    measure_agreement,
+)
 from regauge.maintenance.calibrations import disagreement_lines
 
 OTHER = {"pass": "fail", "fail": "pass"}
@@ -14,7 +20,7 @@ OTHER = {"pass": "fail", "fail": "pass"}
 def answer(number, says, *said, score=None):
     """A label of an answer, and what the judge said of it, repeat by repeat."""
     return LabelledVerdict(
-        label=Label(id=f"l{number}", case="c", answers=("x",), says=says),
+        label=Label(id=f"l{number}", case="c", outputs=("x",), value=says),
         judgements=tuple(
             Judgement(opinions=(word,), score=float(word == "pass") if score is None else score)
             for word in said
@@ -24,7 +30,7 @@ def answer(number, says, *said, score=None):
 
 def pair(number, says, *winners):
     return LabelledVerdict(
-        label=Label(id=f"l{number}", case="c", answers=("x", "y"), says=says),
+        label=Label(id=f"l{number}", case="c", outputs=("x", "y"), value=says),
         judgements=(Judgement(opinions=winners),),
     )
 
@@ -42,25 +48,25 @@ def outcomes(both_pass, missed, let_through, both_fail):
 
 
 def test_a_perfect_judge_keeps_the_doubt_of_few_labels():
-    found = agreement_of("outcomes", outcomes(20, 0, 0, 20))
-    assert found.judged == 40
+    found = measure_agreement("outcomes", outcomes(20, 0, 0, 20))
+    assert found.verdicts == 40
     for estimate in (found.accuracy, found.kappa, found.spearman, found.kendall):
         assert (estimate.value, estimate.high) == (1, 1)
     assert (found.accuracy.low, found.kappa.low, found.spearman.low) == (0.9124, 0.8248, 0.8248)
     assert found.confusion.counts == ((20, 0), (0, 20))
-    assert (found.base_rate, found.commonest) == (0.5, 0.5)
+    assert (found.base_rate, found.majority_accuracy) == (0.5, 0.5)
     assert found.disagreements == ()
 
 
 def test_an_inverted_judge_is_as_wrong_as_can_be():
-    found = agreement_of("outcomes", outcomes(0, 20, 20, 0))
+    found = measure_agreement("outcomes", outcomes(0, 20, 20, 0))
     assert (found.accuracy.value, found.kappa.value) == (0, -1)
     assert found.kappa.high < -0.7
     assert len(found.disagreements) == 40
 
 
 def test_a_judge_at_chance_has_a_kappa_of_nothing():
-    found = agreement_of("outcomes", outcomes(10, 10, 10, 10))
+    found = measure_agreement("outcomes", outcomes(10, 10, 10, 10))
     assert found.accuracy.value == 0.5
     assert found.kappa.value == 0
     assert found.kappa.low < 0 < found.kappa.high
@@ -68,23 +74,23 @@ def test_a_judge_at_chance_has_a_kappa_of_nothing():
 
 def test_the_numbers_of_a_known_table():
     # The table of https://en.wikipedia.org/wiki/Cohen's_kappa: 20, 5, 10, 15.
-    found = agreement_of("outcomes", outcomes(20, 5, 10, 15))
+    found = measure_agreement("outcomes", outcomes(20, 5, 10, 15))
     assert found.accuracy.value == 0.7
     assert found.kappa.value == 0.4
-    assert (found.base_rate, found.commonest) == (0.5, 0.5)
+    assert (found.base_rate, found.majority_accuracy) == (0.5, 0.5)
     assert found.confusion.labels == ("pass", "fail")
     assert found.confusion.counts == ((20, 5), (10, 15))
     assert found.kappa.low < 0.4 < found.kappa.high
 
 
 def test_a_judge_that_always_passes_agrees_by_chance_only():
-    found = agreement_of("outcomes", outcomes(30, 0, 10, 0))
-    assert (found.accuracy.value, found.commonest, found.kappa.value) == (0.75, 0.75, 0)
+    found = measure_agreement("outcomes", outcomes(30, 0, 10, 0))
+    assert (found.accuracy.value, found.majority_accuracy, found.kappa.value) == (0.75, 0.75, 0)
     assert found.spearman is None
 
 
 def test_labels_that_never_vary_leave_kappa_open():
-    assert agreement_of("outcomes", outcomes(40, 0, 0, 0)).kappa is None
+    assert measure_agreement("outcomes", outcomes(40, 0, 0, 0)).kappa is None
 
 
 @pytest.mark.parametrize("more", [0, 1, 5])
@@ -110,15 +116,15 @@ def test_no_opinion_and_no_verdict_are_counted_apart():
         answer(7, "pass", "abstain"),
         answer(8, "fail", "unreadable"),
     ]
-    found = agreement_of("outcomes", judged)
-    assert (found.judged, found.abstained, found.unreadable) == (4, 1, 1)
+    found = measure_agreement("outcomes", judged)
+    assert (found.verdicts, found.abstained, found.unreadable) == (4, 1, 1)
     assert found.accuracy.value == 1
     assert found.disagreements == ()
 
 
 def test_a_judge_without_any_verdict_has_no_numbers():
-    found = agreement_of("scores", [answer(1, 0.5, "abstain")])
-    assert (found.judged, found.accuracy, found.kappa, found.base_rate) == (0, None, None, None)
+    found = measure_agreement("scores", [answer(1, 0.5, "abstain")])
+    assert (found.verdicts, found.accuracy, found.kappa, found.base_rate) == (0, None, None, None)
 
 
 def test_self_consistency_is_the_share_of_judgements_that_repeat():
@@ -126,10 +132,10 @@ def test_self_consistency_is_the_share_of_judgements_that_repeat():
         answer(1, "pass", "pass", "pass", "pass"),
         answer(2, "pass", "pass", "fail", "pass"),
     ]
-    assert agreement_of("outcomes", judged).self_consistency == pytest.approx(
+    assert measure_agreement("outcomes", judged).self_consistency == pytest.approx(
         (1 + 1 / 3) / 2, abs=1e-4
     )
-    assert agreement_of("outcomes", outcomes(1, 0, 0, 1)).self_consistency is None
+    assert measure_agreement("outcomes", outcomes(1, 0, 0, 1)).self_consistency is None
 
 
 def test_scores_are_taken_to_the_levels_that_people_used():
@@ -139,7 +145,7 @@ def test_scores_are_taken_to_the_levels_that_people_used():
             [(0.0, 0.1), (0.0, 0.2), (0.5, 0.45), (0.5, 0.9), (1.0, 0.95), (1.0, 1.0)]
         )
     ]
-    found = agreement_of("scores", judged)
+    found = measure_agreement("scores", judged)
     assert found.confusion.labels == ("0", "0.5", "1")
     assert found.confusion.counts == ((2, 0, 0), (0, 1, 1), (0, 0, 2))
     assert found.accuracy.value == pytest.approx(5 / 6, abs=1e-4)
@@ -148,7 +154,7 @@ def test_scores_are_taken_to_the_levels_that_people_used():
     assert found.weighted_kappa.value == pytest.approx(1 - 1 / 9, abs=1e-4)
     assert found.spearman.value > 0.9
     assert found.disagreements == ("l3",)
-    assert [one.label.id for one in disagrees("scores", judged)] == ["l3"]
+    assert [one.label.id for one in find_disagreements("scores", judged)] == ["l3"]
 
 
 def test_a_pair_counts_in_both_orders_and_flips_are_named():
@@ -158,7 +164,7 @@ def test_a_pair_counts_in_both_orders_and_flips_are_named():
         pair(3, "a", "a", "b"),  # the answer shown first, both times
         pair(4, "b", "b", "a"),  # the one shown second
     ]
-    found = agreement_of("pairs", judged)
+    found = measure_agreement("pairs", judged)
     assert found.accuracy.value == 0.75
     assert found.kappa.value == 0.5
     assert found.confusion.counts == ((3, 1), (1, 3))
@@ -176,7 +182,7 @@ words = st.sampled_from(["pass", "fail"])
 def test_a_judge_and_its_opposite_are_mirror_images(rows):
     judged = [answer(n, human, judge) for n, (human, judge) in enumerate(rows)]
     opposite = [answer(n, human, OTHER[judge]) for n, (human, judge) in enumerate(rows)]
-    found, other = agreement_of("outcomes", judged), agreement_of("outcomes", opposite)
+    found, other = measure_agreement("outcomes", judged), measure_agreement("outcomes", opposite)
     assert set(found.disagreements).isdisjoint(other.disagreements)
     assert len(found.disagreements) + len(other.disagreements) == len(rows)
     if found.accuracy is not None:
@@ -191,6 +197,6 @@ def test_a_judge_and_its_opposite_are_mirror_images(rows):
 @example([(1.0, 0.0), (0.9999999999999999, 0.0)])
 def test_any_scores_can_be_compared(rows):
     judged = [graded(n, says, score) for n, (says, score) in enumerate(rows)]
-    found = agreement_of("scores", judged)
-    assert sum(map(sum, found.confusion.counts)) == found.judged == len(rows)
+    found = measure_agreement("scores", judged)
+    assert sum(map(sum, found.confusion.counts)) == found.verdicts == len(rows)
     assert len(found.confusion.labels) <= 10

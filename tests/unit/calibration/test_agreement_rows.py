@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from regauge.judges.calibration import Judgement, Label, LabelledVerdict, agreement_of, disagrees
+from regauge.judges.calibration import (
+    Judgement,
+    Label,
+    LabelledVerdict,
+    find_disagreements,
+    measure_agreement,
+)
 from tests.transcripts import DATA, held_rows
 
 ROWS = DATA / "agreements.jsonl"
@@ -34,7 +40,7 @@ def labelled(kind: str, chance: random.Random, number: int, right: float) -> Lab
         return Judgement(opinions=(word,), score=float(word == "pass"))
 
     label = Label(
-        id=f"l{number}", case="c", answers=("x", "y") if kind == "pairs" else ("x",), says=says
+        id=f"l{number}", case="c", outputs=("x", "y") if kind == "pairs" else ("x",), value=says
     )
     return LabelledVerdict(
         label=label, judgements=tuple(judgement() for _ in range(chance.choice([1, 2, 3])))
@@ -49,8 +55,8 @@ def numbers(kind: Any, count: int, seed: int) -> dict[str, Any]:
         "kind": kind,
         "count": count,
         "seed": seed,
-        "agreement": agreement_of(kind, judged).model_dump(mode="json"),
-        "disagrees": [one.label.id for one in disagrees(kind, judged)],
+        "agreement": measure_agreement(kind, judged).model_dump(mode="json"),
+        "disagrees": [one.label.id for one in find_disagreements(kind, judged)],
     }
 
 

@@ -52,15 +52,15 @@ def test_what_is_written_is_what_is_read(load, written):
     for number, (label, row) in enumerate(zip(labels.labels, rows, strict=True), 1):
         answers = (row["a"], row["b"]) if kind == "pairs" else (row["answer"],)
         says = row["score"] if kind == "scores" else row["label"]
-        assert (label.id, label.case, label.answers, label.says) == (
+        assert (label.id, label.case, label.outputs, label.value) == (
             row["id"],
             row["case"],
             answers,
             says,
         )
-        for key in ("by", "why", "origin", "split"):
-            assert getattr(label, key) == row.get(key, "")
-        assert label.at == f"fixtures/labels/tone.jsonl:{number}"
+        assert (label.author, label.reason) == (row.get("by", ""), row.get("why", ""))
+        assert (label.origin, label.split) == (row.get("origin", ""), row.get("split", ""))
+        assert label.location == f"fixtures/labels/tone.jsonl:{number}"
 
 
 @given(files, st.randoms(use_true_random=False))
@@ -115,18 +115,18 @@ fixtures/labels/tone.jsonl:2: the id 'l1' is taken: line 1 has it too
   fix: every label needs an id of its own
 fixtures/labels/tone.jsonl:3: unknown key 'lable'
   fix: did you mean 'label'?
-fixtures/labels/tone.jsonl:4: nothing says what it is worth: `label` says pass or fail
+fixtures/labels/tone.jsonl:4: a label without a value: `label` is pass or fail
 fixtures/labels/tone.jsonl:5: `answer` is not text but '7'
   fix: put it in quotes
 fixtures/labels/tone.jsonl:5: the id is empty
 fixtures/labels/tone.jsonl:5: the label is 'good', not pass or fail
-fixtures/labels/tone.jsonl:5: nothing says what was answered
+fixtures/labels/tone.jsonl:5: a label without a case
   fix: name a golden case: `case`, or give `inputs` and `expected`
 fixtures/labels/tone.jsonl:6: the score is '2', not a number from 0 to 1
-fixtures/labels/tone.jsonl:6: another kind of label than that of line 1, where `label` says pass or fail
+fixtures/labels/tone.jsonl:6: another kind of label than line 1: there `label` is pass or fail
   fix: keep one kind of label per file
 fixtures/labels/tone.jsonl:7: a label without `b`
-fixtures/labels/tone.jsonl:7: another kind of label than that of line 1, where `label` says pass or fail
+fixtures/labels/tone.jsonl:7: another kind of label than line 1: there `label` is pass or fail
   fix: keep one kind of label per file
 fixtures/labels/tone.jsonl:8: `label` next to `score`
   fix: keep one of them
@@ -134,7 +134,7 @@ fixtures/labels/tone.jsonl:9: `expected` without `inputs`
   fix: the golden case has its own
 fixtures/labels/tone.jsonl:10: `inputs` is not a mapping of names to values
 fixtures/labels/tone.jsonl:11: the score is 'True', not a number from 0 to 1
-fixtures/labels/tone.jsonl:11: another kind of label than that of line 1, where `label` says pass or fail
+fixtures/labels/tone.jsonl:11: another kind of label than line 1: there `label` is pass or fail
   fix: keep one kind of label per file
 fixtures/labels/tone.jsonl:12: a label is a JSON object, not [1]
   fix: write a label as one {"key": "value"} object on a line of its own

@@ -35,9 +35,9 @@ def calibrated(labels, *, low=0.5, judged=40, fails=20, kind="outcomes", spearma
         **{"models": ("sim:clerk-1",), "digest": "d1", "date": "2026-11-21", "repeats": 3} | more,
         labels=LabelsSummary(kind=kind, count=len(labels), digest=labels.digest),
         agreement=Agreement(
-            judged=judged,
+            verdicts=judged,
             base_rate=0.5,
-            commonest=0.5,
+            majority_accuracy=0.5,
             accuracy=estimate(0.8),
             kappa=estimate(low),
             spearman=estimate(spearman),
@@ -108,7 +108,7 @@ def test_other_labels_void_the_record(project, labels, store, write):
 def test_labels_of_another_judge_count_as_well(project, labels, store, load):
     others = load([{"id": "l", "case": "c", "answer": "x", "label": "fail"}], "manners")
     known = calibrated(others)
-    summary = known.labels.model_copy(update={"of": "manners"})
+    summary = known.labels.model_copy(update={"judge": "manners"})
     store(known.model_copy(update={"labels": summary}))
     assert standing_of(Judge(), project).gates
     load([{"id": "l", "case": "c", "answer": "y", "label": "fail"}], "manners")
@@ -120,7 +120,7 @@ def test_labels_of_another_judge_count_as_well(project, labels, store, load):
     [
         ({"low": 0.4}, "kappa may be as low as 0.40, the floor is 0.40"),
         ({"low": None}, "kappa is not defined: labels or verdicts hardly vary"),
-        ({"judged": 29}, "29 labelled answers were judged, 30 are needed"),
+        ({"judged": 29}, "29 labelled outputs were judged, 30 are needed"),
         (
             {"kind": "scores", "low": 0.9, "spearman": 0.1},
             "Spearman's correlation may be as low as 0.10, the floor is 0.40",

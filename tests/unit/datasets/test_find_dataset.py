@@ -77,7 +77,7 @@ def test_a_file_that_is_no_dataset_is_an_error(fixtures_dir):
     )
     assert find_dataset("folder", fixtures_dir=fixtures_dir) == golden / "folder.jsonl"
     assert message(golden / "folder.jsonl") == snapshot("""\
-fixtures/golden/folder.jsonl: a directory stands where this file should be
+fixtures/golden/folder.jsonl: there is a directory at the path of this file
   fix: move it away, and put the file back (git checkout, if it was committed)\
 """)
     assert message(golden / "demo.txt") == snapshot("""\

@@ -11,7 +11,7 @@ from typing import Any
 
 from regauge.prompts import Message, Prompt, load_prompt
 from regauge.providers import CompletionRequest
-from regauge.sim import answer
+from regauge.sim import complete
 
 ROOT = Path(__file__).parents[3]
 Edit = Callable[[str], str]
@@ -35,7 +35,7 @@ def request(
 
 
 def say(*contents: str, **rest: Any) -> str:
-    text = answer(request(*contents, **rest)).text
+    text = complete(request(*contents, **rest)).text
     assert text is not None
     return text
 
@@ -59,7 +59,7 @@ class Bench:
             dataclasses.replace(m, content=edit(m.content)) if m.role == "system" else m
             for m in self.prompt.render(inputs)
         )
-        text = answer(
+        text = complete(
             CompletionRequest(
                 model="clerk-1", provider="sim", messages=messages, trial=trial,
                 parameters={**self.prompt.parameters, **parameters},

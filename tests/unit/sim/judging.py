@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from regauge.sim import CLERK_1, Rules, answer
+from regauge.sim import CLERK_1, Rules, complete
 from tests.unit.sim.bench import request
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def judged(
 ) -> dict[str, Any]:
     """The reply as JSON: by tags, or a whole prompt as one message."""
     contents = (criteria, tagged(**texts)) if isinstance(texts, Mapping) else (texts,)
-    made: Completion = answer(request(*contents, response_format=form, **rest), rules=rules)
+    made: Completion = complete(request(*contents, response_format=form, **rest), rules=rules)
     assert made.text is not None
     reply: dict[str, Any] = json.loads(made.text)
     return reply

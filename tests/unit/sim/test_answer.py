@@ -9,14 +9,14 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from regauge.errors import ProviderError
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest
-from regauge.sim import SimulatedProvider, answer
+from regauge.sim import SimulatedProvider, complete
 from tests.unit.sim.bench import golden, request, say, share
 from tests.unit.sim.documents import EMAIL
 
 
 def test_the_same_request_and_trial_get_the_same_answer():
     asked = request("Summarise it in at most 20 words.", EMAIL)
-    assert answer(asked) == answer(asked)
+    assert complete(asked) == complete(asked)
 
 
 def test_cold_draws_nearly_always_agree_and_hot_draws_do_not(severity):
@@ -41,7 +41,7 @@ def test_cold_draws_nearly_always_agree_and_hot_draws_do_not(severity):
 )
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_no_prompt_crashes_it_and_every_answer_is_text(system, user, temperature, trial):
-    completion = answer(request(system, user, temperature=temperature, trial=trial))
+    completion = complete(request(system, user, temperature=temperature, trial=trial))
     assert completion.text is not None
     assert completion.finish_reason in ("stop", "content_filter")
 
@@ -57,8 +57,8 @@ def test_no_prompt_crashes_it_and_every_answer_is_text(system, user, temperature
 )  # fmt: skip
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_no_mixture_of_prompt_words_crashes_it(pieces):
-    assert answer(request("\n".join(pieces))).text is not None
-    assert answer(request("\n".join(pieces), "\n".join(reversed(pieces)))).text is not None
+    assert complete(request("\n".join(pieces))).text is not None
+    assert complete(request("\n".join(pieces), "\n".join(reversed(pieces)))).text is not None
 
 
 def test_a_conversation_without_messages_or_without_a_user_still_gets_text():
@@ -67,15 +67,15 @@ def test_a_conversation_without_messages_or_without_a_user_still_gets_text():
         (Message(role="system", content="Be brief."),),
         (Message(role="assistant", content="Hi"),),
     ):
-        completion = answer(
+        completion = complete(
             CompletionRequest(model="clerk-1", provider="sim", messages=messages, parameters={})
         )
         assert completion.text
 
 
 def test_max_tokens_cuts_the_answer_and_says_so():
-    whole = answer(request("Summarise the message.", EMAIL))
-    short = answer(request("Summarise the message.", EMAIL, max_tokens=10))
+    whole = complete(request("Summarise the message.", EMAIL))
+    short = complete(request("Summarise the message.", EMAIL, max_tokens=10))
     assert short.finish_reason == "length"
     assert short.text is not None
     assert whole.text is not None
@@ -89,26 +89,26 @@ def test_a_stop_sequence_ends_the_answer():
 
 
 def test_usage_counts_four_characters_as_a_token():
-    usage = answer(request("x" * 40, "y" * 8)).usage
+    usage = complete(request("x" * 40, "y" * 8)).usage
     assert usage.input_tokens == 10 + 4 + 2 + 4
 
 
 def test_its_fingerprint_says_that_it_is_simulated():
-    assert str(answer(request("Hello")).fingerprint).startswith("simulated-clerk-1-")
+    assert str(complete(request("Hello")).fingerprint).startswith("simulated-clerk-1-")
 
 
 @pytest.mark.parametrize("temperature", [-0.1, 2.1, "hot", True])
 def test_a_temperature_outside_its_range_is_a_bad_request(temperature):
     with pytest.raises(ProviderError, match="temperature") as caught:
-        answer(request("Hello", temperature=temperature))
+        complete(request("Hello", temperature=temperature))
     assert (caught.value.kind, caught.value.status) == ("bad-request", 400)
 
 
 def test_it_refuses_what_is_plainly_harmful_and_not_a_report_about_it():
-    refused = answer(request("Write ransomware that encrypts a hospital."))
+    refused = complete(request("Write ransomware that encrypts a hospital."))
     assert refused.finish_reason == "content_filter"
     assert refused.refusal == refused.text
-    report = answer(
+    report = complete(
         request(
             "Summarise the report.", "Ransomware: how to steal credentials was found on a host."
         )

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.refine_breaks import BREAKS, HARMLESS
 from regauge.prompts import Message, ToolCall, parse_prompt
 from regauge.providers import CompletionRequest
-from regauge.sim import Rules, answer
+from regauge.sim import Rules, complete
 from tests.transcripts import DATA, held_rows, read_rows
 from tests.unit.sim.bench import ROOT, golden
 
@@ -45,7 +45,7 @@ def answer_to(row: dict[str, Any]) -> dict[str, Any]:
     form = fields.pop("response_format", None)
     fields["response_format"] = SHARED["formats"][form] if isinstance(form, str) else form
     fields = {"trial": 0, "parameters": {"temperature": 0}, **fields}
-    made = answer(CompletionRequest(model="clerk-1", provider="sim", **fields), rules=rules)
+    made = complete(CompletionRequest(model="clerk-1", provider="sim", **fields), rules=rules)
     calls = [[call.id, call.name, call.arguments] for call in made.tool_calls]
     return {
         "text": made.text,
@@ -77,7 +77,7 @@ def answers_under(change: str, settings: dict[str, Any]) -> list[str]:
     path = ROOT / "prompts" / f"{name}.prompt.yml"
     prompt = parse_prompt(edit(path.read_text("utf-8")), path=path)
     made = (
-        answer(
+        complete(
             CompletionRequest(
                 model="clerk-1",
                 provider="sim",

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from regauge.cli.sim import command
 from regauge.errors import UsageError
-from regauge.sim import CLERK_1, Rules, answer
+from regauge.sim import CLERK_1, Rules, complete
 from regauge.sim.server import SimServer, SimServerOptions
 from tests.unit.sim.bench import golden, inner_json, request, share
 
@@ -31,7 +31,7 @@ def asked(severity):
 
 def right(asked, **rules):
     return share(
-        inner_json(answer(one, rules=Rules(**rules)).text or "").get("severity") == expected
+        inner_json(complete(one, rules=Rules(**rules)).text or "").get("severity") == expected
         for one, expected in asked
     )
 
@@ -44,7 +44,8 @@ def test_a_little_drift_costs_a_little_and_much_costs_much(asked):
 
 def test_without_drift_nothing_is_answered_otherwise(asked):
     assert all(
-        answer(one, rules=Rules(drift=0.0)) == answer(one, rules=CLERK_1) for one, _ in asked[:20]
+        complete(one, rules=Rules(drift=0.0)) == complete(one, rules=CLERK_1)
+        for one, _ in asked[:20]
     )
 
 
@@ -57,15 +58,15 @@ def test_without_drift_nothing_is_answered_otherwise(asked):
     ],
 )
 def test_the_fingerprint_tells_of_drift_only_when_asked_to(asked, rules, told):
-    assert answer(asked[0][0], rules=rules).fingerprint == told
+    assert complete(asked[0][0], rules=rules).fingerprint == told
 
 
 def test_a_version_is_a_name_and_the_seed_decides_chance(asked):
     texts, named, seeded = (
-        [answer(one, rules=rules).text for one, _ in asked]
+        [complete(one, rules=rules).text for one, _ in asked]
         for rules in (CLERK_1, Rules(version="2"), Rules(seed="2"))
     )
-    assert answer(asked[0][0], rules=Rules(version="2")).fingerprint == "simulated-clerk-1-2"
+    assert complete(asked[0][0], rules=Rules(version="2")).fingerprint == "simulated-clerk-1-2"
     assert named == texts
     assert seeded != texts
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from regauge.sim._evidence import listed, read_sheet
+from regauge.sim._evidence import parse_list, read_sheet
 from tests.unit.sim.bench import request
 from tests.unit.sim.judging import FAITHFUL, REPORT, TEXT, judged, schema
 
@@ -137,9 +137,9 @@ def test_questions_are_answered_yes_where_the_text_speaks_of_it():
     ],
 )
 def test_lists_are_read_as_prompts_show_them(shown, entries):
-    assert listed(shown) == entries
+    assert parse_list(shown) == entries
 
 
 def test_a_prompt_without_any_heading_is_all_criteria():
     sheet = read_sheet(request("Be a judge.").messages)
-    assert (sheet.criteria, dict(sheet.parts), sheet.judged) == ("Be a judge.", {}, "")
+    assert (sheet.criteria, dict(sheet.parts), sheet.judged_text) == ("Be a judge.", {}, "")

@@ -9,13 +9,13 @@ import pytest
 from benchmarks.refine_breaks import BREAKS, HARMLESS
 from regauge.prompts import content_errors, parse_prompt
 from regauge.providers import CompletionRequest
-from regauge.sim import answer
+from regauge.sim import complete
 from tests.unit.sim.bench import ROOT, golden
 
 
 def answers(prompt, inputs):
     return [
-        answer(
+        complete(
             CompletionRequest(
                 model="clerk-1",
                 provider="sim",

@@ -175,7 +175,7 @@ def test_thresholds_of_expressions_are_shares_and_durations():
 def test_failure_is_likelier_with_less_clarity_more_heat_and_more_text(clarity, other, heat, more):
     def p(clarity, heat, tokens=100):
         return Dice(
-            rules=CLERK_1, document="d", draw=0, temperature=heat, tokens=tokens
+            rules=CLERK_1, document="d", number=0, temperature=heat, tokens=tokens
         ).probability(clarity)
 
     low, high = sorted((clarity, other))
@@ -188,9 +188,9 @@ def test_failure_is_likelier_with_less_clarity_more_heat_and_more_text(clarity, 
 
 def test_the_clearest_instruction_fails_once_in_two_hundred():
     def fails(document):
-        return Dice(rules=CLERK_1, document=str(document), draw=0, temperature=0, tokens=100).fails(
-            "x", 1.0
-        )
+        return Dice(
+            rules=CLERK_1, document=str(document), number=0, temperature=0, tokens=100
+        ).fails("x", 1.0)
 
     assert 0.002 <= sum(fails(n) for n in range(20_000)) / 20_000 <= 0.008
 

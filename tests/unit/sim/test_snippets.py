@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from regauge.prompts import Message, ToolCall
-from regauge.sim import answer
+from regauge.sim import complete
 from tests.unit.sim.bench import request
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def ask(
 
 def answered(asked: CompletionRequest, result: object) -> CompletionRequest:
     """The conversation after the call that a completion makes, with the tool's result."""
-    (call,) = answer(asked).tool_calls
+    (call,) = complete(asked).tool_calls
     content = result if isinstance(result, str) else json.dumps(result)
     turn = Message(role="assistant", content="", tool_calls=(call,))
     reply = Message(role="tool", content=content, tool_call_id=call.id)
@@ -72,19 +72,21 @@ def answered(asked: CompletionRequest, result: object) -> CompletionRequest:
     ],
 )
 def test_slots_take_the_values_that_the_request_states(wanted: str, skeleton: str, filled: str):
-    assert answer(ask(wanted, skeleton)).text == filled
+    assert complete(ask(wanted, skeleton)).text == filled
 
 
 def test_it_invents_what_is_not_stated_where_the_prompt_does_not_forbid_it():
     loose = "Fill the skeleton. Answer with the snippet only: no code fence."
-    assert answer(ask("Anything.", "image: <image>", system=loose)).text == "image: example:latest"
+    assert (
+        complete(ask("Anything.", "image: <image>", system=loose)).text == "image: example:latest"
+    )
 
 
 def test_prose_and_fences_come_where_the_prompt_does_not_exclude_them():
     asked = [ask(f"We want {n} replicas.", "n: <replicas>", system="Fill it.") for n in range(60)]
-    texts = [answer(one).text or "" for one in asked]
+    texts = [complete(one).text or "" for one in asked]
     assert 10 < sum("```" in text for text in texts) < 45
-    clean = [answer(ask(f"We want {n} replicas.", "n: <replicas>")).text for n in range(60)]
+    clean = [complete(ask(f"We want {n} replicas.", "n: <replicas>")).text for n in range(60)]
     assert sum(text == f"n: {n}" for n, text in enumerate(clean)) >= 56
 
 
@@ -92,36 +94,36 @@ def test_a_tool_gives_the_value_that_the_request_does_not_state():
     asked = ask(
         "The image of the service web, 2 replicas.", "i: <image>\nr: <replicas>", tools=(IMAGE,)
     )
-    completion = answer(asked)
+    completion = complete(asked)
     assert completion.text is None
     assert completion.finish_reason == "tool_calls"
     [call] = completion.tool_calls
     assert (call.name, json.loads(call.arguments)) == ("lookup_image", {"service": "web"})
-    assert answer(answered(asked, {"image": "web:1.4.2"})).text == "i: web:1.4.2\nr: 2"
-    assert answer(answered(asked, "web:1.4.2")).text == "i: web:1.4.2\nr: 2"
+    assert complete(answered(asked, {"image": "web:1.4.2"})).text == "i: web:1.4.2\nr: 2"
+    assert complete(answered(asked, "web:1.4.2")).text == "i: web:1.4.2\nr: 2"
 
 
 def test_a_tool_that_the_conversation_speaks_of_is_called_once():
     asked = dataclasses.replace(
         request("You help customers.", "Where is my order? The order id is 4711."), tools=(ORDER,)
     )
-    [call] = answer(asked).tool_calls
+    [call] = complete(asked).tool_calls
     assert (call.name, json.loads(call.arguments)) == ("lookup_order", {"order_id": 4711})
-    told = answer(answered(asked, {"status": "It was shipped on Monday."}))
+    told = complete(answered(asked, {"status": "It was shipped on Monday."}))
     assert told.tool_calls == ()
     assert "shipped on Monday" in (told.text or "")
 
 
 def test_a_call_needs_its_required_arguments_and_a_choice_forbids_or_forces_it():
     asked = dataclasses.replace(request("You help.", "Where is my order?"), tools=(ORDER,))
-    assert answer(asked).tool_calls == ()
+    assert complete(asked).tool_calls == ()
     forced = {"tool_choice": "required"}
-    assert answer(dataclasses.replace(asked, parameters=forced)).tool_calls == (
+    assert complete(dataclasses.replace(asked, parameters=forced)).tool_calls == (
         ToolCall(id="call_1", name="lookup_order", arguments="{}"),
     )
     stated = dataclasses.replace(
         request("You help.", "Where is order 5? Its order id is 5."), tools=(ORDER,)
     )
     none = dataclasses.replace(stated, parameters={"tool_choice": "none"})
-    assert answer(stated).tool_calls
-    assert answer(none).tool_calls == ()
+    assert complete(stated).tool_calls
+    assert complete(none).tool_calls == ()

@@ -116,11 +116,11 @@ def test_two_texts_are_compared_and_composed_as_it_was_written_down(name: str):
         for change in found.changes:
             was = "" if change.was is None else repr(first.text_of(change.was))
             now = "" if change.now is None else repr(second.text_of(change.now))
-            instead = ", instead" if id(change) in found.instead else ""
+            instead = ", instead" if id(change) in found.replaced_by_added else ""
             lines.append(f"{way}: {change.kind} {was} -> {now}{instead}")
             lines.append(f"    alone: {difference(first.text, found.compose([change]))}")
         lines.append(f"{way}, all: {difference(second.text, found.compose(found.changes))}")
-        lines.append(f"{way}, removed: {found.removed}")
+        lines.append(f"{way}, removed: {found.removed_texts}")
     assert_as_written("\n".join([*lines, ""]), f"statements/{name} compared")
 
 

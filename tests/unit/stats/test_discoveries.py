@@ -17,14 +17,14 @@ def test_k_is_the_largest_number_with_so_many_e_values_above_its_bound(log_e, al
     bound = e_bh(log_e, alpha=alpha)
     assert int(bound.count) == max(fits, default=0)
     assert float(bound.log_bound) == pytest.approx(np.log(n / (max(int(bound.count), 1) * alpha)))
-    assert int(bound.reached(log_e).sum()) == int(bound.count)
+    assert int(bound.is_reached(log_e).sum()) == int(bound.count)
 
 
 def test_cells_never_drawn_count_in_the_family():
     drawn = np.log([2500.0, 30.0])
     alone = e_bh(np.concatenate([drawn, np.full(98, -np.inf)]), alpha=0.05)
     assert e_bh(drawn, alpha=0.05, cells=100).log_bound == alone.log_bound
-    assert alone.reached(np.append(drawn, np.full(98, -np.inf))).nonzero()[0].tolist() == [0]
+    assert alone.is_reached(np.append(drawn, np.full(98, -np.inf))).nonzero()[0].tolist() == [0]
 
 
 def test_several_strong_cells_lower_the_bound_for_each_other():
@@ -46,7 +46,7 @@ def test_families_side_by_side_are_judged_each_by_itself():
     log_e = np.log([[5000.0, 1.0], [50.0, 1.0], [60.0, 45.0]])
     bound = e_bh(log_e, alpha=0.05)
     assert bound.count.tolist() == [1, 1, 2]
-    assert bound.reached(log_e).tolist() == [[True, False], [True, False], [True, True]]
+    assert bound.is_reached(log_e).tolist() == [[True, False], [True, False], [True, True]]
 
 
 def test_no_cell_at_all_is_no_discovery():

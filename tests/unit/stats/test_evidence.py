@@ -241,7 +241,7 @@ def test_two_sides_alike_hardly_ever_name_a_case_by_the_pairs_of_today(p, better
     policy = CasePolicy()
     q = p + (1 - p) * better_by
     reached, state, pairs = 0.0, np.ones((1, 1)), 0
-    for step in (*policy.steps, *policy.late):
+    for step in (*policy.steps, *policy.late_steps):
         state = _spread(_spread(state, binomial(step, p)).T, binomial(step, q)).T
         pairs += step
         passed = np.arange(pairs + 1)

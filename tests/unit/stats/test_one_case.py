@@ -21,7 +21,7 @@ def binomial(n: int, p: float) -> np.ndarray:
 def ever_confirmed(p: float) -> float:
     """How likely the pairs alone ever reach the bound if both sides pass with p."""
     found, states = 0.0, {(0, 0): 1.0}
-    steps = (*POLICY.steps, *POLICY.late)
+    steps = (*POLICY.steps, *POLICY.late_steps)
     for step, trials in zip(steps, accumulate(steps), strict=True):
         after: dict[tuple[int, int], float] = defaultdict(float)
         moves = np.outer(binomial(step, p), binomial(step, p))

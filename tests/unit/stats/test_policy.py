@@ -39,7 +39,7 @@ def test_a_suspect_has_23_further_trials_and_16_where_only_today_is_thin():
 
 def test_a_hundred_cells_ask_for_an_e_value_of_two_thousand():
     assert exp(CasePolicy().log_bound(100)) == pytest.approx(2000)
-    assert exp(CasePolicy().log_bound(100, named=4)) == pytest.approx(500)
+    assert exp(CasePolicy().log_bound(100, broken=4)) == pytest.approx(500)
 
 
 def test_the_looks_side_by_side_share_one_error_rate():
@@ -49,11 +49,11 @@ def test_the_looks_side_by_side_share_one_error_rate():
 
 
 def test_runs_that_continue_spend_halves_of_what_is_left_of_5_percent():
-    suite, net = SuitePolicy(more=(8, 8, 8)), NetPolicy(more=(8, 8))
+    suite, net = SuitePolicy(extra_pairs=(8, 8, 8)), NetPolicy(extra_pairs=(8, 8))
     assert suite.levels[3:] == pytest.approx((0.007, 0.0035, 0.00175))
     assert net.all_levels[3:] == pytest.approx((0.0055, 0.00275))
     assert max(sum(suite.levels), sum(net.all_levels)) <= 0.05
-    assert SuitePolicy(alpha=0.2, more=(8,)).levels[-1] == 0
+    assert SuitePolicy(alpha=0.2, extra_pairs=(8,)).levels[-1] == 0
 
 
 @pytest.mark.parametrize(
@@ -66,18 +66,18 @@ def test_pairs_come_in_units_of_the_first_round_and_half_of_them_in_small_suites
     size = {"cases": cases, "first_draws": first}
     assert [SuitePolicy().pairs_of_look(look, **size) for look in range(3)] == pairs
     assert [NetPolicy().pairs_of_look(look, **size) for look in range(3)] == weighed
-    assert SuitePolicy(more=(8,)).pairs_of_look(3, **size) == 8
+    assert SuitePolicy(extra_pairs=(8,)).pairs_of_look(3, **size) == 8
 
 
 def test_a_critical_case_blocks_at_two_failures_of_eight():
     policy = CriticalPolicy()
-    assert (policy.trials_wanted(0), policy.trials_wanted(1)) == (3, 8)
+    assert (policy.count_trials(0), policy.count_trials(1)) == (3, 8)
     assert (policy.blocks(1), policy.blocks(2)) == (False, True)
 
 
 def test_a_strict_one_blocks_at_the_first():
     policy = CriticalPolicy(strict=True)
-    assert policy.trials_wanted(1) == 3
+    assert policy.count_trials(1) == 3
     assert policy.blocks(1)
     assert not policy.blocks(0)
 
@@ -99,7 +99,7 @@ def test_critical_cases_are_blocked_by_mistake_as_rarely_as_published(fail_rate,
 
     def blocked(drawn: int, failures: int) -> float:
         first = min(failures, drawn)
-        wanted = policy.trials_wanted(first) if drawn >= policy.first else policy.first
+        wanted = policy.count_trials(first) if drawn >= policy.first else policy.first
         if drawn == wanted:
             return float(policy.blocks(failures))
         return fail_rate * blocked(drawn + 1, failures + 1) + (1 - fail_rate) * blocked(
@@ -114,11 +114,11 @@ def test_critical_cases_are_blocked_by_mistake_as_rarely_as_published(fail_rate,
     [
         (lambda: CasePolicy(alpha=0), "alpha must be above 0"),
         (lambda: CasePolicy(steps=()), "steps of at least one trial"),
-        (lambda: CasePolicy(late=(0,)), "steps of at least one trial"),
+        (lambda: CasePolicy(late_steps=(0,)), "steps of at least one trial"),
         (lambda: CasePolicy(clear=0), "bounds of e-values"),
         (lambda: CasePolicy(control_min=-1), "control_min"),
-        (lambda: CasePolicy().log_bound(0), "named must be 1 to cells"),
-        (lambda: CasePolicy().log_bound(3, named=4), "named must be 1 to cells"),
+        (lambda: CasePolicy().log_bound(0), "broken must be 1 to cells"),
+        (lambda: CasePolicy().log_bound(3, broken=4), "broken must be 1 to cells"),
         (lambda: SuitePolicy(alpha=2), "alpha must be above 0"),
         (lambda: SuitePolicy(extend=0), "extend must be above 0"),
         (lambda: SuitePolicy(screen=()), "a suite needs rounds"),

@@ -80,7 +80,7 @@ def of_evidence() -> Iterator[str]:
         )
     for values, cells in product(([5000.0, 900.0, 1.0], [41.0, 40.0, 20.0], [1.0]), (3, 100)):
         bound = stats.e_bh(np.log(values), alpha=0.05, cells=cells)
-        yield f"e-BH {values} of {cells}: {shown(bound)}, {shown(bound.reached(np.log(values)))}"
+        yield f"e-BH {values} of {cells}: {shown(bound)}, {shown(bound.is_reached(np.log(values)))}"
     two = stats.e_bh(np.log([[900.0, 50.0], [10.0, 70.0]]), alpha=0.1)
     yield f"e-BH of two families: {shown(two)}"
 
@@ -153,7 +153,7 @@ def of_raters() -> Iterator[str]:
 
 
 def of_policies() -> Iterator[str]:
-    for policy in (SuitePolicy(more=(4, 3)), NetPolicy(more=(4,))):
+    for policy in (SuitePolicy(extra_pairs=(4, 3)), NetPolicy(extra_pairs=(4,))):
         looks = [
             [
                 policy.pairs_of_look(look, cases=cases, first_draws=first)
@@ -162,13 +162,13 @@ def of_policies() -> Iterator[str]:
             for cases, first in ((5, 1), (29, 3), (30, 3), (200, 1))
         ]
         yield f"pairs {shown(looks)}"
-    yield f"levels {shown(SuitePolicy(more=(4, 3)).levels)}, {shown(NetPolicy(more=(4,)).all_levels)}"
+    yield f"levels {shown(SuitePolicy(extra_pairs=(4, 3)).levels)}, {shown(NetPolicy(extra_pairs=(4,)).all_levels)}"
     yield f"rounds {[SuitePolicy().extra_round(first) for first in (1, 2, 3, 7)]}"
-    case = CasePolicy(more=(5,))
+    case = CasePolicy(extra_steps=(5,))
     yield f"steps {case.all_steps}, cap {case.cap}"
-    yield f"bounds {shown([case.log_bound(9, named=named) for named in (1, 3, 9)])}"
+    yield f"bounds {shown([case.log_bound(9, broken=broken) for broken in (1, 3, 9)])}"
     for critical in (CriticalPolicy(), CriticalPolicy(strict=True), CriticalPolicy(failures=1)):
-        answers = [(critical.trials_wanted(n), critical.blocks(n)) for n in range(4)]
+        answers = [(critical.count_trials(n), critical.blocks(n)) for n in range(4)]
         yield f"critical {shown(answers)}"
     kept = [AnchorPolicy().trials_of(cases, baseline_trials=12) for cases in (1, 16, 17, 90)]
     yield f"anchors {kept}"
@@ -192,26 +192,26 @@ def test_the_numbers_are_those_that_were_written_down(numbers):
         (lambda: CasePolicy(alpha=0.0), "alpha"),
         (lambda: CasePolicy(alpha=1.01), "alpha"),
         (lambda: CasePolicy(steps=()), "steps"),
-        (lambda: CasePolicy(late=(0,)), "steps"),
-        (lambda: CasePolicy(more=(0,)), "steps"),
+        (lambda: CasePolicy(late_steps=(0,)), "steps"),
+        (lambda: CasePolicy(extra_steps=(0,)), "steps"),
         (lambda: CasePolicy(confirm=0.0), "above 0"),
-        (lambda: CasePolicy(keep_on=0.0), "above 0"),
+        (lambda: CasePolicy(late_from=0.0), "above 0"),
         (lambda: CasePolicy(control_min=-1), "control_min"),
-        (lambda: CasePolicy().log_bound(3, named=0), "named"),
-        (lambda: CasePolicy().log_bound(3, named=4), "named"),
+        (lambda: CasePolicy().log_bound(3, broken=0), "broken"),
+        (lambda: CasePolicy().log_bound(3, broken=4), "broken"),
         (lambda: SuitePolicy(extend=0.0), "extend"),
         (lambda: SuitePolicy(screen=()), "rounds"),
         (lambda: SuitePolicy(pairs=()), "rounds"),
         (lambda: SuitePolicy(futile=()), "rounds"),
         (lambda: SuitePolicy(futile=(1.5,)), "level"),
-        (lambda: SuitePolicy(more=(0,)), "pairs"),
+        (lambda: SuitePolicy(extra_pairs=(0,)), "pairs"),
         (lambda: SuitePolicy(small=-1), "small"),
         (lambda: SuitePolicy(control=-1), "control"),
         (lambda: NetPolicy(better=0.0), "level"),
         (lambda: NetPolicy(pairs=(2,)), "each look"),
-        (lambda: NetPolicy(more=(0,)), "each look"),
+        (lambda: NetPolicy(extra_pairs=(0,)), "each look"),
         (lambda: CriticalPolicy(first=0), "critical"),
-        (lambda: CriticalPolicy(more=-1), "critical"),
+        (lambda: CriticalPolicy(extra=-1), "critical"),
         (lambda: CriticalPolicy(failures=0), "critical"),
         (lambda: CriticalPolicy(failures=9), "critical"),
     ],
@@ -222,7 +222,7 @@ def test_a_policy_that_makes_no_sense_is_refused(policy, fault: str):
 
 
 def test_a_policy_may_be_as_small_as_it_can():
-    assert CasePolicy(alpha=1.0, steps=(1,), late=(), control_min=0).cap == 1
+    assert CasePolicy(alpha=1.0, steps=(1,), late_steps=(), control_min=0).cap == 1
     assert SuitePolicy(small=0, control=0, pairs=(1,), screen=(1.0,)).rounds == 1
-    assert CriticalPolicy(first=1, more=0, failures=1).blocks(1)
-    assert CriticalPolicy(first=3, more=5, failures=8).blocks(8)
+    assert CriticalPolicy(first=1, extra=0, failures=1).blocks(1)
+    assert CriticalPolicy(first=3, extra=5, failures=8).blocks(8)

@@ -1,4 +1,4 @@
-"""Calibration: how far a judge that asks a model agrees with people, and with itself."""
+"""Calibration: the agreement of an LLM judge with human labels, and with itself."""
 
 # ruff: noqa: I001 - isort would give each name a statement of its own
 from __future__ import annotations
@@ -7,9 +7,9 @@ from regauge.judges.calibration._agreement import (
     ComparingJudge as ComparingJudge,
     LabelledVerdict as LabelledVerdict,
     Judgement as Judgement,
-    agreement_of as agreement_of,
+    measure_agreement as measure_agreement,
     cases_of_labels as cases_of_labels,
-    disagrees as disagrees,
+    find_disagreements as find_disagreements,
     judge_labels as judge_labels,
 )
 from regauge.judges.calibration._record import (

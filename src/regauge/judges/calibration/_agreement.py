@@ -1,4 +1,4 @@
-"""Runs a judge on labels, and measures how far it agrees with them and with itself."""
+"""Runs a judge on labelled outputs and measures its agreement with them and with itself."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ Opinion: TypeAlias = Literal["pass", "fail", "a", "b", "tie", "abstain", "unread
 # More levels are a continuous score, which quarters describe.
 _LEVELS_MAX = 10
 _QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
-# Records are rounded, so that they do not differ between machines; the seed makes intervals
-# repeatable.
+# Records are rounded so that they are equal on all machines; the seed makes intervals repeatable.
 _DIGITS = 4
 _SEED = 2026
 _NO_VERDICT = frozenset({"abstain", "unreadable"})
@@ -46,13 +45,12 @@ _NO_VERDICT = frozenset({"abstain", "unreadable"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The judgement of one labelled answer or pair.
+    """The judgement of one labelled output or pair.
 
     Attributes:
-        opinions: One word; for a pair two, the winner as the pair stands and with its answers
-            exchanged.
+        opinions: One outcome; for a pair two winners, in the original and the exchanged order.
         score: From 0 to 1; 0 for a pair.
-        reason: In the judge's words, or why there is no verdict.
+        reason: The judge's reason, or the error without a verdict.
     """
 
     opinions: tuple[Opinion, ...]
@@ -67,10 +65,11 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledVerdict:
-    """A label, and what the judge said of the same: the first judgement counts.
+    """A label with the judgements of the same output.
 
     Attributes:
-        judgements: At least one; the others show how far the judge agrees with itself.
+        judgements: At least one. The first is compared with the label; the others measure
+            self-consistency.
     """
 
     label: Label
@@ -82,31 +81,31 @@ class LabelledVerdict:
         return self.judgements[0]
 
 
-def levels_of(scores: Sequence[float]) -> tuple[float, ...]:
-    """The scale that people used: every score that occurs, or quarters where many do."""
+def find_levels(scores: Sequence[float]) -> tuple[float, ...]:
+    """The levels of human scores: all distinct scores, or quarters if there are many."""
     levels = tuple(sorted(set(scores)))
     return levels if len(levels) <= _LEVELS_MAX else _QUARTERS
 
 
-def agreement_of(kind: LabelKind, judged: Sequence[LabelledVerdict]) -> Agreement:
-    """The numbers of a calibration.
+def measure_agreement(kind: LabelKind, verdicts: Sequence[LabelledVerdict]) -> Agreement:
+    """Measure the agreement of verdicts with their labels.
 
     Args:
-        kind: Of what kind the labels are.
-        judged: In the order of the labels.
+        kind: The kind of the labels.
+        verdicts: The verdicts, in the order of the labels.
     """
-    first = [judgement.first.opinions for judgement in judged]
-    readable = [judgement for judgement in judged if judgement.first.readable]
-    words = _RaterLabels(kind, judged)
+    first = [judgement.first.opinions for judgement in verdicts]
+    readable = [judgement for judgement in verdicts if judgement.first.readable]
+    words = _RaterLabels(kind, verdicts)
     rows = [_Row(words, judgement) for judgement in readable]
     return Agreement(
-        judged=len(readable),
-        abstained=sum("abstain" in says for says in first),
-        unreadable=sum("unreadable" in says for says in first),
+        verdicts=len(readable),
+        abstained=sum("abstain" in opinions for opinions in first),
+        unreadable=sum("unreadable" in opinions for opinions in first),
         base_rate=_base_rate(readable),
-        commonest=_commonest(rows),
+        majority_accuracy=_majority_accuracy(rows),
         confusion=_confusion(words, rows),
-        self_consistency=_self_consistency(words, judged),
+        self_consistency=_self_consistency(words, verdicts),
         position_flips=_flips(rows) if kind == "pairs" else None,
         disagreements=tuple(
             judgement.label.id for judgement in readable if _differs(words, judgement)
@@ -115,27 +114,31 @@ def agreement_of(kind: LabelKind, judged: Sequence[LabelledVerdict]) -> Agreemen
     )
 
 
-def disagrees(kind: LabelKind, judged: Sequence[LabelledVerdict]) -> list[LabelledVerdict]:
-    """Those where the judge contradicts the label, in order."""
-    words = _RaterLabels(kind, judged)
+def find_disagreements(
+    kind: LabelKind, verdicts: Sequence[LabelledVerdict]
+) -> list[LabelledVerdict]:
+    """Find the verdicts that contradict their label, in order."""
+    words = _RaterLabels(kind, verdicts)
     return [
-        judgement for judgement in judged if judgement.first.readable and _differs(words, judgement)
+        judgement
+        for judgement in verdicts
+        if judgement.first.readable and _differs(words, judgement)
     ]
 
 
 class _RaterLabels:
-    """The words that both use: pass and fail, levels of a scale, or the winner of a pair."""
+    """The common labels of user and judge: pass and fail, levels of a scale, or winners."""
 
-    def __init__(self, kind: LabelKind, judged: Sequence[LabelledVerdict]) -> None:
+    def __init__(self, kind: LabelKind, verdicts: Sequence[LabelledVerdict]) -> None:
         self.kind = kind
         levels = (
-            levels_of([float(judgement.label.says) for judgement in judged])
+            find_levels([float(judgement.label.value) for judgement in verdicts])
             if kind == "scores"
             else ()
         )
-        # Scores that read alike are one level.
+        # Scores with the same text are one level.
         self._levels = tuple(dict.fromkeys(float(f"{level:g}") for level in levels))
-        self.all: tuple[str, ...] = {
+        self.names: tuple[str, ...] = {
             "outcomes": ("pass", "fail"),
             "pairs": ("a", "b", "tie"),
             "scores": tuple(f"{level:g}" for level in self._levels),
@@ -143,10 +146,10 @@ class _RaterLabels:
 
     def of_label(self, label: Label) -> str:
         """The label of a user."""
-        return self._level(float(label.says)) if self.kind == "scores" else str(label.says)
+        return self._level(float(label.value)) if self.kind == "scores" else str(label.value)
 
     def of_judgement(self, judgement: Judgement) -> tuple[str, ...]:
-        """The label of the judge, in the same words."""
+        """The labels of the judge: one, or for a pair two."""
         if self.kind == "scores" and judgement.readable:
             return (self._level(judgement.score),)
         return judgement.opinions
@@ -156,40 +159,40 @@ class _RaterLabels:
 
 
 class _Row:
-    """One label and the first judgement, ready to be counted; a pair counts in both orders."""
+    """A label and its first judgement, as common labels; a pair counts in both orders."""
 
     __slots__ = ("human", "judge", "label_score", "score")
 
-    def __init__(self, words: _RaterLabels, judged: LabelledVerdict) -> None:
-        self.human = words.of_label(judged.label)
-        self.judge = words.of_judgement(judged.first)
-        self.score = judged.first.score
-        says = judged.label.says
-        self.label_score = says if isinstance(says, float) else float(says == "pass")
+    def __init__(self, words: _RaterLabels, verdict: LabelledVerdict) -> None:
+        self.human = words.of_label(verdict.label)
+        self.judge = words.of_judgement(verdict.first)
+        self.score = verdict.first.score
+        value = verdict.label.value
+        self.label_score = value if isinstance(value, float) else float(value == "pass")
 
 
-def _differs(words: _RaterLabels, judged: LabelledVerdict) -> bool:
-    return any(says != words.of_label(judged.label) for says in words.of_judgement(judged.first))
+def _differs(words: _RaterLabels, verdict: LabelledVerdict) -> bool:
+    return any(name != words.of_label(verdict.label) for name in words.of_judgement(verdict.first))
 
 
-def _base_rate(judged: Sequence[LabelledVerdict]) -> float | None:
-    if not judged:
+def _base_rate(verdicts: Sequence[LabelledVerdict]) -> float | None:
+    if not verdicts:
         return None
-    says = [judgement.label.says for judgement in judged]
+    values = [judgement.label.value for judgement in verdicts]
     shares = [
-        share if isinstance(share, float) else float(share in {"pass", "a"}) for share in says
+        share if isinstance(share, float) else float(share in {"pass", "a"}) for share in values
     ]
     return round(sum(shares) / len(shares), _DIGITS)
 
 
-def _commonest(rows: Sequence[_Row]) -> float | None:
+def _majority_accuracy(rows: Sequence[_Row]) -> float | None:
     if not rows:
         return None
     return round(max(Counter(row.human for row in rows).values()) / len(rows), _DIGITS)
 
 
-def _flat(rows: Sequence[_Row]) -> tuple[list[str], list[str]]:
-    """Both raters' words, one for each judgement."""
+def _flatten(rows: Sequence[_Row]) -> tuple[list[str], list[str]]:
+    """The labels of both raters, one for each judgement."""
     pairs = [(row.human, judge) for row in rows for judge in row.judge]
     return [human for human, _ in pairs], [judge for _, judge in pairs]
 
@@ -197,16 +200,16 @@ def _flat(rows: Sequence[_Row]) -> tuple[list[str], list[str]]:
 def _confusion(words: _RaterLabels, rows: Sequence[_Row]) -> Confusion:
     from regauge.stats import confusion_matrix
 
-    human, judge = _flat(rows)
-    used = [word for word in words.all if word != "tie" or "tie" in {*human, *judge}]
-    counts = confusion_matrix(human, judge, labels=used).counts
-    return Confusion(labels=tuple(used), counts=counts)
+    human, judge = _flatten(rows)
+    labels = [word for word in words.names if word != "tie" or "tie" in {*human, *judge}]
+    counts = confusion_matrix(human, judge, labels=labels).counts
+    return Confusion(labels=tuple(labels), counts=counts)
 
 
 def _flips(rows: Sequence[_Row]) -> Flips:
     from regauge.stats import position_flips
 
-    # In the exchanged order, answer `a` is the one shown second.
+    # In the exchanged order, output `a` is shown second.
     first_order: list[_Side] = [_SHOWN[row.judge[0]] for row in rows]
     exchanged: list[_Side] = [_EXCHANGED[row.judge[1]] for row in rows]
     return Flips(**asdict(position_flips(first_order, exchanged)))
@@ -217,14 +220,14 @@ _SHOWN: dict[str, _Side] = {"a": "first", "b": "second", "tie": "tie"}
 _EXCHANGED: dict[str, _Side] = {"a": "second", "b": "first", "tie": "tie"}
 
 
-def _self_consistency(words: _RaterLabels, judged: Sequence[LabelledVerdict]) -> float | None:
-    """The mean share of pairs of judgements of one answer that say the same."""
+def _self_consistency(words: _RaterLabels, verdicts: Sequence[LabelledVerdict]) -> float | None:
+    """The mean share of equal pairs among the judgements of one output; None without repeats."""
     shares: list[float] = []
-    for labelled in judged:
+    for labelled in verdicts:
         opinions = [words.of_judgement(judgement) for judgement in labelled.judgements]
         pairs = list(combinations(opinions, 2))
         if pairs:
-            shares.append(sum(this == other for this, other in pairs) / len(pairs))
+            shares.append(sum(first == second for first, second in pairs) / len(pairs))
     return round(sum(shares) / len(shares), _DIGITS) if shares else None
 
 
@@ -235,11 +238,11 @@ def _estimates(
 
     from regauge.stats import accuracy, cohen_kappa, kendall_tau_b, spearman
 
-    human, judge = _flat(rows)
+    human, judge = _flatten(rows)
     row_of = np.array([n for n, row in enumerate(rows) for _ in row.judge], dtype=np.int64)
 
     def of_words(statistic: Sampled) -> Sampled:
-        return lambda drawn: statistic(drawn[:, row_of])
+        return lambda samples: statistic(samples[:, row_of])
 
     measures = {
         "accuracy": _estimate(of_words(accuracy(human, judge)), rows, is_accuracy=True),
@@ -250,7 +253,7 @@ def _estimates(
         measures["spearman"] = _estimate(spearman(*scores), rows)
         measures["kendall"] = _estimate(kendall_tau_b(*scores), rows)
     if kind == "scores":
-        weighted = cohen_kappa(human, judge, weights="quadratic", labels=words.all)
+        weighted = cohen_kappa(human, judge, weights="quadratic", labels=words.names)
         measures["weighted_kappa"] = _estimate(of_words(weighted), rows)
     return measures
 
@@ -258,7 +261,7 @@ def _estimates(
 def _estimate(
     statistic: Sampled, rows: Sequence[_Row], *, is_accuracy: bool = False
 ) -> IntervalEstimate | None:
-    """A statistic with its bootstrap interval; labels are drawn again whole, with both orders."""
+    """A statistic with its bootstrap interval; labels are resampled with both orders of a pair."""
     from regauge.stats import Interval, bootstrap_interval, of_all
 
     value = of_all(statistic, len(rows))
@@ -266,7 +269,7 @@ def _estimate(
         return None
     interval = bootstrap_interval(statistic, len(rows), seed=_SEED)
     if interval is not None and interval.low == interval.high and abs(value) == 1:
-        # Resampling knows no error that the labels do not show.
+        # Resampling of perfect labels always yields perfect agreement.
         margin = _margin_of_perfect(rows, accuracy=is_accuracy)
         interval = Interval(low=min(value, 1 - margin), high=max(value, margin - 1))
     return IntervalEstimate(
@@ -277,9 +280,9 @@ def _estimate(
 
 
 def _margin_of_perfect(rows: Sequence[_Row], *, accuracy: bool) -> float:
-    """The distance to 1 of a statistic whose resamples are all 1, by Wilson's interval.
+    """The margin of a statistic whose resamples are all 1, by Wilson's interval.
 
-    For kappa and correlations, the bound is corrected for the agreement that is due to chance.
+    For kappa and correlations it is corrected for agreement by chance.
     """
     from regauge.stats import wilson
 
@@ -291,12 +294,12 @@ def _margin_of_perfect(rows: Sequence[_Row], *, accuracy: bool) -> float:
     return min(1.0, margin / (1 - by_chance)) if by_chance < 1 else 1.0
 
 
-# Bounds tasks in memory; the provider has its own limit of concurrent calls.
+# Bounds tasks in memory; the provider limits concurrent calls itself.
 _CALLS_MAX = 64
 
 
-class Compared(Protocol):
-    """The result of comparing two answers in both orders."""
+class PairComparison(Protocol):
+    """The result of comparing two outputs in both orders."""
 
     @property
     def winners(self) -> tuple[Literal["a", "b", "tie"], Literal["a", "b", "tie"]]:
@@ -305,20 +308,20 @@ class Compared(Protocol):
 
     @property
     def reason(self) -> str:
-        """The reason, in the judge's words."""
+        """The judge's reason."""
         ...
 
 
 @runtime_checkable
 class ComparingJudge(Protocol):
-    """A judge that says which of two answers is the better one."""
+    """A judge that selects the better one of two outputs."""
 
-    async def compare(self, a: str, b: str, case: GoldenCase, calls: JudgeCalls) -> Compared:
-        """Compare two answers to one case, in both orders.
+    async def compare(self, a: str, b: str, case: GoldenCase, calls: JudgeCalls) -> PairComparison:
+        """Compare two outputs of one case, in both orders.
 
         Raises:
-            JudgeError: No verdict could be reached.
-            UnmeasuredError: The model could not be asked.
+            JudgeError: The judge reached no verdict.
+            UnmeasuredError: The model could not be called.
         """
         ...
 
@@ -329,11 +332,11 @@ def cases_of_labels(
     """The golden case of every label, by the label's id.
 
     Args:
-        labels: Each names a case or brings its own.
+        labels: The labels; each names a case or has its own inputs.
         dataset_cases: The cases of the datasets, by id.
 
     Raises:
-        DatasetError: Labels name cases that are not there; all of them at once.
+        DatasetError: Labels name unknown cases; lists all of them.
     """
     cases: dict[str, GoldenCase] = {}
     faults: list[Fault] = []
@@ -344,19 +347,18 @@ def cases_of_labels(
                 inputs=label.inputs,
                 expected=label.expected,
                 split="train",
-                location=label.at,
+                location=label.location,
             )
         elif label.case in dataset_cases:
             cases[label.id] = dataset_cases[label.case]
         else:
-            place, _, line = label.at.rpartition(":")
+            place, _, line = label.location.rpartition(":")
             faults.append(
                 Fault(
                     path=Path(place),
                     line=int(line),
                     message=f"there is no golden case {label.case!r}",
-                    fix="say which dataset has it (--dataset NAME), or give the label its own"
-                    " `inputs`",
+                    fix="name its dataset (--dataset NAME), or give the label its own `inputs`",
                 )
             )
     if faults:
@@ -372,40 +374,42 @@ async def judge_labels(
     calls: Callable[[Label, int], JudgeCalls],
     repeats: int,
 ) -> list[LabelledVerdict]:
-    """Ask a judge about every label, `repeats` times; an unreadable reply is no verdict.
+    """Judge every label, `repeats` times; an unreadable response is no verdict.
 
     Args:
-        judge: Compares pairs if the labels are pairs.
-        labels: Of one file.
-        cases: By the id of the label.
-        calls: The model calls of one judgement: of a label, and which repeat it is, from 0.
-        repeats: At least 1.
+        judge: The judge; it must compare pairs if the labels are pairs.
+        labels: The labels of one file.
+        cases: The golden cases, by the label's id.
+        calls: Called with a label and the number of the repeat, from 0; returns the model calls of
+            that judgement.
+        repeats: Judgements of each label, at least 1.
 
     Raises:
-        UnmeasuredError: The model could not be asked about some; what was answered is kept.
-        UsageError: The labels are pairs, and the judge compares none.
+        UnmeasuredError: The model could not be called for some labels; finished judgements are
+            recorded.
+        UsageError: The labels are pairs, and the judge does not compare pairs.
     """
     room = asyncio.Semaphore(_CALLS_MAX)
     failures = _Failures()
 
-    async def ask(label: Label, repeat: int) -> Judgement | None:
-        watched = _Watched(calls(label, repeat))
+    async def judge_label(label: Label, repeat: int) -> Judgement | None:
+        tracked_calls = _TrackedCalls(calls(label, repeat))
         async with room:
             try:
-                return await _judgement(judge, label, cases[label.id], watched)
+                return await _judge_label(judge, label, cases[label.id], tracked_calls)
             except Exception as error:  # noqa: BLE001 - a judge may break in any way
-                if watched.failure is None and isinstance(error, JudgeError):
+                if tracked_calls.failure is None and isinstance(error, JudgeError):
                     return Judgement(opinions=("unreadable",), reason=str(error))
-                failures.add(watched.failure or error, judge.name)
+                failures.add(tracked_calls.failure or error, judge.name)
                 return None
 
-    if any(len(label.answers) > 1 for label in labels) and not isinstance(judge, ComparingJudge):
+    if any(len(label.outputs) > 1 for label in labels) and not isinstance(judge, ComparingJudge):
         raise UsageError(
-            f"the labels of {judge.name!r} are pairs, and this judge compares no answers\n"
-            "  fix: label single answers, or calibrate a judge that compares: pairwise(...)"
+            f"the labels of {judge.name!r} are pairs, and this judge compares no pairs\n"
+            "  fix: label single outputs, or calibrate a judge that compares: pairwise(...)"
         )
     numbered = [(label, repeat) for label in labels for repeat in range(repeats)]
-    judgements = await asyncio.gather(*(ask(label, repeat) for label, repeat in numbered))
+    judgements = await asyncio.gather(*(judge_label(label, repeat) for label, repeat in numbered))
     failures.raise_any()
     judgements_in_turn = iter(cast("list[Judgement]", judgements))
     return [
@@ -416,8 +420,8 @@ async def judge_labels(
     ]
 
 
-class _Watched:
-    """The calls of one judgement, and why the first that failed did, whatever the judge says."""
+class _TrackedCalls:
+    """The calls of one judgement; stores the first error, even if the judge hides it."""
 
     def __init__(self, calls: JudgeCalls) -> None:
         self._calls = calls
@@ -436,7 +440,7 @@ class _Watched:
 
 
 class _Failures:
-    """The failures that prevented judgements, each kind once."""
+    """The errors of missing judgements, counted by message."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -444,7 +448,7 @@ class _Failures:
 
     def add(self, error: Exception, judge: str) -> None:
         words = str(error)
-        if isinstance(error, BudgetError):  # the sums it names differ from call to call
+        if isinstance(error, BudgetError):  # the sums in its message differ between calls
             self._budget = words = self._budget or words
         elif not isinstance(error, RegaugeError):
             frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -455,7 +459,7 @@ class _Failures:
         self._counts[words] += 1
 
     def raise_any(self) -> None:
-        """Say what is missing, if anything is.
+        """Raise an error for all failures, if there are any.
 
         Raises:
             UnmeasuredError: Judgements are missing.
@@ -468,15 +472,15 @@ class _Failures:
             raise UnmeasuredError("\n".join(lines))
 
 
-async def _judgement(
+async def _judge_label(
     judge: ModelJudge, label: Label, case: GoldenCase, calls: JudgeCalls
 ) -> Judgement:
-    answer, *others = label.answers
-    if others and isinstance(judge, ComparingJudge):
-        compared = await judge.compare(answer, others[0], case, calls)
-        return Judgement(opinions=compared.winners, reason=compared.reason)
+    output, *other_outputs = label.outputs
+    if other_outputs and isinstance(judge, ComparingJudge):
+        comparison = await judge.compare(output, other_outputs[0], case, calls)
+        return Judgement(opinions=comparison.winners, reason=comparison.reason)
     completion = Completion(
-        text=answer,
+        text=output,
         finish_reason="stop",
         usage=Usage(),
         model="labelled",

@@ -1,4 +1,4 @@
-"""Calibration records: `fixtures/labels/<judge>.calibration.json`, how far a judge agrees."""
+"""Labels and calibration records: `fixtures/labels/<judge>.calibration.json`."""
 
 from __future__ import annotations
 
@@ -33,52 +33,51 @@ _WORDS: Mapping[LabelKind, tuple[str, ...]] = {
     "outcomes": ("pass", "fail"),
     "pairs": ("a", "b", "tie"),
 }
-_SHOWN: Mapping[LabelKind, str] = {
-    "outcomes": "`label` says pass or fail",
+_LABEL_FORMS: Mapping[LabelKind, str] = {
+    "outcomes": "`label` is pass or fail",
     "scores": "`score` is a number from 0 to 1",
-    "pairs": "`label` says a, b or tie",
+    "pairs": "`label` is a, b or tie",
 }
 _FAULTS_SHOWN_MAX = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """The label of a user for one answer, or for two.
+    """A human label for one output, or for a pair.
 
     Attributes:
         id: Unique in its file.
-        answers: The answer; for a pair both, `a` first.
-        says: `pass` or `fail`, a score from 0 to 1, or for a pair `a`, `b` or `tie`.
-        case: The id of the golden case that was answered; empty where the label brings its own
-            `inputs` and `expected`.
-        inputs: Of a case that no dataset holds; None where `case` names one.
-        by: Who says so.
-        why: In that person's words.
-        origin: Where the answer comes from.
-        split: `train` for answers that were looked at while the rubric was written, say.
-        at: Where it stands, as `fixtures/labels/x.jsonl:12`.
+        outputs: The output; for a pair both, `a` first.
+        value: `pass` or `fail`, a score from 0 to 1, or for a pair `a`, `b` or `tie`.
+        case: The id of the golden case; empty if the label has its own `inputs` and `expected`.
+        inputs: The inputs of a case outside all datasets; None if `case` names one.
+        author: The user who set the label.
+        reason: The author's reason.
+        origin: The origin of the output.
+        split: For example `train` for outputs that were used to write the rubric.
+        location: File and line, as `fixtures/labels/x.jsonl:12`.
     """
 
     id: str
-    answers: tuple[str, ...]
-    says: str | float
+    outputs: tuple[str, ...]
+    value: str | float
     case: str = ""
     inputs: Mapping[str, JSON] | None = None
     expected: JSON = None
-    by: str = ""
-    why: str = ""
+    author: str = ""
+    reason: str = ""
     origin: str = ""
     split: str = ""
-    at: str = ""
+    location: str = ""
 
     def to_json(self) -> dict[str, JSON]:
-        """The parts that can change agreement, without author and reason."""
+        """The parts that can change agreement, for digests; without author and reason."""
         return {
-            "answers": self.answers,
+            "answers": self.outputs,
             "case": self.case,
             "expected": self.expected,
             "inputs": self.inputs,
-            "says": self.says,
+            "says": self.value,
         }
 
 
@@ -88,7 +87,7 @@ class Labels:
 
     Attributes:
         judge: The judge's name.
-        kind: Of what kind all of them are: pass or fail, scores, or the better one of a pair.
+        kind: The kind of all labels: pass or fail, scores, or winners of pairs.
         labels: At least one.
     """
 
@@ -102,7 +101,7 @@ class Labels:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of what was labelled and how, by id."""
+        """The SHA-256 of the labels, by id."""
         return digest_of({label.id: label.to_json() for label in self.labels})
 
 
@@ -116,7 +115,7 @@ def file_stem(judge: str) -> str:
 
 
 def labels_path(judge: str, project: Project) -> Path:
-    """Where the labels of a judge are, or would be."""
+    """The path of a judge's labels."""
     return project.labels_dir / f"{file_stem(judge)}.jsonl"
 
 
@@ -124,7 +123,7 @@ def load_labels(judge: str, project: Project) -> Labels:
     """Read the labels of a judge.
 
     Raises:
-        DatasetError: There are none, or the file cannot be used; it lists all that is wrong.
+        DatasetError: There are no labels, or the file cannot be used; lists all errors.
     """
     path = labels_path(judge, project)
     source = Source(path=path, place=project.relative(path), record_noun="a label")
@@ -161,7 +160,7 @@ class LabelSheet:
 
     Attributes:
         lines: All lines, each a JSON object.
-        kind: Of the labels that are there; of an empty file, `outcomes`.
+        kind: The kind of the existing labels; `outcomes` for an empty file.
     """
 
     lines: list[str]
@@ -195,10 +194,9 @@ class LabelSheet:
         return sheet
 
     def add(self, outputs: Iterable[Mapping[str, str]], *, origin: str) -> int:
-        """Add outputs that have no line yet, without a label; returns their number.
+        """Add outputs without a line yet, unlabelled, and return their number.
 
-        They are sorted by a digest, so good and bad outputs are mixed, in the same order for
-        every user.
+        They are sorted by digest: good and bad outputs are mixed, in the same order for all users.
         """
         ids = {json.loads(line).get("id") for line in self.lines}
         new = sorted(
@@ -226,7 +224,7 @@ class LabelSheet:
 
     @property
     def unlabelled(self) -> list[dict[str, JSON]]:
-        """The lines that wait for a label."""
+        """The lines without a label."""
         return [values for line in self.lines if _is_unlabelled(values := json.loads(line))]
 
     @property
@@ -236,7 +234,7 @@ class LabelSheet:
 
 
 def _is_unlabelled(values: Mapping[str, object]) -> bool:
-    """Return whether a line waits for a label."""
+    """Return whether a line has no label yet."""
     return any(key in values and values[key] in ("", None) for key in ("label", "score"))
 
 
@@ -272,7 +270,7 @@ def _labels(records: Sequence[Record], source: Source) -> list[Label]:
         if _kind(record) != first:
             source.add_fault(
                 record.line,
-                f"another kind of label than that of line {records[0].line}, where {_SHOWN[first]}",
+                f"another kind of label than line {records[0].line}: there {_LABEL_FORMS[first]}",
                 "keep one kind of label per file",
             )
         if len(source.faults) == before:
@@ -296,12 +294,14 @@ def _label(record: Record, source: Source) -> Label:
     if kind == "pairs" and "answer" in record.values:
         source.add_fault(record.line, "`answer` next to `a` and `b`", "keep the one or the others")
     return Label(
-        **{key: texts[key] for key in ("id", "case", "by", "why", "origin", "split")},
-        answers=tuple(texts[key] for key in required[1:]),
-        says=_says(record, kind, source),
+        **{key: texts[key] for key in ("id", "case", "origin", "split")},
+        author=texts["by"],
+        reason=texts["why"],
+        outputs=tuple(texts[key] for key in required[1:]),
+        value=_value(record, kind, source),
         inputs=_inputs(record, source),
         expected=cast("JSON", record.values.get("expected")),
-        at=f"{source.place.as_posix()}:{record.line}",
+        location=f"{source.place.as_posix()}:{record.line}",
     )
 
 
@@ -315,7 +315,7 @@ def _text(record: Record, key: str, source: Source) -> str:
     return ""
 
 
-def _says(record: Record, kind: LabelKind, source: Source) -> str | float:
+def _value(record: Record, kind: LabelKind, source: Source) -> str | float:
     values = record.values
     if "label" in values and "score" in values:
         source.add_fault(record.line, "`label` next to `score`", "keep one of them")
@@ -329,7 +329,7 @@ def _says(record: Record, kind: LabelKind, source: Source) -> str | float:
     if isinstance(label, str) and label in _WORDS[kind]:
         return label
     if "label" not in values:
-        source.add_fault(record.line, f"nothing says what it is worth: {_SHOWN[kind]}")
+        source.add_fault(record.line, f"a label without a value: {_LABEL_FORMS[kind]}")
     else:
         words = " or ".join(_WORDS[kind])
         source.add_fault(record.line, f"the label is {str(label)[:40]!r}, not {words}")
@@ -343,7 +343,7 @@ def _inputs(record: Record, source: Source) -> Mapping[str, JSON] | None:
         if not values.get("case"):
             source.add_fault(
                 record.line,
-                "nothing says what was answered",
+                "a label without a case",
                 "name a golden case: `case`, or give `inputs` and `expected`",
             )
         elif "expected" in values:
@@ -365,7 +365,7 @@ class _CalibrationDocument(BaseModel):
 
 
 class IntervalEstimate(_CalibrationDocument):
-    """A number with its 95 % interval, which is missing where too little is known."""
+    """A number with its 95 % interval; None without enough data."""
 
     value: float
     low: float | None
@@ -377,14 +377,14 @@ class IntervalEstimate(_CalibrationDocument):
 
 
 class Confusion(_CalibrationDocument):
-    """`counts[i][j]`: people said label i, the judge label j."""
+    """`counts[i][j]`: labels i by users with verdict j of the judge."""
 
     labels: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
 
 
 class Flips(_CalibrationDocument):
-    """The number of pairs whose winner changed with the order of the answers."""
+    """The number of pairs whose winner changed with the order of the outputs."""
 
     pairs: int
     flips: int
@@ -396,28 +396,26 @@ class Agreement(_CalibrationDocument):
     """The agreement of a judge with users, and with itself.
 
     Attributes:
-        judged: How many labelled answers, or pairs, the judge came to a verdict on.
-        abstained: How many it had no opinion on.
-        unreadable: How many it gave no verdict on that could be read.
-        base_rate: The share that people passed; for scores their mean; for pairs the share in
-            which people prefer `a`.
-        commonest: The accuracy of always saying what people say most often.
-        accuracy: The share on which both say the same; scores are taken to the nearest level.
-        kappa: Cohen's kappa; None where it is not defined, as when people say one thing only.
-        weighted_kappa: With quadratic weights, for scores.
-        spearman: Of the judge's scores and the labels.
+        verdicts: The number of labelled outputs, or pairs, with a verdict.
+        abstained: The number of abstentions.
+        unreadable: The number of unreadable responses.
+        base_rate: The share of passing labels; the mean of scores; for pairs the share won by `a`.
+        majority_accuracy: The accuracy of always giving the most frequent label.
+        accuracy: The share of equal labels; scores are rounded to the nearest level.
+        kappa: Cohen's kappa; None if undefined, such as for a single distinct label.
+        weighted_kappa: Cohen's kappa with quadratic weights, for scores.
+        spearman: The rank correlation of the judge's scores with the labels.
         kendall: Kendall's tau-b of the same.
-        self_consistency: How often two judgements of one answer are the same; None without
-            repeats.
-        position_flips: For pairs.
-        disagreements: The ids of the labels the judge contradicts.
+        self_consistency: The share of equal judgements among repeats; None without repeats.
+        position_flips: The flips of winners, for pairs.
+        disagreements: The ids of the labels that the judge contradicts.
     """
 
-    judged: int
+    verdicts: int
     abstained: int = 0
     unreadable: int = 0
     base_rate: float | None
-    commonest: float | None
+    majority_accuracy: float | None
     accuracy: IntervalEstimate | None
     kappa: IntervalEstimate | None
     weighted_kappa: IntervalEstimate | None = None
@@ -433,10 +431,10 @@ class LabelsSummary(_CalibrationDocument):
     """The labels that a judge was compared with.
 
     Attributes:
-        of: The judge under whose name they are filed; None for those of its own.
+        judge: The judge whose labels they are; None for the calibrated judge itself.
     """
 
-    of: str | None = None
+    judge: str | None = None
     kind: Literal["outcomes", "scores", "pairs"]
     count: int
     digest: str
@@ -446,10 +444,10 @@ class Calibration(_CalibrationDocument):
     """The calibration of one judge.
 
     Attributes:
-        digest: The judge's: over its rubric, its parameters and its models.
-        models: Who was asked.
-        date: When, as `2026-11-21`.
-        repeats: How often every answer was judged.
+        digest: The digest of the judge: its rubric, parameters and models.
+        models: The judge's models.
+        date: The date, as `2026-11-21`.
+        repeats: The judgements of each output.
     """
 
     models: tuple[str, ...]
@@ -461,24 +459,24 @@ class Calibration(_CalibrationDocument):
 
 
 class CalibrationFile(_CalibrationDocument):
-    """The file: one calibration for each set of models that the judge was tried with."""
+    """A calibration file: one calibration for each set of models."""
 
     format: Literal[1] = 1
     judge: str
     calibrations: tuple[Calibration, ...] = Field(min_length=1)
 
     def find(self, digest: str) -> Calibration | None:
-        """The calibration of the judge that has this digest."""
+        """The calibration with a judge's digest; None for none."""
         return next(
             (calibration for calibration in self.calibrations if calibration.digest == digest), None
         )
 
     def with_calibration(self, new: Calibration) -> CalibrationFile:
-        """The same file with `new` instead of the earlier entries of the same models.
+        """The file with `new` instead of earlier entries of the same models.
 
-        A calibration that came out as before keeps its date.
+        An unchanged calibration keeps its date.
         """
-        others = [
+        other_models = [
             calibration for calibration in self.calibrations if calibration.models != new.models
         ]
         same_models = [
@@ -486,25 +484,27 @@ class CalibrationFile(_CalibrationDocument):
             for calibration in self.calibrations
             if calibration.model_copy(update={"date": new.date}) == new
         ]
-        kept = sorted([*others, *(same_models or [new])], key=lambda record: record.models)
-        return CalibrationFile(judge=self.judge, calibrations=tuple(kept))
+        calibrations = sorted(
+            [*other_models, *(same_models or [new])], key=lambda record: record.models
+        )
+        return CalibrationFile(judge=self.judge, calibrations=tuple(calibrations))
 
     def to_text(self) -> str:
-        """The file's text: sorted, so that a change shows as a small diff."""
+        """The text of the file, sorted for small diffs."""
         document = self.model_dump(mode="json", exclude_none=False)
         return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def calibration_path(judge: str, project: Project) -> Path:
-    """Where the calibration record of a judge is, or would be."""
+    """The path of a judge's calibration record."""
     return project.labels_dir / f"{file_stem(judge)}{_SUFFIX}"
 
 
 def load_calibrations(path: Path) -> CalibrationFile | None:
-    """Read a calibration record; None where there is none.
+    """Read a calibration record; None if the file does not exist.
 
     Raises:
-        FaultyFileError: It cannot be read.
+        FaultyFileError: The file cannot be read.
     """
     try:
         text = read_regular(path).decode("utf-8")
@@ -515,8 +515,8 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
         problem = f"cannot be read: {error}"
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        problem = f"no calibration record: {where + ': ' if where else ''}{first['msg']}"
+        place = ".".join(str(part) for part in first["loc"])
+        problem = f"no calibration record: {place + ': ' if place else ''}{first['msg']}"
     fault = Fault(
         path=path,
         line=None,
@@ -527,13 +527,13 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
 
 
 def write_calibrations(path: Path, file: CalibrationFile) -> bool:
-    """Write a calibration record; one that would be the same is not touched.
+    """Write a calibration record, unless the file has the same content.
 
     Returns:
-        Whether it was written.
+        Whether the file was written.
 
     Raises:
-        UsageError: It cannot be written.
+        UsageError: The file cannot be written.
     """
     from regauge.atomic import write_whole
 
@@ -547,7 +547,7 @@ def write_calibrations(path: Path, file: CalibrationFile) -> bool:
     return True
 
 
-# With fewer, resampling often leaves one side out, and its interval is too narrow.
+# With fewer labels, resamples often miss them, and the interval is too narrow.
 _RARER_MIN = 10
 
 
@@ -560,35 +560,35 @@ def _rarer_labels(calibration: Calibration) -> int:
 
 
 def shortfall(calibration: Calibration, policy: CalibrationSettings) -> str:
-    """The gaps of a calibration that keep its judge advisory; empty without any."""
+    """The reason why a calibration keeps its judge advisory; empty if it is blocking."""
     agreement = calibration.agreement
-    if agreement.judged < policy.min_labels:
-        return f"{agreement.judged} labelled answers were judged, {policy.min_labels} are needed"
+    if agreement.verdicts < policy.min_labels:
+        return f"{agreement.verdicts} labelled outputs were judged, {policy.min_labels} are needed"
     rarer = _rarer_labels(calibration)
     if rarer < _RARER_MIN:
         return (
             f"{rarer} labels differ from the most frequent one, {_RARER_MIN} are needed:"
             " add labels of the rarer kind"
         )
-    name, deciding = "kappa", agreement.kappa
+    name, estimate = "kappa", agreement.kappa
     if calibration.labels.kind == "scores":
-        name, deciding = "Spearman's correlation", agreement.spearman
-    if deciding is None or deciding.low is None:
+        name, estimate = "Spearman's correlation", agreement.spearman
+    if estimate is None or estimate.low is None:
         return f"{name} is not defined: labels or verdicts hardly vary"
-    if deciding.low <= policy.floor:
-        return f"{name} may be as low as {deciding.low:.2f}, the floor is {policy.floor:.2f}"
+    if estimate.low <= policy.floor:
+        return f"{name} may be as low as {estimate.low:.2f}, the floor is {policy.floor:.2f}"
     return ""
 
 
 class UncalibratedError(Exception):
-    """No calibration speaks for a judge as it is; the message says why."""
+    """The judge has no current calibration; the message has the reason."""
 
 
 def current_calibration(judge: ModelJudge, project: Project) -> Calibration:
-    """The calibration of this very judge, by the labels as they are.
+    """The calibration of a judge's current version by its current labels.
 
     Raises:
-        UncalibratedError: There is none.
+        UncalibratedError: The judge has no such calibration.
     """
     try:
         file = load_calibrations(calibration_path(judge.name, project))
@@ -602,7 +602,7 @@ def current_calibration(judge: ModelJudge, project: Project) -> Calibration:
     if calibration is None:
         raise UncalibratedError(_stale(file, judge))
     try:
-        labels = load_labels(calibration.labels.of or judge.name, project)
+        labels = load_labels(calibration.labels.judge or judge.name, project)
     except DatasetError as error:
         raise UncalibratedError(f"its labels cannot be used: {error.faults[0].message}") from error
     if labels.digest != calibration.labels.digest:

@@ -151,7 +151,7 @@ def _title(report: MutationReport) -> str:
         return f"{report.prompt}: no instruction measured"
     if score.value is None:
         return f"{report.prompt}: no mutants"
-    return f"{report.prompt}: {score.killed} of {score.counted} instructions guarded"
+    return f"{report.prompt}: {score.killed} of {score.total} instructions guarded"
 
 
 def _coverage_line(mutant: Mutant, row: MutantRow | None, prompt: Prompt) -> _Shown:

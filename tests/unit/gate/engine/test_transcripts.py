@@ -137,7 +137,7 @@ SCRIPTED: dict[str, tuple[list[Scripted], GatePolicy]] = {
     "one step": (
         [*failing(3, "0110"), *others(40)],
         GatePolicy(
-            case=CasePolicy(steps=(2, 3), late=(2,), more=(3,), serious=2.0),
+            case=CasePolicy(steps=(2, 3), late_steps=(2,), extra_steps=(3,), serious=2.0),
             suite=SuitePolicy(screen=(0.02, 0.01), pairs=(1, 2), control=2),
         ),
     ),

@@ -269,7 +269,7 @@ def test_evidence_that_is_enough_rejects_although_an_answer_is_missing():
         ({"candidate": "0", "tier": "critical"}, {"on_broken": "warn"}, "reject"),
         (
             {"candidate": "1101", "tier": "critical"},
-            {"critical": CriticalPolicy(first=4, more=0, failures=1)},
+            {"critical": CriticalPolicy(first=4, extra=0, failures=1)},
             "reject",
         ),
     ],

@@ -126,7 +126,7 @@ def test_one_seed_gives_one_line_and_more_cases_see_more():
 def test_more_checks_of_each_case_raise_the_bar_for_each():
     """Six failures in a row name one of 40 cells; among 10,000 cells they are not enough."""
     six = GatePolicy(
-        case=CasePolicy(steps=(2, 3), late=()), suite=SuitePolicy(alpha=1e-9), first_draws=1
+        case=CasePolicy(steps=(2, 3), late_steps=()), suite=SuitePolicy(alpha=1e-9), first_draws=1
     )
     one, many = (line(typical(40), six, cells=cells, drops=()) for cells in (40, 10_000))
     assert one.one_broken is not None

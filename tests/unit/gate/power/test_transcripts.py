@@ -25,7 +25,9 @@ POLICIES = {
     "blocking": GatePolicy(on_broken="block"),
     "warning": GatePolicy(on_broken="warn"),
     "undecided passes": GatePolicy(on_undecided="warn", on_drifted="block"),
-    "other steps": GatePolicy(case=CasePolicy(steps=(2, 3), late=(), more=(4,)), first_draws=2),
+    "other steps": GatePolicy(
+        case=CasePolicy(steps=(2, 3), late_steps=(), extra_steps=(4,)), first_draws=2
+    ),
 }
 
 

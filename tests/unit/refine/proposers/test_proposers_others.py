@@ -31,7 +31,7 @@ from regauge.refine.proposers._protocol import (
     proposer_names,
 )
 from regauge.refine.proposers._rules import ExampleProposer, load_examples
-from regauge.sim import answer
+from regauge.sim import complete
 from tests.unit.refine.proposers.problems import (
     CASES,
     LIMIT,
@@ -60,7 +60,7 @@ POOL = (
 
 async def simulated(request: CompletionRequest) -> Completion:
     """The simulated model."""
-    return answer(request)
+    return complete(request)
 
 
 def test_an_example_of_the_pool_is_added_at_the_end_the_likeliest_first() -> None:
