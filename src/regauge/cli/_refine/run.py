@@ -368,9 +368,9 @@ def run_command(
     )
     begin = partial(begin, feedback=feedback_read)
     if dry_run:
-        begin(refine_options, forget=ignore_attempts, dry_run=True)
+        begin(refine_options, ignore_attempts=ignore_attempts, dry_run=True)
         return
-    result = begin(refine_options, forget=ignore_attempts)
+    result = begin(refine_options, ignore_attempts=ignore_attempts)
     while interactive and result["revision"] is not None:
         run = show_run(project, result, as_json=as_json)
         refused = review_edits(project, run, result)
@@ -385,7 +385,7 @@ def run_command(
             refine_options = replace(
                 refine_options, usd=max(0.0, refine_options.usd - float(result["spent"]["usd"]))
             )
-        result = begin(refine_options, forget=False)
+        result = begin(refine_options, ignore_attempts=False)
     finish_run(project, result, delivery, already_shown=interactive, as_json=as_json)
 
 
