@@ -263,10 +263,9 @@ def _criteria(judges: Iterable[JudgeDescription]) -> str:
     ]
     return (
         "- Each judge counts under one criterion, which refinement reports and "
-        "[goals](../how-to/fix-a-prompt.md#set-goals)\n  use; `.judging('completeness')` sets "
-        f"another. Rules count under {rest}, functions under correctness, except:\n"
-        + "\n".join(lines)
-        + "\n"
+        "[goals](../how-to/fix-a-prompt.md#set-goals)\n  use; "
+        f"`.with_criterion('completeness')` sets another. Rules count under {rest}, "
+        "functions under correctness, except:\n" + "\n".join(lines) + "\n"
     )
 
 

@@ -37,8 +37,8 @@ COMPLETE = [
         min_words(10, field="summary"),
         max_words(80, field="summary"),
         # Nothing invented, nothing changed: by a rubric, claim by claim, and by deepeval.
-        rubric("incident-faithfulness").judging("correctness"),
-        verified_claims("report", field="summary", at_least=0.95).named("verified-claims"),
+        rubric("incident-faithfulness").with_criterion("correctness"),
+        verified_claims("report", field="summary", at_least=0.95).with_name("verified-claims"),
         deepeval("Faithfulness", fields={"retrieval_context": "inputs.report"}, threshold=0.9),
         # Nothing that matters left out.
         deepeval(
@@ -47,7 +47,7 @@ COMPLETE = [
             evaluation_steps=COMPLETE,
             fields={"context": "inputs.report"},
             threshold=0.7,
-        ).judging("completeness"),
+        ).with_criterion("completeness"),
     ],
 )
 def test_incident_summary(result: EvalResult) -> None:

@@ -107,5 +107,5 @@ class Memoised(Asking):
 MODEL_JUDGES_GATE = """
 import regauge.runner._suite as suites
 from regauge.judges import JudgeStatus
-suites.standing_of = lambda judge, project: JudgeStatus(gates=True, reason="calibrated for this test")
+suites.judge_status = lambda judge, project: JudgeStatus(blocking=True, reason="calibrated for this test")
 """

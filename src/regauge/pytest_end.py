@@ -272,7 +272,8 @@ class PytestEnd:
         no_turn = end.selected_cases - end.turns
         if all_had_turns and no_turn > 0:
             yield (
-                f"unmeasured: {no_turn} of {plural(end.selected_cases, 'planned case')} had no turn before"
+                f"unmeasured: {no_turn} of {plural(end.selected_cases, 'planned case')} had no turn"
+                " before"
                 " the run ended\n  fix: look for pytest.exit, or for a hook or an option that ends"
                 " runs early; to run fewer cases, select them on the command line (-k)"
             )
@@ -293,7 +294,7 @@ class PytestEnd:
             terminal.write_line(f"nothing was measured: {count}", red=True)
         if self.gate is not None and self.gate.cut_off:
             terminal.write_line(
-                "gate: interrupted before it decided; what was answered is kept, and the same"
+                "gate: interrupted before it decided; completions so far are saved, and the same"
                 " command continues from there",
                 red=True,
             )

@@ -35,9 +35,9 @@ from regauge.refine.subject import declared_goals
 from regauge.reports import (
     StyledLine,
     Suggestion,
-    answer_diff,
     decision_lines,
     gate_progress_line,
+    output_diff,
     verdict_words,
 )
 from regauge.reports.decisions import decision_document
@@ -97,7 +97,7 @@ class GateFailed(AssertionError):  # noqa: N818 - it says what happened; it is n
 
     def __str__(self) -> str:
         again = f"  again: regauge gate --prompt {shlex.quote(self.document.prompt)}"
-        diff = [f"    {line}" for line in answer_diff(self.document)]
+        diff = [f"    {line}" for line in output_diff(self.document)]
         return printable("\n".join([self.document.message, *diff, again]))
 
     @property

@@ -79,8 +79,8 @@ triage: 4 cases with 4 trials each from 1 session, not complete yet: 2 more sess
     assert re.sub(r"\b[0-9a-f]{12}\b", "DIGEST", text) == snapshot("""\
 triage@1.0.0  DIGEST  local:clerk
   4 cases of triage, 12 trials each from 2 sessions; 75.0 % passed
-  session TIME: trials 100-103, answered by clerk
-  session TIME: trials 104-111, answered by clerk
+  session TIME: trials 100-103, served by clerk
+  session TIME: trials 104-111, served by clerk
   judge agrees  DIGEST
   judge min_chars(1)  DIGEST
   disk-003  0 of 12  agrees failed 12
@@ -106,7 +106,7 @@ def test_what_could_not_be_measured_is_named_and_does_not_count(
 
     none = live.command("baseline", "update", "--record=none", "--new-session")
     assert none.returncode == 3
-    assert "no answer is kept, and no model may be asked" in none.stderr
+    assert "no completion is recorded, and --record=none makes no calls" in none.stderr
 
 
 def test_a_session_that_was_cut_off_asks_only_for_the_rest(live: EvalProject, endpoint: Endpoint):

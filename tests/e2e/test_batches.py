@@ -75,7 +75,7 @@ def test_recordings_of_a_batch_equal_those_of_a_live_run(
     assert _said(batched.command("record", "--trials=2", "--batch")) == snapshot(
         (
             3,
-            "10 answers under way; collect the results with: regauge record --trials=2 --collect\n",
+            "10 completions under way; collect the results with: regauge record --trials=2 --collect\n",
             "",
         )
     )
@@ -104,7 +104,7 @@ def test_a_dry_run_states_both_prices(batched: EvalProject, provider: BatchServe
             0,
             """\
 needs recording: triage, 5 cases
-  5 answers of local:clerk: about 1.6k tokens, $0.0031, $0.0016 in a batch
+  5 completions of local:clerk: about 1.6k tokens, $0.0031, $0.0016 in a batch
   record them: regauge record triage
 """,
             "",
@@ -120,12 +120,12 @@ def test_what_is_under_way_is_not_submitted_again(batched: EvalProject, provider
     assert batched.command("record", "--batch").returncode == 3
     batched.golden(batched.case(number) for number in range(7))
     more = batched.command("record", "--batch")
-    assert (more.returncode, more.stdout) == (3, f"7 answers under way; {_COLLECT}\n")
+    assert (more.returncode, more.stdout) == (3, f"7 completions under way; {_COLLECT}\n")
     assert [len(batch["requests"]) for batch in provider.batches.values()] == [5, 2]
     waiting = batched.command("record", "--collect")
     noted = batched.command("record", "--model=local:other", "--trials=1")
     assert noted.stdout.startswith("note: batches with 7 calls are under way; live calls are paid")
-    assert (waiting.returncode, waiting.stdout) == (3, f"7 answers under way; {_COLLECT}\n")
+    assert (waiting.returncode, waiting.stdout) == (3, f"7 completions under way; {_COLLECT}\n")
     provider.faults.running = False
     assert batched.command("record", "--collect").returncode == 0
     assert set(provider.paid.values()) == {1}
@@ -388,7 +388,7 @@ def test_files_are_written_and_collected_by_hand(batched: EvalProject, provider:
     assert _said(done) == snapshot(
         (
             3,
-            "5 answers of local:clerk written to .regauge/batches/NAME.jsonl; run the file, then: regauge record --collect RESULTS.jsonl\n",
+            "5 completions of local:clerk written to .regauge/batches/NAME.jsonl; run the file, then: regauge record --collect RESULTS.jsonl\n",
             "",
         )
     )
@@ -418,7 +418,7 @@ def test_files_are_written_and_collected_by_hand(batched: EvalProject, provider:
 2 of 5 completions recorded
   wrote fixtures/recordings/triage.jsonl: commit it
 1 line left: half.jsonl:3: cut off
-3 answers of local:clerk written to .regauge/batches/NAME.jsonl; run the file, then: regauge record --collect RESULTS.jsonl
+3 completions of local:clerk written to .regauge/batches/NAME.jsonl; run the file, then: regauge record --collect RESULTS.jsonl
 """,
             "",
         )
@@ -637,7 +637,7 @@ def test_a_baseline_is_filled_by_batch(batched: EvalProject, provider: BatchServ
             3,
             """\
 triage@1.0.0 (local:clerk): 70 trials of 5 cases, 70 calls + about 70 of judges: about 29.1k tokens, $0.1628, $0.0814 in a batch
-70 answers under way; collect the results with: regauge baseline update --collect
+70 completions under way; collect the results with: regauge baseline update --collect
 """,
             "",
         )
@@ -711,7 +711,7 @@ def test_two_commands_at_once_submit_one_batch(batched: EvalProject, provider: B
         for _ in range(2)
     ]
     for one in started:
-        assert f"5 answers under way; {_COLLECT}" in one.communicate(timeout=60)[0]
+        assert f"5 completions under way; {_COLLECT}" in one.communicate(timeout=60)[0]
     assert [len(batch["requests"]) for batch in provider.batches.values()] == [5]
 
 
@@ -732,7 +732,7 @@ def test_targets_are_named_as_live_only(batched: EvalProject, provider: BatchSer
     assert done.returncode == 3
     assert done.stdout == snapshot("""\
 not by batch: 5 calls of target python:app; record live: regauge record
-5 answers under way; collect the results with: regauge record --collect
+5 completions under way; collect the results with: regauge record --collect
 """)
     assert [len(batch["requests"]) for batch in provider.batches.values()] == [5]
     assert batched.command("record", "--collect").returncode == 3
@@ -782,7 +782,7 @@ def test_a_batch_leaves_out_what_the_local_store_has(
     (batched.root / "fixtures" / "recordings" / "triage.jsonl").unlink()
     assert _said(batched.command("record", option)) == (
         0,
-        "wrote fixtures/recordings/triage.jsonl (5 answers from the local store): commit it\n",
+        "wrote fixtures/recordings/triage.jsonl (5 completions from the local store): commit it\n",
         "",
     )
     assert batched.recordings() == recorded

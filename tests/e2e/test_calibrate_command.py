@@ -27,8 +27,8 @@ def test_a_judge_is_compared_with_people_and_replays(judged: EvalProject, endpoi
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == snapshot("""\
 tone: local:clerk and fixtures/labels/tone.jsonl
-  labelled          33 answers
-  base rate         0.52 pass; always saying what is labelled most often is right 0.52 of the time
+  labelled          33 outputs
+  base rate         0.52 pass; always choosing the most frequent label is right 0.52 of the time
   accuracy          0.97  [0.91, 1.00]
   Cohen's kappa     0.94  [0.81, 1.00]
   Spearman          0.94  [0.82, 1.00]
@@ -39,9 +39,9 @@ tone: local:clerk and fixtures/labels/tone.jsonl
   people: pass           16     1
   people: fail            0    16
 
-judge and people disagree on 1 of 33:
+judge and labels disagree on 1 of 33:
   l40 (case disk-000)  fixtures/labels/tone.jsonl:33
-    people: pass, Ada: Because.
+    label:  pass, Ada: Because.
     judge:  fail (0.00): verdict fail: It is marked fail.
 
 99 calls, 99 of them made now; 10.9k tokens, $0.0119
@@ -70,7 +70,7 @@ def test_a_judge_that_agrees_too_little_fails(judged: EvalProject):
     assert "advisory: kappa may be as low as 0.3" in done.stdout
     listed = judged.command("judges", "calibrate")
     assert "advisory  tone (local:clerk) on triage: kappa may be as low as 0.3" in listed.stdout
-    advice = "fix: label more answers or improve the judge, then regauge judges calibrate tone"
+    advice = "fix: label more outputs or improve the judge, then regauge judges calibrate tone"
     assert advice in judged.command("doctor").stdout
     judged.settings(
         'judge_model = "local:clerk"\n[tool.regauge.calibration]\nfloor = 0.2\nmin_labels = 10'
@@ -159,7 +159,7 @@ def test_other_labels_void_the_record(judged: EvalProject):
 
 
 def test_judges_may_share_labels(judged: EvalProject):
-    judged.eval(EVAL.replace('rubric("tone")', 'rubric("tone").named("manners")'))
+    judged.eval(EVAL.replace('rubric("tone")', 'rubric("tone").with_name("manners")'))
     write_labels(judged, labels(right=16, wrong=0))
     assert "no labels of judge 'manners'" in judged.command("judges", "calibrate", "manners").stderr
     done = judged.command("judges", "calibrate", "manners", "--labels=tone", "--repeats=1")
@@ -192,7 +192,7 @@ def test_replies_without_a_verdict_are_counted_and_shown(judged: EvalProject, en
     )
     done = judged.command("judges", "calibrate", "tone", "--repeats=1")
     assert done.returncode == 0
-    assert "33 answers: 32 judged, 1 without a readable verdict" in done.stdout
+    assert "33 outputs: 32 judged, 1 without a readable verdict" in done.stdout
     assert "no verdict on 1 of 33:\n  l40: " in done.stdout
     endpoint.answer = lambda _: "I would rather not say."
     none = judged.command("judges", "calibrate", "tone", "--repeats=1", "--record=all")
@@ -276,7 +276,7 @@ def test_pairs_are_judged_in_both_orders(judged: EvalProject):
     assert done.stdout == snapshot("""\
 longer: sim:none (simulated) and fixtures/labels/longer.jsonl
   labelled          3 pairs
-  base rate         0.67 prefer a; always saying what is labelled most often is right 0.67 of the time
+  base rate         0.67 prefer a; always choosing the most frequent label is right 0.67 of the time
   accuracy          0.50  [0.00, 1.00]
   Cohen's kappa     0.00  [-0.50, 0.57]
   position flips    1 of 3 pairs: 1 for the answer shown first, 0 for the one shown second
@@ -285,7 +285,7 @@ longer: sim:none (simulated) and fixtures/labels/longer.jsonl
   people: a         2  2
   people: b         1  1
 
-judge and people disagree on 2 of 3:
+judge and labels disagree on 2 of 3:
   p2 (case disk-000)  fixtures/labels/longer.jsonl:2
     people: a, Ada
     judge:  b and, exchanged, b: It says so.
@@ -306,7 +306,7 @@ def test_mistakes_are_said_with_what_to_do(judged: EvalProject):
         return judged.plain(done.stderr)
 
     assert fails("tune") == snapshot("""\
-error: there is no judge 'tune'; evals have these that ask a model: tone
+error: there is no judge 'tune'; the evals have these LLM judges: tone
   fix: did you mean 'tone'?
 """)
     write_labels(judged, [label(1, "pass", "pass", case="disk-9")])
@@ -366,7 +366,7 @@ def test_two_judges_of_one_name_are_not_confused(judged: EvalProject):
             2,
             """\
 error: evals of triage declare two different judges that are called 'tone'
-  fix: give one a name of its own with .named(...)
+  fix: give one a name of its own with .with_name(...)
 """,
         )
     )

@@ -265,7 +265,7 @@ def test_a_dry_run_asks_nobody_and_needs_no_token(workflow: Workflow):
         (
             "",
             ("--pr", "9"),
-            "cannot comment on pull request 9 of acme/prompts: GitHub answered 404",
+            "cannot comment on pull request 9 of acme/prompts: GitHub returned 404",
         ),
         ("", ("--marker", "a b"), "'a b' does not name a comment"),
         ("push", (), "there is no pull request to comment on\n  fix: name it with --pr NUMBER"),

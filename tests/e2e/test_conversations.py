@@ -300,7 +300,7 @@ def test_trials_and_budgets_count_conversations_and_calls(shop: EvalProject):
     assert "all k trials pass: pass^1 100%, pass^2 100%" in result.stdout.str()
     missing = shop.run("--trials=3", "--record=none")
     assert "1 unmeasured" in missing.stdout.str()
-    assert "1 answer of local:clerk" in missing.stdout.str()
+    assert "1 completion of local:clerk" in missing.stdout.str()
     assert "about 4 calls" in missing.stdout.str()
 
 
@@ -543,7 +543,7 @@ def _edited(shop: EvalProject, path: str, old: str, new: str) -> None:
 SURROUNDINGS = [
     ("prompts/buyer.prompt.yml", "customer who", "kind customer who", "the persona buyer"),
     ("fixtures/tools/shop.yml", "shipped", "lost", "results of tools in fixtures/tools/shop.yml"),
-    ("app.py", "shipped", "lost", "the code of app:stock, which answers tool calls,"),
+    ("app.py", "shipped", "lost", "the code of app:stock, which serves tool calls,"),
     (
         "fixtures/golden/shop.jsonl",
         '"expected": "shipped"',

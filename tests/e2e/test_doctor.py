@@ -233,7 +233,7 @@ def test_keys_and_endpoints_are_asked_once_and_only_where_evals_need_them(
 
     unset = doctor(place, code=1)
     assert said(unset, "keys", "warning") == [
-        "LOCAL_KEY is not set: local can be replayed, not asked"
+        "LOCAL_KEY is not set: local can be replayed, not called"
     ]
     doctor(place, "--offline", code=1, LOCAL_KEY="k" * 20)
     assert len(models.keys) == 1

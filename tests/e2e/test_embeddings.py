@@ -158,7 +158,7 @@ def test_the_command_that_a_replay_names_records_what_is_missing(
 
 
 def test_all_asks_anew_once_for_each_text(meant: EvalProject, vectors: Embeddings):
-    meant.judged_by(f'{JUDGE}, {JUDGE}.named("once more")')
+    meant.judged_by(f'{JUDGE}, {JUDGE}.with_name("once more")')
     meant.run()
     lines = recorded(meant)
     del vectors.texts[:]
@@ -186,7 +186,7 @@ def test_a_lexical_measure_judges_only_where_it_is_asked_to(
     meant.run("--record=none").assert_outcomes(passed=5)
     for _, verdict in verdicts(meant):
         assert verdict["reason"].startswith(
-            "vectors:small could not be asked (not-recorded), lexical fallback: chrf 0."
+            "vectors:small could not be called (not-recorded), lexical fallback: chrf 0."
         )
 
 

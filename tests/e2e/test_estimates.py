@@ -197,7 +197,7 @@ JUDGES = {
     "votes": 'rubric("clear", votes=3)',
     "claims": 'verified_claims("text")',
     "panel": 'panel([rubric("clear"), verified_claims("text")])',
-    "shared": 'rubric("clear"), panel([rubric("clear"), rubric("clear", votes=2)]).named("both")',
+    "shared": 'rubric("clear"), panel([rubric("clear"), rubric("clear", votes=2)]).with_name("both")',
     "deepeval": 'deepeval("GEval", name="good", criteria="Is it good?")',
 }
 

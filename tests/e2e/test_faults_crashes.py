@@ -499,7 +499,9 @@ def test_ctrl_c_on_a_terminal_leaves_one_line_and_what_was_answered(
         stderr=end,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
     )
-    wait_until(lambda: told("of 60 answers") and endpoint.answered.total() >= 8, process=process)
+    wait_until(
+        lambda: told("of 60 completions") and endpoint.answered.total() >= 8, process=process
+    )
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 130
     assert told("interrupted: ")

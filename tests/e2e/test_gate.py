@@ -99,7 +99,7 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
     history["judges"]["field_equals(severity)"] = history["judges"].pop("json_parses(kind=object)")
     repo.write("failing.json", json.dumps(baseline))
     said = repo.regauge("gate", "--from", "latest", "--baseline", "failing.json", code=2)
-    assert "knows nothing of what this run compared with" in said
+    assert "does not match the base of this run" in said
     said = repo.regauge("gate", "--from", "latest", "--baseline", "none.json", code=2)
     assert "'none.json' does not exist" in said
     repo.git("clean", "-fdq")
@@ -108,7 +108,7 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
     text = "    text: What changed\n"
     repo.edit(PROMPT, text, f"{text}    accepted:\n{reasons}")
     said = repo.regauge("gate", "main", code=None)
-    assert f"({len(broken)} of {len(verdicts)} cases accepted by the author's word)" in said
+    assert f"({len(broken)} of {len(verdicts)} cases accepted by the author)" in said
     assert f" main ({repo.git('rev-parse', 'main')[:9]}): {len(broken)} broken of " in said
     assert f", without {len(broken)} accepted cases; " in said
     assert "accepted by the changelog: Fine." in said
@@ -193,7 +193,7 @@ def test_an_edit_without_a_new_version_is_rejected_with_the_command_that_gives_o
     repo.edit(PROMPT, *REWORDED)
     repo.commit("Reword")
     said = repo.gate("--annotations", code=1)
-    assert "what it says changed, but its version is still 1.0.0" in said
+    assert "its content changed, but its version is still 1.0.0" in said
     assert f"fix: regauge bump {NAME} minor -m 'WHAT CHANGED'" in said
     assert f"::error file={PROMPT},line=6,title=regauge%3A {NAME}::" in said
     assert "broken" not in repo.verdicts().values()
@@ -239,7 +239,7 @@ def test_an_eval_that_is_taken_away_takes_no_case_along_without_a_word(repo: Gat
     assert f"fix of {GOLDEN}: put its eval back" in said
     assert repo.pytest("--gate=main", code=1).count("not measured: ") == 1
     assert json.loads(repo.regauge("gate", "--from", "latest", "--json", code=3))["exit_code"] == 3
-    assert "nothing is said of it" in repo.gate("--prompt", "other", code=0)
+    assert "it is not compared" in repo.gate("--prompt", "other", code=0)
     repo.git("rm", "-q", GOLDEN)
     repo.commit("Give up its cases")
     said = repo.gate(code=3)
@@ -247,7 +247,7 @@ def test_an_eval_that_is_taken_away_takes_no_case_along_without_a_word(repo: Gat
     repo.git("rm", "-q", BASELINE)
     shutil.rmtree(repo.root / "fixtures/recordings")
     repo.commit("Give it up")
-    assert "this change takes it out, and the eval with it" in repo.gate(code=0)
+    assert "this change removes it and its eval" in repo.gate(code=0)
 
 
 def test_a_fork_without_recordings_is_unmeasured_and_a_budget_can_be_gone_on_with(

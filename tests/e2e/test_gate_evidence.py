@@ -140,7 +140,7 @@ def test_recording_again_until_green_changes_no_decision(
     repo.record_until_green()
     fork = repo.gate("--record=none", code=0)
     assert fork["provisional"]
-    assert "provisional, by answers that the author of the change recorded" in fork["printed"]
+    assert "provisional, from recordings by the author of the change" in fork["printed"]
     assert fork["calls"]["live"] == 0
     # Without trials of base a replay sees less than a gate that may call the model.
     assert "this replay, with 1 recorded trial of each case, sees: 1 broken" in fork["printed"]

@@ -166,7 +166,7 @@ def test_an_interrupted_gate_goes_on_where_it_stopped_and_pays_for_nothing_twice
     run.send_signal(signal.SIGINT)
     said, _ = run.communicate(timeout=30)
     assert run.returncode == pytest.ExitCode.INTERRUPTED
-    assert "gate: interrupted before it decided; what was answered is kept" in said
+    assert "gate: interrupted before it decided; completions so far are saved" in said
     assert "Task was destroyed" not in said
 
     command = [sys.executable, "-c", _COMMAND, "gate", "main", "--concurrency=8"]
@@ -176,7 +176,7 @@ def test_an_interrupted_gate_goes_on_where_it_stopped_and_pays_for_nothing_twice
     run.send_signal(signal.SIGINT)
     _, said = run.communicate(timeout=30)
     assert run.returncode == 130, said
-    assert "interrupted: what was answered is kept, the same command continues" in said
+    assert "interrupted: completions so far are saved, the same command continues" in said
 
     endpoint.latency_s = 0.0
     asked = endpoint.total

@@ -121,16 +121,16 @@ def test_answers_and_outcomes_of_two_runs_are_compared(
 A  RUN  -
 B  RUN  -
 
-prompt  version  model          cases  passed  failed  tracked  unmeasured        pass rate  difference to the first             tokens     cost  p50  p95  answers
+prompt  version  model          cases  passed  failed  tracked  unmeasured        pass rate  difference to the first             tokens     cost  p50  p95  completions
 triage  1.0.0    local:clerk A      5       4       1        0           0  80 % (38 to 96)  -                                      550  $0.0006  LATENCY  LATENCY  5 live
 triage  1.1.0    local:clerk B      5       4       1        0           0  80 % (38 to 96)  +0.0 points (-75.0 to 75.0), p = 1     550  $0.0006  LATENCY  LATENCY  5 live
 
 triage  1.0.0 (DIGEST) -> 1.1.0 (DIGEST)  local:clerk: 1 worse, 1 better, 1 only in A, 1 only in B, 1 with another output, 1 the same
 worse               1/1 -> 0/1    disk-000
-      both outputs are the same text
+      both outputs are equal
     B  agrees: agrees returned false
 better              0/1 -> 1/1    disk-001
-      both outputs are the same text
+      both outputs are equal
     A  agrees: agrees returned false
 only in A           1/1 -> -      disk-004
     -{
@@ -171,7 +171,7 @@ with another output 1/1 -> 1/1    disk-003
         "better",
         "removed",
         "added",
-        "answer",
+        "output",
     ]
     itself = regauge(live, "runs", "compare", "latest", "latest")
     assert itself.stdout.splitlines()[-1].endswith("local:clerk: 5 the same")

@@ -310,7 +310,7 @@ ERROR evals/test_a_no_golden.py::test_plain - Failed: evals/test_a_no_golden.py:
             snapshot("""\
 ERROR collecting evals/test_triage.py
 evals/test_triage.py:4: two judges are called 'min_chars(1)', and their verdicts could not be distinguished
-  fix: remove one, or give it a name of its own with .named(...)
+  fix: remove one, or give it a name of its own with .with_name(...)
 ERROR evals/test_triage.py - evals/test_triage.py:4: two judges are called 'min_chars(1)', and their verdicts could not be distinguished\
 """),
         ),

@@ -66,7 +66,7 @@ def test_a_replay_says_what_needs_recording_and_what_that_costs(
 unmeasured: 2 cases of triage (MissingRecordingError)
   disk-001, disk-003
 needs recording: triage, 2 cases
-  2 answers of local:clerk: about 220 tokens, $0.0002
+  2 completions of local:clerk: about 220 tokens, $0.0002
   record them: regauge record triage\
 """)
 
@@ -86,7 +86,7 @@ def test_an_edited_prompt_needs_recording_in_ci_and_is_recorded_elsewhere(
 unmeasured: 5 cases of triage (MissingRecordingError)
   disk-000, disk-001, disk-002, disk-003, disk-004
 needs recording: triage, 5 cases, 5 of them recorded for an older request
-  5 answers of local:clerk: about 530 tokens, $0.0006
+  5 completions of local:clerk: about 530 tokens, $0.0006
   record them: regauge record triage\
 """)
 
@@ -108,7 +108,9 @@ def test_only_what_is_missing_is_asked(live: EvalProject, endpoint: Endpoint):
     result = live.run("--record=missing")
     result.assert_outcomes(passed=5)
     assert list(endpoint.calls) == ["critical: disk 2 is full"]
-    result.stdout.fnmatch_lines(["*4 replayed, 1 live", "recorded: 1 answer* in *triage.jsonl*"])
+    result.stdout.fnmatch_lines(
+        ["*4 replayed, 1 live", "recorded: 1 completion* in *triage.jsonl*"]
+    )
     # Time, latency and the like belong to the new answer alone.
     after = live.recordings()
     assert [one for one in after if one["case"] != "disk-002"] == [

@@ -23,7 +23,7 @@ def test_answers_are_recorded_without_being_judged(live: EvalProject, endpoint: 
             0,
             """\
 needs recording: triage, 5 cases
-  5 answers of local:clerk: about 1.6k tokens, $0.0031
+  5 completions of local:clerk: about 1.6k tokens, $0.0031
   record them: regauge record triage
 """,
         )
@@ -168,7 +168,7 @@ def test_faults_are_said_by_the_command_too(project: EvalProject):
     assert (
         project.command("record", "--evals", "nowhere").stderr
         == "error: there is no file or directory 'nowhere'\n"
-        "  fix: regauge init writes a first eval; --evals says where others are\n"
+        "  fix: regauge init writes a first eval; --evals names another directory\n"
     )
     project.settings("trails = 3")
     wrong = project.command("record")
@@ -218,7 +218,7 @@ def test_recordings_are_written_from_the_local_store(live: EvalProject, endpoint
     recorded = path.read_bytes()
     endpoint.forget()
     path.unlink()
-    shown = "fixtures/recordings/triage.jsonl (10 answers from the local store)"
+    shown = "fixtures/recordings/triage.jsonl (10 completions from the local store)"
     planned = live.command("record", "--trials=2", "--dry-run")
     assert (planned.returncode, planned.stdout) == (0, f"would write {shown}\n")
     assert not path.exists()
@@ -246,7 +246,7 @@ def test_new_cases_are_written_next_to_those_of_the_local_store(
             0,
             """\
 1 of 1 completions recorded
-  wrote fixtures/recordings/triage.jsonl (5 answers from the local store): commit it
+  wrote fixtures/recordings/triage.jsonl (5 completions from the local store): commit it
 """,
         )
     )
@@ -256,7 +256,7 @@ def test_new_cases_are_written_next_to_those_of_the_local_store(
 @pytest.mark.parametrize("workers", [[], ["-n2"]])
 def test_a_replay_names_answers_that_are_not_committed(project: EvalProject, workers: list[str]):
     warning = (
-        "warning: 5 answers of fixtures/recordings/triage.jsonl not committed, only in the local"
+        "warning: 5 completions of fixtures/recordings/triage.jsonl not committed, only in the local"
         " store; write the file: regauge record"
     )
     project.run()
@@ -324,7 +324,7 @@ def test_cases_that_settings_deselect_are_named(project: EvalProject, way: str):
     )
     done = project.command("record")
     assert done.returncode == 0
-    assert "triage.jsonl (4 answers from the local store): commit it" in done.stdout
+    assert "triage.jsonl (4 completions from the local store): commit it" in done.stdout
     assert f"warning: {left_out}" in done.stdout
     again = project.command("record", "triage", "--dry-run")
     assert again.returncode == 0

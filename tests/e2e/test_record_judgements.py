@@ -122,7 +122,7 @@ def test_judge_calls_are_written_from_the_local_store(judged: EvalProject, endpo
     assert len(before) == 3
     shutil.rmtree(recordings)
     endpoint.forget()
-    stored = "(3 answers from the local store)", "(6 judge calls from the local store)"
+    stored = "(3 completions from the local store)", "(6 judge calls from the local store)"
     dry = judged.command("record", "--dry-run")
     assert (dry.returncode, dry.stdout.splitlines()) == (
         0,

@@ -29,7 +29,7 @@ from regauge.judges import json_parses, max_words, rubric
     judges=[
         json_parses(kind="object"),
         max_words(80, field="summary"),
-        rubric("incident-faithfulness").judging("correctness"),
+        rubric("incident-faithfulness").with_criterion("correctness"),
     ],
 )
 def test_incident_summary(result):

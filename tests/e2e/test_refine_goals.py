@@ -126,7 +126,7 @@ def test_a_goal_on_what_only_an_uncalibrated_judge_says_names_that_judge(repo: G
         "version: 1.0.0\nmodel: sim:clerk-1\nrubric: {kind: binary}\n"
         "messages:\n  - {role: user, content: 'Is it whole? {{answer}}'}\n",
     )
-    judged = repo.read(EVAL).replace(")]", '), rubric("whole").judging("completeness")]')
+    judged = repo.read(EVAL).replace(")]", '), rubric("whole").with_criterion("completeness")]')
     repo.write(EVAL, judged.replace("json_parses\n", "json_parses, rubric\n"))
     setting(repo, GOALS.replace('"format"', '"completeness"'))
     said = repo.regauge("refine", NAME, "--dry-run", code=2)

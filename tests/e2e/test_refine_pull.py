@@ -182,11 +182,11 @@ def test_what_keeps_a_pull_request_from_being_opened_is_said_before_anything_is_
     monkeypatch.delenv("GITHUB_TOKEN")
     assert "there is no token for GitHub\n  fix: set GITHUB_TOKEN" in refused()
     monkeypatch.setenv("GITHUB_TOKEN", "stolen")
-    assert "GitHub answered 401: Bad credentials\n  fix: the token is wrong" in refused()
+    assert "GitHub returned 401: Bad credentials\n  fix: the token is wrong" in refused()
     monkeypatch.setenv("GITHUB_TOKEN", "person")
 
     monkeypatch.setenv("GITHUB_REPOSITORY", "acme/other")
-    assert "GitHub answered 404: Not Found\n  fix: check the repository" in refused()
+    assert "GitHub returned 404: Not Found\n  fix: check the repository" in refused()
     monkeypatch.delenv("GITHUB_REPOSITORY")
     assert "is not an address of GitHub\n  fix: set GITHUB_REPOSITORY" in refused()
     monkeypatch.setenv("GITHUB_REPOSITORY", github.repo)
@@ -211,7 +211,7 @@ def test_when_github_refuses_the_proposal_is_kept_on_its_branch_and_can_be_taken
     repo, github = pulls.repo, pulls.github
     github.may_write = False
     said = repo.regauge("refine", NAME, "--pr", "--proposers=rules", code=2)
-    assert "GitHub answered 403" in said
+    assert "GitHub returned 403" in said
     assert "permissions: pull-requests: write` and `contents: write`" in said
     (run,) = [path.parent.name for path in repo.root.glob(".regauge/refine/*/run.json")]
     again = f"regauge refine apply {run} --pr"
@@ -228,7 +228,7 @@ def test_when_github_refuses_the_proposal_is_kept_on_its_branch_and_can_be_taken
     ):
         github.faults["POST /pulls"] = [Fault(status, {"message": words})]
         refused = pulls.refuses("apply", run, "--pr", kind=GitHubError)
-        assert f"GitHub answered {status}: {words}" in refused
+        assert f"GitHub returned {status}: {words}" in refused
         assert fix in refused
     assert github.pulls == []
     assert '"pull_request": "https://github.test/' in pulls("apply", run, "--pr", "--json")

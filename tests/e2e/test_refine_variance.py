@@ -49,7 +49,7 @@ def flaky(live: EvalProject, endpoint: Endpoint) -> EvalProject:
     )
     live.judged_by(
         "json_matches_schema({'required': ['severity']}),"
-        f" field_equals('severity', 'critical').advising({STEADY.removeprefix('- ')!r})"
+        f" field_equals('severity', 'critical').with_instruction({STEADY.removeprefix('- ')!r})"
     )
     return live
 

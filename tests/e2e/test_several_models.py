@@ -54,7 +54,7 @@ def test_every_case_runs_with_each_model_and_one_table_compares_them(compared: E
     )
     assert table(result.stdout.str()) == snapshot(
         [
-            "prompt  version  model  cases  passed  failed  tracked  unmeasured  pass rate  difference to the first  tokens  cost  p50  p95  answers",
+            "prompt  version  model  cases  passed  failed  tracked  unmeasured  pass rate  difference to the first  tokens  cost  p50  p95  completions",
             "triage  1.0.0  local:clerk  20  20  0  0  0  100 % (84 to 100)  -  2.2k  $0.0024  T  T  20 live",
             "triage  1.0.0  local:apprentice  20  5  15  0  0  25 % (11 to 47)  -75.0 points (-96.5 to -53.5), worse, p < 0.001  2.2k  ?  T  T  20 live",
         ]
@@ -168,7 +168,7 @@ def test_finished_runs_are_compared_with_the_first(compared: EvalProject):
     assert [line.split("  ")[0] for line in said.splitlines()[:3]] == ["A", "B", "C"]
     assert table(said) == snapshot(
         [
-            "prompt  version  model  cases  passed  failed  tracked  unmeasured  pass rate  difference to the first  tokens  cost  p50  p95  answers",
+            "prompt  version  model  cases  passed  failed  tracked  unmeasured  pass rate  difference to the first  tokens  cost  p50  p95  completions",
             "triage  1.0.0  local:clerk A  20  20  0  0  0  100 % (84 to 100)  -  2.2k  $0.0024  T  T  20 live",
             "triage  1.0.0  local:apprentice B  20  5  15  0  0  25 % (11 to 47)  -75.0 points (-96.5 to -53.5), worse, p < 0.001  2.2k  ?  T  T  20 live",
             "triage  1.0.0  local:clerk C  20  20  0  0  0  100 % (84 to 100)  +0.0 points (-7.5 to 7.5), p = 1  4.4k  $0.0048  T  T  20 replayed, 20 live",

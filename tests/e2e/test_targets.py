@@ -904,7 +904,7 @@ def test_a_base_that_cannot_be_called_leaves_the_history_alone(repository: EvalP
     text = done.stdout + done.stderr
     assert done.returncode == 4, text
     assert "gate: undecided" in text
-    assert "the base of triage could not be called, so its history alone decided" in text
+    assert "the base of triage could not be called, so the baseline alone decided" in text
     assert "No module named 'a_package_that_is_gone'" in text
     assert "drifted" not in text
 

@@ -87,7 +87,7 @@ a_judge: Judge = max_words(3)
 
 unbound: list[UnboundJudge] = [
     rubric("tone", votes=3, reducer="majority"),
-    verified_claims("report", field="summary").named("claims"),
+    verified_claims("report", field="summary").with_name("claims"),
     pairwise("better", against=expected("reference")),
     panel([rubric("tone", model="openai:one"), rubric("tone", model="local:other")], "all"),
     deepeval("Faithfulness", fields={"retrieval_context": "inputs.report"}, threshold=0.7),

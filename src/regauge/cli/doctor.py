@@ -129,12 +129,12 @@ def _look_at_git(project: Project) -> DoctorResult:
         if not repository.has_commits():
             fix = 'git add -A && git commit -m "Evals of prompts"'
             return DoctorResult.warning("git", "nothing is committed yet", fix)
-        if repository.shallow():
+        if repository.is_shallow():
             words = "a shallow clone: older versions of prompts are not in it"
             fix = "git fetch --unshallow; in CI: fetch-depth: 0"
             return DoctorResult.warning("git", words, fix)
         state = "files differ from what is committed"
-        state = state if repository.dirty() else "everything is committed"
+        state = state if repository.is_dirty() else "everything is committed"
         return DoctorResult.ok("git", f"a repository; {state}")
     except GitError as error:
         return DoctorResult.error("git", str(error), "install git")

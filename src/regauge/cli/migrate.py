@@ -263,7 +263,7 @@ def _refuse_changed(project: Project, plans: Sequence[_PromptPlan]) -> None:
         GitError: The project is in no repository, or nothing is committed.
         UsageError: A file differs.
     """
-    repository = Repository.at(project.root)
+    repository = Repository.open(project.root)
     head = repository.commit("HEAD")
     for plan in plans:
         file = find_prompt(plan.prompt, root=project.root)
@@ -453,7 +453,7 @@ class _Proposal:
 
     def open(self, files: Mapping[Path, bytes], body: str, prompts: Sequence[str]) -> str:
         """Commit the files on a branch, push it, and open or update its pull request."""
-        repository = Repository.at(self.path.parent)
+        repository = Repository.open(self.path.parent)
         title = f"Move {plural(len(prompts), 'prompt')} to {self.model}"
         branch = commit_files(
             self.path,

@@ -411,7 +411,7 @@ def _last(path: Path) -> str:
     released = lock_of(path).entries_of(prompt_name(path))
     if released:
         return str(released[-1].version)
-    if Repository.at(path.parent).has_commits():
+    if Repository.open(path.parent).has_commits():
         return "HEAD"
     raise UsageError(
         f"{prompt_name(path)} was neither released nor committed: there is nothing to compare with"

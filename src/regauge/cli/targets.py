@@ -224,7 +224,7 @@ class TargetCommands:
             GitError: There is no such commit.
             UsageError: It has no such target.
         """
-        repository = Repository.at(self._project.root)
+        repository = Repository.open(self._project.root)
         state = self._in_commit(repository, repository.commit(ref), ref, now)
         if state is None:
             fix = f"regauge log {self._name} lists the commits that have it"
@@ -246,7 +246,7 @@ class TargetCommands:
     def _base(self, now: TargetState) -> TargetState | None:
         """Its state on the base of the gate; None without one."""
         try:
-            repository = Repository.at(self._project.root)
+            repository = Repository.open(self._project.root)
             ref = self._project.settings.gate.ref
             ref = ref if ref in repository.names() else repository.namesake(ref)
             base_commit = find_base(self._project, ref)
@@ -256,7 +256,7 @@ class TargetCommands:
 
     def _states(self, now: TargetState) -> Iterator[tuple[Commit, TargetState]]:
         """Its states, newest first, each with the first commit of an unbroken series."""
-        repository = Repository.at(self._project.root)
+        repository = Repository.open(self._project.root)
         paths = [self._project.pyproject, *(self._project.root / path for path in now.paths())]
         last: tuple[Commit, TargetState] | None = None
         for commit in repository.history_of([repository.inside(path) for path in paths]):

@@ -65,19 +65,6 @@ if TYPE_CHECKING:
         draw_part as draw_part,
         estimate as estimate,
     )
-    from regauge.gate._decided import (
-        EXIT_CODES as EXIT_CODES,
-        Bill as Bill,
-        CaseComparison as CaseComparison,
-        Comparison as Comparison,
-        FinalDecision as FinalDecision,
-        GateResult as GateResult,
-        SuiteBase as SuiteBase,
-        bill_draws as bill_draws,
-        cause_of_case as cause_of_case,
-        collect_compared_cases as collect_compared_cases,
-        final_decision as final_decision,
-    )
     from regauge.gate._decision_log import (
         GatedChange as GatedChange,
     )
@@ -127,6 +114,19 @@ if TYPE_CHECKING:
     )
     from regauge.gate._replay import (
         ReplayEvidence as ReplayEvidence,
+    )
+    from regauge.gate._result import (
+        EXIT_CODES as EXIT_CODES,
+        Bill as Bill,
+        CaseComparison as CaseComparison,
+        Comparison as Comparison,
+        FinalDecision as FinalDecision,
+        GateResult as GateResult,
+        SuiteBase as SuiteBase,
+        bill_draws as bill_draws,
+        cause_of_case as cause_of_case,
+        collect_compared_cases as collect_compared_cases,
+        final_decision as final_decision,
     )
     from regauge.gate._run import (
         GateProgress as GateProgress,

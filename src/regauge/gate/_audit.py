@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 AuditResult: TypeAlias = Literal["agree", "base-worse", "better"]
-# Up to this p-value the base is below its own record today, so the provider explains the audit. A
-# larger one excuses more recordings, a smaller one blames more providers on authors.
+# Largest p-value that calls the base worse than its baseline today, so that the provider explains
+# the audit. A larger one excuses more recordings, a smaller one blames more authors.
 _BASE_WORSE = 0.05
 
 
@@ -109,20 +109,20 @@ def recorded_outcomes(
         numbers: Returns the number of trials in each series of a suite.
     """
     audited_trials: list[AuditedTrial] = []
-    for prompt, planned, checks in cases:
-        file = reader.answers.file(planned.suite.prompt.name)
+    for prompt, planned_case, checks in cases:
+        file = reader.answers.file(planned_case.suite.prompt.name)
         texts: set[tuple[str | None, str]] = set()
         for series, first in (("evals", EVALS_FIRST), ("gate", CANDIDATE_FIRST)):
             for number in range(numbers(prompt)):
-                draw = Draw(planned, first + number)
-                keys = [RecordingKey(planned.digest, draw.trial)]
-                if planned.converses:
-                    whole, made = calls_of(draw, reader.answers.find_call)
-                    keys = [question.key for question in made] if whole is not None else []
-                recordings = [stored for key in keys if (stored := file.get(key)) is not None]
+                draw = Draw(planned_case, first + number)
+                keys = [RecordingKey(planned_case.digest, draw.trial)]
+                if planned_case.converses:
+                    completion, calls = calls_of(draw, reader.answers.find_call)
+                    keys = [call.key for call in calls] if completion is not None else []
+                recordings = [recording for key in keys if (recording := file.get(key)) is not None]
                 if not recordings:
                     continue
-                # A gate keeps its first trials for the evals, too.
+                # A gate copies its first trials for the evals.
                 recorded_at = max(recording.recorded_at for recording in recordings)
                 identity = (recordings[-1].completion.text, recorded_at)
                 if identity in texts:
@@ -134,7 +134,7 @@ def recorded_outcomes(
                     audited_trials.append(
                         AuditedTrial(
                             prompt=prompt,
-                            case=planned.case.id,
+                            case=planned_case.case.id,
                             series="evals" if series == "evals" else "gate",
                             number=number,
                             passed=facts.passed,
@@ -188,10 +188,10 @@ def audit_by_steps(
         seed: Seed of the order. Authors must not know it beforehand, such as the commit that merged
             the recordings.
     """
-    return run_stoppable(_by_steps(session, recorded, cases, checks, seed=seed))
+    return run_stoppable(_audit_by_steps(session, recorded, cases, checks, seed=seed))
 
 
-async def _by_steps(
+async def _audit_by_steps(
     session: EvalSession,
     recorded: Sequence[AuditedTrial],
     cases: Mapping[str, PlannedCase],
@@ -202,24 +202,33 @@ async def _by_steps(
     count: Counter[str] = Counter()
     pairs: dict[AuditedTrial, bool | None] = {}
     report: AuditReport | None = None
-    async with session.making() as making:
+    async with session.making() as trials:
         for step in AUDIT_STEPS:
             passed, failed = step.shares(len(recorded))
-            chosen = [
-                audited
-                for audited in recorded
-                if audited not in pairs
-                and _place(audited, seed) < (passed if audited.passed else failed)
+            selected_trials = [
+                recorded_trial
+                for recorded_trial in recorded
+                if recorded_trial not in pairs
+                and _place(recorded_trial, seed) < (passed if recorded_trial.passed else failed)
             ]
             draws: list[Draw] = []
-            for audited in chosen:
-                draws.append(Draw(cases[audited.case], stored_number("base", count[audited.case])))
-                count[audited.case] += 1
-            made = await making.make_all(draws)
-            for audited, trial in zip(chosen, made, strict=True):
+            for recorded_trial in selected_trials:
+                draws.append(
+                    Draw(
+                        cases[recorded_trial.case],
+                        stored_number("base", count[recorded_trial.case]),
+                    )
+                )
+                count[recorded_trial.case] += 1
+            new_trials = await trials.make_all(draws)
+            for recorded_trial, trial in zip(selected_trials, new_trials, strict=True):
                 facts = facts_of_trial(trial, checks, graded=())
-                pairs[audited] = facts.passed if facts is not None else None
-            measured = [(audited, fresh) for audited, fresh in pairs.items() if fresh is not None]
+                pairs[recorded_trial] = facts.passed if facts is not None else None
+            measured = [
+                (recorded_trial, fresh)
+                for recorded_trial, fresh in pairs.items()
+                if fresh is not None
+            ]
             report = _report(measured, step.level, passed=passed, failed=failed)
             if report.p_value <= step.level or report.p_value > step.further:
                 break
@@ -227,9 +236,17 @@ async def _by_steps(
     return report
 
 
-def _place(audited: AuditedTrial, seed: str) -> Fraction:
+def _place(recorded_trial: AuditedTrial, seed: str) -> Fraction:
     """The position of a trial in the order of an audit, from 0 to 1."""
-    digest = digest_of([seed, audited.prompt, audited.case, audited.series, audited.number])
+    digest = digest_of(
+        [
+            seed,
+            recorded_trial.prompt,
+            recorded_trial.case,
+            recorded_trial.series,
+            recorded_trial.number,
+        ]
+    )
     return Fraction(int(digest[:12], 16), 16**12)
 
 
@@ -244,18 +261,18 @@ def fresh_counts(
         checks: Required judges.
         nth: Number of the trial today; earlier ones were used for a decision.
     """
-    draws = [Draw(planned, stored_number("base", nth)) for planned in cases]
+    draws = [Draw(planned_case, stored_number("base", nth)) for planned_case in cases]
 
     async def draw() -> list[Trial]:
-        async with session.making() as making:
-            return await making.make_all(draws)
+        async with session.making() as trials:
+            return await trials.make_all(draws)
 
-    made = run_stoppable(draw())
+    new_trials = run_stoppable(draw())
     counts: dict[str, Count] = {}
-    for planned, trial in zip(cases, made, strict=True):
+    for planned_case, trial in zip(cases, new_trials, strict=True):
         facts = facts_of_trial(trial, checks, graded=())
         passed = facts.passed if facts is not None else None
-        counts[planned.case.id] = Count(passed=bool(passed), trials=int(passed is not None))
+        counts[planned_case.case.id] = Count(passed=bool(passed), trials=int(passed is not None))
     return counts
 
 
@@ -280,13 +297,13 @@ def _report(
 ) -> AuditReport:
     lead: Counter[str] = Counter()
     better = worse = 0
-    for audited, fresh in pairs:
-        if audited.passed and not fresh:
+    for recorded_trial, fresh in pairs:
+        if recorded_trial.passed and not fresh:
             better += 1
-            lead[audited.prompt] += 1
-        elif fresh and not audited.passed:
+            lead[recorded_trial.prompt] += 1
+        elif fresh and not recorded_trial.passed:
             worse += 1
-            lead[audited.prompt] -= 1
+            lead[recorded_trial.prompt] -= 1
     p_value = audit_p_value(better, worse, passed=passed, failed=failed)
     return AuditReport(
         trials=len(pairs),

@@ -34,28 +34,30 @@ def is_function_judge(judge: object) -> bool:
     return is_rule or isinstance(judge, AsyncFunctionJudge)
 
 
-def files_of_code(at: BaseCommit, judge: object) -> frozenset[str]:
+def files_of_code(base_commit: BaseCommit, judge: object) -> frozenset[str]:
     """Return the files that define a judge and the judges inside it, and the modules they import.
 
     Only files of the repository count, apart from regauge and the environment.
     """
     files: set[str] = set()
-    remaining = _files_of_project(at, _files(judge))
+    remaining = _files_of_project(base_commit, _files(judge))
     while remaining:
         files |= remaining
-        remaining = _files_of_project(at, _find_imported(at, remaining)) - files
+        remaining = _files_of_project(base_commit, _find_imported(base_commit, remaining)) - files
     return frozenset(files)
 
 
-def files_named_in(at: BaseCommit, files: Iterable[str]) -> frozenset[str]:
+def files_named_in(base_commit: BaseCommit, files: Iterable[str]) -> frozenset[str]:
     """Return the changed files, apart from code, that string literals of some files name."""
-    changed = {name: PurePosixPath(name).name for name in at.changed if not name.endswith(".py")}
+    changed = {
+        name: PurePosixPath(name).name for name in base_commit.changed if not name.endswith(".py")
+    }
     if not changed:
         return frozenset()
     texts = [
         node.value
         for name in files
-        for node in ast.walk(_tree(at, name))
+        for node in ast.walk(_tree(base_commit, name))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
     return frozenset(
@@ -126,10 +128,10 @@ def _is_set(cell: Any) -> bool:
         return False
 
 
-def _find_imported(at: BaseCommit, names: Iterable[str]) -> Iterator[str]:
+def _find_imported(base_commit: BaseCommit, names: Iterable[str]) -> Iterator[str]:
     """Find the files of imported modules; for modules that are not loaded, changed files."""
     for name in names:
-        for node in ast.walk(_tree(at, name)):
+        for node in ast.walk(_tree(base_commit, name)):
             match node:
                 case ast.Import():
                     modules = [alias.name for alias in node.names]
@@ -139,32 +141,32 @@ def _find_imported(at: BaseCommit, names: Iterable[str]) -> Iterator[str]:
                 case _:
                     continue
             for module in modules:
-                yield from _files_of_module(at, module.strip("."))
+                yield from _files_of_module(base_commit, module.strip("."))
 
 
-def _files_of_module(at: BaseCommit, module: str) -> Iterator[str]:
+def _files_of_module(base_commit: BaseCommit, module: str) -> Iterator[str]:
     loaded = sys.modules.get(module)
     if loaded is not None:
         yield str(vars(loaded).get("__file__"))
         return
     path = module.replace(".", "/")
-    for name in at.changed:
+    for name in base_commit.changed:
         if path and f"/{name}".endswith((f"/{path}.py", f"/{path}/__init__.py")):
-            yield str(at.repository.top / name)
+            yield str(base_commit.repository.top / name)
 
 
-def _files_of_project(at: BaseCommit, files: Iterable[str]) -> set[str]:
-    top, outside = at.repository.top, (Path(sys.prefix), Path(__file__).parents[1])
+def _files_of_project(base_commit: BaseCommit, files: Iterable[str]) -> set[str]:
+    top, outside = base_commit.repository.top, (Path(sys.prefix), Path(__file__).parents[1])
     return {
-        at.repository.inside(path)
+        base_commit.repository.inside(path)
         for path in map(Path, {*files})
         if path.is_relative_to(top)
         and not any(path.is_relative_to(directory) for directory in outside)
     }
 
 
-def _tree(at: BaseCommit, name: str) -> ast.Module:
-    path = at.repository.top / name
+def _tree(base_commit: BaseCommit, name: str) -> ast.Module:
+    path = base_commit.repository.top / name
     try:
         return ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
@@ -190,9 +192,9 @@ class MovedBar:
 
 
 _TIERS: Final = get_args(Tier)
-# A value of a setting or judge fits on one line with its name; a longer one is cut.
+# A setting or judge fits on one line with its value; longer values are cut.
 _VALUE_CHARS_MAX: Final = 60
-# Values of a setting, the strictest first.
+# Values of a setting, strictest first.
 _RANKED: Final[Mapping[str, tuple[str, ...]]] = {
     "gate.on_broken": ("block", "net", "warn"),
     "gate.on_undecided": ("block", "warn"),
@@ -201,7 +203,7 @@ _RANKED: Final[Mapping[str, tuple[str, ...]]] = {
     "gate.on_anchor_loss": ("block", "warn"),
     "gate.on_judge_change": ("refuse", "note"),
 }
-# Numbers that are stricter the larger they are, or the smaller.
+# Settings whose larger values are stricter; below, whose smaller values are.
 _LARGER: Final = frozenset(
     {
         "gate.alpha_case",
@@ -229,7 +231,7 @@ def moved_settings(base: Settings, head: Settings) -> Iterator[MovedBar]:
         for name, before in base_set[table].items():
             if _is_looser(f"{table}.{name}", before, now_set[table][name]):
                 yield _setting(f"{name} in [tool.regauge.{table}]", before, now_set[table][name])
-    # Guards count where the base has them counted.
+    # The floor of guards applies if the base enables it.
     for name in ("floor", "pull_request") if base_set["mutate"]["pull_request"] else ():
         before, now = base_set["mutate"][name], now_set["mutate"][name]
         if before and (not now or now < before):
@@ -285,7 +287,7 @@ def _is_looser(name: str, before: Any, now: Any) -> bool:
     if name in _LARGER:
         return bool(now < before)
     if name in _SMALLER:
-        # Without a limit anything is accepted.
+        # No limit is the loosest value.
         return before is not None and (now is None or now > before)
     return True
 
@@ -366,17 +368,17 @@ def moved_scripts(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar
             yield MovedBar(part=f"results of tools in fixtures/tools/{was.tools.name}.yml")
 
 
-def edited_partners(suite: Eval, at: BaseCommit) -> Mapping[str, MovedBar]:
+def edited_partners(suite: Eval, base_commit: BaseCommit) -> Mapping[str, MovedBar]:
     """Return the personas and functions of conversations that differ from the base's, by name."""
     edited: dict[str, MovedBar] = {}
     for name, persona in suite.partners.personas.items():
-        before = at.prompt(persona.prompt)
+        before = base_commit.prompt(persona.prompt)
         if before is not None and before.digest != persona.prompt.digest:
             edited[name] = MovedBar(part=f"the persona {name}")
     for name, function in suite.partners.functions.items():
-        then = target_of_base(function, at)
+        then = target_of_base(function, base_commit)
         if then is not None and then.digest != function.digest:
-            edited[name] = MovedBar(part=f"the code of {name}, which answers tool calls,")
+            edited[name] = MovedBar(part=f"the code of {name}, which serves tool calls,")
     return edited
 
 
@@ -397,7 +399,9 @@ def moved_evaluators(prompt: Prompt, before: Prompt | None) -> Iterator[MovedBar
             )
 
 
-def moved_judging(at: BaseCommit, suites: Sequence[tuple[Eval, bool]]) -> Iterator[MovedBar]:
+def moved_judging(
+    base_commit: BaseCommit, suites: Sequence[tuple[Eval, bool]]
+) -> Iterator[MovedBar]:
     """Yield judges that evals of the base lost, and judges of the project whose code changed.
 
     Args:
@@ -405,25 +409,29 @@ def moved_judging(at: BaseCommit, suites: Sequence[tuple[Eval, bool]]) -> Iterat
     """
     if not suites:
         return
-    evals = at.repository.inside(at.project.root / "evals")
-    paths = [name for name in at.repository.files(at.commit, evals) if name.endswith(".py")]
-    texts = at.repository.read_all((at.commit, path) for path in paths)
+    evals = base_commit.repository.inside(base_commit.project.root / "evals")
+    paths = [
+        name
+        for name in base_commit.repository.files(base_commit.commit, evals)
+        if name.endswith(".py")
+    ]
+    texts = base_commit.repository.read_all((base_commit.commit, path) for path in paths)
     before = {path: [*declared_evals(text or b"")] for path, text in zip(paths, texts, strict=True)}
-    if any(name.startswith(f"{evals}/") and name.endswith(".py") for name in at.changed):
-        yield from _lost_evals(at, before, suites)
+    if any(name.startswith(f"{evals}/") and name.endswith(".py") for name in base_commit.changed):
+        yield from _lost_evals(base_commit, before, suites)
     for suite, is_known in suites:
-        name = at.prompt_name(suite.prompt)
+        name = base_commit.prompt_name(suite.prompt)
         of_prompt = {
             path
             for path, evals_of_file in before.items()
-            if any(name in declared.texts[:1] for declared in evals_of_file)
+            if any(name in declared_eval.texts[:1] for declared_eval in evals_of_file)
         }
         if of_prompt or is_known:
-            yield from _changed_judges(at, suite, of_prompt, is_known=is_known)
+            yield from _changed_judges(base_commit, suite, of_prompt, is_known=is_known)
 
 
 def _lost_evals(
-    at: BaseCommit,
+    base_commit: BaseCommit,
     before: Mapping[str, Sequence[DeclaredEval]],
     suites: Sequence[tuple[Eval, bool]],
 ) -> Iterator[MovedBar]:
@@ -432,73 +440,78 @@ def _lost_evals(
     A baseline has the digests of an eval's judges. The source counts if fewer evals are known than
     the base has.
     """
-    files = sorted((at.project.root / "evals").rglob("*.py"))
+    files = sorted((base_commit.project.root / "evals").rglob("*.py"))
     now = [
-        declared
+        declared_eval
         for path in files
         if path.is_file()
-        for declared in declared_evals(path.read_bytes())
+        for declared_eval in declared_evals(path.read_bytes())
     ]
     suites_known: dict[tuple[str, str], list[bool]] = {}
     for suite, is_known in suites:
-        names = at.prompt_name(suite.prompt), suite.prompt.name
+        names = base_commit.prompt_name(suite.prompt), suite.prompt.name
         suites_known.setdefault(names, []).append(is_known)
     for (base_name, name), knows in suites_known.items():
         of_base = [
-            declared
+            declared_eval
             for evals_of_file in before.values()
-            for declared in evals_of_file
-            if base_name in declared.texts[:1]
+            for declared_eval in evals_of_file
+            if base_name in declared_eval.texts[:1]
         ]
         if sum(knows) < len(of_base):
             yield from _lost_judges(
-                of_base, [declared for declared in now if name in declared.texts[:1]]
+                of_base, [declared_eval for declared_eval in now if name in declared_eval.texts[:1]]
             )
 
 
 def _lost_judges(before: Sequence[DeclaredEval], now: Sequence[DeclaredEval]) -> Iterator[MovedBar]:
-    for declared in before:
-        if any({*declared.judges} <= {*new.judges} for new in now):
+    for declared_eval in before:
+        if any({*declared_eval.judges} <= {*new.judges} for new in now):
             continue
-        same = next((new for new in now if new.function == declared.function), None)
-        has = same.judges if same is not None else ()
+        successor = next((new for new in now if new.function == declared_eval.function), None)
+        has = successor.judges if successor is not None else ()
         yield MovedBar(
-            part=f"judges of {declared.function}",
-            base=_cut(", ".join(name for name in declared.judges if name not in has)),
-            head=_cut(", ".join(name for name in has if name not in declared.judges)) or "not set",
+            part=f"judges of {declared_eval.function}",
+            base=_cut(", ".join(name for name in declared_eval.judges if name not in has)),
+            head=_cut(", ".join(name for name in has if name not in declared_eval.judges))
+            or "not set",
         )
 
 
 def _changed_judges(
-    at: BaseCommit, suite: Eval, of_prompt: set[str], *, is_known: bool
+    base_commit: BaseCommit, suite: Eval, of_prompt: set[str], *, is_known: bool
 ) -> Iterator[MovedBar]:
     """Yield the judges whose code or data changed, unless their digest covers it.
 
     The digest of a function that a baseline knows covers the code it uses; a judge object sets its
-    own. The files of its class and the modules they import are compared, with evals of its prompt
-    but not the eval functions, and files that this code names.
+    own. Compared are: the files of its class with their imports, other code in files of its evals,
+    and files that this code names.
 
     Args:
         of_prompt: Files with evals of the prompt on the base.
         is_known: Whether a baseline of this base has the judges.
     """
     for judge in suite.judges:
-        files = files_of_code(at, judge)
+        files = files_of_code(base_commit, judge)
         if not files:
             continue
-        named = files_named_in(at, files)
+        named_files = files_named_in(base_commit, files)
         digested = is_known and is_function_judge(judge)
         code = files | of_prompt if not digested else frozenset[str]()
-        changed = sorted(name for name in at.changed & (code | named) if _is_other_code(at, name))
+        changed = sorted(
+            name
+            for name in base_commit.changed & (code | named_files)
+            if _is_other_code(base_commit, name)
+        )
         if changed:
             yield MovedBar(part=f"code of judge {judge.name} ({', '.join(changed)})")
 
 
-def _is_other_code(at: BaseCommit, name: str) -> bool:
+def _is_other_code(base_commit: BaseCommit, name: str) -> bool:
     """Return whether a file differs from the base's; of Python, its code without evals."""
-    path = at.repository.top / name
+    path = base_commit.repository.top / name
     head = path.read_bytes() if path.is_file() else b""
-    base = at.repository.read(at.commit, at.renamed.get(name, name))
+    base = base_commit.repository.read(base_commit.commit, base_commit.renamed.get(name, name))
     return _code(base) != _code(head) if name.endswith(".py") else base != head
 
 
@@ -507,23 +520,23 @@ def _code(source: bytes | None) -> str | None:
         tree = ast.parse(source or b"")
     except (SyntaxError, ValueError):
         return None
-    evals = {declared.function for declared in declared_evals(source or b"")}
+    evals = {declared_eval.function for declared_eval in declared_evals(source or b"")}
     other_nodes = (node for node in tree.body if getattr(node, "name", None) not in evals)
     return "\n".join(ast.dump(node) for node in other_nodes)
 
 
-def moved_files(at: BaseCommit, directory: Path) -> Iterator[MovedBar]:
+def moved_files(base_commit: BaseCommit, directory: Path) -> Iterator[MovedBar]:
     """Yield files of labels, calibrations or baselines that differ from the base.
 
     Added labels and new files move nothing.
     """
-    inside = at.repository.inside(directory)
-    for name in sorted(at.changed):
-        path = at.repository.top / name
+    inside = base_commit.repository.inside(directory)
+    for name in sorted(base_commit.changed):
+        path = base_commit.repository.top / name
         if name.startswith(f"{inside}/") and path.suffix in _DATA:
-            base = at.repository.read(at.commit, name)
+            base = base_commit.repository.read(base_commit.commit, name)
             if base is not None and not _only_added(path, base):
-                yield MovedBar(part=at.project.relative(path).as_posix())
+                yield MovedBar(part=base_commit.project.relative(path).as_posix())
 
 
 def _only_added(path: Path, base: bytes) -> bool:

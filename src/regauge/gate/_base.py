@@ -27,9 +27,9 @@ from regauge.gate._compare import (
 from regauge.gate._coverage import RuleBreach, lock_breaches, version_breaches
 from regauge.gate._refusal import (
     Refusal,
-    acknowledged,
     case_state,
     critical_notes,
+    find_accepted,
     notes_of,
     proven_tier,
     refusals_of,
@@ -72,28 +72,30 @@ class BaseAnchor:
     accepted: frozenset[str]
 
 
-def anchor_of_base(
+def find_anchor(
     candidate: Eval,
     base_eval: Eval,
     prompt: Prompt,
-    at: BaseCommit,
+    base_commit: BaseCommit,
     lock: PromptLock,
     *,
     baselines: Sequence[Baseline],
     history: StoredHistory | None,
 ) -> BaseAnchor | None:
-    """The anchor; None where the base's settings name none, or it is the base version itself.
+    """Find the anchor; None if the base's settings name none or it is the base version itself.
 
     Args:
-        candidate: The eval as it is.
-        base_eval: The same with the base's prompt.
-        prompt: The base's prompt under the name it has there.
-        lock: Of the base.
-        baselines: Baselines of the prompt, the newest first.
-        history: The base's own.
+        candidate: The eval now.
+        base_eval: The eval with the base's prompt.
+        prompt: Prompt of the base under its name there.
+        lock: Lock of the base.
+        baselines: Baselines of the prompt, newest first.
+        history: Trials of the base.
     """
     released = [entry.version for entry in lock.entries_of(prompt.name)]
-    version = anchor_version(at.newest.settings.gate.anchor, released, current=prompt.version)
+    version = anchor_version(
+        base_commit.newest.settings.gate.anchor, released, current=prompt.version
+    )
     if version is None:
         return None
     anchor = stored_anchor(baselines, str(version), key_of(base_eval))
@@ -125,7 +127,7 @@ class Base:
         edited: Cases with other inputs or expectations than on the base.
         other_judges: Judges that differ from the baseline's, if that is no refusal.
         newer: Cases added to the base since the change branched off.
-        faults: Changelog entries about no case, each of which rejects the change.
+        changelog_errors: Errors in changelog entries, each of which rejects the change.
         notes: Sentences for the reader.
     """
 
@@ -141,7 +143,7 @@ class Base:
     edited: tuple[str, ...] = ()
     other_judges: tuple[str, ...] = ()
     newer: tuple[str, ...] = ()
-    faults: tuple[Fault, ...] = ()
+    changelog_errors: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -152,17 +154,17 @@ class Base:
     @property
     def prompt_changed(self) -> bool:
         """Return whether the prompt or its model differs from the base's."""
-        return self.suite is not None and _differs(self.candidate, self.suite)
+        return self.suite is not None and _prompt_differs(self.candidate, self.suite)
 
 
-def _differs(suite: Eval, base: Eval) -> bool:
-    """Return whether the prompt or its model is another one."""
+def _prompt_differs(suite: Eval, base: Eval) -> bool:
+    """Return whether two evals differ in prompt or model."""
     return (suite.prompt.digest, suite.model) != (base.prompt.digest, base.model)
 
 
 def compare_with_base(
     suite: Eval,
-    at: BaseCommit,
+    base_commit: BaseCommit,
     *,
     across_models: bool = False,
     base_model: ModelId | None = None,
@@ -185,27 +187,33 @@ def compare_with_base(
         BaselineError: The current baseline cannot be read.
     """
     head = suite.prompt
-    own = baseline_path(at.project, head.name)
-    # The base will have it after the merge, and know nothing any more.
-    load_baseline(own, place=at.project.relative(own), parse=at.baseline)
+    baseline_file = baseline_path(base_commit.project, head.name)
+    # A broken baseline would be the base's after the merge.
+    load_baseline(
+        baseline_file, place=base_commit.project.relative(baseline_file), parse=base_commit.baseline
+    )
     unreadable: list[str] = []
-    prompt, target, pinned = _subject_of_base(suite, at, unreadable)
+    prompt, target, pinned = _subject_of_base(suite, base_commit, unreadable)
     unread = bool(unreadable)
-    before = readable(lambda: _dataset_before(suite, at, prompt), at, unreadable)
+    before = read_or_note(
+        lambda: _dataset_before(suite, base_commit, prompt), base_commit, unreadable
+    )
     removed_cases = [case.id for case in before or () if case.id not in suite.dataset]
-    entries = acknowledged(
-        _prompt_for_messages(head, at),
+    entries = find_accepted(
+        _prompt_for_messages(head, base_commit),
         prompt,
         cases=[case.id for case in suite.dataset],
-        gone=removed_cases,
+        removed_cases=removed_cases,
     )
     base_eval = None
     if prompt is not None:
         model = suite.model
         if target is None:
-            model = base_model or _base_model(suite, prompt, at, across_models=across_models)
-        origin = f"{at.path_of(head.path)} in {at.commit[:9]}"
-        # Completions of the base are recorded under today's name, wherever the file was.
+            model = base_model or _base_model(
+                suite, prompt, base_commit, across_models=across_models
+            )
+        origin = f"{base_commit.path_of(head.path)} in {base_commit.commit[:9]}"
+        # Completions of the base are recorded under the current name, even after a rename.
         base_eval = replace(
             suite,
             prompt=replace(prompt, name=head.name),
@@ -213,50 +221,67 @@ def compare_with_base(
             origin=origin,
             target=target,
         )
-    states = states_of(suite, base_eval, before)
+    states = case_states(suite, base_eval, before)
     match = BaselineMatch()
     anchor = None
     if base_eval is not None and prompt is not None:
         baselines = (
             [baseline]
             if baseline is not None
-            else committed_baselines(head, prompt, at, unreadable)
+            else committed_baselines(head, prompt, base_commit, unreadable)
         )
-        baselines = [_under_names_of_today(each, suite, at) for each in baselines]
-        match = known_of(base_eval, baselines)
-        lock = readable(at.lock, at, unreadable)
+        baselines = [
+            _with_current_dataset_name(committed_baseline, suite, base_commit)
+            for committed_baseline in baselines
+        ]
+        match = match_baseline(base_eval, baselines)
+        lock = read_or_note(base_commit.lock, base_commit, unreadable)
         if lock is not None and target is None:
-            anchor = anchor_of_base(
-                suite, base_eval, prompt, at, lock, baselines=baselines, history=match.history
+            anchor = find_anchor(
+                suite,
+                base_eval,
+                prompt,
+                base_commit,
+                lock,
+                baselines=baselines,
+                history=match.history,
             )
     refusals: tuple[Refusal, ...] = ()
     if base_eval is not None:
         refusals = refusals_of(
             suite,
             base_eval,
-            at,
+            base_commit,
             match.judges or match.differences,
             across_models=across_models,
             prompt_changed="changed" in states.values(),
         )
     judges = tuple(key_of(suite).judges)
     history = match.history if not refusals else None
-    # Next to a changed prompt the bar of today counts, whatever the change began with.
+    # A changed prompt is held to the bar at the tip of the base branch.
     today = before
-    at_today = at.newest if base_eval is not None and _differs(suite, base_eval) else at
-    if at_today is not at:
-        of_today = readable(lambda: at_today.prompt(head), at_today, unreadable)
-        today = readable(lambda: _dataset_before(suite, at_today, of_today), at_today, unreadable)
+    bar_commit = (
+        base_commit.newest
+        if base_eval is not None and _prompt_differs(suite, base_eval)
+        else base_commit
+    )
+    if bar_commit is not base_commit:
+        of_today = read_or_note(lambda: bar_commit.prompt(head), bar_commit, unreadable)
+        today = read_or_note(
+            lambda: _dataset_before(suite, bar_commit, of_today), bar_commit, unreadable
+        )
     cases = gate_cases(
         suite,
         states,
         before=before,
         today=today,
-        acknowledged=entries,
+        accepted=entries,
         judges=judges,
         history=history,
     )
-    partners = readable(lambda: edited_partners(suite, at_today), at_today, unreadable) or {}
+    partners = (
+        read_or_note(lambda: edited_partners(suite, bar_commit), bar_commit, unreadable) or {}
+    )
     edited = tuple(
         case.id
         for case in suite.dataset
@@ -270,20 +295,20 @@ def compare_with_base(
     notes = notes_of(
         suite,
         prompt,
-        at,
-        drawn_beside=match.history is None and not refusals and "changed" in states.values(),
+        base_commit,
+        runs_base=match.history is None and not refusals and "changed" in states.values(),
         differences=() if refusals else match.differences,
         edited=edited,
     )
     base = Base(
-        base_commit=at,
+        base_commit=base_commit,
         candidate=suite,
         suite=base_eval,
         cases=tuple(cases),
         history=history,
         anchor=anchor,
         refusals=refusals,
-        breaches=() if pinned else _breaches(head, prompt, at, unreadable),
+        breaches=() if pinned else _breaches(head, prompt, base_commit, unreadable),
         edited=edited,
         other_judges=()
         if refusals
@@ -291,9 +316,11 @@ def compare_with_base(
         newer=tuple(
             case.id
             for case in today or ()
-            if at_today is not at and case.id not in suite.dataset and case.id not in removed_cases
+            if bar_commit is not base_commit
+            and case.id not in suite.dataset
+            and case.id not in removed_cases
         ),
-        faults=entries.faults,
+        changelog_errors=entries.errors,
         notes=(
             *unreadable,
             *(() if unread else notes),
@@ -319,82 +346,95 @@ def _partners_of(case: GoldenCase) -> frozenset[str]:
 
 
 def _subject_of_base(
-    suite: Eval, at: BaseCommit, unreadable: list[str]
+    suite: Eval, base_commit: BaseCommit, unreadable: list[str]
 ) -> tuple[Prompt | None, Target | None, bool]:
     """Return the base's prompt and target, and whether the eval pins a version or has a target."""
-    head, own = suite.prompt, suite.target
-    if own is not None:
-        target = readable(lambda: target_of_base(own, at), at, unreadable)
+    head, head_target = suite.prompt, suite.target
+    if head_target is not None:
+        target = read_or_note(
+            lambda: target_of_base(head_target, base_commit), base_commit, unreadable
+        )
         prompt = target.subject(head.name, path=head.path) if target is not None else None
         return prompt, target, True
-    # An eval may ask for a released version; a change does not touch it.
-    if head.source != _text(head):
+    # An eval may pin a released version, which a change does not affect.
+    if head.source != _file_text(head):
         return head, None, True
-    return readable(lambda: at.prompt(head), at, unreadable), None, False
+    return read_or_note(lambda: base_commit.prompt(head), base_commit, unreadable), None, False
 
 
-def check_locks(at: BaseCommit) -> tuple[RuleBreach, ...]:
+def check_locks(base_commit: BaseCommit) -> tuple[RuleBreach, ...]:
     """Compare `prompts.lock` with that of the base version, once for a project.
 
     Raises:
         LockError: The current lock cannot be read.
     """
-    base = readable(at.lock, at, [])
+    base = read_or_note(base_commit.lock, base_commit, [])
     if base is None:
         return ()
-    head = lock_of(at.project.prompts_dir)
-    return lock_breaches(replace(head, path=at.project.relative(head.path)), base, ref=at.ref)
-
-
-def _breaches(
-    head: Prompt, prompt: Prompt | None, at: BaseCommit, unreadable: list[str]
-) -> tuple[RuleBreach, ...]:
-    lock = readable(at.lock, at, unreadable)
-    if lock is None:
-        lock = PromptLock(at.project.prompts_dir / LOCK_NAME)
-    return version_breaches(
-        _prompt_for_messages(head, at), prompt, head_lock=lock_of(head.path), base_lock=lock
+    head = lock_of(base_commit.project.prompts_dir)
+    return lock_breaches(
+        replace(head, path=base_commit.project.relative(head.path)), base, ref=base_commit.ref
     )
 
 
-def _text(head: Prompt) -> str:
+def _breaches(
+    head: Prompt, prompt: Prompt | None, base_commit: BaseCommit, unreadable: list[str]
+) -> tuple[RuleBreach, ...]:
+    lock = read_or_note(base_commit.lock, base_commit, unreadable)
+    if lock is None:
+        lock = PromptLock(base_commit.project.prompts_dir / LOCK_NAME)
+    return version_breaches(
+        _prompt_for_messages(head, base_commit),
+        prompt,
+        head_lock=lock_of(head.path),
+        base_lock=lock,
+    )
+
+
+def _file_text(head: Prompt) -> str:
     try:
         return head.path.read_bytes().decode("utf-8")
     except OSError:
         return ""
 
 
-def _prompt_for_messages(head: Prompt, at: BaseCommit) -> Prompt:
-    return replace(head, path=at.project.relative(head.path))
+def _prompt_for_messages(head: Prompt, base_commit: BaseCommit) -> Prompt:
+    return replace(head, path=base_commit.project.relative(head.path))
 
 
-def _dataset_before(suite: Eval, at: BaseCommit, prompt: Prompt | None) -> Dataset | None:
+def _dataset_before(suite: Eval, base_commit: BaseCommit, prompt: Prompt | None) -> Dataset | None:
     if suite.dataset.path != suite.prompt.path:
-        return at.dataset(
+        return base_commit.dataset(
             suite.dataset, prompt=suite.prompt.name if prompt is None else prompt.name
         )
     if prompt is None:
         return None
     shard = suite.dataset.shard
     cases = cases_from_test_data(prompt)
-    own = tuple(case for case in cases if shard is None or shard.includes(case.id))
-    return replace(suite.dataset, cases=own, excluded=len(cases) - len(own))
+    shard_cases = tuple(case for case in cases if shard is None or shard.includes(case.id))
+    return replace(suite.dataset, cases=shard_cases, excluded=len(cases) - len(shard_cases))
 
 
-def _under_names_of_today(baseline: Baseline, suite: Eval, at: BaseCommit) -> Baseline:
+def _with_current_dataset_name(
+    baseline: Baseline, suite: Eval, base_commit: BaseCommit
+) -> Baseline:
     """A baseline whose dataset has the name that the change gives it."""
     now = suite.dataset.name
-    renamed = baseline.with_dataset(at.dataset_name(suite.dataset, prompt=baseline.prompt), now)
-    for older in older_names(at.project, suite.dataset.path):
+    renamed = baseline.with_dataset(
+        base_commit.dataset_name(suite.dataset, prompt=baseline.prompt), now
+    )
+    for older in older_names(base_commit.project, suite.dataset.path):
         renamed = renamed.with_dataset(older, now)
     return renamed
 
 
-def _base_model(suite: Eval, prompt: Prompt, at: BaseCommit, *, across_models: bool) -> ModelId:
+def _base_model(
+    suite: Eval, prompt: Prompt, base_commit: BaseCommit, *, across_models: bool
+) -> ModelId:
     """The model of the base: from its own files, unless the eval or an option names another."""
-    own = suite.prompt.model or at.project.settings.model
-    base_model = prompt.model or at.settings.model
-    follows = own is not None and parse_model_id(own) == suite.model
+    head_model = suite.prompt.model or base_commit.project.settings.model
+    base_model = prompt.model or base_commit.settings.model
+    follows = head_model is not None and parse_model_id(head_model) == suite.model
     if base_model is not None and (follows or across_models):
         return parse_model_id(base_model)
     return suite.model
@@ -415,76 +455,88 @@ class BaselineMatch:
     judges: tuple[KeyDifference, ...] = ()
 
 
-def known_of(base: Eval, baselines: Sequence[Baseline]) -> BaselineMatch:
-    """Look up a suite of the base in baselines, the newest first.
+def match_baseline(base: Eval, baselines: Sequence[Baseline]) -> BaselineMatch:
+    """Find a suite of the base in baselines, newest first.
 
     Raises:
-        UsageError: None of the suite's judges decides.
+        UsageError: All judges of the suite are advisory.
     """
     key = key_of(base)
-    for each in baselines:
-        if (history := each.find(key)) is not None:
+    for baseline in baselines:
+        if (history := baseline.find(key)) is not None:
             return BaselineMatch(history=history)
     nearest = next(
-        (near for each in baselines if (near := each.find_nearest(key)) is not None), None
+        (near for baseline in baselines if (near := baseline.find_nearest(key)) is not None), None
     )
     if nearest is not None:
         return BaselineMatch(differences=nearest.key.differences(key))
     older = [
-        stored.key.differences(key)
+        stored_history.key.differences(key)
         for baseline in baselines
-        for stored in baseline.histories
-        if stored.key.dataset == key.dataset
+        for stored_history in baseline.histories
+        if stored_history.key.dataset == key.dataset
     ]
     judges = (part for part in (older[0] if older else ()) if part.part == "judge")
     return BaselineMatch(judges=tuple(judges))
 
 
 def committed_baselines(
-    head: Prompt, prompt: Prompt, at: BaseCommit, unreadable: list[str]
+    head: Prompt, prompt: Prompt, base_commit: BaseCommit, unreadable: list[str]
 ) -> list[Baseline]:
     """The committed baselines of a prompt, newest first; under older names if there are none."""
 
     def read(name: str) -> list[Baseline]:
-        path = baseline_path(at.project, name)
-        place = at.project.relative(path)
+        path = baseline_path(base_commit.project, name)
+        place = base_commit.project.relative(path)
         read = (
-            readable(partial(at.baseline, data, place=place), at, unreadable)
-            for data in at.read_newest(path)
+            read_or_note(partial(base_commit.baseline, data, place=place), base_commit, unreadable)
+            for data in base_commit.read_newest(path)
         )
-        return [each for each in read if each is not None]
+        return [baseline for baseline in read if baseline is not None]
 
-    baselines = [each for name in dict.fromkeys((head.name, prompt.name)) for each in read(name)]
+    baselines = [
+        baseline for name in dict.fromkeys((head.name, prompt.name)) for baseline in read(name)
+    ]
     if not baselines:
-        baselines = [each for name in older_names(at.project, head.path) for each in read(name)]
+        baselines = [
+            baseline
+            for name in older_names(base_commit.project, head.path)
+            for baseline in read(name)
+        ]
     return baselines
 
 
-def readable(read: Callable[[], Read], at: BaseCommit, unreadable: list[str]) -> Read | None:
-    """The text of a file of the base; None, with a note, if it is unreadable.
+def read_or_note(
+    read: Callable[[], Read], base_commit: BaseCommit, unreadable: list[str]
+) -> Read | None:
+    """Return what `read` reads from the base; None, with a note, if a file is unreadable.
 
     Args:
-        unreadable: The notes so far; each stands there once.
+        unreadable: Notes so far, each once.
     """
     try:
         return read()
     except FaultyFileError as error:
         fault = error.faults[0]
-        place = at.project.relative(fault.path)
+        place = base_commit.project.relative(fault.path)
         line = f":{fault.line}" if fault.line is not None else ""
-        note = f"{place}{line} of {at.ref} cannot be read and is left out: {fault.message}"
+        note = f"{place}{line} of {base_commit.ref} cannot be read and is left out: {fault.message}"
         if note not in unreadable:
             unreadable.append(note)
         return None
 
 
-def states_of(suite: Eval, base_eval: Eval | None, before: Dataset | None) -> dict[str, CaseState]:
-    """The state of each case of today by its id: whether its input or expectation changed."""
+def case_states(
+    suite: Eval, base_eval: Eval | None, before: Dataset | None
+) -> dict[str, CaseState]:
+    """The state of each case by id: whether its request changed."""
     states: dict[str, CaseState] = {}
     for case in suite.dataset:
-        asked = _request(suite, case)
-        base = _request(base_eval, case) if base_eval is not None else None
-        states[case.id] = case_state(case, before=before, request=asked or "", base_request=base)
+        request = _request(suite, case)
+        base_request = _request(base_eval, case) if base_eval is not None else None
+        states[case.id] = case_state(
+            case, before=before, request=request or "", base_request=base_request
+        )
     return states
 
 
@@ -508,7 +560,7 @@ def gate_cases(
     *,
     before: Dataset | None,
     today: Dataset | None,
-    acknowledged: AcceptedChange,
+    accepted: AcceptedChange,
     judges: tuple[str, ...],
     history: StoredHistory | None,
 ) -> list[GateCase]:
@@ -532,8 +584,8 @@ def gate_cases(
             else None,
             state=states[case.id],
             tier=proven_tier(case, history, tier=_tier_on_base(case, today)),
-            accepted=acknowledged.accepted.get(case.id, ""),
-            broke_before=acknowledged.broke_before.get(case.id, 0),
+            accepted=accepted.accepted.get(case.id, ""),
+            broke_before=accepted.broke_before.get(case.id, 0),
             recorded=suite.target is not None and suite.target.outputs is not None,
         )
         for case in suite.dataset
@@ -545,7 +597,7 @@ def gate_cases(
             checks=judges,
             state="removed",
             tier=case.tier,
-            accepted=acknowledged.removed.get(case.id, ""),
+            accepted=accepted.removed.get(case.id, ""),
         )
         for case in before or ()
         if case.id not in suite.dataset

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from regauge.stats import CasePolicy, Direction
 
 
-# A trial that was requested and has not come yet.
+# A requested trial without a result.
 _WAITING = "waiting"
 
 
@@ -32,7 +32,7 @@ class Request(NamedTuple):
         paired: Whether the trials run next to those of the other side in the same wave.
     """
 
-    drawn: CaseTrials
+    case_trials: CaseTrials
     side: Side
     stop: int
     paired: bool = False
@@ -54,60 +54,60 @@ class CaseTrials:
     def __init__(self, case: GateCase, *, first: int, seeds: int, replay: bool = False) -> None:
         history = case.history
         self.case = case
-        self._kept = history if history is not None and trials_of(history) else None
+        self._stored_history = history if history is not None and trials_of(history) else None
         self.first = first
-        self.seeds = seeds if self._kept is None and case.state == "changed" else 0
+        self.seeds = seeds if self._stored_history is None and case.state == "changed" else 0
         self.replay = replay
         self.pairs: list[tuple[range, range]] = []
-        self._kept_varies = (
+        self._stored_history_varies = (
             history is not None
             and history.distinct_outputs > 1
             and varies(history.distinct_outputs, trials_of(history))
         )
-        self.own: int | None = None
+        self.case_stop: int | None = None
         self._sides: dict[Side, list[TrialFacts | NotRecorded | str | None]] = {
             "candidate": [],
             "base": [],
         }
         self._new: dict[Side, frozenset[int]] | None = None
 
-    def ask(self, side: Side, stop: int) -> range:
-        """Request all trials below a number; those not requested before are returned."""
+    def request(self, side: Side, stop: int) -> range:
+        """Request all trials below a number; return those that are new."""
         trials = self._sides[side]
         new = range(len(trials), max(stop, len(trials)))
         trials.extend([_WAITING] * len(new))
         return new
 
-    def more(self, trials: int, *, pairs: bool) -> list[Request]:
-        """Further trials of the candidate for the case test, with base's next to them or not."""
-        start, of_base = self.asked("candidate"), self.asked("base")
+    def request_more(self, trials: int, *, pairs: bool) -> list[Request]:
+        """Return requests for further trials of the case test, paired or of the candidate alone."""
+        start, of_base = self.requested_count("candidate"), self.requested_count("base")
         if not pairs:
             return [Request(self, "candidate", start + trials)]
         self.pairs.append((range(start, start + trials), range(of_base, of_base + trials)))
-        return self.side_by_side(trials)
+        return self.request_pairs(trials)
 
-    def side_by_side(self, trials: int) -> list[Request]:
-        """As many further trials of both sides, next to each other."""
+    def request_pairs(self, trials: int) -> list[Request]:
+        """Return requests for further paired trials."""
         return [
-            Request(self, "candidate", self.asked("candidate") + trials, paired=True),
-            Request(self, "base", self.asked("base") + trials, paired=True),
+            Request(self, "candidate", self.requested_count("candidate") + trials, paired=True),
+            Request(self, "base", self.requested_count("base") + trials, paired=True),
         ]
 
-    def settle(self) -> None:
-        """Note that trials from now on belong to the suite."""
-        self.own = len(self._sides["candidate"])
+    def end_case_test(self) -> None:
+        """Mark the end of the case test: later trials belong to the suite."""
+        self.case_stop = len(self._sides["candidate"])
 
-    def asked(self, side: Side) -> int:
+    def requested_count(self, side: Side) -> int:
         """The number of requested trials of a side."""
         return len(self._sides[side])
 
-    def waits_for(self, side: Side, number: int) -> bool:
-        """Return whether a trial was requested and has not come."""
+    def is_pending(self, side: Side, number: int) -> bool:
+        """Return whether a trial was requested and has no result yet."""
         trials = self._sides[side]
         return 0 <= number < len(trials) and trials[number] is _WAITING
 
-    def take(self, side: Side, number: int, facts: TrialFacts | NotRecorded | None) -> None:
-        """Keep one trial."""
+    def add(self, side: Side, number: int, facts: TrialFacts | NotRecorded | None) -> None:
+        """Add the result of one trial."""
         self._sides[side][number] = facts
         self._new = None
 
@@ -117,15 +117,15 @@ class CaseTrials:
         A pending trial counts as unmeasured. Trials for the suite and the outage check do not
         count, nor does a replay's shorter first round if any of it is recorded.
         """
-        stop = self.asked("candidate") if self.own is None else self.own
+        stop = self.requested_count("candidate") if self.case_stop is None else self.case_stop
         start = self.first if self.replay and any(self.facts("candidate", 0, self.first)) else 0
-        candidate = self.missing("candidate", [range(start, stop)])
-        base = self.missing("base", [range(self.seeds), *(base for _, base in self.pairs)])
-        missing = self.missing("candidate", [range(start)])[0]
-        return candidate[0] + base[0] + missing, candidate[1] + base[1]
+        candidate = self.count_missing("candidate", [range(start, stop)])
+        base = self.count_missing("base", [range(self.seeds), *(base for _, base in self.pairs)])
+        count_missing = self.count_missing("candidate", [range(start)])[0]
+        return candidate[0] + base[0] + count_missing, candidate[1] + base[1]
 
-    def missing(self, side: Side, numbers: Iterable[range]) -> tuple[int, int]:
-        """The number of unmeasured trials among some, and of unrecorded ones."""
+    def count_missing(self, side: Side, numbers: Iterable[range]) -> tuple[int, int]:
+        """Count the unmeasured trials among some numbers, and the unrecorded ones."""
         trials = self._sides[side]
         unmeasured = not_recorded = 0
         for number in chain.from_iterable(numbers):
@@ -142,7 +142,7 @@ class CaseTrials:
 
     def candidate(self, check: str | None = None, stop: int | None = None) -> Count:
         """Trials of the candidate that count, for one check or all together."""
-        stop = self.asked("candidate") if stop is None else stop
+        stop = self.requested_count("candidate") if stop is None else stop
         return self.count("candidate", [range(stop)], check)
 
     def paired(self, side: Side, check: str | None = None) -> Count:
@@ -157,20 +157,20 @@ class CaseTrials:
         """
         trials = self._sides[side]
         new = self._uncached(side)
-        passed = drawn = 0
+        passed = measured = 0
         for number in chain.from_iterable(numbers):
             facts = trials[number] if number < len(trials) else None
             if facts is None or isinstance(facts, str) or (new is not None and number not in new):
                 continue
             verdict = facts.passed if check is None else facts.checks.get(check)
             if verdict is not None:
-                drawn += 1
+                measured += 1
                 passed += verdict
-        return Count(passed=passed, trials=drawn) if drawn else NO_TRIALS
+        return Count(passed=passed, trials=measured) if measured else NO_TRIALS
 
     def history(self, check: str | None = None) -> Count:
         """Trials of the base before this run, for one check or all together."""
-        history = self._kept
+        history = self._stored_history
         if history is None:
             return self.count("base", [range(self.seeds)], check)
         if check is None:
@@ -179,7 +179,7 @@ class CaseTrials:
 
     def history_scores(self, check: str) -> Sequence[float]:
         """Scores of the base before this run."""
-        history = self._kept
+        history = self._stored_history
         if history is None:
             return self.scores("base", check, [range(self.seeds)])
         return history.scores.get(check, ())
@@ -194,23 +194,23 @@ class CaseTrials:
         return [score for score in given_scores if score is not None]
 
     @property
-    def stored(self) -> bool:
-        """Return whether the base has a history from before this run."""
-        return self._kept is not None
+    def has_history(self) -> bool:
+        """Return whether the base has trials from before this run."""
+        return self._stored_history is not None
 
     @property
-    def repeated(self) -> int:
-        """The candidate's own trials that repeat a completion and do not count."""
+    def repeat_count(self) -> int:
+        """The number of the candidate's trials that repeat a completion and do not count."""
         new = self._uncached("candidate")
         if new is None:
             return 0
-        stop = self.asked("candidate") if self.own is None else self.own
+        stop = self.requested_count("candidate") if self.case_stop is None else self.case_stop
         measured = sum(1 for _ in self.facts("candidate", 0, stop))
         return measured - sum(number < stop for number in new)
 
     def _uncached(self, side: Side) -> frozenset[int] | None:
         """The trials with a completion new to their side; None if all count."""
-        if not self._kept_varies:
+        if not self._stored_history_varies:
             return None
         if self._new is None:
             self._new = (
@@ -335,8 +335,8 @@ class CellTest:
         else:
             doubt = (k < r) & (s > 0)
         self.log_e = np.full(doubt.shape, -np.inf)
-        where = np.nonzero(doubt)
-        self.log_e[where] = self._evidence(s[where], m[where], k[where], r[where])
+        index = np.nonzero(doubt)
+        self.log_e[index] = self._evidence(s[index], m[index], k[index], r[index])
         least = np.where(r >= policy.many_trials, policy.suspect_of_many, policy.suspect)
         doubt &= self.log_e >= np.log(least)
         self.steps = policy.all_steps
@@ -359,41 +359,41 @@ class CellTest:
             return np.ones(evidence.shape, dtype=np.bool_)
         return np.asarray(evidence >= log(self._policy.serious))
 
-    def look(self, number: int, observed: OpenCellCounts) -> None:
-        """Decide what can be decided of the open cells.
+    def evaluate(self, number: int, counts: OpenCellCounts) -> None:
+        """Decide the open cells as far as possible.
 
         Args:
-            number: Which look this is, counted from 0.
-            observed: What there is of the open cells.
+            number: Number of the look, from 0.
+            counts: Counts of the open cells.
         """
-        rows, cells = where = self.open
+        rows, cells = index = self.open
         if not rows.size:
             return
         policy = self._policy
-        # Passes and trials, in the letters of `stats`: s of m of the base's record, k of r of the
-        # candidate, and side by side today b of n of the base and kd of nd of the candidate.
-        s, m = self._base[0][where], self._base[1][where]
-        (k, r), (b, n), (kd, nd) = observed
+        # Passes and trials, in the letters of `stats`: s of m in the base's history, k of r of the
+        # candidate, and in pairs b of n of the base and kd of nd of the candidate.
+        s, m = self._base[0][index], self._base[1][index]
+        (k, r), (b, n), (kd, nd) = counts
         evidence = self._evidence(s + b, m + n, k, r)
         today = self._evidence(b, n, kd, nd)
-        self.log_e[where], self.log_today[where] = evidence, today
+        self.log_e[index], self.log_today[index] = evidence, today
         before = self._evidence(s, m, k, r)
-        self._record[where] = np.maximum(self._record[where], np.maximum(evidence, before))
-        against, confirmed = self._name_cells(rows, cells)
+        self._record[index] = np.maximum(self._record[index], np.maximum(evidence, before))
+        is_named, is_confirmed = self._name_cells(rows, cells)
         controlled = n >= policy.control_min
         ratio = log_drift_ratio((b, n), history=(s, m), candidate=(k, r))
-        moved = controlled & (ratio > log(policy.drifted))
-        # In the direction that is tested the base is ahead by so many trials of today.
+        has_drifted = controlled & (ratio > log(policy.drifted))
+        # The lead of the base in the tested direction, in paired trials.
         ahead = b - kd if self._direction == "worse" else (n - b) - (nd - kd)
         at_cap = number >= len(policy.steps) - 1
-        # The candidate passes none of today's trials and the base some: drift, and perhaps more.
+        # The candidate passes no pair and the base some: drift, and perhaps a break.
         never = (kd if self._direction == "worse" else nd - kd) == 0
-        untold = moved & never & (ahead >= policy.indistinct_lead)
-        # Few pairs in which neither passes do not tell "the base hardly passes" from "never".
-        drifted = moved & (today < 0) & (at_cap & ~untold | (ahead <= 0) & ~never)
+        is_unclear = has_drifted & never & (ahead >= policy.indistinct_lead)
+        # A few pairs that both sides fail cannot tell a rare pass of the base from none.
+        drifted = has_drifted & (today < 0) & (at_cap & ~is_unclear | (ahead <= 0) & ~never)
         self.ends[rows, cells] = np.select(
             [
-                confirmed & controlled,
+                is_confirmed & controlled,
                 drifted,
                 evidence < log(policy.clear),
             ],
@@ -404,13 +404,13 @@ class CellTest:
             open_cells = self.ends[rows, cells] == End.OPEN
             end = self._at_cap(
                 number,
-                asked=against,
+                is_named=is_named,
                 today=today,
                 ahead=ahead,
                 likely=(evidence >= log(max(policy.undecided, self._family)))
                 & (today >= log(policy.undecided_today)),
-                moved=moved,
-                untold=untold,
+                has_drifted=has_drifted,
+                is_unclear=is_unclear,
             )
             self.ends[rows[open_cells], cells[open_cells]] = end[open_cells]
 
@@ -424,38 +424,38 @@ class CellTest:
     def _name_cells(self, rows: IntArray, cells: IntArray) -> tuple[BoolArray, BoolArray]:
         """The open cells above the bound by all trials, and those that the pairs confirm."""
         policy = self._policy
-        looked, row = np.unique(rows, return_inverse=True)
-        bounds = e_bh(self._record[looked], alpha=policy.alpha, cells=self._family)
-        self.log_bound[looked] = bounds.log_bound
-        live = (self.ends[looked] == End.OPEN) | (self.ends[looked] == End.NAMED)
-        named = (self._record[looked] >= bounds.log_bound[:, np.newaxis]) & live
-        among = np.where(named, self.log_today[looked], -np.inf)
-        confirm = e_bh(among, alpha=1 / policy.confirm, cells=np.maximum(named.sum(axis=1), 1))
-        confirmed = named & (among >= confirm.log_bound[:, np.newaxis])
-        return named[row, cells], confirmed[row, cells]
+        runs, row = np.unique(rows, return_inverse=True)
+        bounds = e_bh(self._record[runs], alpha=policy.alpha, cells=self._family)
+        self.log_bound[runs] = bounds.log_bound
+        live = (self.ends[runs] == End.OPEN) | (self.ends[runs] == End.NAMED)
+        is_named = (self._record[runs] >= bounds.log_bound[:, np.newaxis]) & live
+        among = np.where(is_named, self.log_today[runs], -np.inf)
+        confirm = e_bh(among, alpha=1 / policy.confirm, cells=np.maximum(is_named.sum(axis=1), 1))
+        is_confirmed = is_named & (among >= confirm.log_bound[:, np.newaxis])
+        return is_named[row, cells], is_confirmed[row, cells]
 
     def _at_cap(
         self,
         number: int,
         *,
-        asked: BoolArray,
+        is_named: BoolArray,
         today: NDArray[np.float64],
         ahead: IntArray,
         likely: BoolArray,
-        moved: BoolArray,
-        untold: BoolArray,
+        has_drifted: BoolArray,
+        is_unclear: BoolArray,
     ) -> IntArray:
         """The end of each cell after the regular steps; OPEN if it continues."""
         policy = self._policy
-        worth = asked & ((today >= log(policy.late_from)) | (ahead >= policy.passes_ahead))
-        open_end = likely | untold
+        worth = is_named & ((today >= log(policy.late_from)) | (ahead >= policy.passes_ahead))
+        open_end = likely | is_unclear
         step, regular = number + 1, len(policy.steps)
         late = regular + len(policy.late_steps)
-        # A run that continues gives an undecided cell so many steps more than it had.
-        more = step < regular + len(policy.extra_steps) or late <= step < len(self.steps)
-        goes_on = (worth & (step < late)) | (open_end & more)
+        # A continued run gives an undecided cell these further steps.
+        has_more_steps = step < regular + len(policy.extra_steps) or late <= step < len(self.steps)
+        continues = (worth & (step < late)) | (open_end & has_more_steps)
         return np.select(
-            [goes_on, open_end, moved],
+            [continues, open_end, has_drifted],
             [int(End.OPEN), int(End.UNDECIDED), int(End.DRIFTED)],
             int(End.MIXED),
         )
@@ -470,10 +470,10 @@ class CaseStage:
         better: Test for fixed cells, applied to cells that the base hardly ever passes.
     """
 
-    def __init__(self, drawn: Sequence[CaseTrials], policy: GatePolicy) -> None:
+    def __init__(self, cases: Sequence[CaseTrials], policy: GatePolicy) -> None:
         """Begin after the first round."""
         self.cells: list[tuple[CaseTrials, str]] = [
-            (case, check) for case in drawn for check in case.case.checks
+            (case, check) for case in cases for check in case.case.checks
         ]
         self._column = {(case.case.key, check): i for i, (case, check) in enumerate(self.cells)}
         base = _row([case.history(check) for case, check in self.cells])
@@ -495,11 +495,11 @@ class CaseStage:
                 return
             yield wave
             for test in (self.worse, self.better):
-                self._look(test, number)
+                self._evaluate(test, number)
 
-    def test_of(self, drawn: CaseTrials, check: str) -> tuple[CellTest, int] | None:
-        """The test that a cell is in, and its column; None where nothing was to be tested."""
-        column = self._column.get((drawn.case.key, check))
+    def find_test(self, case_trials: CaseTrials, check: str) -> tuple[CellTest, int] | None:
+        """Return the test of a cell and its column; None if it was not tested."""
+        column = self._column.get((case_trials.case.key, check))
         if column is None:
             return None
         for test in (self.worse, self.better):
@@ -519,20 +519,20 @@ class CaseStage:
                     paired.add(case.case.key)
         wave: list[Request] = []
         for key, case in cases.items():
-            wave += case.more(step, pairs=key in paired)
+            wave += case.request_more(step, pairs=key in paired)
         return wave
 
-    def _look(self, test: CellTest, number: int) -> None:
+    def _evaluate(self, test: CellTest, number: int) -> None:
         columns: list[int] = test.open[1].tolist()
         if not columns:
             return
         cells = [self.cells[column] for column in columns]
-        observed = OpenCellCounts(
+        counts = OpenCellCounts(
             candidate=tallies_of([case.candidate(check) for case, check in cells]),
             today=tallies_of([case.paired("base", check) for case, check in cells]),
             paired=tallies_of([case.paired("candidate", check) for case, check in cells]),
         )
-        test.look(number, observed)
+        test.evaluate(number, counts)
         for column, (case, _) in zip(columns, cells, strict=True):
             if any(case.gaps()) and test.ends[0, column] != End.NAMED:
                 test.stop(0, column)

@@ -74,7 +74,7 @@ class Checkout:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def target_of_base(target: Target, at: BaseCommit) -> Target | None:
+def target_of_base(target: Target, base_commit: BaseCommit) -> Target | None:
     """Load a target from the base version; None if the base has no such target.
 
     A function or program runs in a checkout of the base; an endpoint is the one that `base` names;
@@ -84,29 +84,33 @@ def target_of_base(target: Target, at: BaseCommit) -> Target | None:
         PromptError: A declared prompt of the base cannot be read.
         DatasetError: Outputs of the base cannot be read.
     """
-    project = at.project
+    project = base_commit.project
     inline = isinstance(target.settings, PythonTarget) and target.settings.callable == target.name
-    settings = at.settings.targets.get(target.name, target.settings if inline else None)
+    settings = base_commit.settings.targets.get(target.name, target.settings if inline else None)
     if settings is None:
         return None
-    files = CommitFiles(repository=at.repository, commit=at.commit, prefix=at.prefix)
+    files = CommitFiles(
+        repository=base_commit.repository, commit=base_commit.commit, prefix=base_commit.prefix
+    )
     base = load_target(
         target.name, settings, root=project.root, files=files, missing_ok=True, like=target
     )
     if inline and not any(_digests(base)):
         return None  # the base has no such module
     if isinstance(settings, PythonTarget | CommandTarget):
-        return replace(base, checkout=at.checkout.project)
+        return replace(base, checkout=base_commit.checkout.project)
     if isinstance(settings, HttpTarget):
         name = settings.base or (
             target.settings.base if isinstance(target.settings, HttpTarget) else None
         )
-        called = at.settings.targets.get(name or "") or project.settings.targets.get(name or "")
-        if called is None:
-            why = f"no target {name!r} is declared" if name else "the target has no `base`"
+        deployment = base_commit.settings.targets.get(name or "") or project.settings.targets.get(
+            name or ""
+        )
+        if deployment is None:
+            reason = f"no target {name!r} is declared" if name else "the target has no `base`"
             fix = "name the target that is the deployment of the base as `base`"
-            return replace(base, unavailable=f"the base has no deployment: {why}\n  fix: {fix}")
-        return replace(base, called=called)
+            return replace(base, unavailable=f"the base has no deployment: {reason}\n  fix: {fix}")
+        return replace(base, called=deployment)
     return base
 
 
@@ -146,9 +150,9 @@ class BaseCommit:
         if not self.dirty:
             return frozenset()
         fixtures = self.repository.inside(self.project.fixtures_dir)
-        written = (f"{fixtures}/recordings/", f"{fixtures}/baselines/")
+        run_files = (f"{fixtures}/recordings/", f"{fixtures}/baselines/")
         paths, _ = self.repository.changed("HEAD")
-        return frozenset(path for path in paths if not path.startswith(written))
+        return frozenset(path for path in paths if not path.startswith(run_files))
 
     @cached_property
     def newest(self) -> BaseCommit:
@@ -223,7 +227,7 @@ class BaseCommit:
     def prompt_name(self, head: Prompt) -> str:
         """The name of a prompt on the base; today's if it is new."""
         if not _is_prompt(head.path):
-            return head.name  # what is evaluated is a target
+            return head.name  # the eval is of a target
         return prompt_name(Path(self._prompt_path(head) or head.path))
 
     def _prompt_path(self, head: Prompt) -> str:
@@ -284,12 +288,12 @@ class BaseCommit:
     def deleted_datasets(self) -> tuple[str, ...]:
         """The paths of golden datasets that only the base version has."""
         directory = self.repository.inside(self.project.golden_dir)
-        moved = {*self.renamed.values()}
+        old_names = {*self.renamed.values()}
         return tuple(
             name
             for name in self.repository.files(self.commit, directory)
             if name in self.changed
-            and name not in moved
+            and name not in old_names
             and not (self.repository.top / name).exists()
         )
 
@@ -331,12 +335,12 @@ class BaseCommit:
             if data is not None and (prompt := self._parse(data, name)) is not None
         }
         titled = head.title if head.title != head.name else None
-        for same in (
+        for matches in (
             [name for name, prompt in older.items() if prompt.digest == head.digest],
             [name for name, prompt in older.items() if prompt.title == titled],
         ):
-            if len(same) == 1:
-                return same[0]
+            if len(matches) == 1:
+                return matches[0]
         return ""
 
     def _new_prompts(self) -> list[Prompt]:
@@ -372,12 +376,12 @@ class BaseCommit:
         return root / dataset
 
 
-_SHOWN = 5
-# What lies in `fixtures/` and is no input of a case.
+_NAMES_MAX = 5
+# Directories of `fixtures/` without inputs of cases.
 _NO_INPUTS = ("recordings", "baselines", "golden", "labels", "calibrations")
 
 
-# The branch that a pull request or merge request is to be merged into, in GitHub and GitLab CI.
+# The target branch of a pull request or merge request, in GitHub and GitLab CI.
 _BASE_BRANCHES = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
 
 
@@ -393,7 +397,7 @@ def find_base(project: Project, ref: str) -> BaseCommit:
         GitError: There is no git or no repository, no such ref, or no common commit, as in a
             shallow clone.
     """
-    repository = Repository.at(project.root)
+    repository = Repository.open(project.root)
     if not repository.has_commits():
         message = f"nothing is committed in {repository.top}, so there is nothing to compare with"
         raise GitError(message, fix="commit the prompts as they are on main, then compare")
@@ -408,7 +412,7 @@ def find_base(project: Project, ref: str) -> BaseCommit:
         tip=tip,
         changed=frozenset(changed),
         renamed=renamed,
-        dirty=repository.dirty(),
+        dirty=repository.is_dirty(),
     )
 
 
@@ -416,14 +420,14 @@ def _tip(repository: Repository, ref: str) -> str:
     try:
         return repository.commit(ref)
     except GitError as error:
-        if repository.shallow():
+        if repository.is_shallow():
             raise
-        problem, fix = _unknown(repository, ref)
+        problem, fix = _explain_unknown_ref(repository, ref)
         raise GitError(f"{problem}\n  fix: {fix}") from error
 
 
-def _unknown(repository: Repository, ref: str) -> tuple[str, str]:
-    """The error for a name that git does not know, with its fix."""
+def _explain_unknown_ref(repository: Repository, ref: str) -> tuple[str, str]:
+    """The error for an unknown ref, with its fix."""
     start, _, tail = ref.partition("~")
     if tail.isdigit() and (back := repository.reaches(start)) is not None:
         return (
@@ -443,7 +447,10 @@ def _unknown(repository: Repository, ref: str) -> tuple[str, str]:
     if slash and remote in repository.remotes():
         return problem, f"git fetch {remote}"
     base = repository.namesake(ref)
-    return problem, f"regauge gate {base}" if base else f"name one of {', '.join(names[:_SHOWN])}"
+    return (
+        problem,
+        f"regauge gate {base}" if base else f"name one of {', '.join(names[:_NAMES_MAX])}",
+    )
 
 
 def _tail(name: str) -> str:

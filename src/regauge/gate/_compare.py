@@ -128,13 +128,13 @@ class AnchorComparison:
     cases: int
     difference: RateDifference
     p_value: float
-    redrawn: bool
-    suspected: bool
-    confirmed: bool
+    is_redrawn: bool
+    is_suspected: bool
+    is_confirmed: bool
 
     def __str__(self) -> str:
         points = (self.difference.value, self.difference.low, self.difference.high)
-        value, low, high = (f"{100 * each:+.1f}" for each in points)
+        value, low, high = (f"{100 * point:+.1f}" for point in points)
         return f"since {self.version}: {value} points ({low} to {high})"
 
 
@@ -219,12 +219,12 @@ def compare_histories(
     comparison = compare_with_anchor(anchor, counts, digests, accepted=accepted)
     if comparison is None:
         return None
-    redrawn = anchor.drawn_for == history.key.prompt
+    is_redrawn = anchor.drawn_for == history.key.prompt
     return replace(
         comparison,
-        redrawn=redrawn,
-        suspected=not redrawn and comparison.p_value <= policy.trigger,
-        confirmed=redrawn and comparison.p_value <= policy.confirm,
+        is_redrawn=is_redrawn,
+        is_suspected=not is_redrawn and comparison.p_value <= policy.trigger,
+        is_confirmed=is_redrawn and comparison.p_value <= policy.confirm,
     )
 
 
@@ -264,9 +264,9 @@ def compare_with_anchor(
         cases=len(pairs),
         difference=difference,
         p_value=p_value,
-        redrawn=False,
-        suspected=False,
-        confirmed=False,
+        is_redrawn=False,
+        is_suspected=False,
+        is_confirmed=False,
     )
 
 

@@ -30,15 +30,15 @@ class RuleBreach:
 
     Attributes:
         prompt: Name of the prompt; empty for the lock as a whole.
-        fault: Location, message, and the command that fixes it.
+        error: Location, message, and the command that fixes it.
     """
 
     rule: Rule
     prompt: str
-    fault: Fault
+    error: Fault
 
     def __str__(self) -> str:
-        return str(self.fault)
+        return str(self.error)
 
 
 def version_breaches(
@@ -74,8 +74,8 @@ def lock_breaches(
 ) -> tuple[RuleBreach, ...]:
     """Releases of the base version that the lock lost or changed: it is append-only."""
     return tuple(
-        RuleBreach(rule="lock", prompt="", fault=fault)
-        for fault in head_lock.check_against(base_lock, ref)
+        RuleBreach(rule="lock", prompt="", error=error)
+        for error in head_lock.check_against(base_lock, ref)
     )
 
 
@@ -96,7 +96,7 @@ def _no_version(
     if base is not None and base.version is not None:
         released.add(base.version)
     if not released:
-        message = "it has no version, so what was measured belongs to nothing one could name"
+        message = "it has no version that results could belong to"
         return _breach("no-version", head, message, f"regauge bump {head.name} major")
     message = "it has no version any more"
     fix = f"write `version: {max(released)}` back, then: {_bump(head, base)}"
@@ -107,7 +107,7 @@ def _not_bumped(head: Prompt, base: Prompt | None) -> RuleBreach | None:
     if base is None or base.version != head.version:
         return None
     contract = head.contract_digest != base.contract_digest
-    subject = "its contract (jsonSchema, inputs)" if contract else "what it says"
+    subject = "its contract (jsonSchema, inputs)" if contract else "its content"
     message = f"{subject} changed, but its version is still {head.version}"
     return _breach("not-bumped", head, message, _bump(head, base))
 
@@ -136,7 +136,7 @@ def _contract(
         return None
     before = base.version
     if before is None or before.prerelease:
-        # Prereleases promise nothing, so the release before them counts.
+        # Prereleases have no stable contract, so the release before them counts.
         broken = base_lock.needs_major(head)
         before = broken.version if broken is not None else None
     if before is None or version.major > before.major:
@@ -162,8 +162,8 @@ def _bump(head: Prompt, base: Prompt | None) -> str:
 
 def _breach(rule: Rule, head: Prompt, message: str, fix: str) -> RuleBreach:
     line = head.lines.get("version", 1)
-    fault = Fault(path=head.path, line=line, message=message, fix=fix)
-    return RuleBreach(rule=rule, prompt=head.name, fault=fault)
+    error = Fault(path=head.path, line=line, message=message, fix=fix)
+    return RuleBreach(rule=rule, prompt=head.name, error=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,11 @@ class Coverage:
 
 
 def coverage_of(
-    at: BaseCommit, suites: Sequence[Eval], *, omissions: Sequence[Fault] = (), is_filtered: bool
+    base_commit: BaseCommit,
+    suites: Sequence[Eval],
+    *,
+    omissions: Sequence[Fault] = (),
+    is_filtered: bool,
 ) -> Coverage:
     """Find every dataset with a baseline and every changed prompt that no suite of a run measures.
 
@@ -193,39 +197,41 @@ def coverage_of(
         omissions: Omissions already reported.
         is_filtered: Whether the user selected some of the evals.
     """
-    reported = {_stem(fault.path) for fault in omissions}
+    reported_names = {_stem(fault.path) for fault in omissions}
     faults: list[Fault] = []
     notes: list[str] = []
     unselected: list[str] = []
-    for prompt, fault in _changed_prompts(at, suites):
+    for prompt, fault in _changed_prompts(base_commit, suites):
         if is_filtered:
             notes.append(f"{prompt} changed, and no selected eval measures it as it is now")
-        elif prompt not in reported:
-            reported.add(prompt)
+        elif prompt not in reported_names:
+            reported_names.add(prompt)
             faults.append(fault)
-    deleted = at.deleted_prompts()
-    for prompt, dataset in _not_measured(at, suites):
+    deleted = base_commit.deleted_prompts()
+    for prompt, dataset in _not_measured(base_commit, suites):
         if prompt in deleted:
-            continue  # the list of what is gone says so
-        evidence = f"{at.ref} has a baseline of {prompt} (dataset {dataset})"
+            continue  # listed as deleted
+        evidence = f"{base_commit.ref} has a baseline of {prompt} (dataset {dataset})"
         if is_filtered:
             unselected.append(prompt if prompt == dataset else f"{prompt} (dataset {dataset})")
-        elif not _still_stored(at, prompt, dataset):
-            notes.append(f"{evidence}; this change takes it out, and the eval with it")
-        elif not {prompt, dataset} & reported:
-            path = at.project.relative(baseline_path(at.project, prompt))
+        elif not _still_stored(base_commit, prompt, dataset):
+            notes.append(f"{evidence}; this change removes it and its eval")
+        elif not {prompt, dataset} & reported_names:
+            path = base_commit.project.relative(baseline_path(base_commit.project, prompt))
             fix = f"put the eval back; or, if it is given up on purpose, git rm {path}"
             message = f"{evidence}, and no eval measures it any more"
             faults.append(Fault(path=path, line=None, message=message, fix=fix))
     if unselected:
         notes.append(
-            f"no eval of this run measures {', '.join(unselected)}, as {at.ref} does; nothing is"
-            f" said of {'it' if len(unselected) == 1 else 'them'}"
+            f"no eval of this run measures {', '.join(unselected)}, as {base_commit.ref} does;"
+            f" {'it is' if len(unselected) == 1 else 'they are'} not compared"
         )
     return Coverage(unmeasured=tuple(faults), notes=tuple(notes))
 
 
-def _changed_prompts(at: BaseCommit, suites: Sequence[Eval]) -> Iterator[tuple[str, Fault]]:
+def _changed_prompts(
+    base_commit: BaseCommit, suites: Sequence[Eval]
+) -> Iterator[tuple[str, Fault]]:
     """Yield prompts that are new or behave differently than on the base, and are not measured.
 
     A prompt that never had a version is a draft.
@@ -234,19 +240,22 @@ def _changed_prompts(at: BaseCommit, suites: Sequence[Eval]) -> Iterator[tuple[s
     measured |= {
         (prompt.path, prompt.source) for suite in suites for prompt in suite.loaded_prompts
     }
-    rubrics = at.project.prompts_dir / "judges"
-    for path in prompt_files(at.project.prompts_dir):
-        if path.is_relative_to(rubrics) or at.repository.inside(path) not in at.changed:
+    rubrics = base_commit.project.prompts_dir / "judges"
+    for path in prompt_files(base_commit.project.prompts_dir):
+        if (
+            path.is_relative_to(rubrics)
+            or base_commit.repository.inside(path) not in base_commit.changed
+        ):
             continue
         try:
-            head = load_prompt(path, root=at.project.root)
+            head = load_prompt(path, root=base_commit.project.root)
         except PromptError as error:
             yield prompt_name(path), error.faults[0]
             continue
         if (path, head.source) in measured:
             continue
         try:
-            base = at.prompt(head)
+            base = base_commit.prompt(head)
         except PromptError:
             base = None
         if base is None and head.version is None:
@@ -256,56 +265,65 @@ def _changed_prompts(at: BaseCommit, suites: Sequence[Eval]) -> Iterator[tuple[s
         ):
             continue
         pinned = any(suite.prompt.path == path for suite in suites)
-        how = "its evals measure another version" if pinned else "no eval measures it"
+        reason = "its evals measure another version" if pinned else "no eval measures it"
         fix = (
             "take `version` out of @golden, or add an eval without it"
             if pinned
             else f"regauge new eval {head.name}"
         )
-        message = f"{head.name} {'changed' if base else 'is new'}, and {how}"
+        message = f"{head.name} {'changed' if base else 'is new'}, and {reason}"
         yield (
             head.name,
-            Fault(path=at.project.relative(path), line=None, message=message, fix=fix),
+            Fault(path=base_commit.project.relative(path), line=None, message=message, fix=fix),
         )
 
 
-def _not_measured(at: BaseCommit, suites: Iterable[Eval]) -> Sequence[tuple[str, str]]:
+def _not_measured(base_commit: BaseCommit, suites: Iterable[Eval]) -> Sequence[tuple[str, str]]:
     """Prompt and dataset of every baseline that no suite covers."""
-    directory = at.repository.inside(at.project.fixtures_dir / "baselines")
-    paths = [name for name in at.repository.files(at.tip, directory) if name.endswith(".json")]
-    texts = at.repository.read_all((at.tip, path) for path in paths)
-    stored: set[tuple[str, str]] = set()
+    directory = base_commit.repository.inside(base_commit.project.fixtures_dir / "baselines")
+    paths = [
+        name
+        for name in base_commit.repository.files(base_commit.tip, directory)
+        if name.endswith(".json")
+    ]
+    texts = base_commit.repository.read_all((base_commit.tip, path) for path in paths)
+    baseline_names: set[tuple[str, str]] = set()
     for path, data in zip(paths, texts, strict=True):
         try:
-            baseline = at.baseline(data or b"", place=Path(path))
+            baseline = base_commit.baseline(data or b"", place=Path(path))
         except BaselineError:
-            continue  # the comparison of its prompt says so
-        stored |= {(baseline.prompt, history.key.dataset) for history in baseline.histories}
-    return sorted(stored - {name for suite in suites for name in _names_of(at, suite, stored)})
+            continue  # reported by the comparison of its prompt
+        baseline_names |= {(baseline.prompt, history.key.dataset) for history in baseline.histories}
+    return sorted(
+        baseline_names
+        - {name for suite in suites for name in _names_of(base_commit, suite, baseline_names)}
+    )
 
 
 def _names_of(
-    at: BaseCommit, suite: Eval, stored: Container[tuple[str, str]]
+    base_commit: BaseCommit, suite: Eval, baseline_names: Container[tuple[str, str]]
 ) -> set[tuple[str, str]]:
     """The possible names of an eval's prompt and dataset: today's, the base's, and earlier ones."""
-    own = (suite.prompt.name, suite.dataset.name)
-    if own in stored:
-        return {own}
-    before = at.prompt_name(suite.prompt)
-    prompts = {own[0], before, *older_names(at.project, suite.prompt.path)}
+    names = (suite.prompt.name, suite.dataset.name)
+    if names in baseline_names:
+        return {names}
+    before = base_commit.prompt_name(suite.prompt)
+    prompts = {names[0], before, *older_names(base_commit.project, suite.prompt.path)}
     datasets = {
-        own[1],
-        at.dataset_name(suite.dataset, prompt=before),
-        *older_names(at.project, suite.dataset.path),
+        names[1],
+        base_commit.dataset_name(suite.dataset, prompt=before),
+        *older_names(base_commit.project, suite.dataset.path),
     }
     return {*product(prompts, datasets)}
 
 
-def _still_stored(at: BaseCommit, prompt: str, dataset: str) -> bool:
+def _still_stored(base_commit: BaseCommit, prompt: str, dataset: str) -> bool:
     """Return whether the change keeps the baseline."""
-    path = baseline_path(at.project, prompt)
+    path = baseline_path(base_commit.project, prompt)
     try:
-        baseline = load_baseline(path, place=at.project.relative(path), parse=at.baseline)
+        baseline = load_baseline(
+            path, place=base_commit.project.relative(path), parse=base_commit.baseline
+        )
     except BaselineError:
         return True
     return baseline is not None and any(

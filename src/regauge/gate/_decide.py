@@ -11,7 +11,17 @@ from regauge.gate._bar import moved_files, moved_judging, moved_settings
 from regauge.gate._base import check_locks, compare_with_base
 from regauge.gate._commit import find_base
 from regauge.gate._coverage import coverage_of
-from regauge.gate._decided import (
+from regauge.gate._decision_log import DecisionLog, LoggedDecision, candidate_of, key_of_comparison
+from regauge.gate._engine import Gate
+from regauge.gate._record import StoredNumbers, stored_number
+from regauge.gate._refusal import (
+    edited_code,
+    edited_notes,
+    refusal_of_bars,
+    refusal_of_trials,
+    shorten_list,
+)
+from regauge.gate._result import (
     Bill,
     Comparison,
     GateResult,
@@ -21,10 +31,6 @@ from regauge.gate._decided import (
     collect_compared_cases,
     suite_names,
 )
-from regauge.gate._decision_log import DecisionLog, LoggedDecision, candidate_of, key_of_comparison
-from regauge.gate._engine import Gate
-from regauge.gate._record import StoredNumbers, stored_number
-from regauge.gate._refusal import edited_code, edited_notes, few, refusal_of_bars, refusal_of_trials
 from regauge.gate._run import GateRun, is_base_unavailable
 from regauge.gate._types import with_more_trials
 from regauge.gate.power import unchanged_calls
@@ -38,8 +44,8 @@ if TYPE_CHECKING:
     from regauge.gate._audit import AuditReport
     from regauge.gate._bar import MovedBar
     from regauge.gate._commit import BaseCommit
-    from regauge.gate._decided import CaseComparison
     from regauge.gate._decision_log import GatedChange
+    from regauge.gate._result import CaseComparison
     from regauge.gate._run import GateProgress
     from regauge.gate._types import GateOutcome, GatePolicy
     from regauge.gate.baselines import Baseline
@@ -48,7 +54,7 @@ if TYPE_CHECKING:
 
 
 _LOG = "gate/decisions.jsonl"
-# A message stays on one line; more names make it longer.
+# A message fits on one line with this number of names.
 _NAMES_MAX = 3
 
 
@@ -76,10 +82,10 @@ def compare(
         RegaugeError: A file of either version cannot be read.
     """
     by_suite: dict[int, list[PlannedCase]] = {}
-    for planned in session.plan.cases:
-        by_suite.setdefault(id(planned.suite), []).append(planned)
-    at = find_base(session.project, ref)
-    session.embeddings.trust(at.read)
+    for planned_case in session.plan.cases:
+        by_suite.setdefault(id(planned_case.suite), []).append(planned_case)
+    base_commit = find_base(session.project, ref)
+    session.embeddings.trust(base_commit.read)
     groups = list(by_suite.values())
     suites = [
         SuiteBase(
@@ -87,7 +93,7 @@ def compare(
             planned_cases=group,
             base=compare_with_base(
                 group[0].suite,
-                at,
+                base_commit,
                 across_models=bool(session.options.models),
                 baseline=baseline
                 if baseline is not None and baseline.prompt == group[0].suite.prompt.name
@@ -99,39 +105,41 @@ def compare(
         )
     ]
     prompt_changed = any(case.state == "changed" for suite in suites for case in suite.base.cases)
-    noted = bool(accept_judge_change) or at.newest.settings.gate.on_judge_change == "note"
+    is_noted = (
+        bool(accept_judge_change) or base_commit.newest.settings.gate.on_judge_change == "note"
+    )
     refusals = [refusal for suite in suites for refusal in suite.base.refusals]
-    refused = [refusal for refusal in refusals if refusal.prompt_changed or not noted]
-    if (trials := refusal_of_trials(at)) is not None:
+    refused = [refusal for refusal in refusals if refusal.prompt_changed or not is_noted]
+    if (trials := refusal_of_trials(base_commit)) is not None:
         refused.append(trials)
-    bars = list(_bars(at, suites, session.project, prompt_changed=prompt_changed))
-    if bars and not accept_judge_change and (prompt_changed or not noted):
-        refused.append(refusal_of_bars(bars, at))
+    bars = list(_bars(base_commit, suites, session.project, prompt_changed=prompt_changed))
+    if bars and not accept_judge_change and (prompt_changed or not is_noted):
+        refused.append(refusal_of_bars(bars, base_commit))
     evals = [suite.suite for suite in suites]
-    coverage = coverage_of(at, evals, omissions=omissions, is_filtered=is_filtered)
+    coverage = coverage_of(base_commit, evals, omissions=omissions, is_filtered=is_filtered)
     unmeasured = [*omissions, *coverage.unmeasured]
     if not suites and not unmeasured:
         place = session.project.relative(session.project.root / "evals")
         unmeasured = [Fault(path=place, line=None, message="no case of any eval was selected")]
-    notes = [*_notes(at, suites), *coverage.notes]
+    notes = [*_notes(base_commit, suites), *coverage.notes]
     if not refused:  # a refusal lists these
         notes += [refusal.note for refusal in refusals]
         notes += [f"this change lowers its own bar: {bar}" for bar in bars]
-    notes += edited_notes(at, evals, prompt_changed=prompt_changed)
+    notes += edited_notes(base_commit, evals, prompt_changed=prompt_changed)
     if accept_judge_change and (refusals or bars):
         notes.append(f"the change of judges was accepted: {accept_judge_change}")
     elif accept_judge_change:
-        notes.append("no judge was found to have changed, so there was nothing of it to accept")
+        notes.append("no judge changed, so there was nothing to accept")
     return Comparison(
-        base_commit=at,
+        base_commit=base_commit,
         suites=suites,
         notes=tuple(notes),
         refusals=tuple(dict.fromkeys(refused)),
         unmeasured=unmeasured,
-        locks=check_locks(at),
+        locks=check_locks(base_commit),
         judge_change_accepted=accept_judge_change if refusals or bars else "",
         moved_bars=tuple(map(str, bars)),
-        caveats=tuple(_caveats(at, suites, bars, prompt_changed=prompt_changed)),
+        caveats=tuple(_caveats(base_commit, suites, bars, prompt_changed=prompt_changed)),
     )
 
 
@@ -157,16 +165,20 @@ def decide(
             rejected one keeps its decision.
         change: Pull request or branch whose earlier decisions are counted.
     """
-    compared = collect_compared_cases(comparison.suites)
-    run_cases = compared
+    compared_cases = collect_compared_cases(comparison.suites)
+    run_cases = compared_cases
     if comparison.refusals:
         run_cases = []
-    elif comparison.errors or any(_is_removed(each) for each in compared):
-        run_cases = [each for each in compared if each.case.state in {"unchanged", "removed"}]
+    elif comparison.errors or any(_is_removed(compared_case) for compared_case in compared_cases):
+        run_cases = [
+            compared_case
+            for compared_case in compared_cases
+            if compared_case.case.state in {"unchanged", "removed"}
+        ]
     log = DecisionLog(session.project.state_dir / _LOG)
-    key = key_of_comparison(compared, policy, endpoint_of=session.answers.endpoint)
-    candidate = candidate_of(compared)
-    notes = [*comparison.notes, *_replaced_notes(session, compared)]
+    key = key_of_comparison(compared_cases, policy, endpoint_of=session.answers.endpoint)
+    candidate = candidate_of(compared_cases)
+    notes = [*comparison.notes, *_replaced_notes(session, compared_cases)]
     logged = log.find(key)
     steps = [*(logged.more_trials if logged is not None else ())]
     if more_trials and logged is not None and logged.final:
@@ -182,11 +194,11 @@ def decide(
     try:
         outcome = run.decide()
         outcomes = run.first_outcomes()
-        audit = None if session.options.record == "none" else _audited(session, run)
+        audit = None if session.options.record == "none" else _audit_candidates(session, run)
     finally:
         comparison.base_commit.checkout.remove()
     unavailable = _unavailable_bases(run)
-    notes += [f"the base of {name}: {why}" for name, why in unavailable.items()]
+    notes += [f"the base of {name}: {reason}" for name, reason in unavailable.items()]
     notes += session.progress.notes
     notes += _spoilt_notes(comparison, outcome)
     rejected_before = log.rejected_before(change, candidate) if change is not None else 0
@@ -205,13 +217,13 @@ def decide(
             for suite in comparison.suites
             if (report := anchor_report(suite, outcomes)) is not None
         },
-        not_run=len(compared) - len(run_cases),
+        not_run=len(compared_cases) - len(run_cases),
         base_unavailable=unavailable,
         rejected_before=rejected_before,
         notes=notes,
     )
-    keeps = session.options.record != "none" and not decided.not_run
-    if keeps and decided.decision not in {"unmeasured", "refused"}:
+    is_logged = session.options.record != "none" and not decided.not_run
+    if is_logged and decided.decision not in {"unmeasured", "refused"}:
         log.add(
             LoggedDecision(
                 key=key,
@@ -241,7 +253,7 @@ def draw_part(
         policy: Acceptance policy.
         on_progress: Called every second during calls.
     """
-    compared = [] if comparison.refusals else collect_compared_cases(comparison.suites)
+    compared_cases = [] if comparison.refusals else collect_compared_cases(comparison.suites)
     elsewhere: dict[str, int] = {}
     for suite in comparison.suites:
         changed = sum(case.state == "changed" for case in suite.base.cases)
@@ -252,7 +264,9 @@ def draw_part(
         provisional=session.options.record == "none",
         suite=replace(policy.suite, control=0),
     )
-    run = GateRun(compared, policy, session=session, on_progress=on_progress, elsewhere=elsewhere)
+    run = GateRun(
+        compared_cases, policy, session=session, on_progress=on_progress, elsewhere=elsewhere
+    )
     try:
         run.draw_first_wave()
     finally:
@@ -270,15 +284,16 @@ def _unavailable_bases(run: GateRun) -> dict[str, str]:
     return reasons
 
 
-def _audited(session: EvalSession, run: GateRun) -> AuditReport | None:
-    """Compare the candidate's committed completions with its first trials; no further call.
+def _audit_candidates(session: EvalSession, run: GateRun) -> AuditReport | None:
+    """Compare the candidate's committed completions with its first trials, without further calls.
 
-    Only where they disagree the base is run again: it may be below its own record today.
+    If they disagree, the base is re-run: it may be worse than its baseline today.
     """
     candidates = [
-        (each.case.prompt, each.candidate, each.case.checks)
-        for each in run.compared_cases
-        if each.candidate is not None and run.trials.get((*each.case.key, "candidate"))
+        (compared_case.case.prompt, compared_case.candidate, compared_case.case.checks)
+        for compared_case in run.compared_cases
+        if compared_case.candidate is not None
+        and run.trials.get((*compared_case.case.key, "candidate"))
     ]
     if not candidates:
         return None
@@ -295,16 +310,18 @@ def _audited(session: EvalSession, run: GateRun) -> AuditReport | None:
     return replace(report, result="base-worse") if worse else report
 
 
-def _replaced_notes(session: EvalSession, compared: Sequence[CaseComparison]) -> Iterator[str]:
+def _replaced_notes(
+    session: EvalSession, compared_cases: Sequence[CaseComparison]
+) -> Iterator[str]:
     """Notes on candidates of which only some committed completions were recorded again."""
     digests: dict[str, set[str]] = {}
-    for each in compared:
-        if each.candidate is not None and each.case.state != "unchanged":
-            name = each.candidate.suite.prompt.name
-            digests.setdefault(name, set()).add(each.candidate.digest)
-            if each.candidate.converses:
-                _, made = calls_of(Draw(each.candidate, 0), session.answers.find_call)
-                digests[name] |= {question.key.digest for question in made}
+    for compared_case in compared_cases:
+        if compared_case.candidate is not None and compared_case.case.state != "unchanged":
+            name = compared_case.candidate.suite.prompt.name
+            digests.setdefault(name, set()).add(compared_case.candidate.digest)
+            if compared_case.candidate.converses:
+                _, calls = calls_of(Draw(compared_case.candidate, 0), session.answers.find_call)
+                digests[name] |= {call.key.digest for call in calls}
     for name, of_prompt in digests.items():
         for replaced in replacements_in(session.answers.file(name), digests=of_prompt):
             yield f"recordings of {name}: {replaced}"
@@ -334,30 +351,30 @@ def _spoilt_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[str]
 
 
 def _bars(
-    at: BaseCommit, suites: Sequence[SuiteBase], project: Project, *, prompt_changed: bool
+    base_commit: BaseCommit, suites: Sequence[SuiteBase], project: Project, *, prompt_changed: bool
 ) -> Iterator[MovedBar]:
     """The bars that a change lowers: today's if it changes a prompt, else those of its base."""
     changed = [suite for suite in suites if suite.base.prompt_changed]
-    bar = at.newest if changed else at
+    bar = base_commit.newest if changed else base_commit
     yield from moved_settings(bar.settings, project.settings)
-    for each in suites:
-        yield from each.base.bars
+    for suite in suites:
+        yield from suite.base.bars
     yield from moved_files(bar, project.labels_dir)
     if prompt_changed:
-        # The gate reads baselines of today already; an older one is no lower bar.
-        yield from moved_files(at, project.fixtures_dir / "baselines")
+        # The gate reads baselines at the tip; an older one is no lower bar.
+        yield from moved_files(base_commit, project.fixtures_dir / "baselines")
     yield from moved_judging(
         bar,
         [
-            (each.suite, each.base.history is not None and bar is at)
-            for each in changed
-            if not each.base.refusals
+            (suite.suite, suite.base.history is not None and bar is base_commit)
+            for suite in changed
+            if not suite.base.refusals
         ],
     )
 
 
 def _caveats(
-    at: BaseCommit,
+    base_commit: BaseCommit,
     suites: Sequence[SuiteBase],
     bars: Sequence[MovedBar],
     *,
@@ -366,43 +383,43 @@ def _caveats(
     """Notes for the reader of an accepted change."""
     if bars:
         yield f"{plural(len(bars), 'lowered bar')} let through"
-    if deleted := at.deleted_prompts():
+    if deleted := base_commit.deleted_prompts():
         yield f"{', '.join(deleted)} removed"
-    if added := [suite.name for suite in suites if suite.base.suite is None]:
-        yield f"{', '.join(added)} new"
+    if new_prompts := [suite.name for suite in suites if suite.base.suite is None]:
+        yield f"{', '.join(new_prompts)} new"
     if removed := sum(case.state == "removed" for suite in suites for case in suite.base.cases):
         yield f"{plural(removed, 'case')} removed"
-    if at.uncommitted:
-        yield f"uncommitted {few(sorted(at.uncommitted), _NAMES_MAX)}"
+    if base_commit.uncommitted:
+        yield f"uncommitted {shorten_list(sorted(base_commit.uncommitted), _NAMES_MAX)}"
     if prompt_changed:
-        yield from _caveats_of_prompts(at, suites)
+        yield from _caveats_of_prompts(base_commit, suites)
 
 
-def _caveats_of_prompts(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
+def _caveats_of_prompts(base_commit: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
     changed = [suite for suite in suites if suite.base.prompt_changed]
     if edited := sum(len(suite.base.edited) for suite in changed):
         yield f"{plural(edited, 'case')} edited"
     if newer := sum(len(suite.base.newer) for suite in changed):
-        yield f"{plural(newer, 'newer case')} of {at.ref} not compared"
-    if judged := [suite.name for suite in changed if suite.base.other_judges]:
-        yield f"judges differ from the baseline of {', '.join(judged)}"
-    # Judges read completions without what is redacted.
-    if at.project.settings.redact != at.settings.redact:
+        yield f"{plural(newer, 'newer case')} of {base_commit.ref} not compared"
+    if prompts := [suite.name for suite in changed if suite.base.other_judges]:
+        yield f"judges differ from the baseline of {', '.join(prompts)}"
+    # Judges read redacted completions.
+    if base_commit.project.settings.redact != base_commit.settings.redact:
         yield "redact in [tool.regauge] edited"
-    if code := edited_code(at, [suite.suite for suite in suites]):
-        yield f"code of the gate edited ({few(code, _NAMES_MAX)})"
+    if code := edited_code(base_commit, [suite.suite for suite in suites]):
+        yield f"code of the gate edited ({shorten_list(code, _NAMES_MAX)})"
 
 
-def _is_removed(compared: CaseComparison) -> bool:
+def _is_removed(compared_case: CaseComparison) -> bool:
     """Return whether a case of the base was removed without an entry in the changelog."""
-    return compared.case.state == "removed" and not compared.case.accepted
+    return compared_case.case.state == "removed" and not compared_case.case.accepted
 
 
-def _notes(at: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
-    if at.dirty:
+def _notes(base_commit: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
+    if base_commit.dirty:
         yield "files differ from what is committed; they were compared as they are"
-    for name in (*at.deleted_prompts(), *at.deleted_datasets()):
-        yield f"{name} is gone: {at.ref} has it"
+    for name in (*base_commit.deleted_prompts(), *base_commit.deleted_datasets()):
+        yield f"{name} is gone: {base_commit.ref} has it"
     for suite in suites:
         yield from suite.base.notes
         if suite.partial:
@@ -439,56 +456,64 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
     Raises:
         RegaugeError: Recordings cannot be read, or a request cannot be built.
     """
-    compared = collect_compared_cases(comparison.suites)
-    draws = list(_first_wave(compared, policy, StoredNumbers(session)))
+    compared_cases = collect_compared_cases(comparison.suites)
+    draws = list(_first_wave(compared_cases, policy, StoredNumbers(session)))
     missing = [draw for draw in draws if not session.answers.has(draw.planned, draw.key)]
     first = replace(bill_draws(missing, session), trials=len(draws))
-    drawn = {(draw.planned.suite.prompt.name, draw.planned.case.id) for draw in draws}
+    first_keys = {(draw.planned.suite.prompt.name, draw.planned.case.id) for draw in draws}
     changed = [
-        member
-        for member in compared
-        if member.case.state == "changed" and _name_candidate(member) in drawn
+        compared_case
+        for compared_case in compared_cases
+        if compared_case.case.state == "changed" and _name_candidate(compared_case) in first_keys
     ]
-    keys = {_name_candidate(member) for member in changed}
-    at_first = sum((draw.planned.suite.prompt.name, draw.planned.case.id) in keys for draw in draws)
+    keys = {_name_candidate(compared_case) for compared_case in changed}
+    first_trials = sum(
+        (draw.planned.suite.prompt.name, draw.planned.case.id) in keys for draw in draws
+    )
     return GateEstimate(
-        cases=len(drawn),
+        cases=len(first_keys),
         recorded=len(draws) - len(missing),
         first=first,
-        likely=_likely(changed, first, at_first, policy, session),
-        worst=sum(_at_most(changed, policy, session), first),
+        likely=_estimate_likely(changed, first, first_trials, policy, session),
+        worst=sum(_estimate_worst(changed, policy, session), first),
         rejected=tuple(str(fault) for fault in comparison.errors),
     )
 
 
-def _likely(
+def _estimate_likely(
     changed: Sequence[CaseComparison],
     first: Bill,
-    at_first: int,
+    first_trials: int,
     policy: GatePolicy,
     session: EvalSession,
 ) -> Bill | None:
-    """All waves where nothing got worse, on average over what the base's record leaves open.
+    """All waves if nothing got worse, on average over pass rates that fit the baseline.
 
     Args:
-        at_first: Trials of the first round, of the changed cases.
+        first_trials: Trials of the changed cases in the first round.
     """
     if not changed:
         return first
-    recorded = [each for each in changed if each.case.history is not None]
+    recorded = [
+        compared_case for compared_case in changed if compared_case.case.history is not None
+    ]
     calls = unchanged_calls(
-        [each.case.history.total for each in recorded if each.case.history is not None],
+        [
+            compared_case.case.history.total
+            for compared_case in recorded
+            if compared_case.case.history is not None
+        ],
         policy,
-        cells=sum(len(each.case.checks) for each in recorded),
-        prompts=[each.case.prompt for each in recorded],
+        cells=sum(len(compared_case.case.checks) for compared_case in recorded),
+        prompts=[compared_case.case.prompt for compared_case in recorded],
     )
     if calls is None:
         return None
-    further = max(0.0, calls - at_first / len(changed))
-    return first + bill_draws(_again(changed), session).times(further)
+    further = max(0.0, calls - first_trials / len(changed))
+    return first + bill_draws(_follow_up_draws(changed), session).times(further)
 
 
-def _at_most(
+def _estimate_worst(
     changed: Sequence[CaseComparison], policy: GatePolicy, session: EvalSession
 ) -> Iterator[Bill]:
     """The most trials that may follow the first wave, by prompt and tier."""
@@ -498,44 +523,56 @@ def _at_most(
         "tracked": 0,
     }
     prompts: dict[str, list[CaseComparison]] = {}
-    for each in changed:
-        prompts.setdefault(each.case.prompt, []).append(each)
+    for compared_case in changed:
+        prompts.setdefault(compared_case.case.prompt, []).append(compared_case)
     for cases in prompts.values():
         first = policy.first_draws_of(len(cases))
         size = {"cases": len(cases), "first_draws": first}
         suite, net = policy.suite, policy.net
-        pairs = [suite.pairs_of_look(look, **size) for look in range(len(suite.levels))]
-        weighed = [net.pairs_of_look(look, **size) for look in range(len(net.all_levels))]
+        pairs = [suite.pairs_of_look(number, **size) for number in range(len(suite.levels))]
+        net_pairs = [net.pairs_of_look(number, **size) for number in range(len(net.all_levels))]
         screens = (suite.rounds - 1) * suite.extra_round(first)
-        of_suite = max(screens + 2 * sum(pairs), 2 * sum(weighed))
+        of_suite = max(screens + 2 * sum(pairs), 2 * sum(net_pairs))
         for tier, cap in caps.items():
-            again = _again([case for case in cases if case.case.tier == tier])
+            draws = _follow_up_draws([case for case in cases if case.case.tier == tier])
             of_case = 2 * cap if tier == "required" else cap
-            yield bill_draws(again, session).times(of_case + of_suite)
+            yield bill_draws(draws, session).times(of_case + of_suite)
 
 
-def _again(cases: Sequence[CaseComparison]) -> list[Draw]:
-    return [Draw(case.follow_up, 0) for case in cases if case.follow_up is not None]
+def _follow_up_draws(cases: Sequence[CaseComparison]) -> list[Draw]:
+    return [
+        Draw(compared_case.follow_up, 0)
+        for compared_case in cases
+        if compared_case.follow_up is not None
+    ]
 
 
-def _name_candidate(compared: CaseComparison) -> tuple[str, str]:
-    planned = compared.candidate
-    return (planned.suite.prompt.name, planned.case.id) if planned is not None else ("", "")
+def _name_candidate(compared_case: CaseComparison) -> tuple[str, str]:
+    planned_case = compared_case.candidate
+    return (
+        (planned_case.suite.prompt.name, planned_case.case.id)
+        if planned_case is not None
+        else ("", "")
+    )
 
 
 def _first_wave(
-    compared: Sequence[CaseComparison], policy: GatePolicy, numbers: StoredNumbers
+    compared_cases: Sequence[CaseComparison], policy: GatePolicy, numbers: StoredNumbers
 ) -> Iterator[Draw]:
-    by_key = {each.case.key: each for each in compared}
-    for request in Gate([each.case for each in compared], policy).pending_trials():
+    by_key = {compared_case.case.key: compared_case for compared_case in compared_cases}
+    for request in Gate(
+        [compared_case.case for compared_case in compared_cases], policy
+    ).pending_trials():
         case = by_key[request.prompt, request.case]
-        planned = case.candidate if request.side == "candidate" else case.base
-        if planned is None or planned.error is not None:
+        planned_case = case.candidate if request.side == "candidate" else case.base
+        if planned_case is None or planned_case.error is not None:
             continue
         for number in request.trials:
-            planned.plan()
+            planned_case.plan()
             of_base = request.side == "base"
             yield Draw(
-                planned,
-                stored_number("base", number) if of_base else numbers.of_candidate(planned, number),
+                planned_case,
+                stored_number("base", number)
+                if of_base
+                else numbers.of_candidate(planned_case, number),
             )

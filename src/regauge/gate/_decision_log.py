@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from regauge.gate._decided import CaseComparison, FinalDecision
+    from regauge.gate._result import CaseComparison, FinalDecision
     from regauge.gate._types import GatePolicy
 
 
@@ -139,7 +139,10 @@ class DecisionLog:
 
 
 def key_of_comparison(
-    compared: Sequence[CaseComparison], policy: GatePolicy, *, endpoint_of: Callable[[str], str]
+    compared_cases: Sequence[CaseComparison],
+    policy: GatePolicy,
+    *,
+    endpoint_of: Callable[[str], str],
 ) -> str:
     """The digest of everything that a decision depends on, apart from the trials.
 
@@ -150,11 +153,15 @@ def key_of_comparison(
         endpoint_of: Returns the digest of a provider's endpoint; empty without one.
     """
     candidates = {
-        id(each.candidate.suite): each.candidate.suite
-        for each in compared
-        if each.candidate is not None
+        id(compared_case.candidate.suite): compared_case.candidate.suite
+        for compared_case in compared_cases
+        if compared_case.candidate is not None
     }.values()
-    bases = [each.base.suite for each in compared if each.base is not None]
+    bases = [
+        compared_case.base.suite
+        for compared_case in compared_cases
+        if compared_case.base is not None
+    ]
     judges = [judge for suite in candidates for judge in suite.model_judges]
     providers = {
         *(suite.model.provider for suite in (*candidates, *bases)),
@@ -166,11 +173,13 @@ def key_of_comparison(
             policy_to_json(policy),
             [
                 [
-                    case_to_json(each.case),
-                    each.candidate.digest if each.candidate is not None else "",
-                    each.base.suite.prompt.digest if each.base is not None else "",
+                    case_to_json(compared_case.case),
+                    compared_case.candidate.digest if compared_case.candidate is not None else "",
+                    compared_case.base.suite.prompt.digest
+                    if compared_case.base is not None
+                    else "",
                 ]
-                for each in compared
+                for compared_case in compared_cases
             ],
             sorted(
                 {f"{judge.name} {judge.digest}" for suite in candidates for judge in suite.judges}
@@ -180,11 +189,11 @@ def key_of_comparison(
     )
 
 
-def candidate_of(compared: Sequence[CaseComparison]) -> str:
+def candidate_of(compared_cases: Sequence[CaseComparison]) -> str:
     """The digest of the changed prompts."""
     prompts = {
-        f"{each.candidate.suite.prompt.name} {each.candidate.suite.prompt.digest}"
-        for each in compared
-        if each.candidate is not None and each.case.state == "changed"
+        f"{compared_case.candidate.suite.prompt.name} {compared_case.candidate.suite.prompt.digest}"
+        for compared_case in compared_cases
+        if compared_case.candidate is not None and compared_case.case.state == "changed"
     }
     return digest_of(sorted(prompts))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from regauge.stats import CriticalPolicy
 
 
-# Of the checks of a case the one that comes first here speaks for the case.
+# The first of these among the checks of a case is the status of the case.
 _WORST_FIRST: tuple[CaseStatus, ...] = (
     "broken",
     "unmeasured",
@@ -44,20 +44,20 @@ _WORST_FIRST: tuple[CaseStatus, ...] = (
     "known-failing",
     "passed",
 )
-# From this posterior probability on a case is listed as flaky, as docs/how-to/handle-flaky-cases.md
-# says; a smaller one lists more cases that only failed by chance.
+# Posterior probability from which a case is flaky (docs/how-to/handle-flaky-cases.md); a smaller
+# one lists more cases that only failed by chance.
 _SURE = 0.95
-# Beyond this an e-value is only called large: a float ends soon after.
+# Larger e-values are cut: a float overflows soon after.
 _LARGEST_LOG = 700.0
 
 
-def case_report(drawn: CaseTrials, stage: CaseStage | None, policy: GatePolicy) -> CaseReport:
+def case_report(case_trials: CaseTrials, stage: CaseStage | None, policy: GatePolicy) -> CaseReport:
     """The result of a case; pending trials count as unmeasured."""
-    case = drawn.case
-    unmeasured, not_recorded = drawn.gaps()
-    history = drawn.history()
-    stop = drawn.own
-    verdicts = [facts.passed for facts in drawn.facts("candidate", 0, stop)]
+    case = case_trials.case
+    unmeasured, not_recorded = case_trials.gaps()
+    history = case_trials.history()
+    stop = case_trials.case_stop
+    verdicts = [facts.passed for facts in case_trials.facts("candidate", 0, stop)]
     report = CaseReport(
         prompt=case.prompt,
         case=case.case,
@@ -67,11 +67,11 @@ def case_report(drawn: CaseTrials, stage: CaseStage | None, policy: GatePolicy) 
         blocks=False,
         candidate=Count(passed=verdicts.count(True), trials=len(verdicts) - verdicts.count(None)),
         before=history,
-        today=drawn.paired("base"),
-        checks=tuple(_check_report(drawn, check, stage) for check in case.checks),
+        today=case_trials.paired("base"),
+        checks=tuple(_check_report(case_trials, check, stage) for check in case.checks),
         accepted=case.accepted,
         broke_before=case.broke_before,
-        repeat_count=drawn.repeated,
+        repeat_count=case_trials.repeat_count,
         unmeasured_trials=unmeasured,
         unrecorded_trials=not_recorded,
         recorded=len(verdicts),
@@ -83,14 +83,14 @@ def case_report(drawn: CaseTrials, stage: CaseStage | None, policy: GatePolicy) 
         case "removed":
             return replace(report, verdict="removed", blocks=not case.accepted, checks=())
         case "new" | "changed":
-            return _judged(report, drawn, policy)
+            return _report_by_tier(report, case_trials, policy)
         case _:
             assert_never(case.state)
 
 
-def critical_policy(drawn: CaseTrials, policy: GatePolicy) -> CriticalPolicy:
+def critical_policy(case_trials: CaseTrials, policy: GatePolicy) -> CriticalPolicy:
     """The policy for a critical case."""
-    return replace(policy.critical, strict=policy.critical.strict or drawn.case.strict)
+    return replace(policy.critical, strict=policy.critical.strict or case_trials.case.strict)
 
 
 @lru_cache(maxsize=4096)
@@ -103,34 +103,36 @@ def is_flaky(passed: int, trials: int) -> bool:
     return trials > 0 and flaky_probability(passed, trials) > _SURE
 
 
-def _judged(report: CaseReport, drawn: CaseTrials, policy: GatePolicy) -> CaseReport:
-    """The verdict of a case that was drawn, by the rule of its tier and state."""
+def _report_by_tier(report: CaseReport, case_trials: CaseTrials, policy: GatePolicy) -> CaseReport:
+    """The report of a case with trials, by the rule of its tier and state."""
     if report.tier == "critical":
-        return _critical(report, critical_policy(drawn, policy))
+        return _report_critical(report, critical_policy(case_trials, policy))
     if report.tier == "tracked":
-        verdict: CaseStatus = "new" if report.state == "new" else _watched(report)
-        return replace(report, verdict=_lacking(report) or verdict)
+        verdict: CaseStatus = "new" if report.state == "new" else _tracked_status(report)
+        return replace(report, verdict=_missing_status(report) or verdict)
     if report.state == "new":
-        return _new(report, policy)
+        return _report_new(report, policy)
     worst = next(
         verdict
         for verdict in _WORST_FIRST
         if any(check.verdict == verdict for check in report.checks)
     )
-    no_base = any(drawn.missing("base", [range(drawn.seeds)]))
+    no_base = any(case_trials.count_missing("base", [range(case_trials.seeds)]))
     if worst == "broken" or (_only_fix_waits(report) and not no_base):
         return replace(report, verdict=worst)
-    return replace(report, verdict=_lacking(report) or worst)
+    return replace(report, verdict=_missing_status(report) or worst)
 
 
-def _critical(report: CaseReport, rule: CriticalPolicy) -> CaseReport:
-    """Failures count whatever the base does; what is missing cannot make up for them."""
+def _report_critical(report: CaseReport, rule: CriticalPolicy) -> CaseReport:
+    """Failures count whatever the base does; missing trials cannot make up for them."""
     failed, new = report.candidate.failed, report.state == "new"
     blocks = rule.blocks(failed)
     if blocks:
         verdict: CaseStatus = "new" if new else "broken"
     else:
-        verdict = _lacking(report) or ("new" if new else _mixed(report) if failed else "passed")
+        verdict = _missing_status(report) or (
+            "new" if new else _mixed_status(report) if failed else "passed"
+        )
     return replace(
         report,
         verdict=verdict,
@@ -140,16 +142,16 @@ def _critical(report: CaseReport, rule: CriticalPolicy) -> CaseReport:
     )
 
 
-def _new(report: CaseReport, policy: GatePolicy) -> CaseReport:
+def _report_new(report: CaseReport, policy: GatePolicy) -> CaseReport:
     bar = Count(passed=policy.new_passes, trials=policy.new_trials)
     missed = report.candidate.failed > bar.failed
-    verdict: CaseStatus = "new" if missed else _lacking(report) or "new"
+    verdict: CaseStatus = "new" if missed else _missing_status(report) or "new"
     blocks = missed and policy.on_new == "block" and not report.accepted
     return replace(report, verdict=verdict, blocks=blocks, bar=bar)
 
 
-def _lacking(report: CaseReport) -> CaseStatus | None:
-    """The verdict of a case whose trials are not all there."""
+def _missing_status(report: CaseReport) -> CaseStatus | None:
+    """The status of a case with missing trials; None if all are there."""
     if report.unmeasured_trials:
         return "unmeasured"
     if report.unrecorded_trials:
@@ -164,37 +166,40 @@ def _only_fix_waits(report: CaseReport) -> bool:
     )
 
 
-def _check_report(drawn: CaseTrials, check: str, stage: CaseStage | None) -> CheckReport:
-    candidate, history = drawn.candidate(check, drawn.own), drawn.history(check)
+def _check_report(case_trials: CaseTrials, check: str, stage: CaseStage | None) -> CheckReport:
+    candidate, history = (
+        case_trials.candidate(check, case_trials.case_stop),
+        case_trials.history(check),
+    )
     flaky = is_flaky(history.passed, history.trials)
     report = CheckReport(
         check=check,
-        verdict=_untested(
-            drawn.candidate(check, drawn.first),
+        verdict=_untested_status(
+            case_trials.candidate(check, case_trials.first),
             history,
-            lacking=any(drawn.gaps()),
+            lacking=any(case_trials.gaps()),
             flaky=flaky,
         ),
         before=history,
-        today=drawn.paired("base", check),
+        today=case_trials.paired("base", check),
         candidate=candidate,
-        paired=drawn.paired("candidate", check),
+        paired=case_trials.paired("candidate", check),
     )
-    tested = stage.test_of(drawn, check) if stage is not None else None
+    tested = stage.find_test(case_trials, check) if stage is not None else None
     if tested is None:
         return report
     test, column = tested
     end = End(int(test.ends[0, column]))
-    if end == End.DRIFTED and not drawn.stored:
-        # All of the base's trials are of today: the case is mixed, and nothing drifted.
+    if end == End.DRIFTED and not case_trials.has_history:
+        # All trials of the base are of this run, so the case is mixed, not drifted.
         end = End.MIXED
     better = stage is not None and test is stage.better
     today = float(test.log_today[0, column])
     return replace(
         report,
-        verdict=_fixed(end, candidate, flaky=flaky)
+        verdict=_fixed_status(end, candidate, flaky=flaky)
         if better
-        else _broken(end, drawn, candidate, history, flaky=flaky),
+        else _broken_status(end, case_trials, candidate, history, flaky=flaky),
         direction="better" if better else "worse",
         e_value=exp(min(float(test.log_e[0, column]), _LARGEST_LOG)),
         bound=round(exp(float(test.log_bound[0])), 6),
@@ -202,20 +207,20 @@ def _check_report(drawn: CaseTrials, check: str, stage: CaseStage | None) -> Che
     )
 
 
-def _untested(candidate: Count, history: Count, *, lacking: bool, flaky: bool) -> CaseStatus:
-    """The verdict of a check that no test was spent on."""
+def _untested_status(candidate: Count, history: Count, *, lacking: bool, flaky: bool) -> CaseStatus:
+    """The status of a check without a test."""
     if not candidate.trials:
-        # A check that never has an opinion says nothing; one that has none any more hides one.
+        # A check that always abstains shows nothing; one that abstains only now may hide a failure.
         return "unmeasured" if lacking else "undecided" if history.trials else "passed"
     if not candidate.failed:
         return "passed"
     if not history.trials:
         return "undecided"
-    return _of_failures(candidate, history, flaky=flaky)
+    return _failing_status(candidate, history, flaky=flaky)
 
 
-def _broken(
-    end: End, drawn: CaseTrials, candidate: Count, history: Count, *, flaky: bool
+def _broken_status(
+    end: End, case_trials: CaseTrials, candidate: Count, history: Count, *, flaky: bool
 ) -> CaseStatus:
     match end:
         case End.NAMED:
@@ -227,15 +232,15 @@ def _broken(
         case End.OPEN | End.MISSING:
             return "unmeasured"
         case End.CLEARED | End.MIXED | End.UNTESTED:
-            if end != End.CLEARED and not candidate.passed and drawn.repeated:
-                # A rare failure, only out of a cache: whether it is the rule cannot be seen today.
+            if end != End.CLEARED and not candidate.passed and case_trials.repeat_count:
+                # A cache repeats one failure, which may be rare.
                 return "undecided"
-            return _of_failures(candidate, history, flaky=flaky)
+            return _failing_status(candidate, history, flaky=flaky)
         case _:
             assert_never(end)
 
 
-def _fixed(end: End, candidate: Count, *, flaky: bool) -> CaseStatus:
+def _fixed_status(end: End, candidate: Count, *, flaky: bool) -> CaseStatus:
     match end:
         case End.NAMED:
             return "fixed"
@@ -247,22 +252,22 @@ def _fixed(end: End, candidate: Count, *, flaky: bool) -> CaseStatus:
             return "flaky" if flaky else "mixed"
 
 
-def _watched(report: CaseReport) -> CaseStatus:
-    """The verdict of a tracked case, which nothing is tested for."""
+def _tracked_status(report: CaseReport) -> CaseStatus:
+    """The status of a tracked case, which is not tested."""
     if not report.candidate.failed:
         return "passed"
-    return _of_failures(report.candidate, report.before, flaky=report.flaky)
+    return _failing_status(report.candidate, report.before, flaky=report.flaky)
 
 
-def _of_failures(candidate: Count, history: Count, *, flaky: bool) -> CaseStatus:
-    """Trials failed, and no test calls that broken."""
+def _failing_status(candidate: Count, history: Count, *, flaky: bool) -> CaseStatus:
+    """The status of failures that no test calls broken."""
     if 2 * history.passed < history.trials and not candidate.passed:
         return "known-failing"
     return "flaky" if flaky else "mixed"
 
 
-def _mixed(report: CaseReport) -> CaseStatus:
-    """Some trials failed, and no test calls that broken: flaky only if the base's record is."""
+def _mixed_status(report: CaseReport) -> CaseStatus:
+    """The status of some failures that no test calls broken: flaky only by the base's record."""
     return "flaky" if report.flaky else "mixed"
 
 
@@ -279,7 +284,7 @@ def _failure_bound(history: Count) -> float | None:
     return rule_of_three(history.trials)
 
 
-# Of several reasons the first here decides.
+# The first of these among the reasons decides.
 _STRONGEST_FIRST: tuple[Decision, ...] = ("reject", "unmeasured", "undecided", "accept")
 
 
@@ -289,7 +294,7 @@ def with_blocks(
     """Set `blocks` of the broken cases that keep the change from being accepted."""
     by_prompt = {suite.prompt: suite for suite in suites}
     return tuple(
-        replace(case, blocks=_of_broken(policy, by_prompt.get(case.prompt)) != "accept")
+        replace(case, blocks=_broken_decision(policy, by_prompt.get(case.prompt)) != "accept")
         if _is_broken(case)
         else case
         for case in cases
@@ -301,15 +306,17 @@ def reasons_for(
 ) -> tuple[Reason, ...]:
     """The reasons of a decision and notes for the reader, strongest first."""
     by_prompt = {suite.prompt: suite for suite in suites}
-    reasons = [reason for case in cases for reason in _of_case(case, policy, by_prompt)]
-    reasons += [reason for suite in suites for reason in _of_suite(suite, policy)]
-    spared = accepted_broken(cases)
-    if policy.accepted_max is not None and len(spared) > policy.accepted_max:
-        reasons.append(Reason(kind="accepted-max", leads_to="reject", prompt=spared[0].prompt))
+    reasons = [reason for case in cases for reason in _case_reasons(case, policy, by_prompt)]
+    reasons += [reason for suite in suites for reason in _suite_reasons(suite, policy)]
+    accepted_cases = accepted_broken(cases)
+    if policy.accepted_max is not None and len(accepted_cases) > policy.accepted_max:
+        reasons.append(
+            Reason(kind="accepted-max", leads_to="reject", prompt=accepted_cases[0].prompt)
+        )
     return tuple(sorted(reasons, key=lambda reason: _STRONGEST_FIRST.index(reason.leads_to)))
 
 
-def decided_by(reasons: Sequence[Reason]) -> Decision:
+def combine_reasons(reasons: Sequence[Reason]) -> Decision:
     """The decision that all reasons together lead to."""
     return reasons[0].leads_to if reasons else "accept"
 
@@ -318,16 +325,16 @@ def _is_broken(case: CaseReport) -> bool:
     return case.verdict == "broken" and case.tier == "required" and not case.accepted
 
 
-def _of_broken(policy: GatePolicy, suite: SuiteReport | None) -> Decision:
+def _broken_decision(policy: GatePolicy, suite: SuiteReport | None) -> Decision:
     """The decision that a broken case leads to."""
     if policy.on_broken == "warn":
         return "accept"
     if policy.on_broken == "block" or suite is None or not suite.net:
         return "reject"
-    return _weighed(suite)
+    return _net_decision(suite)
 
 
-def _weighed(suite: SuiteReport) -> Decision:
+def _net_decision(suite: SuiteReport) -> Decision:
     """The decision that weighing broken against fixed cases leads to."""
     match suite.verdict:
         case "worse":
@@ -340,61 +347,61 @@ def _weighed(suite: SuiteReport) -> Decision:
             return "accept"
 
 
-def _of_case(
+def _case_reasons(
     case: CaseReport, policy: GatePolicy, suites: Mapping[str, SuiteReport]
 ) -> Iterator[Reason]:
     if case.accepted and case.state != "unchanged":
-        yield _single(case, "accepted", "accept")
+        yield _case_reason(case, "accepted", "accept")
     suite = suites.get(case.prompt)
     match case.verdict:
         case "broken" if case.tier == "critical":
-            yield _single(case, "critical", "reject")
+            yield _case_reason(case, "critical", "reject")
         case "broken" if not case.accepted:
-            yield _single(case, "broken", _of_broken(policy, suite))
+            yield _case_reason(case, "broken", _broken_decision(policy, suite))
         case "new" if case.bar is not None and case.candidate.failed > case.bar.failed:
             kind: ReasonKind = "critical" if case.tier == "critical" else "new"
-            yield _single(case, kind, "reject" if case.blocks else "accept")
+            yield _case_reason(case, kind, "reject" if case.blocks else "accept")
         case "removed" if case.blocks:
-            yield _single(case, "removed", "reject")
+            yield _case_reason(case, "removed", "reject")
         case "unmeasured" | "undecided" if case.unmeasured_trials or case.unrecorded_trials:
-            yield _without_trials(case, policy)
+            yield _missing_reason(case, policy)
         case "unmeasured":
-            yield _single(case, "unmeasured", "unmeasured")
+            yield _case_reason(case, "unmeasured", "unmeasured")
         case "undecided":
-            weighed = suite is not None and suite.net and suite.verdict in {"passed", "worse"}
-            leads_to = "accept" if weighed else _if_blocking(policy.on_undecided)
-            yield _single(case, "undecided", leads_to)
+            is_weighed = suite is not None and suite.net and suite.verdict in {"passed", "worse"}
+            leads_to = "accept" if is_weighed else _if_blocking(policy.on_undecided)
+            yield _case_reason(case, "undecided", leads_to)
         case "drifted":
-            yield _single(case, "drifted", _if_blocking(policy.on_drifted))
+            yield _case_reason(case, "drifted", _if_blocking(policy.on_drifted))
         case _:
             return
 
 
-def _without_trials(case: CaseReport, policy: GatePolicy) -> Reason:
+def _missing_reason(case: CaseReport, policy: GatePolicy) -> Reason:
     kind: ReasonKind = "unmeasured" if case.unmeasured_trials else "not-recorded"
     if case.verdict == "unmeasured":
-        return _single(case, kind, "unmeasured")
-    return _single(case, kind, "accept" if policy.provisional else "undecided")
+        return _case_reason(case, kind, "unmeasured")
+    return _case_reason(case, kind, "accept" if policy.provisional else "undecided")
 
 
-def _of_suite(suite: SuiteReport, policy: GatePolicy) -> Iterator[Reason]:
+def _suite_reasons(suite: SuiteReport, policy: GatePolicy) -> Iterator[Reason]:
     if suite.net:
         kind: ReasonKind = "not-recorded" if suite.unrecorded_trials else "net"
-        yield _whole(suite, kind, _weighed(suite))
+        yield _suite_reason(suite, kind, _net_decision(suite))
         return
     match suite.verdict:
         case "worse":
             last = suite.pairs[-1]
             lower = min(last.p_values, key=last.p_values.__getitem__)
-            yield _whole(suite, "scores" if lower else "suite", "reject", lower)
+            yield _suite_reason(suite, "scores" if lower else "suite", "reject", lower)
         case "undecided":
-            # Recordings that ask for pairs show a loss; without the pairs no one knows whose it is.
+            # Recordings that request pairs show a loss; only the pairs can tell its side.
             provisional = policy.provisional and not _asks_for_pairs(suite)
-            yield _whole(suite, "not-recorded", "accept" if provisional else "undecided")
+            yield _suite_reason(suite, "not-recorded", "accept" if provisional else "undecided")
         case "unmeasured":
-            yield _whole(suite, "unmeasured", "unmeasured")
+            yield _suite_reason(suite, "unmeasured", "unmeasured")
         case "unconfirmed":
-            yield _whole(suite, "suite", "accept")
+            yield _suite_reason(suite, "suite", "accept")
         case _:
             return
 
@@ -405,11 +412,13 @@ def _asks_for_pairs(suite: SuiteReport) -> bool:
     return last is not None and min([last.p_value, *last.scores.values()]) <= last.bound
 
 
-def _single(case: CaseReport, kind: ReasonKind, leads_to: Decision) -> Reason:
+def _case_reason(case: CaseReport, kind: ReasonKind, leads_to: Decision) -> Reason:
     return Reason(kind=kind, leads_to=leads_to, prompt=case.prompt, case=case.case)
 
 
-def _whole(suite: SuiteReport, kind: ReasonKind, leads_to: Decision, check: str = "") -> Reason:
+def _suite_reason(
+    suite: SuiteReport, kind: ReasonKind, leads_to: Decision, check: str = ""
+) -> Reason:
     return Reason(kind=kind, leads_to=leads_to, prompt=suite.prompt, check=check)
 
 
@@ -448,7 +457,7 @@ class Gate:
         self._first = {
             case.prompt: policy.first_draws_of(changed[case.prompt]) for case in gate_cases
         }
-        self._drawn = [
+        self._cases = [
             CaseTrials(
                 case,
                 first=self._first_trials_of(case),
@@ -457,12 +466,12 @@ class Gate:
             )
             for case in gate_cases
         ]
-        self._by_key = {case.case.key: case for case in self._drawn}
-        if len(self._by_key) < len(self._drawn):
+        self._by_key = {case.case.key: case for case in self._cases}
+        if len(self._by_key) < len(self._cases):
             raise ValueError("two cases of one prompt have the same id")
         self._case_stage: CaseStage | None = None
-        # What was found of single cases; what is drawn for the suites changes nothing in it.
-        self._settled: tuple[CaseReport, ...] = ()
+        # Reports of single cases, which trials for the suites do not change.
+        self._reports: tuple[CaseReport, ...] = ()
         self._suites: list[SuiteStage] = []
         self._pending: list[tuple[CaseTrials, Side, range, bool]] = []
         self._waiting = 0
@@ -482,20 +491,21 @@ class Gate:
         """
         requests: list[TrialRequest] = []
         paired: dict[tuple[str, str], dict[Side, list[int]]] = {}
-        for case, side, asked, is_paired in self._pending:
+        for case, side, numbers, is_paired in self._pending:
             if is_paired:
-                waiting = [number for number in asked if case.waits_for(side, number)]
+                waiting = [number for number in numbers if case.is_pending(side, number)]
                 paired.setdefault(case.case.key, {})[side] = waiting
                 continue
             requests += [
-                _trial_request(case.case.key, side, run) for run in _runs(case, side, asked)
+                _trial_request(case.case.key, side, run)
+                for run in _pending_runs(case, side, numbers)
             ]
         for key, sides in paired.items():
-            # Which side of a pair comes first changes from pair to pair.
+            # The sides take turns at coming first.
             pairs = zip_longest(sides.get("candidate", []), sides.get("base", []))
             for turn, (new, of_base) in enumerate(pairs):
-                both: list[tuple[Side, int | None]] = [("candidate", new), ("base", of_base)]
-                for side, number in both if turn % 2 else reversed(both):
+                turn_order: list[tuple[Side, int | None]] = [("candidate", new), ("base", of_base)]
+                for side, number in turn_order if turn % 2 else reversed(turn_order):
                     if number is not None:
                         requests.append(_trial_request(key, side, range(number, number + 1)))
         return tuple(requests)
@@ -518,12 +528,12 @@ class Gate:
         Raises:
             ValueError: If the trial is not pending.
         """
-        drawn = self._by_key.get((prompt, case))
-        if drawn is None or not drawn.waits_for(side, number):
+        case_trials = self._by_key.get((prompt, case))
+        if case_trials is None or not case_trials.is_pending(side, number):
             raise ValueError(
                 f"trial {number} of {side} for case {case!r} of {prompt!r} is not wanted"
             )
-        drawn.take(side, number, facts)
+        case_trials.add(side, number, facts)
         self._waiting -= 1
         if not self._waiting:
             self._advance()
@@ -534,9 +544,9 @@ class Gate:
         Before that, cases with pending trials count as unmeasured.
         """
         suites = tuple(stage.report() for stage in self._suites)
-        cases = with_blocks(self._settled or self._case_reports(), suites, self._policy)
+        cases = with_blocks(self._reports or self._case_reports(), suites, self._policy)
         reasons = reasons_for(cases, suites, self._policy)
-        decision = decided_by(reasons)
+        decision = combine_reasons(reasons)
         if not self._finished and decision != "reject":
             decision = "unmeasured"
         return GateOutcome(
@@ -546,28 +556,39 @@ class Gate:
             reasons=reasons,
             policy=self._policy,
             cells=len(self._case_stage.cells) if self._case_stage is not None else 0,
-            base_trials=sum(sum(1 for _ in case.facts("base")) for case in self._drawn),
+            base_trials=sum(sum(1 for _ in case.facts("base")) for case in self._cases),
             finished=self._finished,
             first_draws=self._first,
         )
 
     def _process(self) -> Iterator[list[Request]]:
         """The waves from beginning to end; results are evaluated between them."""
-        compared = [drawn for drawn in self._drawn if drawn.case.state in {"changed", "new"}]
-        changed = [drawn for drawn in compared if drawn.case.state == "changed"]
+        compared_cases = [
+            case_trials
+            for case_trials in self._cases
+            if case_trials.case.state in {"changed", "new"}
+        ]
+        changed = [
+            case_trials for case_trials in compared_cases if case_trials.case.state == "changed"
+        ]
         by_prompt: dict[str, list[CaseTrials]] = {}
-        for drawn in changed:
-            by_prompt.setdefault(drawn.case.prompt, []).append(drawn)
-        yield list(self._first_wave(compared, by_prompt))
+        for case_trials in changed:
+            by_prompt.setdefault(case_trials.case.prompt, []).append(case_trials)
+        yield list(self._first_wave(compared_cases, by_prompt))
         self._case_stage = CaseStage(
-            [drawn for drawn in changed if drawn.case.tier == "required"], self._policy
+            [case_trials for case_trials in changed if case_trials.case.tier == "required"],
+            self._policy,
         )
-        yield from _together([self._critical_trials(compared), self._case_stage.waves()])
-        for drawn in compared:
-            drawn.settle()
-        self._settled = self._case_reports()
-        named = [case for case in self._settled if case.tier == "required" and not case.accepted]
-        spared = [case for case in self._settled if case.accepted and case.verdict == "broken"]
+        yield from _merge_waves([self._critical_trials(compared_cases), self._case_stage.waves()])
+        for case_trials in compared_cases:
+            case_trials.end_case_test()
+        self._reports = self._case_reports()
+        required_reports = [
+            case for case in self._reports if case.tier == "required" and not case.accepted
+        ]
+        accepted_reports = [
+            case for case in self._reports if case.accepted and case.verdict == "broken"
+        ]
         self._suites = [
             SuiteStage(
                 prompt,
@@ -575,27 +596,31 @@ class Gate:
                 self._policy,
                 prompts=len(by_prompt),
                 first_draws=self._first[prompt],
-                broken=[c.case for c in named if (c.prompt, c.verdict) == (prompt, "broken")],
-                fixed=[c.case for c in named if (c.prompt, c.verdict) == (prompt, "fixed")],
-                accepted=[c.case for c in spared if c.prompt == prompt],
+                broken=[
+                    c.case for c in required_reports if (c.prompt, c.verdict) == (prompt, "broken")
+                ],
+                fixed=[
+                    c.case for c in required_reports if (c.prompt, c.verdict) == (prompt, "fixed")
+                ],
+                accepted=[c.case for c in accepted_reports if c.prompt == prompt],
             )
             for prompt, cases in by_prompt.items()
         ]
-        blocked = any(case.blocks for case in self._settled) or any(
+        blocked = any(case.blocks for case in self._reports) or any(
             suite.rejects_cases for suite in self._suites
         )
-        yield from _together([suite.waves(blocked=blocked) for suite in self._suites])
+        yield from _merge_waves([suite.waves(blocked=blocked) for suite in self._suites])
 
     def _first_wave(
-        self, compared: list[CaseTrials], by_prompt: Mapping[str, list[CaseTrials]]
+        self, compared_cases: list[CaseTrials], by_prompt: Mapping[str, list[CaseTrials]]
     ) -> Iterator[Request]:
-        for drawn in compared:
-            yield Request(drawn, "candidate", drawn.first)
-            yield Request(drawn, "base", drawn.seeds)
+        for case_trials in compared_cases:
+            yield Request(case_trials, "candidate", case_trials.first)
+            yield Request(case_trials, "base", case_trials.seeds)
         for cases in by_prompt.values():
-            stored = sorted((case for case in cases if case.stored), key=_hash_of)
-            for drawn in stored[: self._policy.suite.control]:
-                yield Request(drawn, "base", 1)
+            cases_with_history = sorted((case for case in cases if case.has_history), key=_hash_of)
+            for case_trials in cases_with_history[: self._policy.suite.control]:
+                yield Request(case_trials, "base", 1)
 
     def _first_trials_of(self, case: GateCase) -> int:
         first = self._first[case.prompt]
@@ -605,10 +630,10 @@ class Gate:
             return self._policy.new_trials if case.tier == "required" else 1
         return first
 
-    def _critical_trials(self, compared: list[CaseTrials]) -> Iterator[list[Request]]:
+    def _critical_trials(self, compared_cases: list[CaseTrials]) -> Iterator[list[Request]]:
         """Further trials of critical cases that failed."""
         wave: list[Request] = []
-        for case in compared:
+        for case in compared_cases:
             if case.case.tier == "critical":
                 failures = sum(facts.passed is False for facts in case.facts("candidate"))
                 trials = critical_policy(case, self._policy).count_trials(failures)
@@ -616,7 +641,7 @@ class Gate:
         yield wave
 
     def _case_reports(self) -> tuple[CaseReport, ...]:
-        return tuple(case_report(case, self._case_stage, self._policy) for case in self._drawn)
+        return tuple(case_report(case, self._case_stage, self._policy) for case in self._cases)
 
     def _advance(self) -> None:
         """Continue to the next wave with a new trial."""
@@ -625,15 +650,15 @@ class Gate:
             self._finished = wave is None
             self._pending = []
             for case, side, stop, paired in wave or ():
-                if trials := case.ask(side, stop):
+                if trials := case.request(side, stop):
                     self._pending.append((case, side, trials, paired))
                     self._waiting += len(trials)
 
 
-def _together(processes: list[Iterator[list[Request]]]) -> Iterator[list[Request]]:
+def _merge_waves(processes: list[Iterator[list[Request]]]) -> Iterator[list[Request]]:
     """The waves of several processes side by side."""
-    nothing: list[Request] = []
-    for waves in zip_longest(*processes, fillvalue=nothing):
+    empty_wave: list[Request] = []
+    for waves in zip_longest(*processes, fillvalue=empty_wave):
         yield list(chain.from_iterable(waves))
 
 
@@ -648,9 +673,9 @@ def _hash_of(case: CaseTrials) -> str:
     return digest_of({"case": [*case.case.key], "before": [before.passed, before.trials]})
 
 
-def _runs(case: CaseTrials, side: Side, asked: range) -> Iterator[range]:
-    """The parts of a range that are still waited for."""
-    for waits, numbers in groupby(asked, lambda number: case.waits_for(side, number)):
-        if waits:
-            first, *others = numbers
-            yield range(first, first + 1 + len(others))
+def _pending_runs(case: CaseTrials, side: Side, numbers: range) -> Iterator[range]:
+    """The pending parts of a range."""
+    for is_pending, run in groupby(numbers, lambda number: case.is_pending(side, number)):
+        if is_pending:
+            first, *later = run
+            yield range(first, first + 1 + len(later))

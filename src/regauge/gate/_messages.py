@@ -36,10 +36,10 @@ class MessageContext:
 
 def case_message(report: CaseReport, context: MessageContext) -> str:
     """The result of one case and its meaning, as a message."""
-    return f"{report.prompt}/{report.case}: {_SENTENCES[report.verdict](report, context)}"
+    return f"{report.prompt}/{report.case}: {_TEXTS[report.verdict](report, context)}"
 
 
-def _broken(report: CaseReport, context: MessageContext) -> str:
+def _broken_text(report: CaseReport, context: MessageContext) -> str:
     if report.tier == "critical" and report.bar is not None:
         return (
             f"failed {_failed(report.candidate)} new trials (bar: {report.bar}). It is critical,"
@@ -59,15 +59,15 @@ def _broken(report: CaseReport, context: MessageContext) -> str:
             f" It broke in {plural(report.broke_before, 'version')} before as well, and was"
             " accepted: it is edit-sensitive; consider the tier `tracked`."
         )
-    return f"{words} {_repeated(report)}" if report.repeat_count else words
+    return f"{words} {_repeat_text(report)}" if report.repeat_count else words
 
 
-def _fixed(report: CaseReport, _: MessageContext) -> str:
+def _fixed_text(report: CaseReport, _: MessageContext) -> str:
     return f"passes {_new(report)}; base passed {_base(report)}."
 
 
-def _drifted(report: CaseReport, _: MessageContext) -> str:
-    """Both sides are worse than the record; why was not measured."""
+def _drifted_text(report: CaseReport, _: MessageContext) -> str:
+    """The text if both sides are worse than the record, for an unknown cause."""
     new, today, before = _counts(report)
     decisive = report.decisive
     if decisive is not None and decisive.direction == "better":
@@ -81,11 +81,11 @@ def _drifted(report: CaseReport, _: MessageContext) -> str:
     )
 
 
-def _known_failing(report: CaseReport, _: MessageContext) -> str:
+def _known_failing_text(report: CaseReport, _: MessageContext) -> str:
     return f"base fails {_failed(_base(report))} trials; unchanged."
 
 
-def _new_case(report: CaseReport, _: MessageContext) -> str:
+def _new_case_text(report: CaseReport, _: MessageContext) -> str:
     bar = f" (bar: {report.bar})" if report.bar is not None else ""
     passed = f"no history; passed {report.candidate}{bar}."
     if not report.blocks:
@@ -95,33 +95,34 @@ def _new_case(report: CaseReport, _: MessageContext) -> str:
         for check in report.checks
         if check.candidate.failed
     )
-    why = f": {failed}" if failed else ""
-    return f"{passed} It misses its bar{why}. To report it without blocking: `tier: tracked`."
+    details = f": {failed}" if failed else ""
+    return f"{passed} It misses its bar{details}. To report it without blocking: `tier: tracked`."
 
 
-def _passed(report: CaseReport, _: MessageContext) -> str:
+def _passed_text(report: CaseReport, _: MessageContext) -> str:
     if not report.candidate.trials:
         return "not run."
     return f"passed {report.candidate}; base passed {_base(report)}."
 
 
-def _unchanged(_report: CaseReport, _: MessageContext) -> str:
+def _unchanged_text(_report: CaseReport, _: MessageContext) -> str:
     return "the request is the same to the byte; not run."
 
 
-def _unmeasured(report: CaseReport, context: MessageContext) -> str:
+def _unmeasured_text(report: CaseReport, context: MessageContext) -> str:
     if report.unrecorded_trials and not report.unmeasured_trials:
-        needed = _trials(report.unrecorded_trials, "live ")
-        return f"none of its trials is recorded; it needs {needed}."
-    asked = report.candidate.trials + report.unmeasured_trials
-    why = f" ({context.unmeasured})" if context.unmeasured else ""
-    if asked == 1:
-        return f"its only trial has no verdict{why}."
-    return f"{report.unmeasured_trials or 'some'} of {asked or 'its'} trials have no verdict{why}."
+        live_trials = _trials(report.unrecorded_trials, "live ")
+        return f"none of its trials is recorded; it needs {live_trials}."
+    requested_trials = report.candidate.trials + report.unmeasured_trials
+    cause = f" ({context.unmeasured})" if context.unmeasured else ""
+    if requested_trials == 1:
+        return f"its only trial has no verdict{cause}."
+    trials = f"{report.unmeasured_trials or 'some'} of {requested_trials or 'its'} trials"
+    return f"{trials} have no verdict{cause}."
 
 
-def _mixed(report: CaseReport, _: MessageContext) -> str:
-    """Of flaky cases, too: what failed, and how the base does."""
+def _mixed_text(report: CaseReport, _: MessageContext) -> str:
+    """The text for mixed and flaky cases: failures of both sides."""
     new, today, before = _counts(report)
     base = before + today
     fails = f"base fails {_failed(base)}" if base.failed else f"base passed {base}"
@@ -135,7 +136,7 @@ def _mixed(report: CaseReport, _: MessageContext) -> str:
     return f"{words}; {fails}. {tracked}"
 
 
-def _undecided(report: CaseReport, context: MessageContext) -> str:
+def _undecided_text(report: CaseReport, context: MessageContext) -> str:
     new, today, before = _counts(report)
     if report.unrecorded_trials and context.provisional:
         return (
@@ -147,30 +148,30 @@ def _undecided(report: CaseReport, context: MessageContext) -> str:
         recorded = few.get(report.recorded, f"only {report.recorded} are recorded")
         return f"needs {_trials(report.unrecorded_trials, 'live ')}; {recorded}."
     if report.repeat_count and not new.passed:
-        return f"passed {new}; base passed {before + today}. {_repeated(report)}"
+        return f"passed {new}; base passed {before + today}. {_repeat_text(report)}"
     decisive = report.decisive
     if decisive is not None and today.passed < today.trials and 2 * today.passed < today.trials:
         return (
             f"passed {new}, side by side {decisive.paired}; base passes only {today} today"
-            f" ({before} before): the difference may be chance. {_MORE}"
+            f" ({before} before): the difference may be chance. {_MORE_TRIALS_HINT}"
         )
     side = f", {today} today" if today.trials else ""
     return (
         f"passed {new}; base passed {before} before{side}. Probably worse, not certain among"
-        f" {context.cells} checks. {_MORE}"
+        f" {context.cells} checks. {_MORE_TRIALS_HINT}"
     )
 
 
-def _removed(report: CaseReport, _: MessageContext) -> str:
+def _removed_text(report: CaseReport, _: MessageContext) -> str:
     if report.accepted:
-        return "removed, as the changelog says."
+        return "removed, as listed in the changelog."
     return (
-        "base has this case and it is gone. Put it back, or say why in the changelog entry of the"
+        "base has this case and it is gone. Put it back, or give a reason in the changelog of the"
         f" prompt: `removed: [{{case: {report.case}, reason: ...}}]`."
     )
 
 
-def _repeated(report: CaseReport) -> str:
+def _repeat_text(report: CaseReport) -> str:
     times = "time" if report.repeat_count == 1 else "times"
     return (
         f"The same completion came back {report.repeat_count} {times} and counts once: a cache, or"
@@ -178,20 +179,20 @@ def _repeated(report: CaseReport) -> str:
     )
 
 
-_MORE = "Add trials (--more-trials 8), or mark the case critical."
-_SENTENCES: Final[Mapping[CaseStatus, Callable[[CaseReport, MessageContext], str]]] = {
-    "broken": _broken,
-    "fixed": _fixed,
-    "flaky": _mixed,
-    "mixed": _mixed,
-    "undecided": _undecided,
-    "drifted": _drifted,
-    "known-failing": _known_failing,
-    "new": _new_case,
-    "passed": _passed,
-    "unchanged": _unchanged,
-    "removed": _removed,
-    "unmeasured": _unmeasured,
+_MORE_TRIALS_HINT = "Add trials (--more-trials 8), or mark the case critical."
+_TEXTS: Final[Mapping[CaseStatus, Callable[[CaseReport, MessageContext], str]]] = {
+    "broken": _broken_text,
+    "fixed": _fixed_text,
+    "flaky": _mixed_text,
+    "mixed": _mixed_text,
+    "undecided": _undecided_text,
+    "drifted": _drifted_text,
+    "known-failing": _known_failing_text,
+    "new": _new_case_text,
+    "passed": _passed_text,
+    "unchanged": _unchanged_text,
+    "removed": _removed_text,
+    "unmeasured": _unmeasured_text,
 }
 
 
@@ -227,7 +228,7 @@ def suite_message(report: SuiteReport) -> str:
     >>> suite_message(SuiteReport(prompt="triage", verdict="passed", cases=40))
     'triage: 40 cases compared; no loss against the baseline.'
     """
-    return f"{report.prompt}: {_sentence(report)}"
+    return f"{report.prompt}: {_suite_text(report)}"
 
 
 def control_note(outcome: GateOutcome) -> str:
@@ -243,34 +244,33 @@ def control_note(outcome: GateOutcome) -> str:
     return f"base is below its record today: {', '.join(below)}" if below else ""
 
 
-def _sentence(report: SuiteReport) -> str:
+def _suite_text(report: SuiteReport) -> str:
     if report.net:
-        return _weighed(report)
+        return _net_text(report)
     if report.pairs and report.verdict in {"worse", "unconfirmed"}:
         last = report.pairs[-1]
-        confirmed = "confirmed" if report.verdict == "worse" else "not confirmed"
+        result = "confirmed" if report.verdict == "worse" else "not confirmed"
         return (
-            f"{_asked(report)}, {confirmed} side by side ({_p(min(last.p_values.values()))}): the"
+            f"{_loss_text(report)}, {result} side by side ({_p(min(last.p_values.values()))}): the"
             f" candidate passed {last.candidate} trials, base {last.base}."
         )
-    compared = f"{plural(report.cases, 'case')} compared"
+    intro = f"{plural(report.cases, 'case')} compared"
     match report.verdict:
         case "undecided":
-            needs = plural(report.unrecorded_trials, "live trial")
-            asked = (
-                f"{_asked(report)}, not yet tested side by side: that " if report.suspects else ""
-            )
-            return f"{asked}needs {needs}{'' if asked else ' to judge the prompt as a whole'}."
+            live_trials = plural(report.unrecorded_trials, "live trial")
+            loss = f"{_loss_text(report)}, not yet tested side by side: " if report.suspects else ""
+            purpose = "" if loss else " to judge the prompt as a whole"
+            return f"{loss}{'that ' if loss else ''}needs {live_trials}{purpose}."
         case "unmeasured":
             return "trials of it have no verdict."
         case "passed":
-            return f"{compared}; no loss against the baseline."
+            return f"{intro}; no loss against the baseline."
         case _:
-            return f"{compared}."
+            return f"{intro}."
 
 
-def _asked(report: SuiteReport) -> str:
-    """Failures next to those the baseline predicts, and how likely that is by chance."""
+def _loss_text(report: SuiteReport) -> str:
+    """Failures compared with those the baseline predicts, and their probability."""
     last = report.rounds[-1]
     stable = (
         f", and {report.stable_failed} failed in cases that base never failed"
@@ -284,13 +284,13 @@ def _asked(report: SuiteReport) -> str:
     lower = [check for check in report.suspects if check]
     if lower:
         words += f"; scores of {', '.join(lower)} are lower"
-    asking = [last.scores[check] if check else last.p_value for check in report.suspects] or [
+    p_values = [last.scores[check] if check else last.p_value for check in report.suspects] or [
         last.p_value
     ]
-    return f"{words} ({_p(min(asking))})"
+    return f"{words} ({_p(min(p_values))})"
 
 
-def _weighed(report: SuiteReport) -> str:
+def _net_text(report: SuiteReport) -> str:
     last = report.net[-1]
     points = 100 * (last.candidate.rate - last.base.rate)
     sides = f"the candidate passed {last.candidate} where base passed {last.base} today"
@@ -305,8 +305,8 @@ def _weighed(report: SuiteReport) -> str:
         case "unmeasured":
             return f"{counts}: trials that weigh them have no verdict."
         case _ if report.unrecorded_trials:
-            needed = plural(report.unrecorded_trials, "live trial")
-            return f"{counts}: to weigh them takes {needed}."
+            live_trials = plural(report.unrecorded_trials, "live trial")
+            return f"{counts}: to weigh them takes {live_trials}."
         case _:
             return (
                 f"{counts}: {points:+.1f} points side by side ({_p(last.p_worse)}), which is"
@@ -339,17 +339,21 @@ def critical_note(outcome: GateOutcome) -> str:
 
     A case that never failed in m trials may still fail up to 3/m of the time (rule of three).
     """
-    drawn = [case for case in outcome.cases if case.tier == "critical" and case.candidate.trials]
-    bounds = [case.failure_bound for case in drawn if case.failure_bound is not None]
-    thin = [case for case in drawn if case.before.trials < CRITICAL_TRIALS or case.before.failed]
-    if not drawn:
+    critical_cases = [
+        case for case in outcome.cases if case.tier == "critical" and case.candidate.trials
+    ]
+    bounds = [case.failure_bound for case in critical_cases if case.failure_bound is not None]
+    thin = [
+        case
+        for case in critical_cases
+        if case.before.trials < CRITICAL_TRIALS or case.before.failed
+    ]
+    if not critical_cases:
         return ""
-    words = plural(len(drawn), "critical case")
+    words = plural(len(critical_cases), "critical case")
     if bounds:
-        words += (
-            f"; what base never failed may still fail up to {100 * max(bounds):.0f} of 100 times,"
-            " so few trials there are of it"
-        )
+        bound = f"{100 * max(bounds):.0f} %"
+        words += f"; cases that base never failed may still fail up to {bound} of trials"
     if thin:
         words += (
             f"; {len(thin)} without {CRITICAL_TRIALS} of {CRITICAL_TRIALS} on base, which a"

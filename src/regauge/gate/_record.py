@@ -25,30 +25,30 @@ if TYPE_CHECKING:
 
 
 EVALS_FIRST: Final = 0
-"""Evals count from here; they may be recorded again."""
+"""First trial number of the evals, which may be recorded again."""
 
 HISTORY_FIRST: Final = 100
-"""Baselines count from here: trials of the base that nothing was decided by."""
+"""First trial number of baselines: trials of the base that decide nothing."""
 
 CONTROL_FIRST: Final = 1000
-"""The base, drawn again on the day of a comparison, counts from here."""
+"""First trial number of the base in a gate run."""
 
 REVISION_FIRST: Final = 2000
-"""Revisions that a refinement tries out count from here; the gate then draws its own."""
+"""First trial number of revisions in a refinement run; the gate runs its own trials."""
 
 CANDIDATE_FIRST: Final = 3000
-"""The gate's candidate counts from here."""
+"""First trial number of the candidate in a gate run."""
 
 GATE_TRIALS: Final = IndependentTrials(
     first=CONTROL_FIRST,
     unpublished=range(CONTROL_FIRST, CANDIDATE_FIRST),
     store="gate/trials.sqlite3",
 )
-"""The gate's own trials. A CI job carries them to the next one by keeping `.regauge/gate`."""
+"""The gate's own trials. CI jobs share them by caching `.regauge/gate`."""
 
 
 EVALS_COPIES: Final = HISTORY_FIRST - EVALS_FIRST
-"""The most trials of a candidate that evals may find as theirs."""
+"""Limit of candidate trials that evals can reuse."""
 
 
 def stored_number(side: Literal["candidate", "base"], number: int) -> int:
@@ -72,21 +72,21 @@ class StoredNumbers:
         self._replays = session.options.record == "none"
         self._candidates: dict[str, bool] = {}
 
-    def of_candidate(self, planned: PlannedCase, nth: int) -> int:
+    def of_candidate(self, planned_case: PlannedCase, nth: int) -> int:
         """The number of the candidate's n-th trial, from 0."""
-        own = stored_number("candidate", nth)
+        number = stored_number("candidate", nth)
         if not self._replays:
-            return own
+            return number
         try:
-            digest = planned.plan()
-        except RegaugeError:  # the case cannot be asked, which its trials say
-            return own
+            digest = planned_case.plan()
+        except RegaugeError:  # the request cannot be built, which its trials report
+            return number
         is_recorded = self._candidates.get(digest)
         if is_recorded is None:
             first = RecordingKey(digest, stored_number("candidate", 0))
-            is_recorded = self._candidates[digest] = self._session.answers.has(planned, first)
-        # Trials behind those of the evals are the base's history.
-        return own if is_recorded or EVALS_FIRST + nth >= HISTORY_FIRST else EVALS_FIRST + nth
+            is_recorded = self._candidates[digest] = self._session.answers.has(planned_case, first)
+        # Numbers after those of the evals belong to the base's history.
+        return number if is_recorded or EVALS_FIRST + nth >= HISTORY_FIRST else EVALS_FIRST + nth
 
 
 _NOT_RECORDED = frozenset({MissingOutputError.__name__, MissingRecordingError.__name__})
@@ -99,7 +99,7 @@ def _cases() -> TypeAdapter[GateCase]:
 
 def case_to_json(case: GateCase) -> dict[str, Any]:
     """A case as plain JSON values."""
-    # Of ten thousand cases `asdict` takes seconds.
+    # `asdict` takes seconds for ten thousand cases.
     plain: dict[str, Any] = _cases().dump_python(case, mode="json")
     return plain
 
@@ -113,7 +113,7 @@ def case_from_json(document: Mapping[str, Any]) -> GateCase:
     try:
         return _cases().validate_python(document)
     except ValueError as error:
-        raise _unreadable("a case", error) from error
+        raise _read_error("a case", error) from error
 
 
 def policy_to_json(policy: GatePolicy) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def policy_from_json(document: Mapping[str, Any]) -> GatePolicy:
         values["critical"] = CriticalPolicy(**document["critical"])
         return GatePolicy(**values)
     except (KeyError, TypeError, ValueError) as error:
-        raise _unreadable("its policy", error) from error
+        raise _read_error("its policy", error) from error
 
 
 def facts_of_trial(
@@ -153,7 +153,10 @@ def facts_of_trial(
         return None
     completion = trial.answer.completion
     return _facts(
-        {judged.judge: (judged.verdict.outcome, judged.verdict.score) for judged in trial.verdicts},
+        {
+            judgement.judge: (judgement.verdict.outcome, judgement.verdict.score)
+            for judgement in trial.verdicts
+        },
         checks,
         graded,
         answer=shown_output(completion.text, completion.refusal, shown_messages(completion)),
@@ -200,8 +203,8 @@ def _tuples(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**document, **{name: tuple(values) for name, values in lists.items()}}
 
 
-def _unreadable(what: str, error: Exception) -> UsageError:
+def _read_error(subject: str, error: Exception) -> UsageError:
     return UsageError(
-        f"the decision of this run cannot be read: {what}: {error}\n"
+        f"the decision of this run cannot be read: {subject}: {error}\n"
         "  fix: read it with the regauge that wrote it"
     )

@@ -133,32 +133,32 @@ def top_up(
     Raises:
         UsageError: The numbers for trials of the base are used up.
     """
-    stored = baseline.find(key) or StoredHistory(key=key)
+    stored_history = baseline.find(key) or StoredHistory(key=key)
     histories = {
         case_id: case
-        for case_id, case in stored.cases.items()
+        for case_id, case in stored_history.cases.items()
         if not restart and cases.get(case_id, "")[:CASE_DIGITS] == case.digest
     }
-    history = replace(stored, version=version, cases=histories)
+    history = replace(stored_history, version=version, cases=histories)
     first = history.sessions[-1].last + 1 if history.sessions else HISTORY_FIRST
     if restart:
         history = replace(history, sessions=())
-    more = replace(policy, complete_trials=max(policy.complete_trials, CRITICAL_TRIALS))
+    critical_policy = replace(policy, complete_trials=max(policy.complete_trials, CRITICAL_TRIALS))
     policies = {
-        case_id: more if case_id in critical else policy
+        case_id: critical_policy if case_id in critical else policy
         for case_id in cases
         if case_id not in deselected
     }
     missing = {
-        case_id: lacking
-        for case_id, own in policies.items()
-        if (lacking := _lacking(history, histories.get(case_id), own))
+        case_id: trials
+        for case_id, case_policy in policies.items()
+        if (trials := _missing_trials(history, histories.get(case_id), case_policy))
     }
     sessions = {
-        case_id: _sessions(history, histories.get(case_id), own)
-        for case_id, own in policies.items()
+        case_id: _sessions(history, histories.get(case_id), case_policy)
+        for case_id, case_policy in policies.items()
     }
-    others = [count for case_id, count in sessions.items() if case_id not in critical]
+    other_sessions = [count for case_id, count in sessions.items() if case_id not in critical]
     waits_h = 0.0 if policy.any_time or not missing else _waits_h(history, now, policy)
     if waits_h:
         missing = {}
@@ -175,7 +175,7 @@ def top_up(
         trials_by_case=missing,
         waits_h=waits_h,
         sessions=max(sessions.values(), default=0),
-        sessions_others=max(others or sessions.values(), default=0),
+        sessions_others=max(other_sessions or sessions.values(), default=0),
     )
 
 
@@ -240,23 +240,23 @@ def merge_histories(
     keys = [history.key for history in current]
     prompts, models = {key.prompt for key in keys}, {key.model for key in keys}
     elsewhere = tuple(
-        stored
-        for stored in baseline.histories
-        if stored.key.prompt in prompts and stored.key.model not in models
+        stored_history
+        for stored_history in baseline.histories
+        if stored_history.key.prompt in prompts and stored_history.key.model not in models
     )
     previous: list[StoredHistory] = []
     for history, complete in updated:
         before = None if complete else baseline.find_previous(history.key)
         if before is not None and before not in previous:
             previous.append(before)
-    if not current:  # nothing could be measured, so nothing is known better than before
+    if not current:  # every trial is unmeasured, so the old baseline stays
         return baseline
-    drawn = {(anchor.history.key.dataset, anchor.history.key.model) for anchor in anchors}
+    anchored_keys = {(anchor.history.key.dataset, anchor.history.key.model) for anchor in anchors}
     histories = tuple(
         anchor
         for anchor in baseline.anchors
         if anchor.history.version in anchor_versions
-        and (anchor.history.key.dataset, anchor.history.key.model) not in drawn
+        and (anchor.history.key.dataset, anchor.history.key.model) not in anchored_keys
     )
     return replace(
         baseline,
@@ -266,8 +266,8 @@ def merge_histories(
     )
 
 
-def _lacking(history: StoredHistory, case: StoredTrials | None, policy: TopUpPolicy) -> int:
-    """The number of trials of a case for this session."""
+def _missing_trials(history: StoredHistory, case: StoredTrials | None, policy: TopUpPolicy) -> int:
+    """The number of trials of a case in this session."""
     if case is None:
         return min(policy.per_session, policy.complete_trials)
     trials = min(policy.per_session, max(0, policy.complete_trials - len(case.numbers)))
@@ -277,11 +277,11 @@ def _lacking(history: StoredHistory, case: StoredTrials | None, policy: TopUpPol
 
 def _sessions(history: StoredHistory, case: StoredTrials | None, policy: TopUpPolicy) -> int:
     """The number of sessions that a case still needs."""
-    drawn, session_count = (
+    trials, session_count = (
         (len(case.numbers), len(history.sessions_of(case))) if case is not None else (0, 0)
     )
-    lacking = max(0, policy.complete_trials - drawn)
-    return max(-(-lacking // policy.per_session), policy.sessions - session_count, 0)
+    missing_trials = max(0, policy.complete_trials - trials)
+    return max(-(-missing_trials // policy.per_session), policy.sessions - session_count, 0)
 
 
 def _waits_h(history: StoredHistory, now: datetime, policy: TopUpPolicy) -> float:
@@ -336,7 +336,7 @@ class SuiteTrials:
         case_id = draw.planned.case.id
         facts = facts_of_trial(trial, checks, graded=checks)
         if facts is None or trial.answer is None:
-            self.unmeasured[_why(trial)] += 1
+            self.unmeasured[_unmeasured_cause(trial)] += 1
             self.unmeasured_cases.add(case_id)
             return None
         self.facts[case_id][draw.trial] = facts
@@ -348,11 +348,11 @@ def _model_name(completion: Completion) -> str:
     return f"{completion.model} {completion.fingerprint or ''}".strip()
 
 
-def _why(trial: Trial) -> str:
-    """The reason why a trial could not be measured, in words that trials of one cause share."""
+def _unmeasured_cause(trial: Trial) -> str:
+    """The cause of an unmeasured trial, in a text that trials of one cause share."""
     match trial.error:
         case MissingRecordingError():
-            return "no answer is kept, and no model may be asked (--record=none)"
+            return "no completion is recorded, and --record=none makes no calls"
         case BudgetError():
             return "the budget was reached; the same command continues from here"
         case None:
@@ -362,14 +362,17 @@ def _why(trial: Trial) -> str:
 
 
 def draws_of(suite: TopUpSuite) -> list[Draw]:
-    """The draws of one eval in this session, round by round."""
-    numbers = {planned.case.id: suite.top_up.numbers(planned.case.id) for planned in suite.cases}
-    rounds = max((len(drawn) for drawn in numbers.values()), default=0)
+    """The trials of one eval in this session, round by round."""
+    numbers = {
+        planned_case.case.id: suite.top_up.numbers(planned_case.case.id)
+        for planned_case in suite.cases
+    }
+    rounds = max((len(case_numbers) for case_numbers in numbers.values()), default=0)
     return [
-        Draw(planned, numbers[planned.case.id][index])
+        Draw(planned_case, numbers[planned_case.case.id][index])
         for index in range(rounds)
-        for planned in suite.cases
-        if index < len(numbers[planned.case.id])
+        for planned_case in suite.cases
+        if index < len(numbers[planned_case.case.id])
     ]
 
 
@@ -389,14 +392,14 @@ def draw_trials(
 
     async def draw_all() -> list[SuiteTrials]:
         _expect(session, sum(len(draws_of(suite)) for suite in suites))
-        async with _drawing(session, on_progress) as trials:
+        async with _run_trials(session, on_progress) as trials:
             return [await _draw_suite(suite, trials) for suite in suites]
 
     return run_stoppable(draw_all())
 
 
 def redraw_trials(
-    asked: Sequence[RedrawSuite],
+    suites: Sequence[RedrawSuite],
     *,
     session: EvalSession,
     on_progress: Callable[[DrawProgress], None],
@@ -413,35 +416,35 @@ def redraw_trials(
 
     async def redraw_all() -> list[SuiteTrials]:
         _expect(session, 0)
-        async with _drawing(session, on_progress) as trials:
-            return [await _redraw_suite(redraw, session, trials) for redraw in asked]
+        async with _run_trials(session, on_progress) as trials:
+            return [await _redraw_suite(suite, session, trials) for suite in suites]
 
     return run_stoppable(redraw_all())
 
 
 async def _draw_suite(suite: TopUpSuite, trials: Trials) -> SuiteTrials:
     draws = draws_of(suite)
-    made = await trials.make_all(draws)
-    landed = SuiteTrials()
-    for draw, trial in zip(draws, made, strict=True):
-        landed.add(draw, trial, suite.top_up.history.key.judges)
-    return landed
+    new_trials = await trials.make_all(draws)
+    suite_trials = SuiteTrials()
+    for draw, trial in zip(draws, new_trials, strict=True):
+        suite_trials.add(draw, trial, suite.top_up.history.key.judges)
+    return suite_trials
 
 
-async def _redraw_suite(asked: RedrawSuite, session: EvalSession, trials: Trials) -> SuiteTrials:
-    planned = {case.case.id: case for case in asked.cases}
-    landed = SuiteTrials()
-    for wave in asked.redraw.waves():
+async def _redraw_suite(suite: RedrawSuite, session: EvalSession, trials: Trials) -> SuiteTrials:
+    planned_cases = {case.case.id: case for case in suite.cases}
+    suite_trials = SuiteTrials()
+    for wave in suite.redraw.waves():
         session.progress.total += len(wave)
-        draws = [Draw(planned[case], stored_number("base", nth)) for case, nth in wave]
-        made = await trials.make_all(draws)
-        for (case, nth), draw, trial in zip(wave, draws, made, strict=True):
-            asked.redraw.add(case, nth, landed.add(draw, trial, asked.checks))
-    return landed
+        draws = [Draw(planned_cases[case], stored_number("base", nth)) for case, nth in wave]
+        new_trials = await trials.make_all(draws)
+        for (case, nth), draw, trial in zip(wave, draws, new_trials, strict=True):
+            suite.redraw.add(case, nth, suite_trials.add(draw, trial, suite.checks))
+    return suite_trials
 
 
 @asynccontextmanager
-async def _drawing(
+async def _run_trials(
     session: EvalSession, waiting: Callable[[DrawProgress], None]
 ) -> AsyncGenerator[Trials]:
     tick = partial(waiting, session.progress)
@@ -454,8 +457,8 @@ def _expect(session: EvalSession, trials: int) -> None:
     progress.start(progress.landed + progress.failed + trials)
 
 
-# The error rate of calling all cases together worse, in one night: one false alarm in 200 nights,
-# shared by the prompts and their scores.
+# The error rate of the suite test in one night: one false alarm in 200 nights, shared by the
+# prompts and their scores.
 _SUITE_ALPHA = 0.005
 _SINCE = "when the baseline was made"
 
@@ -525,34 +528,36 @@ class Redraw:
         self._first = trials
         self._prompts = prompts
         self._checks = tuple(sorted(history.key.judges))
-        stored = {case: history.history(case, digest) for case, digest in sorted(digests.items())}
-        self._drawn = {
+        histories = {
+            case: history.history(case, digest) for case, digest in sorted(digests.items())
+        }
+        self._cases = {
             case: CaseTrials(
                 GateCase(prompt=prompt, case=case, checks=self._checks, history=trials_before),
                 first=trials,
                 seeds=0,
             )
-            for case, trials_before in stored.items()
+            for case, trials_before in histories.items()
             if trials_before is not None
         }
         self._changes: tuple[CellChange, ...] = ()
 
     def waves(self) -> Iterator[list[tuple[str, int]]]:
         """Cases and trial numbers, from 0; add all results of a wave before the next."""
-        yield self._ask(self._drawn, self._first)
+        yield self._request(self._cases, self._first)
         suspects = self._suspects()
         least = self._policy.case.suspect
         for step in self._policy.case.steps:
-            self._changes, suspects = self._weigh(suspects, least=least)
+            self._changes, suspects = self._test(suspects, least=least)
             least = self._policy.case.clear
             if not suspects:
                 return
-            yield self._ask(dict.fromkeys(case for case, _, _ in suspects), step)
-        self._changes, _ = self._weigh(suspects, least=least)
+            yield self._request(dict.fromkeys(case for case, _, _ in suspects), step)
+        self._changes, _ = self._test(suspects, least=least)
 
     def add(self, case: str, number: int, facts: TrialFacts | None) -> None:
         """Add a trial; None if it is unmeasured."""
-        self._drawn[case].take("candidate", number, facts)
+        self._cases[case].add("candidate", number, facts)
 
     def drift(self, *, models: Collection[str]) -> Drift:
         """The drift over all trials.
@@ -562,58 +567,60 @@ class Redraw:
         """
         before = self._models_before
         is_other_model = bool(before and models) and before.isdisjoint(models)
-        now = sum((case.candidate(stop=self._first) for case in self._drawn.values()), NO_TRIALS)
+        now = sum((case.candidate(stop=self._first) for case in self._cases.values()), NO_TRIALS)
         return Drift(
             changes=self._changes,
-            before=sum((case.history() for case in self._drawn.values()), NO_TRIALS),
+            before=sum((case.history() for case in self._cases.values()), NO_TRIALS),
             now=now,
             suite=self._suite() if now.trials else None,
             new_models=tuple(sorted(models)) if is_other_model else (),
         )
 
-    def _ask(self, cases: Iterable[str], trials: int) -> list[tuple[str, int]]:
+    def _request(self, cases: Iterable[str], trials: int) -> list[tuple[str, int]]:
         wave: list[tuple[str, int]] = []
         for case in cases:
-            drawn = self._drawn[case]
-            asked = drawn.ask("candidate", drawn.asked("candidate") + trials)
-            wave += [(case, number) for number in asked]
+            case_trials = self._cases[case]
+            numbers = case_trials.request(
+                "candidate", case_trials.requested_count("candidate") + trials
+            )
+            wave += [(case, number) for number in numbers]
         return wave
 
     def _suspects(self) -> list[tuple[str, str, Direction]]:
         suspects: list[tuple[str, str, Direction]] = []
-        for case, drawn in self._drawn.items():
+        for case, case_trials in self._cases.items():
             for check in self._checks:
-                before, now = drawn.history(check), drawn.candidate(check)
+                before, now = case_trials.history(check), case_trials.candidate(check)
                 if now.failed and before.passed:
                     suspects.append((case, check, "worse"))
-                elif now.trials and not now.failed and self._seldom(before):
+                elif now.trials and not now.failed and self._rarely_passes(before):
                     suspects.append((case, check, "better"))
         return suspects
 
-    def _seldom(self, before: Count) -> bool:
+    def _rarely_passes(self, before: Count) -> bool:
         return before.trials > 0 and before.rate <= self._policy.improved_at_most
 
-    def _weigh(
+    def _test(
         self, suspects: Sequence[tuple[str, str, Direction]], *, least: float
     ) -> tuple[tuple[CellChange, ...], list[tuple[str, str, Direction]]]:
-        """The drift that is certain so far, and the suspects that need further trials."""
+        """The certain changes so far, and the suspects that need further trials."""
         changes = list(self._changes)
         open_tests: list[tuple[str, str, Direction]] = []
-        family = max(1, len(self._drawn) * len(self._checks))
+        family = max(1, len(self._cases) * len(self._checks))
         directions: tuple[Direction, ...] = ("worse", "better")
         for direction in directions:
-            own = [suspect for suspect in suspects if suspect[2] == direction]
-            if not own:
+            tested = [suspect for suspect in suspects if suspect[2] == direction]
+            if not tested:
                 continue
-            before = [self._drawn[case].history(check) for case, check, _ in own]
-            now = [self._drawn[case].candidate(check) for case, check, _ in own]
+            before = [self._cases[case].history(check) for case, check, _ in tested]
+            now = [self._cases[case].candidate(check) for case, check, _ in tested]
             evidence = log_e_value(*tallies_of(before), *tallies_of(now), direction=direction)
-            named = [log(c.e_value) for c in changes if c.direction == direction]
-            together = np.concatenate([named, evidence])
+            named_log_e = [log(c.e_value) for c in changes if c.direction == direction]
+            all_log_e = np.concatenate([named_log_e, evidence])
             bound = float(
-                e_bh(together, alpha=self._policy.case.alpha, cells=family).log_bound.item()
+                e_bh(all_log_e, alpha=self._policy.case.alpha, cells=family).log_bound.item()
             )
-            for cell, old, new, log_e in zip(own, before, now, evidence.tolist(), strict=True):
+            for cell, old, new, log_e in zip(tested, before, now, evidence.tolist(), strict=True):
                 case, check, _ = cell
                 if log_e >= bound:
                     changes.append(
@@ -628,15 +635,15 @@ class Redraw:
                             since=_SINCE,
                         )
                     )
-                elif log_e >= log(least) and not any(self._drawn[case].gaps()):
+                elif log_e >= log(least) and not any(self._cases[case].gaps()):
                     open_tests.append(cell)
         return tuple(changes), open_tests
 
     def _suite(self) -> RoundReport:
-        drawn = list(self._drawn.values())
-        base = tallies_of([case.history() for case in drawn])
-        candidate = tallies_of([case.candidate(stop=self._first) for case in drawn])
-        graded = graded_checks(drawn)
+        cases = list(self._cases.values())
+        base = tallies_of([case.history() for case in cases])
+        candidate = tallies_of([case.candidate(stop=self._first) for case in cases])
+        graded = graded_checks(cases)
         return RoundReport(
             trials=self._first,
             total_trials=int(candidate[1].sum()),
@@ -647,8 +654,8 @@ class Redraw:
             scores={
                 check: scores_p_value(
                     (self._prompt, check),
-                    [case.history_scores(check) for case in drawn],
-                    [case.scores("candidate", check, [range(self._first)]) for case in drawn],
+                    [case.history_scores(check) for case in cases],
+                    [case.scores("candidate", check, [range(self._first)]) for case in cases],
                     min_effect=self._policy.min_effect,
                 )
                 for check in graded

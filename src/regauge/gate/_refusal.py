@@ -33,53 +33,61 @@ if TYPE_CHECKING:
 
 
 # An error names a few examples; the count covers the rest.
-_SHOWN: Final = 5
-# By these a line of recordings is known; what it recorded stands under the others.
+_EXAMPLES_MAX: Final = 5
+# Keys that identify a line of recordings, and keys of its content.
 _KEYS: Final = ("digest", "key", "trial")
 _RECORDED: Final = ("completion", "measurement", "float32")
-# Files that set how pytest collects and runs evals.
+# Files that configure pytest.
 _PYTEST_FILES: Final = frozenset(
     {"pytest.ini", ".pytest.ini", "pytest.toml", "tox.ini", "setup.cfg"}
 )
 
 
-def edited_notes(at: BaseCommit, suites: Sequence[Eval], *, prompt_changed: bool) -> Iterator[str]:
+def edited_notes(
+    base_commit: BaseCommit, suites: Sequence[Eval], *, prompt_changed: bool
+) -> Iterator[str]:
     """Notes on edits besides prompts that could affect the decision.
 
     Replaced recordings of the base are listed by case, as a replay reads them, and baselines with
     fewer passes, as later gates use them. With a changed prompt, so is code that runs in the gate.
     """
-    recordings = at.repository.inside(at.project.recordings_dir)
-    baselines = at.repository.inside(at.project.fixtures_dir / "baselines")
-    for name in sorted(at.changed - {*at.renamed.values()}):
+    recordings = base_commit.repository.inside(base_commit.project.recordings_dir)
+    baselines = base_commit.repository.inside(base_commit.project.fixtures_dir / "baselines")
+    for name in sorted(base_commit.changed - {*base_commit.renamed.values()}):
         if name.startswith(f"{recordings}/") and name.endswith(".jsonl"):
-            replaced = _find_replaced(at, name)
+            replaced = _find_replaced(base_commit, name)
             if replaced:
-                # A vector is of a text, which may be of many cases.
+                # A vector belongs to a text, which many cases may share.
                 cases = sorted({case for case in replaced if case})
-                named = first_of(cases, _SHOWN) if cases else plural(len(replaced), "vector")
-                yield f"{name} replaces what was recorded for requests of the base: {named}"
+                names = first_of(cases, _EXAMPLES_MAX) if cases else plural(len(replaced), "vector")
+                yield f"{name} replaces what was recorded for requests of the base: {names}"
         elif name.startswith(f"{baselines}/") and name.endswith(".json"):
-            yield from _baseline_notes(at, name)
-    if prompt_changed and (code := edited_code(at, suites)):
-        files = first_of(code, _SHOWN)
+            yield from _baseline_notes(base_commit, name)
+    if prompt_changed and (code := edited_code(base_commit, suites)):
+        files = first_of(code, _EXAMPLES_MAX)
         yield f"the change also edits code that runs in this gate or its workflow: {files}"
 
 
-def edited_code(at: BaseCommit, suites: Iterable[Eval]) -> list[str]:
+def edited_code(base_commit: BaseCommit, suites: Iterable[Eval]) -> list[str]:
     """The changed files that run in this gate or its workflow, or configure it."""
-    evals = code_of_evals(at).union(*(files_of_judges(at, suite) for suite in suites))
-    return [name for name in sorted(at.changed) if name in evals or _is_set_up(at, name)]
+    evals = code_of_evals(base_commit).union(
+        *(files_of_judges(base_commit, suite) for suite in suites)
+    )
+    return [
+        name
+        for name in sorted(base_commit.changed)
+        if name in evals or _is_set_up(base_commit, name)
+    ]
 
 
-def code_of_evals(at: BaseCommit) -> frozenset[str]:
+def code_of_evals(base_commit: BaseCommit) -> frozenset[str]:
     """The changed files that are code of evals, or imported by it."""
-    top = f"{at.repository.top}/"
+    top = f"{base_commit.repository.top}/"
     loaded = {str(vars(module).get("__file__")) for module in [*sys.modules.values()]}
-    evals = at.repository.inside(at.project.root / "evals")
+    evals = base_commit.repository.inside(base_commit.project.root / "evals")
     return frozenset(
         name
-        for name in at.changed
+        for name in base_commit.changed
         if name.endswith(".py")
         and (
             top + name in loaded
@@ -89,21 +97,25 @@ def code_of_evals(at: BaseCommit) -> frozenset[str]:
     )
 
 
-def files_of_judges(at: BaseCommit, suite: Eval) -> frozenset[str]:
+def files_of_judges(base_commit: BaseCommit, suite: Eval) -> frozenset[str]:
     """Files of the project that judges use, such as the program of a command."""
     names: set[str] = set()
     for judge in suite.judges:
         names |= {*cast("Mapping[str, str]", getattr(judge, "files", {}))}
-    return frozenset(at.repository.inside(at.project.root / name) for name in names)
+    return frozenset(
+        base_commit.repository.inside(base_commit.project.root / name) for name in names
+    )
 
 
-def _is_set_up(at: BaseCommit, name: str) -> bool:
+def _is_set_up(base_commit: BaseCommit, name: str) -> bool:
     """Return whether a file is part of a workflow, or configures pytest."""
     path = PurePosixPath(name)
     if path.name == "pyproject.toml":
-        now = at.repository.top / name
+        now = base_commit.repository.top / name
         head = now.read_bytes() if now.is_file() else None
-        return _pytest_settings(head) != _pytest_settings(at.repository.read(at.commit, name))
+        return _pytest_settings(head) != _pytest_settings(
+            base_commit.repository.read(base_commit.commit, name)
+        )
     return path.parts[0] == ".github" or path.name in _PYTEST_FILES
 
 
@@ -115,13 +127,13 @@ def _pytest_settings(data: bytes | None) -> object:
     return cast("dict[str, Any]", tool).get("pytest") if isinstance(tool, dict) else None
 
 
-def _baseline_notes(at: BaseCommit, name: str) -> Iterator[str]:
+def _baseline_notes(base_commit: BaseCommit, name: str) -> Iterator[str]:
     """Notes on losses of a baseline; `regauge baseline update` only adds trials."""
-    path = at.repository.top / name
+    path = base_commit.repository.top / name
     try:
-        data = at.repository.read(at.commit, name)
-        base = at.baseline(data, place=Path(name)) if data is not None else None
-        head = at.baseline(path.read_bytes(), place=Path(name)) if path.is_file() else None
+        data = base_commit.repository.read(base_commit.commit, name)
+        base = base_commit.baseline(data, place=Path(name)) if data is not None else None
+        head = base_commit.baseline(path.read_bytes(), place=Path(name)) if path.is_file() else None
     except BaselineError:
         return  # reported where the baseline is used
     for before in base.histories if base is not None else ():
@@ -131,8 +143,8 @@ def _baseline_notes(at: BaseCommit, name: str) -> Iterator[str]:
             yield f"{record} is gone; later gates compare without it"
         elif _has_fewer_passes(before, now):
             yield (
-                f"{record} was edited: {_whole(before)} trials passed on the base, {_whole(now)}"
-                " now; later gates compare with it"
+                f"{record} was edited: {_total_text(before)} trials passed on the base,"
+                f" {_total_text(now)} now; later gates compare with it"
             )
 
 
@@ -145,18 +157,18 @@ def _has_fewer_passes(before: StoredHistory, now: StoredHistory) -> bool:
     return any(new.passed < old.passed or new.failed < old.failed for old, new in pairs)
 
 
-def _whole(history: StoredHistory) -> str:
+def _total_text(history: StoredHistory) -> str:
     counts = [case.total for case in history.cases.values()]
     return f"{sum(count.passed for count in counts)} of {sum(count.trials for count in counts)}"
 
 
-def _find_replaced(at: BaseCommit, name: str) -> list[str]:
+def _find_replaced(base_commit: BaseCommit, name: str) -> list[str]:
     """The case of each recorded line that differs from the base's with the same key."""
-    path = at.repository.top / name
-    data = at.repository.read(at.commit, name)
+    path = base_commit.repository.top / name
+    data = base_commit.repository.read(base_commit.commit, name)
     try:
         now = path.read_bytes()
-    except OSError:  # what reads it for its answers reports that
+    except OSError:  # reported where its recordings are read
         return []
     if data is None:
         return []
@@ -190,7 +202,7 @@ def _content(line: dict[str, Any]) -> list[Any]:
     return contents
 
 
-# Versions whose accepted breaks make a case edit-sensitive: more keep a case so for longer.
+# Versions whose accepted breaks make a case edit-sensitive; more keep it so for longer.
 _VERSIONS_LOOKED_AT = 10
 
 
@@ -202,29 +214,29 @@ class AcceptedChange:
         accepted: Reason why a case may pass less often, by id.
         removed: Reason why a case was removed, by id.
         broke_before: Number of recent versions of the base that accept a case as broken, by id.
-        faults: Entries about no existing case.
+        errors: Errors in entries that name no such case.
     """
 
     accepted: Mapping[str, str] = field(default_factory=dict[str, str])
     removed: Mapping[str, str] = field(default_factory=dict[str, str])
     broke_before: Mapping[str, int] = field(default_factory=dict[str, int])
-    faults: tuple[Fault, ...] = ()
+    errors: tuple[Fault, ...] = ()
 
 
-def acknowledged(
-    head: Prompt, base: Prompt | None, *, cases: Iterable[str], gone: Iterable[str]
+def find_accepted(
+    head: Prompt, base: Prompt | None, *, cases: Iterable[str], removed_cases: Iterable[str]
 ) -> AcceptedChange:
-    """The cases that an author newly accepts; earlier entries do not count again.
+    """Find the cases that the author newly accepts; earlier entries do not count again.
 
     Args:
-        cases: The ids of the golden cases as they are.
-        gone: The ids of those that only the base version has.
+        cases: Ids of the current golden cases.
+        removed_cases: Ids of cases that only the base version has.
     """
-    ids, missing = frozenset(cases), frozenset(gone)
+    ids, missing = frozenset(cases), frozenset(removed_cases)
     before = _accepted_entries(base) if base is not None else frozenset[tuple[str, str, str]]()
     accepted: dict[str, str] = {}
     removed: dict[str, str] = {}
-    faults: list[Fault] = []
+    errors: list[Fault] = []
     for entry in head.changelog:
         for key, entries, reasons, among in (
             ("accepted", entry.accepted, accepted, ids),
@@ -236,19 +248,19 @@ def acknowledged(
                 if case_entry.case in among:
                     reasons.setdefault(case_entry.case, case_entry.reason)
                     continue
-                faults.append(_pointless(head, key, case_entry.case, case_entry.line, ids))
+                errors.append(_pointless_entry(head, key, case_entry.case, case_entry.line, ids))
     return AcceptedChange(
         accepted=accepted,
         removed=removed,
         broke_before=_broke_before(base) if base is not None else {},
-        faults=tuple(faults),
+        errors=tuple(errors),
     )
 
 
 def _broke_before(base: Prompt) -> Counter[str]:
     """The number of recent versions with an accepted break, by case, the current one included."""
     entries = [*base.changelog]
-    with suppress(ValueError):  # versions of targets are free texts, the newest first
+    with suppress(ValueError):  # versions of targets are free texts, newest first
         entries = sorted(entries, key=lambda entry: Semver.parse(entry.version), reverse=True)
     return Counter(
         case
@@ -283,7 +295,7 @@ def _accepted_entries(base: Prompt) -> frozenset[tuple[str, str, str]]:
     )
 
 
-def _pointless(head: Prompt, key: str, case: str, line: int, ids: frozenset[str]) -> Fault:
+def _pointless_entry(head: Prompt, key: str, case: str, line: int, ids: frozenset[str]) -> Fault:
     if key == "accepted":
         message = f"`accepted` names {case!r}, which is no golden case of {head.name}"
         return Fault(
@@ -322,8 +334,8 @@ class Refusal:
     prompt_changed: bool = True
 
     def __str__(self) -> str:
-        listed = "".join(f"\n  {detail}" for detail in self.details)
-        return f"{self.message}{listed}\n  fix: {self.fix}"
+        details = "".join(f"\n  {detail}" for detail in self.details)
+        return f"{self.message}{details}\n  fix: {self.fix}"
 
     @property
     def note(self) -> str:
@@ -338,7 +350,7 @@ class Refusal:
 def refusals_of(
     suite: Eval,
     base: Eval,
-    at: BaseCommit,
+    base_commit: BaseCommit,
     differences: tuple[KeyDifference, ...],
     *,
     across_models: bool,
@@ -361,14 +373,15 @@ def refusals_of(
                 prompt=name,
                 message=f"{name}: the base uses {base.model} and this change uses {suite.model}, so"
                 " a difference would not show what the prompt did",
-                fix=f"compare the models on purpose: regauge gate {at.ref} --model {suite.model}",
+                fix="compare the models on purpose: regauge gate"
+                f" {base_commit.ref} --model {suite.model}",
                 prompt_changed=prompt_changed,
             )
         )
     judges = tuple(
         part for part in differences if part.part == "judge" and not _changed_rule(part, suite)
     )
-    if judges and _may_judge_otherwise(at, suite):
+    if judges and _may_judge_differently(base_commit, suite):
         refusals.append(
             Refusal(
                 part="judge",
@@ -377,32 +390,35 @@ def refusals_of(
                 " compared",
                 details=tuple(_describe_difference(part, suite) for part in judges),
                 fix=_calibration_fix(judges, suite)
-                + _judge_fix(name, at, prompt_changed=prompt_changed),
+                + _judge_fix(name, base_commit, prompt_changed=prompt_changed),
                 prompt_changed=prompt_changed,
             )
         )
     return tuple(refusals)
 
 
-def refusal_of_bars(bars: Sequence[MovedBar], at: BaseCommit) -> Refusal:
+def refusal_of_bars(bars: Sequence[MovedBar], base_commit: BaseCommit) -> Refusal:
     """The refusal of a change that lowers its own acceptance criteria."""
-    behind = at.tip != at.commit
+    behind = base_commit.tip != base_commit.commit
     return Refusal(
         part="bar",
-        message=f"the bar of this change is lower than that of {at.ref}, so nothing is compared",
+        message=f"the bar of this change is lower than that of {base_commit.ref}, so nothing is"
+        " compared",
         details=tuple(map(str, bars)),
-        fix=(f"git merge {at.ref}, which is newer than this change; then " if behind else "")
-        + f"merge this part on its own, or accept it: {_accepting(at)}",
+        fix=(
+            f"git merge {base_commit.ref}, which is newer than this change; then " if behind else ""
+        )
+        + f"merge this part on its own, or accept it: {_accept_hint(base_commit)}",
     )
 
 
-def refusal_of_trials(at: BaseCommit) -> Refusal | None:
+def refusal_of_trials(base_commit: BaseCommit) -> Refusal | None:
     """The refusal of a commit with `.regauge/`: its author supplies the trials."""
-    paths = at.repository.tracked(at.project.state_dir)
+    paths = base_commit.repository.tracked(base_commit.project.state_dir)
     committed = next((path for path in paths if not path.endswith("/.gitignore")), None)
     if committed is None:
         return None
-    name = at.project.state_dir.name
+    name = base_commit.project.state_dir.name
     return Refusal(
         part="trials",
         message=f"git tracks {committed!r}, so the change would supply the gate's trials",
@@ -410,10 +426,10 @@ def refusal_of_trials(at: BaseCommit) -> Refusal | None:
     )
 
 
-def _accepting(at: BaseCommit) -> str:
+def _accept_hint(base_commit: BaseCommit) -> str:
     """The two ways to accept changed judges or a lowered bar."""
     return (
-        f"regauge gate {at.ref} --accept-judge-change 'WHY', or the label"
+        f"regauge gate {base_commit.ref} --accept-judge-change 'WHY', or the label"
         " `accept-judge-change` on GitHub"
     )
 
@@ -434,13 +450,13 @@ def _changed_rule(part: KeyDifference, suite: Eval) -> str:
     return changed_rule(judge, part.stored_value, part.rules)
 
 
-def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:
-    base = at.ref.removeprefix("origin/")
+def _judge_fix(name: str, base_commit: BaseCommit, *, prompt_changed: bool) -> str:
+    base = base_commit.ref.removeprefix("origin/")
     update = f"`regauge baseline update {name}` on {base}"
     if prompt_changed:
         return f"merge the change of the judges on its own, run {update}, then compare the prompt"
     return (
-        f"if the judges are meant to change: {_accepting(at)}, or"
+        f"if the judges are meant to change: {_accept_hint(base_commit)}, or"
         f' on_judge_change = "note" in [tool.regauge.gate]; after the merge {update}'
     )
 
@@ -448,27 +464,27 @@ def _judge_fix(name: str, at: BaseCommit, *, prompt_changed: bool) -> str:
 def _calibration_fix(differences: Sequence[KeyDifference], suite: Eval) -> str:
     """The fix for LLM judges that differ from their calibration."""
     names = {part.name for part in differences}
-    again = [
+    commands = [
         f"regauge judges calibrate {shlex.quote(judge.name)}"
         for judge in suite.judges
-        if judge.name in names and not suite.standing(judge).gates
+        if judge.name in names and not suite.standing(judge).blocking
     ]
-    return f"{' && '.join(again)}, so that it counts again; then " if again else ""
+    return f"{' && '.join(commands)}, so that it counts again; then " if commands else ""
 
 
-def _may_judge_otherwise(at: BaseCommit, suite: Eval) -> bool:
+def _may_judge_differently(base_commit: BaseCommit, suite: Eval) -> bool:
     """Return whether a file of the judges changed; if not, the baseline is old.
 
-    The code of evals, programs that judge, rubrics, labels, calibrations and settings may; other
-    code, prompts, golden cases, recordings and baselines may not.
+    Code of evals, programs that judge, rubrics, labels, calibrations and settings are such files;
+    other code, prompts, golden cases, recordings and baselines are not.
     """
-    project, repository = at.project, at.repository
+    project, repository = base_commit.project, base_commit.repository
     fixtures = repository.inside(project.fixtures_dir)
     rubrics = repository.inside(project.prompts_dir / "judges")
     other = (f"{fixtures}/golden/", f"{fixtures}/recordings/", f"{fixtures}/baselines/")
     ends = (".toml", ".lock", ".txt", ".cfg", ".ini")
     locks = repository.inside(project.prompts_dir / "prompts.lock")
-    code = code_of_evals(at) | files_of_judges(at, suite)
+    code = code_of_evals(base_commit) | files_of_judges(base_commit, suite)
     return any(
         name != locks
         and not name.startswith(other)
@@ -478,16 +494,16 @@ def _may_judge_otherwise(at: BaseCommit, suite: Eval) -> bool:
             or name in code
             or (name.endswith(".py") and not (repository.top / name).exists())
         )
-        for name in at.changed
+        for name in base_commit.changed
     )
 
 
 def notes_of(
     suite: Eval,
     prompt: Prompt | None,
-    at: BaseCommit,
+    base_commit: BaseCommit,
     *,
-    drawn_beside: bool,
+    runs_base: bool,
     differences: tuple[KeyDifference, ...],
     edited: Sequence[str],
 ) -> list[str]:
@@ -502,40 +518,40 @@ def notes_of(
     name, notes = suite.prompt.name, list[str]()
     update = f"regauge baseline update {name}"
     if prompt is None:
-        return [f"{name} is new: {at.ref} has no version of it to compare with"]
+        return [f"{name} is new: {base_commit.ref} has no version of it to compare with"]
     if prompt.name != name:
-        notes.append(f"{name} was called {prompt.name} in {at.ref}")
+        notes.append(f"{name} was called {prompt.name} in {base_commit.ref}")
     changed = {part: _changed_rule(part, suite) for part in differences}
     if rules := sorted({rule for rule in changed.values() if rule}):
         notes.append(
             f"regauge changed these rules since the base's baseline of {name}: {', '.join(rules)}."
             f" Base and candidate are compared by the new ones; after the merge: {update}"
         )
-    others = [part for part, rule in changed.items() if not rule]
-    if others:
-        parts = "; ".join(map(str, others))
+    other_differences = [part for part, rule in changed.items() if not rule]
+    if other_differences:
+        parts = "; ".join(map(str, other_differences))
         notes.append(
-            f"the base's baseline of {name} is not used, it was made otherwise ({parts});"
+            f"the base's baseline of {name} is not used, as it differs ({parts});"
             f" after the merge: {update}"
         )
-    elif drawn_beside and not changed:
+    elif runs_base and not changed:
         notes.append(
-            f"base has no baseline of this version of {name}, so base runs too, and is judged as"
-            f" this change says; after the merge: {update}"
+            f"base has no baseline of this version of {name}, so base runs too, with the"
+            f" judges of this change; after the merge: {update}"
         )
     if edited:
-        many = f"{len(edited)} cases have" if len(edited) > 1 else "1 case has"
+        subject = f"{len(edited)} cases have" if len(edited) > 1 else "1 case has"
         notes.append(
-            f"{many} other inputs or expectations than on the base; base and candidate are compared"
-            f" on the new ones: {few(edited)}"
+            f"{subject} other inputs or expectations than on the base; base and candidate are"
+            f" compared on the new ones: {shorten_list(edited)}"
         )
     return notes
 
 
 def proven_tier(case: GoldenCase, history: StoredHistory | None, *, tier: CaseTier) -> CaseTier:
     """The tier that applies to a case: a critical one is required until the base has proven it."""
-    stored = history.history(case.id, case.digest) if history is not None else None
-    return tier_held(tier, stored.total if stored is not None else NO_TRIALS, CRITICAL_TRIALS)
+    trials = history.history(case.id, case.digest) if history is not None else None
+    return tier_held(tier, trials.total if trials is not None else NO_TRIALS, CRITICAL_TRIALS)
 
 
 def critical_notes(
@@ -549,21 +565,21 @@ def critical_notes(
             or states[case.id] == "unchanged"
         ):
             continue
-        stored = history.history(case.id, case.digest) if history is not None else None
-        passed = stored.total if stored is not None else "none"
+        trials = history.history(case.id, case.digest) if history is not None else None
+        passed = trials.total if trials is not None else "none"
         unproven.append(f"{case.id} {passed}")
     if not unproven:
         return []
-    many = f"{len(unproven)} critical cases are" if len(unproven) > 1 else "1 critical case is"
+    subject = f"{len(unproven)} critical cases are" if len(unproven) > 1 else "1 critical case is"
     name = suite.prompt.name
     note = (
-        f"{name}: {many} held to what a required case is, until base has passed"
-        f" {CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials; so far {few(unproven)}: regauge baseline"
-        f" update {name} runs more, in sessions an hour apart"
+        f"{name}: {subject} treated as required until base has passed"
+        f" {CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials; so far {shorten_list(unproven)}:"
+        f" regauge baseline update {name} runs more, in sessions an hour apart"
     )
     return [note]
 
 
-def few(names: Sequence[str], most: int = _CASES_SHOWN) -> str:
-    """The first of many names."""
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+def shorten_list(names: Sequence[str], limit: int = _CASES_SHOWN) -> str:
+    """The first names of a list."""
+    return ", ".join(names[:limit]) + (", ..." if len(names) > limit else "")

@@ -41,7 +41,7 @@ class ReplayEvidence:
     def __init__(self, session: EvalSession, *, environ: Mapping[str, str]) -> None:
         self._session = session
         self._base_branch = base_branch(environ)
-        self._stored: dict[int, Sequence[StoredHistory]] = {}
+        self._stored_histories: dict[int, Sequence[StoredHistory]] = {}
         self._gate_trials: dict[str, dict[str, list[int]]] = {}
 
     def reason(self, result: EvalResult) -> str:
@@ -64,17 +64,17 @@ class ReplayEvidence:
         if not trials:
             return ""
         suite = result.suite
-        checks = {judge.name for judge in suite.judges if suite.standing(judge).gates}
+        checks = {judge.name for judge in suite.judges if suite.standing(judge).blocking}
         facts = [
             trial_facts
             for trial in trials
             if (trial_facts := facts_of_trial(trial, checks, graded=())) is not None
         ]
         passed = sum(trial_facts.passed is True for trial_facts in facts)
-        drawn = sum(trial_facts.passed is not None for trial_facts in facts)
-        if not drawn:
+        measured = sum(trial_facts.passed is not None for trial_facts in facts)
+        if not measured:
             return ""
-        counts = Count(passed=passed, trials=drawn)
+        counts = Count(passed=passed, trials=measured)
         if history is None:
             return f"the gate's trials: passed {counts}" if passed else ""
         evidence = max(
@@ -85,8 +85,8 @@ class ReplayEvidence:
             for check in checks
         )
         bound = log(max(suite.dataset.size, 1) / CasePolicy().alpha)
-        # Evidence below 1 speaks for the candidate; up to the bound it needs a pass, or a case
-        # that always fails would hide behind too few trials.
+        # An e-value below 1 favours the candidate; up to the bound a pass is needed as well, or too
+        # few trials would hide a case that always fails.
         if evidence < 0 or (passed and evidence < bound):
             return f"the gate's trials: passed {counts}, on the base {history.total}"
         return ""
@@ -100,32 +100,39 @@ class ReplayEvidence:
                 if key.trial >= CANDIDATE_FIRST:
                     numbers[key.digest].append(key.trial)
         digest = result.trials[0].request_digest
-        planned = PlannedCase(result.suite, result.case, digest=digest)
+        planned_case = PlannedCase(result.suite, result.case, digest=digest)
         recorded = set(numbers.get(digest, ()))
-        if planned.converses:  # its calls have digests of their own
+        if planned_case.converses:  # each of its calls has a digest
             answers = self._session.answers
-            every = {number for each in numbers.values() for number in each}
-            recorded = {n for n in every if answers.has(planned, RecordingKey(digest, n))}
-        return self._session.replay([Draw(planned, number) for number in sorted(recorded)])
+            gate_numbers = {number for case_numbers in numbers.values() for number in case_numbers}
+            recorded = {
+                n for n in gate_numbers if answers.has(planned_case, RecordingKey(digest, n))
+            }
+        return self._session.replay([Draw(planned_case, number) for number in sorted(recorded)])
 
     def _histories(self, result: EvalResult) -> Sequence[BaseTrials]:
         """The case under this version and, until its baseline is complete, the one before."""
         suite, case = result.suite, result.case
-        if id(suite) not in self._stored:
+        if id(suite) not in self._stored_histories:
             baseline, key = self._baseline(suite), key_of(suite)
             stored_histories = (
                 (baseline.find(key), baseline.find_previous(key)) if baseline is not None else ()
             )
-            self._stored[id(suite)] = [stored for stored in stored_histories if stored is not None]
-        found_of_case = [stored.history(case.id, case.digest) for stored in self._stored[id(suite)]]
-        return [history for history in found_of_case if history is not None]
+            self._stored_histories[id(suite)] = [
+                stored_history for stored_history in stored_histories if stored_history is not None
+            ]
+        histories = [
+            stored_history.history(case.id, case.digest)
+            for stored_history in self._stored_histories[id(suite)]
+        ]
+        return [history for history in histories if history is not None]
 
     def _baseline(self, suite: Eval) -> Baseline | None:
         """The committed baseline; in a pull request the base's, as the author could edit it."""
         try:
             return baseline_of(self._session.project, suite, read=self._committed)[0]
         except FaultyFileError:
-            return None  # `lint` and the gate report it
+            return None  # reported by `lint` and the gate
 
     def _committed(self, path: Path) -> Baseline | None:
         project = self._session.project
@@ -157,5 +164,5 @@ def _accepted_reason(result: EvalResult) -> str:
 
 def _log_evidence(base: Count, outcomes: Sequence[bool | None]) -> float:
     passed = sum(outcome is True for outcome in outcomes)
-    drawn = sum(outcome is not None for outcome in outcomes)
-    return float(np.asarray(log_e_value(base.passed, base.trials, passed, drawn)).item())
+    measured = sum(outcome is not None for outcome in outcomes)
+    return float(np.asarray(log_e_value(base.passed, base.trials, passed, measured)).item())

@@ -24,12 +24,12 @@ from regauge.stop_signals import run_stoppable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from regauge.gate._decided import CaseComparison
+    from regauge.gate._result import CaseComparison
     from regauge.gate._types import GateOutcome, GatePolicy, NotRecorded, Side
     from regauge.runner import EvalSession, PlannedCase, Trial, Trials
 
 
-# The caller decides which lines are printed; this is how old a count can be.
+# The maximum age of a count; the caller selects the lines to print.
 _PROGRESS_EVERY_S = 1.0
 
 
@@ -94,7 +94,7 @@ class GateRun:
 
     def __init__(
         self,
-        compared: Sequence[CaseComparison],
+        compared_cases: Sequence[CaseComparison],
         policy: GatePolicy,
         *,
         session: EvalSession,
@@ -102,12 +102,14 @@ class GateRun:
         copies_per_case: int = 1,
         elsewhere: Mapping[str, int] | None = None,
     ) -> None:
-        self.compared_cases = compared
+        self.compared_cases = compared_cases
         self._copies_per_case = min(copies_per_case, EVALS_COPIES)
-        self.gate = Gate([each.case for each in compared], policy, elsewhere=elsewhere)
+        self.gate = Gate(
+            [compared_case.case for compared_case in compared_cases], policy, elsewhere=elsewhere
+        )
         self._session = session
         self._waiting = on_progress
-        self._by_key = {each.case.key: each for each in compared}
+        self._by_key = {compared_case.case.key: compared_case for compared_case in compared_cases}
         self._progress = GateProgress()
         self._trials: dict[tuple[str, str, Side], list[Trial]] = defaultdict(list)
         self._numbers = StoredNumbers(session)
@@ -133,37 +135,41 @@ class GateRun:
     def first_outcomes(self) -> dict[tuple[str, str], list[bool | None]]:
         """The candidate's outcomes in the first round, by suite and case; None if unmeasured."""
         outcomes: dict[tuple[str, str], list[bool | None]] = {}
-        for each in self.compared_cases:
-            made = self._trials.get((*each.case.key, "candidate"), [])[
-                : self.gate.first_draws(each.case.prompt)
+        for compared_case in self.compared_cases:
+            trials = self._trials.get((*compared_case.case.key, "candidate"), [])[
+                : self.gate.first_draws(compared_case.case.prompt)
             ]
-            facts = [self._facts(*each.case.key, trial) for trial in made]
-            outcomes[each.case.key] = [
-                x.passed if isinstance(x, TrialFacts) else None for x in facts
+            facts = [self._facts(*compared_case.case.key, trial) for trial in trials]
+            outcomes[compared_case.case.key] = [
+                trial_facts.passed if isinstance(trial_facts, TrialFacts) else None
+                for trial_facts in facts
             ]
         return outcomes
 
     def base_today(self) -> list[tuple[Count, Count]]:
         """Re-run the base as often as in the first round; return old and new counts by case."""
         recorded = [
-            (each, each.base, each.case.history.total)
-            for each in self.compared_cases
-            if each.base is not None and each.case.history is not None
+            (compared_case, compared_case.base, compared_case.case.history.total)
+            for compared_case in self.compared_cases
+            if compared_case.base is not None and compared_case.case.history is not None
         ]
         counts: list[tuple[Count, Count]] = []
 
         async def draw() -> None:
-            async with self._session.making() as making:
-                for each, planned, before in recorded:
-                    made = self._trials[(*each.case.key, "base")]
-                    numbers = range(len(made), len(made) + self.gate.first_draws(each.case.prompt))
-                    draws = [Draw(planned, stored_number("base", nth)) for nth in numbers]
-                    drawn = await making.make_all(draws, landed=self._progress.count)
-                    made.extend(drawn)
-                    facts = [self._facts(*each.case.key, trial) for trial in drawn]
+            async with self._session.making() as trials:
+                for compared_case, planned_case, before in recorded:
+                    base_trials = self._trials[(*compared_case.case.key, "base")]
+                    numbers = range(
+                        len(base_trials),
+                        len(base_trials) + self.gate.first_draws(compared_case.case.prompt),
+                    )
+                    draws = [Draw(planned_case, stored_number("base", nth)) for nth in numbers]
+                    new_trials = await trials.make_all(draws, landed=self._progress.count)
+                    base_trials.extend(new_trials)
+                    facts = [self._facts(*compared_case.case.key, trial) for trial in new_trials]
                     passed = [fact.passed for fact in facts if isinstance(fact, TrialFacts)]
-                    judged = [outcome for outcome in passed if outcome is not None]
-                    counts.append((before, Count(passed=sum(judged), trials=len(judged))))
+                    outcomes = [outcome for outcome in passed if outcome is not None]
+                    counts.append((before, Count(passed=sum(outcomes), trials=len(outcomes))))
 
         run_stoppable(draw())
         return counts
@@ -184,45 +190,45 @@ class GateRun:
         """Run all trials of one wave at once; the session limits concurrent calls."""
         self._progress.start_wave(len(requests))
         draws = [self._draw(*request) for request in requests]
-        made = await trials.make_all(draws, landed=self._progress.count)
-        for (prompt, case, side, number), trial in zip(requests, made, strict=True):
+        new_trials = await trials.make_all(draws, landed=self._progress.count)
+        for (prompt, case, side, number), trial in zip(requests, new_trials, strict=True):
             self._trials[prompt, case, side].append(trial)
             self.gate.observe(prompt, case, side, number, self._facts(prompt, case, trial))
 
     def _draw(self, prompt: str, case: str, side: Side, number: int) -> Draw:
-        planned = self._planned_case(prompt, case, side, number)
+        planned_case = self._planned_case(prompt, case, side, number)
         if side == "candidate":
-            return Draw(planned, self._numbers.of_candidate(planned, number))
-        return Draw(planned, stored_number("base", number))
+            return Draw(planned_case, self._numbers.of_candidate(planned_case, number))
+        return Draw(planned_case, stored_number("base", number))
 
     def _planned_case(self, prompt: str, case: str, side: Side, number: int) -> PlannedCase:
-        compared = self._by_key[prompt, case]
-        planned = compared.base
+        compared_case = self._by_key[prompt, case]
+        planned_case = compared_case.base
         if side == "candidate":
             first = number < self.gate.first_draws(prompt)
-            planned = compared.candidate if first else compared.follow_up
-        assert planned is not None, f"{side} has no {case!r}"
-        return planned
+            planned_case = compared_case.candidate if first else compared_case.follow_up
+        assert planned_case is not None, f"{side} has no {case!r}"
+        return planned_case
 
     async def _copy_for_evals(self, trials: Trials) -> None:
         """Copy the candidate's first trials for the evals, so that they are paid once."""
         if self._session.options.record == "none":
             return
         copies: dict[Draw, int] = {}
-        for (prompt, case, side), made in self._trials.items():
+        for (prompt, case, side), side_trials in self._trials.items():
             if side == "candidate":
-                for number, trial in enumerate(made[: self._copies_per_case]):
+                for number, trial in enumerate(side_trials[: self._copies_per_case]):
                     if trial.error is None:
-                        planned = self._planned_case(prompt, case, side, number)
-                        copies[Draw(planned, trial.number)] = EVALS_FIRST + number
+                        planned_case = self._planned_case(prompt, case, side, number)
+                        copies[Draw(planned_case, trial.number)] = EVALS_FIRST + number
         await trials.copy(copies)
 
     def _facts(self, prompt: str, case: str, trial: Trial) -> TrialFacts | NotRecorded | None:
         """The facts of a trial that the engine receives."""
-        compared = self._by_key[prompt, case]
+        compared_case = self._by_key[prompt, case]
         if isinstance(trial.error, MissingRecordingError) or is_base_unavailable(trial.error):
             return "not-recorded"
-        return facts_of_trial(trial, compared.case.checks, graded=compared.graded)
+        return facts_of_trial(trial, compared_case.case.checks, graded=compared_case.graded)
 
     def _report(self) -> None:
         self._progress.spent_usd = self._session.budget.spent_usd

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from regauge.gate._types import GatePolicy, Side
 
 _SIDES: tuple[Side, ...] = ("base", "candidate")
-# Bounds are shown as they are compared, without the tail of a binary fraction.
+# Bounds are rounded before the comparison, so that reports show the exact bound.
 _BOUND_DIGITS = 9
 
 
@@ -55,26 +55,26 @@ class Pairs(NamedTuple):
     candidate: Tallies
 
 
-class Screened(NamedTuple):
-    """A round against the base's record.
+class ScreenResult(NamedTuple):
+    """The result of a round against the baseline.
 
     Attributes:
-        p_value: The smaller of two: failures of stable cases weigh more, or all weigh the same.
-        equal: Whether it is the one with equal weights; the weights side by side follow it.
+        p_value: The smaller of two: with larger weights for stable cases, or with equal weights.
+        equal: Whether equal weights gave the p-value; the paired test uses the same weights.
     """
 
     p_value: FloatArray
     equal: BoolArray
 
 
-def screen(base: Tallies, candidate: Tallies) -> Screened:
+def screen(base: Tallies, candidate: Tallies) -> ScreenResult:
     """Test the candidate's trials of every case against the baseline.
 
     The smaller p-value is used because the screen decides nothing.
     """
     weighted = suite_p_value(*base, *candidate)
     equal = suite_p_value(*base, *candidate, weights=1)
-    return Screened(np.minimum(weighted, equal), equal < weighted)
+    return ScreenResult(np.minimum(weighted, equal), equal < weighted)
 
 
 def rest_better(base: Tallies, candidate: Tallies, broken: BoolArray) -> FloatArray:
@@ -88,34 +88,42 @@ def pair_weights(base: Tallies, waves: Sequence[Pairs], equal: ArrayLike) -> Int
     """The weight of a failure of each case, from the baseline and all pairs of both sides."""
     fails, trials = base[1] - base[0], base[1]
     for wave in waves:
-        for passed, drawn in wave:
-            fails, trials = fails + drawn - passed, trials + drawn
-    same = np.asarray(equal)[..., np.newaxis]
-    return np.where(same, 1, failure_weight(fails, trials))
+        for passed, paired_trials in wave:
+            fails, trials = fails + paired_trials - passed, trials + paired_trials
+    is_equal = np.asarray(equal)[..., np.newaxis]
+    return np.where(is_equal, 1, failure_weight(fails, trials))
 
 
 def pairs_p_value(
     waves: Sequence[Pairs], weights: ArrayLike, *, direction: Direction = "worse"
 ) -> FloatArray:
     """The exact p-value of all waves; trials are exchanged within case and wave only."""
-    of_base, drawn_base, passed, drawn = (
+    base_passed, base_trials, candidate_passed, candidate_trials = (
         np.concatenate(sides, axis=-1)
         for sides in zip(*((*wave.base, *wave.candidate) for wave in waves), strict=True)
     )
-    each = np.broadcast_to(np.asarray(weights), waves[0].base[0].shape)
-    repeated = np.concatenate([each] * len(waves), axis=-1)
-    return suite_p_value(of_base, drawn_base, passed, drawn, weights=repeated, direction=direction)
+    case_weights = np.broadcast_to(np.asarray(weights), waves[0].base[0].shape)
+    all_weights = np.concatenate([case_weights] * len(waves), axis=-1)
+    return suite_p_value(
+        base_passed,
+        base_trials,
+        candidate_passed,
+        candidate_trials,
+        weights=all_weights,
+        direction=direction,
+    )
 
 
 def passes_ahead(waves: Sequence[Pairs]) -> FloatArray:
     """The mean pass rate of the candidate minus that of the base over cases, from -1 to 1."""
     base_passes, base_trials = _add_up([wave.base for wave in waves])
     passes, trials = _add_up([wave.candidate for wave in waves])
-    both = (base_trials > 0) & (trials > 0)
+    has_both = (base_trials > 0) & (trials > 0)
     base_rates = base_passes / np.maximum(base_trials, 1)
-    theirs = passes / np.maximum(trials, 1)
+    candidate_rates = passes / np.maximum(trials, 1)
     return np.asarray(
-        np.sum((theirs - base_rates) * both, axis=-1) / np.maximum(both.sum(axis=-1), 1)
+        np.sum((candidate_rates - base_rates) * has_both, axis=-1)
+        / np.maximum(has_both.sum(axis=-1), 1)
     )
 
 
@@ -138,8 +146,8 @@ def day_bound(policy: SuitePolicy, number: int, *, prompts: int, tests: int = 1)
     return round(policy.levels[number] / prompts / tests, _BOUND_DIGITS)
 
 
-def day_goes_on(policy: SuitePolicy, number: int, p_value: ArrayLike) -> BoolArray:
-    """Return whether another look may still block: there is one, and something points to a loss."""
+def day_continues(policy: SuitePolicy, number: int, p_value: ArrayLike) -> BoolArray:
+    """Return whether another look exists and may still block."""
     futile = policy.futile[min(number, len(policy.futile) - 1)]
     return (np.asarray(p_value) <= futile) & (number + 1 < len(policy.levels))
 
@@ -163,18 +171,18 @@ class SuiteCase:
         pairs: Paired trials of each side, by look.
     """
 
-    drawn: CaseTrials
+    case_trials: CaseTrials
     blocks: list[range]
     pairs: Mapping[Side, list[range]] = field(default_factory=lambda: {"base": [], "candidate": []})
 
     @property
     def candidate(self) -> Count:
         """Trials of the candidate against the baseline."""
-        return self.drawn.count("candidate", self.blocks)
+        return self.case_trials.count("candidate", self.blocks)
 
     def paired(self, side: Side) -> Count:
         """All paired trials of one side."""
-        return self.drawn.count(side, self.pairs[side])
+        return self.case_trials.count(side, self.pairs[side])
 
 
 class SuiteStage:
@@ -183,7 +191,7 @@ class SuiteStage:
     def __init__(
         self,
         prompt: str,
-        drawn: Sequence[CaseTrials],
+        cases: Sequence[CaseTrials],
         policy: GatePolicy,
         *,
         prompts: int,
@@ -208,20 +216,20 @@ class SuiteStage:
         self._first = first_draws
         self._cases = [
             SuiteCase(case, [range(first_draws)])
-            for case in drawn
+            for case in cases
             if case.history().trials and case.case.case not in accepted
         ]
         self._broken, self._fixed = frozenset(broken), frozenset(fixed)
-        self._graded = graded_checks([case.drawn for case in self._cases])
+        self._graded = graded_checks([case.case_trials for case in self._cases])
         self._rounds: list[RoundReport] = []
-        self._asked: tuple[str, ...] = ()
-        self._looks = 0
+        self._suspects: tuple[str, ...] = ()
+        self._look_count = 0
         self._pairs: list[PairsReport] = []
         self._net: list[NetReport] = []
         self._verdict: SuiteVerdict = "untested"
         self._missing = (0, 0)
-        self._recorded = all(case.drawn.case.recorded for case in self._cases)
-        self.weighs = self._weighs()
+        self._recorded = all(case.case_trials.case.recorded for case in self._cases)
+        self.needs_net_test = self._needs_net_test()
 
     @property
     def rejects_cases(self) -> bool:
@@ -230,7 +238,7 @@ class SuiteStage:
             case "block":
                 return bool(self._broken)
             case "net":
-                return bool(self._broken) and not self.weighs
+                return bool(self._broken) and not self.needs_net_test
             case "warn":
                 return False
 
@@ -245,11 +253,11 @@ class SuiteStage:
         self._rounds.append(self._round(0))
         if blocked:
             smallest = min([self._rounds[0].p_value, *self._rounds[0].scores.values()])
-            # A doubt that was not followed up is no result.
-            if smallest > self._policy.suite.extend and not self.weighs:
+            # A doubt without a paired test is no result.
+            if smallest > self._policy.suite.extend and not self.needs_net_test:
                 self._verdict = "passed"
-        elif self.weighs:
-            yield from self._weigh()
+        elif self.needs_net_test:
+            yield from self._run_net_test()
         else:
             yield from self._compare()
 
@@ -257,8 +265,8 @@ class SuiteStage:
         """The report of the suite test."""
         sides = [
             (case.paired("base"), case.paired("candidate"))
-            if self._looks
-            else (case.drawn.history(), case.candidate)
+            if self._look_count
+            else (case.case_trials.history(), case.candidate)
             for case in self._cases
         ]
         return SuiteReport(
@@ -267,7 +275,7 @@ class SuiteStage:
             cases=len(self._cases),
             first_draws=self._first,
             rounds=tuple(self._rounds),
-            suspects=self._asked,
+            suspects=self._suspects,
             pairs=tuple(self._pairs),
             net=tuple(self._net),
             broken=len(self._broken),
@@ -275,23 +283,23 @@ class SuiteStage:
             difference=rate_difference(
                 *tallies_of([base for base, _ in sides]), *tallies_of([new for _, new in sides])
             ),
-            side_by_side=self._looks > 0,
+            side_by_side=self._look_count > 0,
             control=self._control(),
             stable_failed=sum(
-                not case.drawn.history().failed and case.candidate.failed > 0
+                not case.case_trials.history().failed and case.candidate.failed > 0
                 for case in self._cases
             ),
             unrecorded_trials=self._missing[1],
         )
 
-    def _weighs(self) -> bool:
-        """Return whether broken cases have to be weighed against fixed ones."""
+    def _needs_net_test(self) -> bool:
+        """Return whether broken cases are weighed against fixed ones."""
         if self._policy.on_broken != "net" or not self._broken or not self._cases:
             return False
         if self._fixed:
             return True
         base, candidate = self._record(), self._candidate()
-        broken = np.array([case.drawn.case.case in self._broken for case in self._cases])
+        broken = np.array([case.case_trials.case.case in self._broken for case in self._cases])
         return float(rest_better(base, candidate, broken)) <= self._policy.net.trigger
 
     def _compare(self) -> Iterator[list[Request]]:
@@ -304,8 +312,8 @@ class SuiteStage:
             self._note_missing()
             last = self._rounds[-1]
             p_values = {"": last.p_value, **last.scores}
-            self._asked = tuple(check for check, p in p_values.items() if p <= last.bound)
-            if self._asked:
+            self._suspects = tuple(check for check, p in p_values.items() if p <= last.bound)
+            if self._suspects:
                 yield from self._side_by_side()
                 return
             if not screen_extends(policy, number, min(p_values.values())):
@@ -317,20 +325,20 @@ class SuiteStage:
         wave: list[Request] = []
         extra = self._policy.suite.extra_round(self._first)
         for case in self._cases:
-            if not any(case.drawn.gaps()):
-                start = case.drawn.asked("candidate")
+            if not any(case.case_trials.gaps()):
+                start = case.case_trials.requested_count("candidate")
                 case.blocks.append(range(start, start + extra))
-                wave.append(Request(case.drawn, "candidate", start + extra))
+                wave.append(Request(case.case_trials, "candidate", start + extra))
         return wave
 
     def _round(self, number: int) -> RoundReport:
         base, candidate = self._record(), self._candidate()
-        screened = screen(base, candidate)
+        result = screen(base, candidate)
         scores = {
             check: self._score_p_value(
                 check,
-                [case.drawn.history_scores(check) for case in self._cases],
-                [case.drawn.scores("candidate", check, case.blocks) for case in self._cases],
+                [case.case_trials.history_scores(check) for case in self._cases],
+                [case.case_trials.scores("candidate", check, case.blocks) for case in self._cases],
             )
             for check in self._graded
         }
@@ -339,8 +347,8 @@ class SuiteStage:
             total_trials=int(candidate[1].sum()),
             fails=int((candidate[1] - candidate[0]).sum()),
             expected=float(expected_failures(*base, candidate[1])),
-            p_value=float(screened.p_value),
-            equal=bool(screened.equal),
+            p_value=float(result.p_value),
+            equal=bool(result.equal),
             bound=screen_bound(self._policy.suite, number, prompts=self._prompts),
             scores=scores,
         )
@@ -353,7 +361,7 @@ class SuiteStage:
         while True:
             pairs = policy.pairs_of_look(number, cases=len(self._cases), first_draws=self._first)
             yield self._next_wave(pairs)
-            p_values = {check: self._p_value(check) for check in self._asked}
+            p_values = {check: self._p_value(check) for check in self._suspects}
             bound = day_bound(policy, number, prompts=self._prompts, tests=tests)
             base, candidate = self._totals()
             self._pairs.append(
@@ -361,17 +369,19 @@ class SuiteStage:
             )
             self._note_pairs()
             lower = self._policy.on_broken != "net" or self._ahead() < 0
-            confirmed = [check for check, p in p_values.items() if p <= bound and (check or lower)]
-            if confirmed:
+            confirmed_tests = [
+                check for check, p in p_values.items() if p <= bound and (check or lower)
+            ]
+            if confirmed_tests:
                 self._verdict = "worse"
                 return
             smallest = min(p_values.values())
-            if self._recorded or any(self._missing) or not day_goes_on(policy, number, smallest):
+            if self._recorded or any(self._missing) or not day_continues(policy, number, smallest):
                 self._end("unconfirmed")
                 return
             number += 1
 
-    def _weigh(self) -> Iterator[list[Request]]:
+    def _run_net_test(self) -> Iterator[list[Request]]:
         """Pairs of every case until broken and fixed ones are weighed."""
         policy = self._policy.net
         for number in range(len(policy.all_levels)):
@@ -402,27 +412,27 @@ class SuiteStage:
         The screen has used recorded trials before. The bound of this test applies to them all the
         same, so a change without a loss is rejected no more often.
         """
-        self._looks += 1
+        self._look_count += 1
         wave: list[Request] = []
         for case in self._cases:
             for side, numbers in case.pairs.items():
                 if self._recorded:
-                    numbers.append(range(sum(1 for _ in case.drawn.facts(side))))
+                    numbers.append(range(sum(1 for _ in case.case_trials.facts(side))))
                 else:
-                    start = case.drawn.asked(side)
+                    start = case.case_trials.requested_count(side)
                     numbers.append(range(start, start + pairs))
-            wave += [] if self._recorded else case.drawn.side_by_side(pairs)
+            wave += [] if self._recorded else case.case_trials.request_pairs(pairs)
         return wave
 
     def _sides(self) -> list[Pairs]:
-        def tallies_of_look(side: Side, look: int) -> Tallies:
+        def tallies_of_look(side: Side, index: int) -> Tallies:
             return tallies_of(
-                [case.drawn.count(side, [case.pairs[side][look]]) for case in self._cases]
+                [case.case_trials.count(side, [case.pairs[side][index]]) for case in self._cases]
             )
 
         return [
-            Pairs(tallies_of_look("base", look), tallies_of_look("candidate", look))
-            for look in range(self._looks)
+            Pairs(tallies_of_look("base", index), tallies_of_look("candidate", index))
+            for index in range(self._look_count)
         ]
 
     def _totals(self) -> tuple[Count, Count]:
@@ -443,8 +453,8 @@ class SuiteStage:
             return float(pairs_p_value(sides, weights))
         base, candidate = (
             [
-                case.drawn.scores(side, check, [case.pairs[side][look]])
-                for look in range(self._looks)
+                case.case_trials.scores(side, check, [case.pairs[side][index]])
+                for index in range(self._look_count)
                 for case in self._cases
             ]
             for side in _SIDES
@@ -459,19 +469,19 @@ class SuiteStage:
         )
 
     def _record(self) -> Tallies:
-        return tallies_of([case.drawn.history() for case in self._cases])
+        return tallies_of([case.case_trials.history() for case in self._cases])
 
     def _candidate(self) -> Tallies:
         return tallies_of([case.candidate for case in self._cases])
 
     def _control(self) -> ControlReport | None:
         """Control trials of the base in the first round: an outage check, which decides nothing."""
-        drawn = [
+        controls = [
             (case.history(), case.count("base", [range(case.seeds, case.seeds + 1)]))
-            for case in (case.drawn for case in self._cases)
-            if case.stored
+            for case in (case.case_trials for case in self._cases)
+            if case.has_history
         ]
-        checked = [(before, now) for before, now in drawn if now.trials]
+        checked = [(before, now) for before, now in controls if now.trials]
         if not checked:
             return None
         before, now = (tallies_of(side) for side in zip(*checked, strict=True))
@@ -489,29 +499,35 @@ class SuiteStage:
     def _note_missing(self) -> None:
         gaps: list[tuple[int, int]] = []
         for case in self._cases:
-            # The first round of a replay is as long as its recordings.
-            shorter = case.drawn.replay and any(case.drawn.facts("candidate", 0, self._first))
-            own = case.blocks[1:] if shorter else case.blocks
-            gaps.append(case.drawn.missing("candidate", own))
+            # A replay's first round may be shorter.
+            shorter = case.case_trials.replay and any(
+                case.case_trials.facts("candidate", 0, self._first)
+            )
+            blocks = case.blocks[1:] if shorter else case.blocks
+            gaps.append(case.case_trials.count_missing("candidate", blocks))
         self._add_missing(gaps)
 
     def _note_pairs(self) -> None:
         self._add_missing(
-            [case.drawn.missing(side, case.pairs[side]) for case in self._cases for side in _SIDES]
+            [
+                case.case_trials.count_missing(side, case.pairs[side])
+                for case in self._cases
+                for side in _SIDES
+            ]
         )
 
     def _add_missing(self, gaps: Sequence[tuple[int, int]]) -> None:
         self._missing = (sum(gap for gap, _ in gaps), sum(gap for _, gap in gaps))
 
 
-def graded_checks(drawn: Sequence[CaseTrials]) -> tuple[str, ...]:
+def graded_checks(cases: Sequence[CaseTrials]) -> tuple[str, ...]:
     """The checks with fractional scores on the base, sorted by name."""
-    checks = {check for case in drawn for check in case.case.checks}
+    checks = {check for case in cases for check in case.case.checks}
     return tuple(
         sorted(
             check
             for check in checks
-            if any(0 < score < 1 for case in drawn for score in case.history_scores(check))
+            if any(0 < score < 1 for case in cases for score in case.history_scores(check))
         )
     )
 

@@ -30,7 +30,7 @@ OnBroken: TypeAlias = Literal["net", "block", "warn"]
 BlockOrWarn: TypeAlias = Literal["block", "warn"]
 Auto: TypeAlias = Literal["auto"]
 
-# Looks of runs that continue an undecided one come after so many trials each.
+# Trials between the looks of a continued run.
 _MORE_STEP = 8
 
 
@@ -113,20 +113,20 @@ class GatePolicy:
         return sum(self.case.extra_steps)
 
 
-def with_more_trials(policy: GatePolicy, more: int) -> GatePolicy:
+def with_more_trials(policy: GatePolicy, trials: int) -> GatePolicy:
     """The policy for a run that continues an undecided one, with further trials of each suspect.
 
     Evidence of single cases may be gathered without limit: the error rates hold at every stop. Each
-    further look of a suite test spends half of the rest of 5 %. Looks come every 8 trials, so 16
-    more trials continue the run that had 8 more.
+    further look at a suite spends half of the remaining 5 %. Looks come every 8 trials, so 16 more
+    trials continue the run that had 8 more.
 
     >>> with_more_trials(GatePolicy(), 24).case.extra_steps
     (8, 8, 8)
     """
-    if more < 1:
+    if trials < 1:
         return policy
-    whole, rest = divmod(more, _MORE_STEP)
-    steps = (*policy.case.extra_steps, *(_MORE_STEP,) * whole, *((rest,) if rest else ()))
+    full_steps, rest = divmod(trials, _MORE_STEP)
+    steps = (*policy.case.extra_steps, *(_MORE_STEP,) * full_steps, *((rest,) if rest else ()))
     return replace(
         policy,
         case=replace(policy.case, extra_steps=steps),
@@ -316,7 +316,7 @@ CRITICAL_TRIALS = 20
 """Trials of the base that a critical case must have passed, all of them: with 20 of 20 the chance
 of a failure is below 14 % (95 %). More make it harder to call a case critical."""
 
-# So many versions of the last ten that break a case make it edit-sensitive: one may be an accident.
+# Breaks in the last ten versions that make a case edit-sensitive: a single one may be an accident.
 _SENSITIVE_FROM = 2
 
 Decision: TypeAlias = Literal["accept", "reject", "undecided", "unmeasured"]
@@ -387,8 +387,8 @@ class CaseReport:
     @property
     def decisive(self) -> CheckReport | None:
         """The check that the status of the case comes from; None without trials."""
-        same = [check for check in self.checks if check.verdict == self.verdict]
-        return max(same, key=lambda check: check.e_value or 0.0, default=None)
+        checks = [check for check in self.checks if check.verdict == self.verdict]
+        return max(checks, key=lambda check: check.e_value or 0.0, default=None)
 
 
 def accepted_broken(cases: Iterable[CaseReport]) -> tuple[CaseReport, ...]:

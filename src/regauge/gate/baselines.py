@@ -16,7 +16,7 @@ from regauge.errors import Fault, FaultyFileError, GitError, UsageError
 from regauge.evidence import Count
 from regauge.gate._record import CONTROL_FIRST, HISTORY_FIRST
 from regauge.gate._types import BaseTrials
-from regauge.judges import is_case_checks, versions_of_checks
+from regauge.judges import check_versions, is_case_checks
 from regauge.prompts import Repository
 from regauge.regular_file import read_regular
 from regauge.strict_json import DuplicateKeyError, read_json, unique
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from regauge.runner import Eval
 
 
-# Hexadecimal digits of 64 bits for a case, which decide whether its trials count, of 32 bits for an
-# output, which only tell outputs of one case apart. More lengthen every line of a baseline.
+# Hexadecimal digits: 64 bits for a case, whose trials depend on them, and 32 bits to tell outputs
+# of one case apart. More lengthen every line of a baseline.
 CASE_DIGITS = 16
 _ANSWER_DIGITS = 8
 _SCORE_DIGITS = 4
@@ -65,7 +65,7 @@ class KeyDifference:
             return f"{which} is new"
         if self.current_value is None:
             return f"{which} is gone"
-        return f"{which}: {_short(self.stored_value)} then, {_short(self.current_value)} now"
+        return f"{which}: {_shorten(self.stored_value)} then, {_shorten(self.current_value)} now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,25 +96,25 @@ class HistoryKey:
             ("dataset", self.dataset, key.dataset),
             ("model", self.model, key.model),
         )
-        for part, own, other in parts:
-            if own != other:
+        for part, value, other in parts:
+            if value != other:
                 key_differences.append(
-                    KeyDifference(part=part, stored_value=own, current_value=other)
+                    KeyDifference(part=part, stored_value=value, current_value=other)
                 )
         if self.prompt == key.prompt and dict(self.parameters) != dict(key.parameters):
-            own, other = str(dict(self.parameters)), str(dict(key.parameters))
+            value, other = str(dict(self.parameters)), str(dict(key.parameters))
             key_differences.append(
-                KeyDifference(part="parameters", stored_value=own, current_value=other)
+                KeyDifference(part="parameters", stored_value=value, current_value=other)
             )
         for name in sorted({*self.judges, *key.judges}):
-            stored, its_judge = self.judges.get(name), key.judges.get(name)
-            if stored != its_judge:
+            digest, other_digest = self.judges.get(name), key.judges.get(name)
+            if digest != other_digest:
                 key_differences.append(
                     KeyDifference(
                         part="judge",
                         name=name,
-                        stored_value=stored,
-                        current_value=its_judge,
+                        stored_value=digest,
+                        current_value=other_digest,
                         rules=self.rules,
                     )
                 )
@@ -210,7 +210,7 @@ class StoredHistory:
     sessions: tuple[Session, ...] = ()
     cases: Mapping[str, StoredTrials] = field(default_factory=dict[str, StoredTrials])
     audit_digest: str = ""
-    # Computed once: every case asks for it.
+    # Computed once, as every case uses it.
     graded: frozenset[str] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -284,60 +284,62 @@ class Baseline:
 
     def find(self, key: HistoryKey) -> StoredHistory | None:
         """The history under a key, of the current version or the one before."""
-        return next((stored for stored in self._all() if not stored.key.differences(key)), None)
+        return next(
+            (history for history in self._all_histories() if not history.key.differences(key)), None
+        )
 
     def find_nearest(self, key: HistoryKey) -> StoredHistory | None:
         """The history of the same prompt text and dataset that differs least from a key."""
-        same = [
-            stored
-            for stored in self._all()
-            if (stored.key.prompt, stored.key.dataset) == (key.prompt, key.dataset)
+        histories = [
+            history
+            for history in self._all_histories()
+            if (history.key.prompt, history.key.dataset) == (key.prompt, key.dataset)
         ]
-        return min(same, key=lambda stored: len(stored.key.differences(key)), default=None)
+        return min(histories, key=lambda history: len(history.key.differences(key)), default=None)
 
     def find_previous(self, key: HistoryKey) -> StoredHistory | None:
         """The history of another prompt version under an otherwise equal key."""
         return next(
             (
-                stored
-                for stored in self._all()
-                if {part.part for part in stored.key.differences(key)} == {"prompt"}
+                history
+                for history in self._all_histories()
+                if {part.part for part in history.key.differences(key)} == {"prompt"}
             ),
             None,
         )
 
     def with_dataset(self, before: str, now: str) -> Baseline:
         """The baseline after a dataset was renamed; unchanged if it has the new name already."""
-        if any(stored.key.dataset == now for stored in self._all()):
+        if any(history.key.dataset == now for history in self._all_histories()):
             return self
 
-        def renamed(stored: StoredHistory) -> StoredHistory:
-            if stored.key.dataset != before:
-                return stored
-            return replace(stored, key=replace(stored.key, dataset=now))
+        def rename(history: StoredHistory) -> StoredHistory:
+            if history.key.dataset != before:
+                return history
+            return replace(history, key=replace(history.key, dataset=now))
 
         return replace(
             self,
-            histories=tuple(map(renamed, self.histories)),
-            previous=tuple(map(renamed, self.previous)),
+            histories=tuple(map(rename, self.histories)),
+            previous=tuple(map(rename, self.previous)),
             anchors=tuple(
-                replace(anchor, history=renamed(anchor.history)) for anchor in self.anchors
+                replace(anchor, history=rename(anchor.history)) for anchor in self.anchors
             ),
         )
 
-    def _all(self) -> Iterable[StoredHistory]:
+    def _all_histories(self) -> Iterable[StoredHistory]:
         yield from self.histories
         yield from self.previous
 
 
-def _short(value: str) -> str:
+def _shorten(value: str) -> str:
     digest = len(value) == 64 and not set(value) - set("0123456789abcdef")  # noqa: PLR2004  # SHA-256
     return value[:12] if digest else value
 
 
 def blocking_judges(suite: Eval) -> tuple[Judge, ...]:
     """The judges whose verdicts decide: all but LLM judges without a passing calibration."""
-    return tuple(judge for judge in suite.judges if suite.standing(judge).gates)
+    return tuple(judge for judge in suite.judges if suite.standing(judge).blocking)
 
 
 def key_of(suite: Eval) -> HistoryKey:
@@ -359,7 +361,7 @@ def key_of(suite: Eval) -> HistoryKey:
         parameters=suite.prompt.parameters,
         dataset=suite.dataset.name,
         judges={judge.name: judge.digest for judge in judges},
-        rules=versions_of_checks() if any(map(is_case_checks, judges)) else {},
+        rules=check_versions() if any(map(is_case_checks, judges)) else {},
     )
 
 
@@ -377,8 +379,8 @@ def baseline_text(baseline: Baseline) -> str:
         )
     ]
     if baseline.anchors:
-        kept = [(anchor.history, anchor.drawn_for) for anchor in baseline.anchors]
-        head.append(f'  "anchors": {_encode_histories(kept)}')
+        anchors = [(anchor.history, anchor.drawn_for) for anchor in baseline.anchors]
+        head.append(f'  "anchors": {_encode_histories(anchors)}')
     return "{\n" + ",\n".join(head) + "\n}\n"
 
 
@@ -419,12 +421,12 @@ def plain_scores(count: Count) -> tuple[float, ...]:
 def _encode_histories(histories: Sequence[tuple[StoredHistory, str]]) -> str:
     if not histories:
         return "[]"
-    ordered = sorted(histories, key=_order)
-    return "[\n" + ",\n".join(_history_text(*stored) for stored in ordered) + "\n  ]"
+    sorted_histories = sorted(histories, key=_sort_key)
+    return "[\n" + ",\n".join(_history_text(*entry) for entry in sorted_histories) + "\n  ]"
 
 
-def _order(stored: tuple[StoredHistory, str]) -> tuple[str, str, str]:
-    history, _ = stored
+def _sort_key(entry: tuple[StoredHistory, str]) -> tuple[str, str, str]:
+    history, _ = entry
     return history.key.dataset, history.key.model, str(history)
 
 
@@ -435,12 +437,12 @@ def _history_text(history: StoredHistory, drawn_for: str) -> str:
         f'      "version": {_json(history.version)}',
         *([f'      "drawn_for": {_json(drawn_for)}'] if drawn_for else []),
         f'      "model": {_json(key.model)}',
-        f'      "parameters": {_json(key.parameters, ordered=True)}',
+        f'      "parameters": {_json(key.parameters, sort_keys=True)}',
         f'      "dataset": {_json(key.dataset)}',
         _block(
             "judges", [f"{_json(name)}: {_json(key.judges[name])}" for name in sorted(key.judges)]
         ),
-        *([f'      "rules": {_json(key.rules, ordered=True)}'] if key.rules else []),
+        *([f'      "rules": {_json(key.rules, sort_keys=True)}'] if key.rules else []),
         *([f'      "audit_digest": {_json(history.audit_digest)}'] if history.audit_digest else []),
         _block("sessions", [_session_text(session) for session in history.sessions], ends="[]"),
         _block(
@@ -496,9 +498,9 @@ def _above_zero(counts: dict[str, int]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _json(value: Any, *, ordered: bool = False) -> str:
+def _json(value: Any, *, sort_keys: bool = False) -> str:
     """JSON on one line; keys keep their order unless they are to be sorted."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=dict, sort_keys=ordered)
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=dict, sort_keys=sort_keys)
 
 
 class _BaselineDocument(BaseModel):
@@ -529,19 +531,19 @@ class _CaseDocument(_BaselineDocument):
     scores: dict[str, list[float]] = {}
 
     @model_validator(mode="after")
-    def _adds_up(self) -> _CaseDocument:
-        drawn = len(numbers_of(self.numbers))
-        if self.trials != drawn:
-            raise ValueError(f"trials is {self.trials}, but {drawn} numbers are listed")
+    def _check_counts(self) -> _CaseDocument:
+        number_count = len(numbers_of(self.numbers))
+        if self.trials != number_count:
+            raise ValueError(f"trials is {self.trials}, but {number_count} numbers are listed")
         if not 0 <= self.silent <= self.trials:
             raise ValueError(f"{self.silent} of {self.trials} trials cannot be without an opinion")
         if not 0 <= self.passed <= self.trials - self.silent:
-            judged = self.trials - self.silent
-            raise ValueError(f"{self.passed} of {judged} trials cannot have passed")
+            judged_trials = self.trials - self.silent
+            raise ValueError(f"{self.passed} of {judged_trials} trials cannot have passed")
         for name in {*self.failed, *self.abstained}:
             failed, abstained = self.failed.get(name, 0), self.abstained.get(name, 0)
             if min(failed, abstained) < 0 or failed + abstained > self.trials:
-                raise ValueError(f"{name!r} failed and abstained more often than it was asked")
+                raise ValueError(f"{name!r} failed and abstained more often than it judged")
         if self.passed > self.trials - max(self.failed.values(), default=0):
             raise ValueError("a trial that a judge failed has not passed")
         for name, scores in self.scores.items():
@@ -555,11 +557,11 @@ class _CaseDocument(_BaselineDocument):
         checks: dict[str, Count] = {}
         scores: dict[str, tuple[float, ...]] = {}
         for name in judges:
-            asked = self.trials - self.abstained.get(name, 0)
+            trials = self.trials - self.abstained.get(name, 0)
             failed = self.failed.get(name, 0)
-            checks[name] = Count(passed=asked - failed, trials=asked)
+            checks[name] = Count(passed=trials - failed, trials=trials)
             own_scores = self.scores.get(name)
-            if asked:
+            if trials:
                 scores[name] = (
                     tuple(sorted(own_scores)) if own_scores else plain_scores(checks[name])
                 )
@@ -587,7 +589,7 @@ class _HistoryDocument(_BaselineDocument):
     cases: dict[str, _CaseDocument]
 
     @model_validator(mode="after")
-    def _belongs_together(self) -> _HistoryDocument:
+    def _check_trials(self) -> _HistoryDocument:
         end = HISTORY_FIRST
         for session in self.sessions:
             numbers = numbers_of(session.trials)
@@ -598,9 +600,9 @@ class _HistoryDocument(_BaselineDocument):
                 )
                 raise _contradiction(message, key="sessions")
             end = numbers[-1] + 1
-        drawn = {n for session in self.sessions for n in numbers_of(session.trials)}
+        session_numbers = {n for session in self.sessions for n in numbers_of(session.trials)}
         for name, case in self.cases.items():
-            if not drawn.issuperset(numbers_of(case.numbers)):
+            if not session_numbers.issuperset(numbers_of(case.numbers)):
                 message = f"case {name!r} has trials of no session"
                 raise _contradiction(message, key=name)
             unknown = {*case.failed, *case.abstained, *case.scores}.difference(self.judges)
@@ -662,7 +664,7 @@ def _contradiction(message: str, *, key: str) -> PydanticCustomError:
     return PydanticCustomError("contradiction", "{message}", {"message": message, "key": key})
 
 
-# The lists of histories behind the first one.
+# The lists of histories after the first one.
 _LATER_LISTS = frozenset({"previous", "anchors"})
 _KEY = re.compile(r'^\s*(?:\{\s*)?("(?:[^"\\]|\\.)*")\s*:')
 
@@ -704,7 +706,7 @@ def parse_baseline(data: bytes, *, place: Path) -> Baseline:
     try:
         return BaselineDocument.model_validate(document).value()
     except ValidationError as error:
-        places = _Places(text)
+        places = _KeyLines(text)
         faults = [
             Fault(
                 path=place,
@@ -713,8 +715,8 @@ def parse_baseline(data: bytes, *, place: Path) -> Baseline:
             )
             for item in error.errors()
         ]
-        *others, last = sorted(faults, key=lambda fault: fault.line or 0)
-        raise BaselineError([*others, replace(last, fix=_rebuild(place))]) from error
+        *earlier, last = sorted(faults, key=lambda fault: fault.line or 0)
+        raise BaselineError([*earlier, replace(last, fix=_rebuild(place))]) from error
 
 
 def load_baseline(
@@ -781,9 +783,9 @@ def _document(data: bytes, place: Path) -> tuple[JSON, str]:
         message = "a merge conflict was left here" if conflict else f"not JSON: {error.msg}"
         raise _broken_error(place, line, message) from error
     except DuplicateKeyError as error:
-        named = [n for n, line in enumerate(text.splitlines(), 1) if _key_of(line) == error.key]
+        lines = [n for n, line in enumerate(text.splitlines(), 1) if _key_of(line) == error.key]
         raise _broken_error(
-            place, named[-1] if named else None, f"{error.key!r} stands twice"
+            place, lines[-1] if lines else None, f"{error.key!r} appears twice"
         ) from error
     except ValueError as error:
         raise _broken_error(place, None, f"not JSON: {error}") from error
@@ -807,8 +809,8 @@ def _key_of(line: str) -> str | None:
     return cast("str", json.loads(match[1])) if match else None
 
 
-class _Places:
-    """On which lines the keys of a baseline stand."""
+class _KeyLines:
+    """The lines of the keys in a baseline file."""
 
     def __init__(self, text: str) -> None:
         self._keys: list[tuple[int, int, str]] = []
@@ -825,7 +827,7 @@ class _Places:
             self._keys.append((history, number, key))
 
     def line(self, place: tuple[int | str, ...]) -> int | None:
-        """The line of the innermost key of a place that begins a line."""
+        """The line of the innermost key of a path that begins a line."""
         keys = [part for part in place if isinstance(part, str)]
         index = next((part for part in place if isinstance(part, int)), None)
         if index is not None:
@@ -886,7 +888,7 @@ def older_names(project: Project, path: Path) -> list[str]:
 
 
 def _older_datasets(project: Project, suite: Eval, baseline: Baseline) -> list[str]:
-    datasets = {stored.key.dataset for stored in (*baseline.histories, *baseline.previous)}
+    datasets = {history.key.dataset for history in (*baseline.histories, *baseline.previous)}
     if suite.dataset.name in datasets:
         return []
     return older_names(project, suite.dataset.path)

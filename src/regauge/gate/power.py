@@ -16,7 +16,7 @@ from regauge.gate._cases import CellTest, End, OpenCellCounts
 from regauge.gate._suites import (
     Pairs,
     day_bound,
-    day_goes_on,
+    day_continues,
     net_bound,
     pair_weights,
     pairs_p_value,
@@ -42,21 +42,20 @@ if TYPE_CHECKING:
     Index = tuple[IntArray, IntArray]
     Rates = Callable[[int], FloatArray]
 
-# Cases that the base passes at least so often are what one broken case is taken from.
+# Minimum pass rate on the base of a case to break.
 _STABLE = 0.9
-# Rates between these are of flaky cases.
+# Pass rates of flaky cases.
 _FLAKY_LOW, _FLAKY_HIGH = 0.05, 0.97
-# Cases times runs, which bound time and memory: twice as many take twice as long.
+# Limit of cases times runs; time and memory grow with it.
 _SIZE = 120_000
 _RUNS_LEAST, _RUNS_MOST = 100, 1_000
-# Larger suites are simulated by so many of their cases: what these find, all of them find.
+# Larger suites are simulated by this number of their cases, which detect nearly as much.
 _CASES_MOST = 1_000
-# From so many cases with so many trials on, one number is precise enough without a range.
+# With this number of cases and trials, a rate needs no range.
 _CASES_KNOWN, _TRIALS_KNOWN = 100, 12
-# Suites drawn from what the record leaves open, for the range: more narrow it by little, and every
-# line takes longer.
+# Sampled suites for the range: more narrow it slightly and take longer.
 _SUITES = 30
-# Steps of a bisection between rates 0 and 1: after 30 the rest is below the precision shown.
+# Steps of a bisection, enough for the precision shown.
 _HALVINGS = 30
 
 
@@ -80,8 +79,8 @@ def lower_flaky_rates(drop: float) -> Callable[[FloatArray], FloatArray]:
         flaky = (p > _FLAKY_LOW) & (p < _FLAKY_HIGH)
         logits = np.log(np.clip(p, 1e-9, 1 - 1e-9)) - np.log1p(-np.clip(p, 1e-9, 1 - 1e-9))
 
-        def shifted(by: FloatArray) -> FloatArray:
-            return np.where(flaky, 1 / (1 + np.exp(by[:, np.newaxis] - logits)), p)
+        def shifted(shift: FloatArray) -> FloatArray:
+            return np.where(flaky, 1 / (1 + np.exp(shift[:, np.newaxis] - logits)), p)
 
         low, high = np.zeros(len(p)), np.full(len(p), 20.0)
         for _ in range(_HALVINGS):
@@ -97,8 +96,8 @@ def _thin(cases: list[tuple[Count, str]]) -> list[tuple[Count, str]]:
     """At most the number of simulated cases, in the shares of prompts and records."""
     if len(cases) <= _CASES_MOST:
         return cases
-    ordered = sorted(cases, key=lambda case: (case[1], case[0].rate, case[0].trials))
-    return [ordered[i * len(ordered) // _CASES_MOST] for i in range(_CASES_MOST)]
+    sorted_cases = sorted(cases, key=lambda case: (case[1], case[0].rate, case[0].trials))
+    return [sorted_cases[i * len(sorted_cases) // _CASES_MOST] for i in range(_CASES_MOST)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,15 +128,17 @@ class SimulatedSuite:
         prompts: Sequence[str] = (),
     ) -> SimulatedSuite | None:
         """A suite with these histories of the base; None without any trial."""
-        named = list(prompts) or [""] * len(histories)
+        prompt_names = list(prompts) or [""] * len(histories)
         recorded = [
-            (count, prompt) for count, prompt in zip(histories, named, strict=True) if count.trials
+            (count, prompt)
+            for count, prompt in zip(histories, prompt_names, strict=True)
+            if count.trials
         ]
         if not recorded:
             return None
         per_case = 1.0 if cells is None else max(1.0, cells / len(recorded))
         if cases is not None:
-            # As many as wanted, in the shares of the suite.
+            # The requested number of cases, with the pass rates of the suite.
             recorded.sort(key=lambda case: case[0].passed / case[0].trials)
             recorded = [(recorded[i * len(recorded) // cases][0], "") for i in range(cases)]
         family = round(per_case * len(recorded))
@@ -152,7 +153,7 @@ class SimulatedSuite:
             ),
             policy=policy,
             family=family,
-            prompts=tuple(np.array(own, dtype=np.int64) for own in columns.values()),
+            prompts=tuple(np.array(indices, dtype=np.int64) for indices in columns.values()),
         )
 
     @property
@@ -237,14 +238,14 @@ def _sample_rates(
     return p, rng
 
 
-# The waves after those of the case test, as the gate draws them.
+# First wave number after the case test, as in the gate.
 _WAVES_OF_CASES = 30
 
 
 class SimulatedTrials(Protocol):
     """The trials of simulated runs."""
 
-    def draw(self, side: Side, wave: int, where: Index, count: IntArray | int) -> IntArray:
+    def draw(self, side: Side, wave: int, index: Index, count: IntArray | int) -> IntArray:
         """Passes of `count` further trials of some runs and cases, all of one wave."""
         ...
 
@@ -261,9 +262,9 @@ class RandomTrials:
         self._rng = rng
         self._rates: dict[Side, Rates] = {"base": base, "candidate": candidate}
 
-    def draw(self, side: Side, wave: int, where: Index, count: IntArray | int) -> IntArray:
+    def draw(self, side: Side, wave: int, index: Index, count: IntArray | int) -> IntArray:
         """Passes of further trials."""
-        return self._rng.binomial(count, self._rates[side](wave)[where])
+        return self._rng.binomial(count, self._rates[side](wave)[index])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,25 +333,25 @@ def _replay(
 ) -> SimulatedRun:
     """Simulate replays, which have no pairs: those below the baseline are not accepted."""
     runs, cases = base[0].shape
-    columns = prompts or [_range(cases)]
+    all_columns = prompts or [_range(cases)]
     blocked = np.zeros(runs, dtype=np.bool_)
-    for own in columns:
-        drawn = np.full((runs, own.size), recorded, dtype=np.int64)
-        where = np.broadcast_arrays(_range(runs)[:, np.newaxis], own)
-        passes = trials.draw("candidate", 0, (where[0], where[1]), drawn)
-        screened = screen((base[0][:, own], base[1][:, own]), (passes, drawn))
-        blocked |= screened.p_value <= screen_bound(policy.suite, 0, prompts=len(columns))
-    no, none = np.zeros_like(blocked), np.zeros(runs, dtype=np.int64)
+    for columns in all_columns:
+        counts = np.full((runs, columns.size), recorded, dtype=np.int64)
+        index = np.broadcast_arrays(_range(runs)[:, np.newaxis], columns)
+        passes = trials.draw("candidate", 0, (index[0], index[1]), counts)
+        result = screen((base[0][:, columns], base[1][:, columns]), (passes, counts))
+        blocked |= result.p_value <= screen_bound(policy.suite, 0, prompts=len(all_columns))
+    never, zeros = np.zeros_like(blocked), np.zeros(runs, dtype=np.int64)
     return SimulatedRun(
         blocked=blocked,
-        undecided=no,
-        broken=none,
-        fixed=none,
-        worse=no,
+        undecided=never,
+        broken=zeros,
+        fixed=zeros,
+        worse=never,
         paired=blocked,
-        net_tested=no,
-        drifted=no,
-        calls=none,
+        net_tested=never,
+        drifted=never,
+        calls=zeros,
     )
 
 
@@ -372,9 +373,9 @@ class _Runs:
         self._family = family
         self._first = np.empty(cases, dtype=np.int64)
         control = 0
-        for own in self._columns:
-            self._first[own] = policy.first_draws_of(own.size)
-            control += min(policy.suite.control, own.size)
+        for columns in self._columns:
+            self._first[columns] = policy.first_draws_of(columns.size)
+            control += min(policy.suite.control, columns.size)
         self._calls = np.full(runs, control, dtype=np.int64)
         self._first_passes = self._draw("candidate", 0, _range(runs), _range(cases), self._first)
         self._worse = self._cell_test("worse")
@@ -382,39 +383,39 @@ class _Runs:
 
     def simulate(self) -> SimulatedRun:
         runs = len(self._calls)
-        named = self._worse.ends == End.NAMED
+        is_named = self._worse.ends == End.NAMED
         fixed = self._better.ends == End.NAMED
         unclear = self._worse.ends == End.UNDECIDED
         rejects = np.zeros((runs, len(self._columns)), dtype=np.bool_)
         weighs = np.zeros_like(rejects)
-        for number, own in enumerate(self._columns):
-            rejects[:, number], weighs[:, number] = self._of_broken(
-                own, named[:, own], fixed[:, own]
+        for number, columns in enumerate(self._columns):
+            rejects[:, number], weighs[:, number] = self._broken_runs(
+                columns, is_named[:, columns], fixed[:, columns]
             )
         blocked = rejects.any(axis=1)
-        worse, asked = np.zeros_like(blocked), np.zeros_like(blocked)
+        worse, paired = np.zeros_like(blocked), np.zeros_like(blocked)
         undecided = np.zeros_like(blocked)
-        for number, own in enumerate(self._columns):
+        for number, columns in enumerate(self._columns):
             going = np.nonzero(~blocked & weighs[:, number])[0]
             if going.size:
-                rejected, open_rows = self._weigh(going, own)
+                rejected, open_rows = self._net_test(going, columns)
                 worse[going] |= rejected
                 undecided[going] |= open_rows
-            undecided |= ~weighs[:, number] & unclear[:, own].any(axis=1)
-        for own, weighed in zip(self._columns, weighs.T, strict=True):
-            going = np.nonzero(~blocked & ~weighed)[0]
-            rows, equal = self._screen(going, own)
-            asked[rows] = True
+            undecided |= ~weighs[:, number] & unclear[:, columns].any(axis=1)
+        for columns, is_net_tested in zip(self._columns, weighs.T, strict=True):
+            going = np.nonzero(~blocked & ~is_net_tested)[0]
+            rows, equal = self._screen(going, columns)
+            paired[rows] = True
             if rows.size:
-                worse[rows[self._side_by_side(rows, own, equal)]] = True
+                worse[rows[self._side_by_side(rows, columns, equal)]] = True
         blocked = blocked | worse
         return SimulatedRun(
             blocked=blocked,
             undecided=undecided & ~blocked,
-            broken=np.asarray(named.sum(axis=1)),
+            broken=np.asarray(is_named.sum(axis=1)),
             fixed=np.asarray(fixed.sum(axis=1)),
             worse=worse,
-            paired=asked,
+            paired=paired,
             net_tested=np.asarray(weighs.any(axis=1)),
             drifted=np.any(self._worse.ends == End.DRIFTED, axis=1),
             calls=self._calls,
@@ -435,84 +436,84 @@ class _Runs:
         k, r = self._first_passes.copy(), np.broadcast_to(self._first, s.shape).copy()
         b, n, kd = (np.zeros_like(s) for _ in range(3))
         for number, step in enumerate(test.steps):
-            where = test.open
-            if not where[0].size:
+            index = test.open
+            if not index[0].size:
                 break
             pair = test.paired(number)
-            passes = self._trials.draw("candidate", number + 1, (where[0], where[1]), step)
-            both = (where[0][pair], where[1][pair])
-            of_base = self._trials.draw("base", number + 1, both, step)
-            k[where] += passes
-            r[where] += step
-            b[both] += of_base
-            n[both] += step
-            kd[both] += passes[pair]
-            np.add.at(self._calls, where[0], step)
-            np.add.at(self._calls, both[0], step)
-            test.look(
+            passes = self._trials.draw("candidate", number + 1, (index[0], index[1]), step)
+            pair_index = (index[0][pair], index[1][pair])
+            of_base = self._trials.draw("base", number + 1, pair_index, step)
+            k[index] += passes
+            r[index] += step
+            b[pair_index] += of_base
+            n[pair_index] += step
+            kd[pair_index] += passes[pair]
+            np.add.at(self._calls, index[0], step)
+            np.add.at(self._calls, pair_index[0], step)
+            test.evaluate(
                 number,
-                OpenCellCounts((k[where], r[where]), (b[where], n[where]), (kd[where], n[where])),
+                OpenCellCounts((k[index], r[index]), (b[index], n[index]), (kd[index], n[index])),
             )
         return test
 
-    def _of_broken(
-        self, own: IntArray, named: BoolArray, fixed: BoolArray
+    def _broken_runs(
+        self, columns: IntArray, is_broken: BoolArray, fixed: BoolArray
     ) -> tuple[BoolArray, BoolArray]:
-        """In which runs the broken cases of a prompt reject, and in which they are weighed."""
-        hit = named.any(axis=1)
+        """The runs in which broken cases of a prompt reject, and those that weigh them."""
+        hit = is_broken.any(axis=1)
         weighs = np.zeros_like(hit)
         if self._policy.on_broken == "net" and (rows := np.nonzero(hit)[0]).size:
-            here = np.ix_(rows, own)
-            first = np.broadcast_to(self._first[own], (rows.size, own.size))
+            index = np.ix_(rows, columns)
+            first = np.broadcast_to(self._first[columns], (rows.size, columns.size))
             better = rest_better(
-                (self._base[0][here], self._base[1][here]),
-                (self._first_passes[here], first),
-                named[rows],
+                (self._base[0][index], self._base[1][index]),
+                (self._first_passes[index], first),
+                is_broken[rows],
             )
             weighs[rows] = fixed[rows].any(axis=1) | (better <= self._policy.net.trigger)
         if self._policy.on_broken == "warn":
             return np.zeros_like(hit), weighs
         return hit & ~weighs, weighs
 
-    def _screen(self, going: IntArray, own: IntArray) -> tuple[IntArray, BoolArray]:
+    def _screen(self, going: IntArray, columns: IntArray) -> tuple[IntArray, BoolArray]:
         """The runs whose suite is below the baseline, and whether equal weights show it."""
         policy, prompts = self._policy.suite, len(self._columns)
-        here = np.ix_(going, own)
-        s, m, k = self._base[0][here], self._base[1][here], self._first_passes[here]
-        r = np.broadcast_to(self._first[own], k.shape)
+        index = np.ix_(going, columns)
+        s, m, k = self._base[0][index], self._base[1][index], self._first_passes[index]
+        r = np.broadcast_to(self._first[columns], k.shape)
         int_arrays: list[IntArray] = []
         equal: list[BoolArray] = []
         for number in range(policy.rounds):
             if not going.size:
                 break
             if number:
-                extra = policy.extra_round(int(self._first[own[0]]))
+                extra = policy.extra_round(int(self._first[columns[0]]))
                 wave = _WAVES_OF_CASES + number
-                k = k + self._draw("candidate", wave, going, own, extra)
+                k = k + self._draw("candidate", wave, going, columns, extra)
                 r = r + extra
-            screened = screen((s, m), (k, r))
-            hit = screened.p_value <= screen_bound(policy, number, prompts=prompts)
+            result = screen((s, m), (k, r))
+            hit = result.p_value <= screen_bound(policy, number, prompts=prompts)
             int_arrays.append(going[hit])
-            equal.append(screened.equal[hit])
-            keep = ~hit & screen_extends(policy, number, screened.p_value)
+            equal.append(result.equal[hit])
+            keep = ~hit & screen_extends(policy, number, result.p_value)
             going, s, m, k, r = going[keep], s[keep], m[keep], k[keep], r[keep]
         if not int_arrays:
             return going, np.zeros(0, dtype=np.bool_)
         return np.concatenate(int_arrays), np.concatenate(equal)
 
-    def _side_by_side(self, rows: IntArray, own: IntArray, equal: BoolArray) -> BoolArray:
+    def _side_by_side(self, rows: IntArray, columns: IntArray, equal: BoolArray) -> BoolArray:
         """The runs, among some, whose paired trials confirm a worse suite."""
         policy, prompts = self._policy.suite, len(self._columns)
-        here = np.ix_(rows, own)
-        record = self._base[0][here], self._base[1][here]
+        index = np.ix_(rows, columns)
+        record = self._base[0][index], self._base[1][index]
         worse = np.zeros(rows.size, dtype=np.bool_)
         open_rows = np.arange(rows.size)
         waves: list[Pairs] = []
-        first = int(self._first[own[0]])
+        first = int(self._first[columns[0]])
         for number in range(len(policy.levels)):
-            pairs = policy.pairs_of_look(number, cases=own.size, first_draws=first)
+            pairs = policy.pairs_of_look(number, cases=columns.size, first_draws=first)
             wave = 2 * _WAVES_OF_CASES + number
-            waves.append(self._pairs(wave, rows[open_rows], own, pairs))
+            waves.append(self._pairs(wave, rows[open_rows], columns, pairs))
             now = record[0][open_rows], record[1][open_rows]
             p = pairs_p_value(waves, pair_weights(now, waves, equal[open_rows]))
             lower = np.asarray(passes_ahead(waves) < 0)
@@ -520,53 +521,53 @@ class _Runs:
                 lower = np.ones_like(lower)
             hit = (p <= day_bound(policy, number, prompts=prompts)) & lower
             worse[open_rows[hit]] = True
-            keep = ~hit & day_goes_on(policy, number, p)
-            open_rows, waves = open_rows[keep], [_select(each, keep) for each in waves]
+            keep = ~hit & day_continues(policy, number, p)
+            open_rows, waves = open_rows[keep], [_select(wave_pairs, keep) for wave_pairs in waves]
             if not open_rows.size:
                 break
         return worse
 
-    def _weigh(self, rows: IntArray, own: IntArray) -> tuple[BoolArray, BoolArray]:
+    def _net_test(self, rows: IntArray, columns: IntArray) -> tuple[BoolArray, BoolArray]:
         """The runs, among some, that reject, and those that end undecided."""
         policy, prompts = self._policy.net, len(self._columns)
         rejected = np.zeros(rows.size, dtype=np.bool_)
         undecided = np.zeros_like(rejected)
         open_rows = np.arange(rows.size)
         waves: list[Pairs] = []
-        first = int(self._first[own[0]])
+        first = int(self._first[columns[0]])
         for number in range(len(policy.all_levels)):
-            pairs = policy.pairs_of_look(number, cases=own.size, first_draws=first)
+            pairs = policy.pairs_of_look(number, cases=columns.size, first_draws=first)
             wave = 2 * _WAVES_OF_CASES + number
-            waves.append(self._pairs(wave, rows[open_rows], own, pairs))
+            waves.append(self._pairs(wave, rows[open_rows], columns, pairs))
             worse = pairs_p_value(waves, 1) <= net_bound(policy, number, prompts=prompts)
             better = pairs_p_value(waves, 1, direction="better") <= policy.better
             rejected[open_rows[worse]] = True
             keep = ~worse & ~better
             undecided[open_rows] = keep & (passes_ahead(waves) < 0)
-            open_rows, waves = open_rows[keep], [_select(each, keep) for each in waves]
+            open_rows, waves = open_rows[keep], [_select(wave_pairs, keep) for wave_pairs in waves]
             if not open_rows.size:
                 break
         return rejected, undecided
 
-    def _pairs(self, wave: int, rows: IntArray, own: IntArray, pairs: int) -> Pairs:
-        drawn = np.full((rows.size, own.size), pairs, dtype=np.int64)
+    def _pairs(self, wave: int, rows: IntArray, columns: IntArray, pairs: int) -> Pairs:
+        trials = np.full((rows.size, columns.size), pairs, dtype=np.int64)
         return Pairs(
-            (self._draw("base", wave, rows, own, pairs), drawn),
-            (self._draw("candidate", wave, rows, own, pairs), drawn),
+            (self._draw("base", wave, rows, columns, pairs), trials),
+            (self._draw("candidate", wave, rows, columns, pairs), trials),
         )
 
     def _draw(
-        self, side: Side, wave: int, rows: IntArray, own: IntArray, count: IntArray | int
+        self, side: Side, wave: int, rows: IntArray, columns: IntArray, count: IntArray | int
     ) -> IntArray:
         """Passes of further trials of some runs; shape (rows, cases)."""
-        shape = (rows.size, own.size)
-        where = (
+        shape = (rows.size, columns.size)
+        index = (
             np.broadcast_to(rows[:, np.newaxis], shape),
-            np.broadcast_to(own[np.newaxis], shape),
+            np.broadcast_to(columns[np.newaxis], shape),
         )
-        each = np.broadcast_to(count, shape)
-        self._calls[rows] += each.sum(axis=1)
-        return self._trials.draw(side, wave, where, each)
+        counts = np.broadcast_to(count, shape)
+        self._calls[rows] += counts.sum(axis=1)
+        return self._trials.draw(side, wave, index, counts)
 
 
 def _range(stop: int) -> IntArray:
@@ -578,17 +579,17 @@ def _select(wave: Pairs, keep: BoolArray) -> Pairs:
     return Pairs((s[keep], m[keep]), (k[keep], r[keep]))
 
 
-# Simulated runs of a search, of a change, and of all suites of a range together.
+# Simulated runs of a search, of a change, and of all suites of a range (with a minimum).
 _SEARCH_RUNS, _CHANGE_RUNS, _RANGE_RUNS, _RANGE_RUNS_LEAST = 300, 400, 1_200, 150
-# Rates nearer to 0 or 1 than this are not given as a number: too few runs are simulated.
+# Rates closer to 0 or 1 than this are not shown as numbers, for lack of runs.
 _RARE = 0.01
-# Losses of the whole prompt, as reports list them.
+# Drops in reports.
 _DROPS = (0.02, 0.05, 0.10)
-# The loss that is also simulated on flaky cases alone.
+# The drop that is also simulated on flaky cases only.
 _FLAKY_DROP = 0.05
-# Where fewer of these drops are found, reports name what more first trials would find.
+# If this drop is detected less often, reports show the effect of more first trials.
 _STEP_DROP, _STEP_POWER = 0.05, 0.8
-# The range of power over suites leaves out so much at each end: nine in ten suites are inside.
+# Quantiles of the range of power, which contains nine in ten suites.
 _RANGE = (0.05, 0.95)
 
 
@@ -656,7 +657,7 @@ class NextStep:
 
     Attributes:
         first_draws: Value of the setting.
-        drops: Rate of detection of each drop.
+        drops: Detection rate by drop.
         calls_per_case: Mean trials per case for an unchanged prompt.
     """
 
@@ -680,9 +681,9 @@ class OperatingLine:
         false_alarm: Rate at which an unchanged prompt is blocked.
         one_broken: Rate at which one case is detected that always passed and now always fails; None
             without a stable case.
-        drops: Rate of detection of each drop of all pass rates.
-        flaky_drop: Rate of detection of a mean drop of 5 points on flaky cases only; None if they
-            are too few to lose as much.
+        drops: Detection rate by drop of all pass rates.
+        flaky_drop: Detection rate for a mean drop of 5 points on flaky cases only; None if they are
+            too few to lose as much.
         calls_per_case: Mean trials per case for an unchanged prompt.
         step: The gate with more first trials; None if a drop of 5 points is detected often enough,
             or first trials are at their maximum.
@@ -705,7 +706,7 @@ class OperatingLine:
             if drop == _FLAKY_DROP and self.flaky_drop is not None:
                 words += f", on flaky cases alone {self.flaky_drop}"
             losses.append(words)
-        # Below 1 % is a property of the method; the simulation is held to not contradict it.
+        # The method guarantees less than 1 %; the simulation must not contradict it.
         rare = self.false_alarm.interval.low < _RARE
         alarm = "< 1 %" if rare else str(self.false_alarm)
         sees = "sees"
@@ -722,7 +723,7 @@ class RequiredCases:
     """The number of cases that gives a required power.
 
     Attributes:
-        detection: Rate of detection with this number of cases.
+        detection: Detection rate with this number of cases.
     """
 
     cases: int
@@ -779,14 +780,14 @@ def operating_line(
     first_draws = min(2 * policy.first_draws_of(size), FIRST_DRAWS_MOST)
     weak = dict(losses)[_STEP_DROP].value < _STEP_POWER if _STEP_DROP in drops else False
     step = None
-    # Prompts have first rounds of their own, which one number cannot double.
+    # Each prompt has its own first round, so one setting cannot double them all.
     if weak and not recorded and first_draws > policy.first_draws_of(size) and len({*prompts}) <= 1:
-        more = replace(suite, policy=replace(policy, first_draws=first_draws))
-        unchanged = more.simulate(seed, lambda p: p, runs=runs)
+        doubled_suite = replace(suite, policy=replace(policy, first_draws=first_draws))
+        unchanged = doubled_suite.simulate(seed, lambda p: p, runs=runs)
         step = NextStep(
             first_draws=first_draws,
             drops=tuple(
-                (drop, _detection_rate(more, seed + 2, lower_rates(drop), runs=runs))
+                (drop, _detection_rate(doubled_suite, seed + 2, lower_rates(drop), runs=runs))
                 for drop in drops
                 if drop >= _STEP_DROP
             ),
@@ -810,10 +811,12 @@ def _detection_rate(
     """The rate at which a change is detected, with its range if the record is short."""
     if not suite.suites:
         return _rate(suite.simulate(seed, change, runs=runs))
-    # All suites together get as many runs as there is time for.
-    each = max(_RANGE_RUNS_LEAST, min(_RANGE_RUNS, suite.runs_in_time))
-    played = suite.simulate(seed, change, runs=max(1, each // suite.suites), suites=suite.suites)
-    blocked = played.blocked.reshape(suite.suites, -1)
+    # All suites share the runs that fit the time.
+    total_runs = max(_RANGE_RUNS_LEAST, min(_RANGE_RUNS, suite.runs_in_time))
+    results = suite.simulate(
+        seed, change, runs=max(1, total_runs // suite.suites), suites=suite.suites
+    )
+    blocked = results.blocked.reshape(suite.suites, -1)
     low, high = np.quantile(blocked.mean(axis=1), _RANGE)
     return Rate(
         hits=int(np.count_nonzero(blocked)),
@@ -837,23 +840,25 @@ def unchanged_calls(
     suite = SimulatedSuite.from_histories(histories, policy, cells=cells, prompts=prompts)
     if suite is None:
         return None
-    played = suite.simulate(seed, lambda p: p, runs=min(suite.runs, _CHANGE_RUNS))
-    return float(np.mean(played.calls)) / suite.size
+    results = suite.simulate(seed, lambda p: p, runs=min(suite.runs, _CHANGE_RUNS))
+    return float(np.mean(results.calls)) / suite.size
 
 
 def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine | None:
     """The line for the cases that a gate compared; None without a history."""
-    compared = [case for case in outcome.cases if case.state == "changed" and case.before.trials]
+    compared_cases = [
+        case for case in outcome.cases if case.state == "changed" and case.before.trials
+    ]
     recorded = 0
-    if outcome.policy.provisional and not outcome.base_trials and compared:
-        # Without recorded trials of the base there are no pairs, which alone name a broken case.
-        recorded = min(case.candidate.trials for case in compared) or 1
+    if outcome.policy.provisional and not outcome.base_trials and compared_cases:
+        # Without recorded trials of the base there are no pairs, which a broken case needs.
+        recorded = min(case.candidate.trials for case in compared_cases) or 1
     return operating_line(
-        [case.before for case in compared],
+        [case.before for case in compared_cases],
         outcome.policy,
         seed=seed,
         cells=outcome.cells or None,
-        prompts=[case.prompt for case in compared],
+        prompts=[case.prompt for case in compared_cases],
         drops=_DROPS[1:],
         recorded=recorded,
     )
@@ -879,22 +884,22 @@ def cases_needed(
         return None if suite is None else target.detection_rate(suite)
 
     low, high = 0, 10
-    reached = detection(high)
-    while reached is not None and reached.value < target.power:
+    rate = detection(high)
+    while rate is not None and rate.value < target.power:
         if high >= at_most:
             return None
         low, high = high, min(2 * high, at_most)
-        reached = detection(high)
-    if reached is None:
+        rate = detection(high)
+    if rate is None:
         return None
     while high - low > max(5, high // 10):
         middle = (low + high) // 2
-        tried = detection(middle)
-        if tried is not None and tried.value >= target.power:
-            high, reached = middle, tried
+        middle_rate = detection(middle)
+        if middle_rate is not None and middle_rate.value >= target.power:
+            high, rate = middle, middle_rate
         else:
             low = middle
-    return RequiredCases(cases=high, detection=reached)
+    return RequiredCases(cases=high, detection=rate)
 
 
 def first_draws_needed(
@@ -924,5 +929,5 @@ def first_draws_needed(
     return None
 
 
-def _rate(played: SimulatedRun) -> Rate:
-    return Rate(hits=int(np.count_nonzero(played.blocked)), runs=len(played.blocked))
+def _rate(results: SimulatedRun) -> Rate:
+    return Rate(hits=int(np.count_nonzero(results.blocked)), runs=len(results.blocked))

@@ -1,6 +1,6 @@
-"""GitHub: one comment per pull request, pull requests and issues, through its REST API.
+"""GitHub's REST API: one comment per pull request, pull requests and issues.
 
-Nothing here decides anything; what is written is made by `regauge.reports` and `regauge.refine`.
+The texts come from `regauge.reports` and `regauge.refine`.
 """
 
 from __future__ import annotations

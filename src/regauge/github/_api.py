@@ -1,4 +1,4 @@
-"""Requests to GitHub's REST API: pages, redirects and waiting where GitHub asks for it."""
+"""Requests to GitHub's REST API: pages, redirects and rate limits."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 _API_URL: Final = "https://api.github.com"
 _REPO: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
-# GitHub ends a request after 10 s. Room for a slow line, for a whole response, and for the waits of
-# one request that a rate limit asks for; a job still ends.
+# GitHub ends a request after 10 s. Limits for a slow connection, a whole response, and the waits of
+# one request for rate limits.
 _TIMEOUT_S: Final = 30.0
 _WHOLE_S: Final = 120.0
 _PATIENCE_S: Final = 300.0
-# The most that GitHub gives.
+# The most that GitHub returns per page.
 _PER_PAGE: Final = 100
-# GitHub lists no more than this of anything.
+# The most pages that GitHub returns of any list.
 _PAGES_MAX: Final = 300
 _REDIRECTS_MAX: Final = 3
 _REDIRECTS: Final = frozenset({301, 302, 307, 308})
@@ -49,14 +49,14 @@ _ERROR_KINDS: Final[dict[int, str]] = {
     HTTPStatus.UNPROCESSABLE_ENTITY: "invalid",
     HTTPStatus.TOO_MANY_REQUESTS: "rate-limit",
 }
-# A secondary limit that names no time asks for a minute at least.
+# GitHub requires at least a minute after a secondary limit without a time.
 _SECONDARY_S: Final = 60.0
 _SERVER_WAITS_S: Final = (1.0, 4.0)
 _WORDS_MAX: Final = 300
 _NO_PULLS: Final = "not permitted to create or approve pull requests"
 _LET_PULL: Final = (
     "turn on `Allow GitHub Actions to create and approve pull requests` in the settings of the"
-    " repository (Actions, General), or hand over the token of a person or an app"
+    " repository (Actions, General), or use the token of a user or an app"
 )
 _REMOTE: Final = re.compile(
     r"(?:(?:https?|ssh|git)://(?:[^@/]*@)?[^/]+/|[^@/]*@[^:/]+:)"
@@ -73,7 +73,7 @@ class GitHubAccess:
     Attributes:
         repo: `owner/name`.
         token: Never shown.
-        api_url: Without a slash at its end.
+        api_url: The address of the API, without a slash at its end.
     """
 
     repo: str
@@ -94,14 +94,14 @@ class GitHubAccess:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str], *, repo: str | None = None) -> Self:
-        """Read the variables that GitHub Actions sets; the repository is optional.
+        """Read the variables that GitHub Actions sets; `repo` has precedence.
 
         Raises:
             UsageError: There is no token, or no repository.
         """
         repo = repo or environ.get("GITHUB_REPOSITORY", "")
         if not repo:
-            fix = "say --repo OWNER/NAME, or set GITHUB_REPOSITORY"
+            fix = "use --repo OWNER/NAME, or set GITHUB_REPOSITORY"
             raise UsageError("no repository is named", fix=fix)
         token = (environ.get("GITHUB_TOKEN") or environ.get("GH_TOKEN") or "").strip()
         if not token:
@@ -116,8 +116,8 @@ class Purpose:
     """The purpose of a request, for error messages.
 
     Attributes:
-        action: In words, to follow on "cannot".
-        permission: What the token needs for it.
+        action: The action, to follow "cannot".
+        permission: The permission that the token needs for it.
     """
 
     action: str
@@ -125,12 +125,12 @@ class Purpose:
 
 
 class Api:
-    """Asks one GitHub about one repository.
+    """A client of GitHub's API for one repository.
 
     Args:
-        access: Where and as whom.
+        access: The server, repository and token.
         sleep: Waits for a number of seconds.
-        say: Called with a line before each wait.
+        on_wait: Called with a line before each wait.
     """
 
     def __init__(
@@ -171,19 +171,19 @@ class Api:
         is_repeatable: bool | None = None,
         required_keys: Sequence[str] = (),
     ) -> Any:
-        """The JSON of GitHub's answer; None where its body is empty.
+        """Send a request; return the JSON of the response, or None for an empty body.
 
         Args:
-            method: Of HTTP.
-            path: Below the repository; one that begins with `/` is below the API itself.
-            purpose: For errors.
-            document: Sent as JSON.
-            is_repeatable: Whether a second request does no harm where the outcome of the first one is
-                unknown; by default for all but POST.
-            required_keys: Keys that the answer must have.
+            method: The HTTP method.
+            path: The path below the repository, or below the API if it begins with `/`.
+            purpose: The purpose, for errors.
+            document: The body, sent as JSON.
+            is_repeatable: Whether a request of unknown outcome may be repeated; None for all
+                methods but POST.
+            required_keys: Keys that the response must have.
 
         Raises:
-            GitHubError: It cannot be reached, or refuses.
+            GitHubError: GitHub cannot be reached, or refuses.
         """
         is_repeatable = method != "POST" if is_repeatable is None else is_repeatable
         response = self._response(
@@ -200,10 +200,10 @@ class Api:
         query: Mapping[str, str | int] | None = None,
         required_keys: Sequence[str] = (),
     ) -> Iterator[dict[str, Any]]:
-        """Each element of a list, however many pages it has.
+        """The elements of a list on all pages.
 
         Raises:
-            GitHubError: As for `ask`.
+            GitHubError: GitHub cannot be reached, or refuses.
         """
         import httpx2
 
@@ -241,7 +241,7 @@ class Api:
             attempt += 1
             response = self._send(method, url, purpose, document, is_repeatable=is_repeatable)
             if response.status_code in _REDIRECTS and redirects < _REDIRECTS_MAX:
-                # A repository that was renamed; the method stays what it was.
+                # A renamed repository; the method stays the same.
                 redirects += 1
                 url = self._own_url(response.headers.get("location", ""), purpose, base=url)
                 continue
@@ -251,9 +251,7 @@ class Api:
             if wait is None or waited_s + wait > _PATIENCE_S:
                 raise _refused_error(response, purpose, limited=wait is not None)
             if self._on_wait is not None:
-                self._on_wait(
-                    f"GitHub answered {response.status_code}; asking again in {wait:.0f} s"
-                )
+                self._on_wait(f"GitHub returned {response.status_code}; retrying in {wait:.0f} s")
             waited_s += wait
             self._sleep(wait)
 
@@ -266,7 +264,7 @@ class Api:
         *,
         is_repeatable: bool,
     ) -> httpx2.Response:
-        """One response; a connection that broke is tried again where that does no harm."""
+        """Send a request; repeat it once after a connection error if it is repeatable."""
         import httpx2
 
         from regauge.bounded_http import BodyTooLargeError, send_bounded
@@ -285,10 +283,10 @@ class Api:
                         " GITHUB_API_URL, then run the same command again",
                         kind="connection",
                     ) from error
-        raise AssertionError("the last attempt answers or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     def _own_url(self, link: str, purpose: Purpose, *, base: str = "") -> str:
-        """An address that GitHub named; the token goes to no other host."""
+        """The URL of a link; other hosts than the API's are an error, to protect the token."""
         try:
             url = urljoin(base, link)
             api, target = urlsplit(self.access.api_url), urlsplit(url)
@@ -309,7 +307,7 @@ class Api:
     def _check(
         self, document: object, purpose: Purpose, required_keys: Sequence[str]
     ) -> dict[str, Any]:
-        """An object of a response, whose values are of the kinds that GitHub documents."""
+        """An object of a response, after a check of required keys and types of values."""
         if not isinstance(document, dict):
             raise self._malformed_error(purpose, "no object")
         table = cast("dict[str, Any]", document)
@@ -320,12 +318,15 @@ class Api:
         return table
 
     def _malformed_error(self, purpose: Purpose, reason: str) -> GitHubError:
-        message = f"cannot {purpose.action}: {self.access.api_url} does not answer as GitHub does: {reason}"
+        message = (
+            f"cannot {purpose.action}: {self.access.api_url} does not respond as GitHub does:"
+            f" {reason}"
+        )
         return GitHubError(message, fix="check GITHUB_API_URL", kind="malformed")
 
 
 def repo_of_remote(url: str) -> str | None:
-    """`owner/name` of a remote's address; None where it has no such form.
+    """`owner/name` of a remote's address; None for another form of address.
 
     >>> repo_of_remote("git@github.com:acme/prompts.git")
     'acme/prompts'
@@ -338,12 +339,12 @@ def repo_of_remote(url: str) -> str | None:
 
 
 def _wait_s(response: httpx2.Response, attempt: int, *, is_repeatable: bool) -> float | None:
-    """Seconds to wait before the same request; None if it must not be sent again.
+    """Seconds to wait before a retry; None for no retry.
 
     Args:
-        response: Of GitHub.
-        attempt: How many requests were made, from 1.
-        is_repeatable: Whether a second request does no harm where the outcome of the first one is unknown.
+        response: The response of GitHub.
+        attempt: The number of requests so far, from 1.
+        is_repeatable: Whether a request of unknown outcome may be repeated.
     """
     status, headers = response.status_code, response.headers
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -364,12 +365,12 @@ def _wait_s(response: httpx2.Response, attempt: int, *, is_repeatable: bool) -> 
 
 
 def _refused_error(response: httpx2.Response, purpose: Purpose, *, limited: bool) -> GitHubError:
-    """The error for a response that states one.
+    """The error for an error response.
 
     Args:
-        response: Of GitHub.
-        purpose: Of the request.
-        limited: Whether GitHub asks to wait longer than this waits.
+        response: The response of GitHub.
+        purpose: The purpose of the request.
+        limited: Whether a rate limit requires a wait that is too long.
     """
     status = response.status_code
     other = "server" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "refused"
@@ -377,13 +378,13 @@ def _refused_error(response: httpx2.Response, purpose: Purpose, *, limited: bool
     if limited:
         kind = "rate-limit"
     fixes = {
-        "authentication": "the token is wrong or has expired; hand over another as GITHUB_TOKEN",
+        "authentication": "the token is wrong or has expired; set another as GITHUB_TOKEN",
         "permission": (
             f"give the job `permissions: {purpose.permission}`; a fork's pull request never gets"
             " it, so comment from a workflow_run workflow"
         ),
         "not-found": (
-            "check the repository and the number; GitHub also says so to a token without"
+            "check the repository and the number; GitHub also reports this to a token without"
             f" `{purpose.permission}`"
         ),
         "disabled": "turn issues on in the settings of the repository",
@@ -395,14 +396,14 @@ def _refused_error(response: httpx2.Response, purpose: Purpose, *, limited: bool
         fixes[kind] = _LET_PULL
     fix = f"\n  fix: {fixes[kind]}" if kind in fixes else ""
     return GitHubError(
-        f"cannot {purpose.action}: GitHub answered {status}: {words}{fix}",
+        f"cannot {purpose.action}: GitHub returned {status}: {words}{fix}",
         kind=kind,
         status=status,
     )
 
 
 def _words(response: httpx2.Response) -> str:
-    """GitHub's own words: the message, then each error of a 422."""
+    """GitHub's message, then each error of a 422."""
     document: Any = None
     with suppress(ValueError):
         document = read_json(response.content)

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullRequestEvent:
-    """The part of an event that is about a pull request. GitHub writes it, and no fork can.
+    """The pull request of a workflow's event, as written by GitHub; forks cannot change it.
 
     Attributes:
-        number: Of the pull request; None where the event does not name it.
-        base_ref: The branch that the pull request goes into; empty where the event leaves it out.
+        number: The number of the pull request; None if the event omits it.
+        base_ref: The branch to merge into; empty if the event omits it.
         base_sha: The commit of that branch.
-        head_repo: `owner/name` of the head branch, of a pull request or a `workflow_run`.
-        head_owner: Owner of the head branch, of a `workflow_run`.
-        head_branch: Of a `workflow_run` whose pull request GitHub leaves out, as for all forks.
-        head_sha: The commit that the run was for.
-        conclusion: Of a `workflow_run`, such as `success` or `failure`; empty for other events.
-        started_at: When that run began, as ISO 8601.
-        run_url: Of a `workflow_run`, the page of the run that it is about.
+        head_repo: `owner/name` of the head branch.
+        head_owner: The owner of the head branch, for a `workflow_run`.
+        head_branch: The head branch of a `workflow_run`, whose pull request GitHub omits for forks.
+        head_sha: The commit of the run.
+        conclusion: The result of a `workflow_run`, such as `success`; empty for other events.
+        started_at: The start of that run, ISO 8601.
+        run_url: The page of that run.
     """
 
     number: int | None = None
@@ -45,7 +45,7 @@ class PullRequestEvent:
 
 
 def read_event(environ: Mapping[str, str]) -> PullRequestEvent:
-    """The event of this workflow; one that says nothing outside GitHub Actions.
+    """The event of this workflow; an empty event outside GitHub Actions.
 
     Raises:
         UsageError: `GITHUB_EVENT_PATH` names a file that cannot be read.
@@ -56,16 +56,16 @@ def read_event(environ: Mapping[str, str]) -> PullRequestEvent:
     try:
         document: Any = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        fix = "say which pull request is meant with --pr NUMBER"
+        fix = "name the pull request with --pr NUMBER"
         raise UsageError(f"GITHUB_EVENT_PATH: {path} cannot be read: {error}", fix=fix) from error
     return _event(_table(document))
 
 
 def pull_request_number(event: PullRequestEvent) -> int:
-    """The number of the pull request that an event names.
+    """The number of an event's pull request.
 
     Raises:
-        UsageError: It names none.
+        UsageError: The event has none.
     """
     if event.number is None:
         fix = "name it with --pr NUMBER, or run on pull_request or workflow_run"
@@ -95,7 +95,7 @@ def _event(document: Mapping[str, Any]) -> PullRequestEvent:
         )
         if _number(pull) is not None and _is_of_run(pull, run)
     ]
-    # A branch may be the head of several pull requests; which one, the commit tells.
+    # A branch may be the head of several pull requests; the commit distinguishes them.
     only = pulls[0] if len(pulls) == 1 else {}
     base, head = _table(only.get("base")), _table(run.get("head_repository"))
     return PullRequestEvent(
@@ -138,7 +138,7 @@ def _number(table: Mapping[str, Any]) -> int | None:
     return number if isinstance(number, int) and number > 0 else None
 
 
-# GitHub takes 65,536 characters of a comment, an issue or a pull request.
+# GitHub's limit for a comment, an issue or a pull request, in characters.
 BODY_CHARS_MAX = 65_536
 _FENCE = re.compile(r"\s*(?P<ticks>`{3,})(?P<rest>.*)")
 _NOTICE = "**Cut here: {left} of {all} lines do not fit into one comment.** {where}"
@@ -148,12 +148,13 @@ _MARK = re.compile(r"<!-- regauge (?P<name>[a-z0-9._-]+)(?: (?P<made_at>[0-9T:+.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """The hidden first line: which of regauge's texts this is, and when its content was made.
+    """The hidden first line of regauge's texts: a name and the time of the content.
 
     Attributes:
-        name: Texts of one name replace each other; lower-case letters, digits, `.`, `_`, `-`.
-        made_at: ISO 8601 in UTC; an older text does not replace a newer one. Empty where the
-            latest always counts.
+        name: The name, from lower-case letters, digits, `.`, `_`, `-`; a text replaces another of
+            the same name.
+        made_at: The time, ISO 8601 in UTC; an older text does not replace a newer one. Empty to
+            always replace.
     """
 
     name: str
@@ -165,7 +166,7 @@ class Mark:
             raise UsageError(f"{self.name!r} does not name a comment", fix=fix)
 
     def on(self, body: str) -> str:
-        r"""The text below its mark, instead of one that is there.
+        r"""The text below this mark, which replaces an existing mark.
 
         >>> Mark(name="gate").on("fine")
         '<!-- regauge gate -->\nfine'
@@ -175,7 +176,7 @@ class Mark:
         return f"<!-- regauge {words} -->\n{rest if _MARK.fullmatch(first.strip()) else body}"
 
     def found_on(self, body: str) -> Mark | None:
-        r"""The mark of a text, if it is one of this name; a quoted mark is none.
+        r"""The mark of this name at the beginning of a text; None without one.
 
         >>> Mark(name="gate").found_on("<!-- regauge gate 2026-01-31T10:00:00+00:00 -->\nfine")
         Mark(name='gate', made_at='2026-01-31T10:00:00+00:00')
@@ -187,12 +188,12 @@ class Mark:
 
 
 def is_marked(body: str) -> bool:
-    """Return whether a text has the mark of one of regauge's, of any name."""
+    """Return whether a text begins with a mark of any name."""
     return _MARK.match(body) is not None
 
 
 def github_length(text: str) -> int:
-    """The length of a text on GitHub: a character beyond the basic plane counts twice.
+    """The length of a text on GitHub, where characters beyond the basic plane count twice.
 
     >>> github_length("ab"), github_length("✅"), github_length("🎉")
     (2, 1, 2)
@@ -201,14 +202,12 @@ def github_length(text: str) -> int:
 
 
 def cut_markdown(text: str, *, full_text_note: str = "", chars_max: int = BODY_CHARS_MAX) -> str:
-    """The text, or as many whole lines of it as fit, with a last line that says so.
-
-    A fence or a folded block that the cut would leave open is closed.
+    """The text, or as many lines as fit and a notice; open fences and folded blocks are closed.
 
     Args:
         text: Markdown.
-        full_text_note: Says where all of it can be read.
-        chars_max: How long it may be, in characters as GitHub counts them; from 1000.
+        full_text_note: A sentence on where the full text is.
+        chars_max: The limit, in characters as GitHub counts them; at least 1000.
     """
     if github_length(text) <= chars_max:
         return text
@@ -232,13 +231,13 @@ def cut_markdown(text: str, *, full_text_note: str = "", chars_max: int = BODY_C
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenMarkup:
-    """The Markdown that is open at one place of a text."""
+    """The open fence and folded blocks at one line of a text."""
 
     fence: str = ""
     folds: int = 0
 
     def after(self, line: str) -> _OpenMarkup:
-        """The Markdown that is open after a further line."""
+        """The state after a further line."""
         match = _FENCE.match(line)
         if self.fence:
             ends = match and not match["rest"].strip() and len(match["ticks"]) >= len(self.fence)
@@ -249,7 +248,7 @@ class _OpenMarkup:
         return _OpenMarkup(folds=max(folds, 0))
 
     def closed(self) -> str:
-        """The text that closes all open Markdown."""
+        """The text that closes open fences and blocks."""
         fence = f"\n{self.fence}" if self.fence else ""
         return fence + "\n\n</details>" * self.folds
 
@@ -257,7 +256,7 @@ class _OpenMarkup:
 _PULL: Final = "pull-requests: write` and `contents: write"
 _ISSUE: Final = "issues: write"
 _READ: Final = "pull-requests: read"
-# Another job may write the same comment or issue between our look and our write: look again.
+# Another job may write the same comment between our read and our write, so read again.
 _ROUNDS_MAX: Final = 3
 _UNKNOWN: Final = frozenset({"connection", "server"})
 
@@ -269,9 +268,9 @@ class Posted:
     """The result of posting a text.
 
     Attributes:
-        number: Of the pull request or the issue.
-        url: Where people see it.
-        outcome: `kept` where a newer text is there already, `unchanged` where the same one is.
+        number: The number of the pull request or issue.
+        url: Its page.
+        outcome: `kept` if a newer text exists already, `unchanged` for the same text.
     """
 
     number: int
@@ -281,15 +280,15 @@ class Posted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """One text that a person wrote.
+    """One comment or review of a user.
 
     Attributes:
-        author: The login of its author.
-        association: What GitHub says they are to the repository, in small letters: `owner`,
-            `member`, `collaborator`, `contributor`, `none`.
-        path: The file that a comment on a line is about; empty for any other.
-        url: Where it can be read.
-        written_at: When it was written, as GitHub says it.
+        author: The login of the author.
+        association: The author's role in the repository: `owner`, `member`, `collaborator`,
+            `contributor` or `none`.
+        path: The file of a comment on a line; else empty.
+        url: Its page.
+        written_at: The time of writing, as given by GitHub.
     """
 
     author: str
@@ -301,9 +300,9 @@ class Remark:
 
 
 class GitHub(Api):
-    """Writes comments, pull requests and issues of one repository.
+    """Comments, pull requests and issues of one repository.
 
-    Use it as a context manager; it holds connections.
+    A context manager, to close connections.
     """
 
     _login_is_known = False
@@ -317,11 +316,11 @@ class GitHub(Api):
         repo: str | None = None,
         on_wait: Callable[[str], None] | None = None,
     ) -> Self:
-        """The GitHub of `GITHUB_API_URL`, with `GITHUB_TOKEN` or `GH_TOKEN`.
+        """The client for `GITHUB_API_URL`, with `GITHUB_TOKEN` or `GH_TOKEN`.
 
         Args:
-            environ: Of the process.
-            repo: `owner/name`; `GITHUB_REPOSITORY` where it is not given.
+            environ: The environment.
+            repo: `owner/name`; None for `GITHUB_REPOSITORY`.
             on_wait: Called with a line before each wait.
 
         Raises:
@@ -332,15 +331,15 @@ class GitHub(Api):
     def upsert_comment(
         self, number: int, body: str, *, mark: Mark, full_text_note: str = ""
     ) -> Posted:
-        """Write the comment of this mark on a pull request: a new one, or over the earlier one.
+        """Create or update the comment with this mark on a pull request.
 
-        Runs that do so at the same time leave one comment, that of the newest mark.
+        Concurrent runs leave one comment, with the newest mark.
 
         Args:
-            number: Of the pull request.
-            body: Markdown; cut where it is too long.
-            mark: Finds the comment again.
-            full_text_note: Says where all of it can be read, should it be cut.
+            number: The number of the pull request.
+            body: Markdown; truncated if too long.
+            mark: The mark that identifies the comment.
+            full_text_note: A sentence on where the full text is, for a truncated body.
 
         Raises:
             GitHubError: GitHub cannot be reached, or refuses.
@@ -357,7 +356,7 @@ class GitHub(Api):
                         "POST", path, purpose, {"body": text}, required_keys=["id"]
                     )
                     created = {"body": text, **response}
-                    # A run that was as quick can be seen only now.
+                    # The comment of a concurrent run appears only now.
                     comments = self._find_marked(path, mark, purpose)
                 if created is not None and created["id"] not in {
                     comment["id"] for comment in comments
@@ -365,7 +364,7 @@ class GitHub(Api):
                     comments.append(created)
                 first, outcome = self._merge_comments(comments, text, mark, purpose)
             except GitHubError as error:
-                # Gone since it was listed, or written although no answer came.
+                # Deleted since it was listed, or written although the response was lost.
                 if last or error.kind not in {"not-found", *_UNKNOWN}:
                     raise
                 if error.kind == "not-found" and not self._exists(number):
@@ -380,7 +379,7 @@ class GitHub(Api):
     def _find_marked(
         self, path: str, mark: Mark, purpose: Purpose, **query: str
     ) -> list[dict[str, Any]]:
-        """The comments or issues of a mark that this token wrote; anyone can write a mark."""
+        """The comments or issues with a mark, if this token wrote them; anyone can copy a mark."""
         required_keys = ["number"] if path == "issues" else ["id"]
         return [
             document
@@ -391,7 +390,7 @@ class GitHub(Api):
     def _merge_comments(
         self, comments: list[dict[str, Any]], text: str, mark: Mark, purpose: Purpose
     ) -> tuple[dict[str, Any], Outcome]:
-        """Leave one comment of several, the oldest, with the newest text."""
+        """Keep the oldest comment with the newest text, and delete the others."""
         first, *duplicates = sorted(comments, key=lambda comment: comment["id"])
         marked = mark.found_on(first["body"])
         outcome: Outcome
@@ -406,7 +405,7 @@ class GitHub(Api):
             try:
                 self.request("DELETE", f"issues/comments/{other['id']}", purpose)
             except GitHubError as error:
-                # Another run was quicker.
+                # Another run was faster.
                 if error.kind != "not-found":
                     raise
         return first, outcome
@@ -421,7 +420,7 @@ class GitHub(Api):
     def _is_own(self, document: Mapping[str, Any]) -> bool:
         """Return whether this token wrote a comment or an issue.
 
-        The token of a workflow may not ask who it is; then it is taken for any bot.
+        A workflow's token may not read its own login; then any bot counts.
         """
         if not self._login_is_known:
             self._login = self._fetch_login()
@@ -432,7 +431,7 @@ class GitHub(Api):
         return user.get("type") == "Bot"
 
     def _fetch_login(self) -> str | None:
-        purpose = Purpose(action="ask whose token this is", permission="")
+        purpose = Purpose(action="read the owner of the token", permission="")
         try:
             user: Any = self.request("GET", "/user", purpose)
         except GitHubError as error:
@@ -442,17 +441,16 @@ class GitHub(Api):
         return _text(_table(user), "login") or None
 
     def open_pull_request(self, *, head: str, base: str, title: str, body: str) -> Posted:
-        """Open a pull request, or renew the text of the open one of these branches.
+        """Open a pull request, or update the text of the open one of these branches.
 
         Args:
-            head: A branch that is pushed; `owner:branch` where it is in a fork.
-            base: The branch it is to be merged into.
-            title: One line.
-            body: Markdown; cut where it is too long.
+            head: A pushed branch; `owner:branch` in a fork.
+            base: The branch to merge into.
+            title: The title, one line.
+            body: Markdown; truncated if too long.
 
         Raises:
-            GitHubError: GitHub cannot be reached, or refuses, as it does where the branches are
-                the same.
+            GitHubError: GitHub cannot be reached, or refuses, as for equal branches.
         """
         repo = self.access.repo
         purpose = Purpose(
@@ -461,7 +459,7 @@ class GitHub(Api):
         text = cut_markdown(body)
         document = {"head": head, "base": base, "title": title, "body": text}
         try:
-            # A second one of the same branches is refused, so asking again does no harm.
+            # GitHub refuses a second one of the same branches, so a retry is safe.
             pull: Any = self.request(
                 "POST", "pulls", purpose, document, is_repeatable=True, required_keys=["number"]
             )
@@ -470,20 +468,20 @@ class GitHub(Api):
             if pull is None:
                 raise
             return self._update_text(f"pulls/{pull['number']}", pull, title, text, purpose)
-        return _posted(pull, "created")
+        return _post_result(pull, "created")
 
     def pull_request_from(self, head: str, base: str) -> Posted | None:
-        """The open pull request of these branches; None where there is none.
+        """The open pull request of these branches; None without one.
 
         Raises:
             GitHubError: GitHub cannot be reached, or refuses.
         """
         action = f"look for a pull request of {head} in {self.access.repo}"
         pull = self._pull_of(head, base, action)
-        return _posted(pull, "unchanged") if pull is not None else None
+        return _post_result(pull, "unchanged") if pull is not None else None
 
     def refused_pull_request(self, head: str, base: str, words: str) -> Posted | None:
-        """The pull request of these branches that holds some words and was closed unmerged.
+        """The closed, unmerged pull request of these branches with a text; None without one.
 
         Raises:
             GitHubError: GitHub cannot be reached, or refuses.
@@ -493,17 +491,17 @@ class GitHub(Api):
             {"head": self._full_branch(head), "base": base, "state": "closed"}, action
         ):
             if not pull.get("merged_at") and words in (pull.get("body") or ""):
-                return _posted(pull, "unchanged")
+                return _post_result(pull, "unchanged")
         return None
 
     def open_issue(self, *, title: str, body: str, mark: Mark, labels: Sequence[str]) -> Posted:
-        """Open an issue, or renew the open one of a mark.
+        """Open an issue, or update the open one with this mark.
 
         Args:
-            title: One line.
-            body: Markdown; cut where it is too long.
-            mark: Finds the issue again.
-            labels: Of a new one; GitHub drops them where the token may not label.
+            title: The title, one line.
+            body: Markdown; truncated if too long.
+            mark: The mark that identifies the issue.
+            labels: Labels of a new issue; GitHub drops them if the token may not set any.
 
         Raises:
             GitHubError: GitHub cannot be reached, or refuses.
@@ -517,13 +515,13 @@ class GitHub(Api):
         issue_document: Any = self.request(
             "POST", "issues", purpose, document, required_keys=["number"]
         )
-        return _posted(issue_document, "created")
+        return _post_result(issue_document, "created")
 
     def pull_request_of(self, event: PullRequestEvent) -> PullRequestEvent | None:
-        """The event with the number and the base of its open pull request.
+        """The event with the number and base of its open pull request; None without one.
 
-        GitHub does not name the pull request of a fork's run, so this looks for its branch, and
-        compares both repositories and the commit. None where it was closed or pushed to.
+        GitHub omits the pull request of a fork's run, so it is found by its branch; both
+        repositories and the commit must match.
 
         Raises:
             GitHubError: GitHub cannot be reached, or refuses.
@@ -548,19 +546,18 @@ class GitHub(Api):
         return None
 
     def remarks(self, number: int) -> tuple[list[Remark], int]:
-        """Comments of users on a pull request, the oldest first, and the number of texts of bots.
+        """User comments on a pull request, the oldest first, and the number of bot comments.
 
-        Texts that carry a mark of regauge are its own, whatever token wrote them; they count as a
-        bot's.
+        Comments with a mark of regauge count as a bot's, whatever token wrote them.
 
         Raises:
-            GitHubError: GitHub cannot be reached or refuses, or there is no such pull request.
+            GitHubError: GitHub cannot be reached or refuses, or the pull request does not exist.
         """
         purpose = Purpose(
-            action=f"read what people said on pull request {number} of {self.access.repo}",
+            action=f"read the comments on pull request {number} of {self.access.repo}",
             permission=_READ,
         )
-        # A number that is an issue's has comments too.
+        # The number of an issue has comments, too.
         self.request("GET", f"pulls/{number}", purpose)
         remarks: list[Remark] = []
         bot_count = 0
@@ -591,18 +588,18 @@ class GitHub(Api):
         self, path: str, pull: dict[str, Any], title: str, text: str, purpose: Purpose
     ) -> Posted:
         if (pull.get("title"), pull.get("body")) == (title, text):
-            return _posted(pull, "unchanged")
+            return _post_result(pull, "unchanged")
         self.request("PATCH", path, purpose, {"title": title, "body": text})
-        return _posted(pull, "updated")
+        return _post_result(pull, "updated")
 
 
 def _is_from(side: dict[str, Any], repo: str) -> bool:
-    """Return whether one side of a pull request is in a repository; True if none is named."""
+    """Return whether one side of a pull request is in a repository; True if either is unknown."""
     name = _text(_table(side.get("repo")), "full_name")
     return not repo or not name or name.lower() == repo.lower()
 
 
-def _posted(document: Mapping[str, Any], outcome: Outcome) -> Posted:
+def _post_result(document: Mapping[str, Any], outcome: Outcome) -> Posted:
     return Posted(number=document["number"], url=str(document.get("html_url", "")), outcome=outcome)
 
 

@@ -1,4 +1,4 @@
-"""Compares two runs case by case: outcomes and answers."""
+"""Compare two runs case by case: outcomes and outputs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CaseChange", "CaseSide", "Change", "RunOutline", "SuiteComparison", "compare_runs"]
 
-Change = Literal["worse", "unmeasured", "better", "measured", "removed", "added", "answer"]
+Change = Literal["worse", "unmeasured", "better", "measured", "removed", "added", "output"]
 _CHANGES: tuple[Change, ...] = get_args(Change)
-# What is shown of a row.
+# The fields of a row that a comparison shows.
 _COPIED_FIELDS: Final = ("trial", "outcome", "answer", "refusal", "verdicts", "cause")
 
 
@@ -25,28 +25,31 @@ class CaseSide:
     """One case in one run.
 
     Attributes:
-        passed: Trials of it that passed, of `measured` that have an outcome.
-        answer: Of the trial that shows the change: one that passed next to one that failed, or the
-            first whose text differs.
-        judge: Who failed that trial, empty where none did; `reason` is its word.
+        passed: The number of passed trials.
+        measured: The number of trials with an outcome.
+        trials: The number of all trials.
+        output: The output of the trial that shows the change: a passed one next to a failed one,
+            or the first with another text.
+        judge: The judge that failed this trial; empty without one.
+        reason: The judge's reason.
     """
 
     passed: int
     measured: int
     trials: int
-    answer: str | None
+    output: str | None
     judge: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseChange:
-    """A case that is not the same in two runs.
+    """A case that differs between two runs.
 
     Attributes:
-        change: `answer` when the outcome is the same and only the text differs.
-        before: In the first run; None where it has no such case, or rows were not read.
-        after: In the second run, in the same way.
+        change: The kind of change; `output` if only the output differs.
+        before: The case in the first run; None if missing, or if rows were not read.
+        after: The case in the second run; None as for `before`.
     """
 
     case: str
@@ -60,10 +63,10 @@ class SuiteComparison:
     """One prompt on one dataset in two runs.
 
     Attributes:
-        before: Version, digest and model in the first run; None where it has no such suite.
-        after: The same of the second run.
-        changes: The worst first, then in the order of the runs.
-        unchanged: Cases with the same outcome and the same answer.
+        before: Version, digest and model in the first run; None if the suite is missing.
+        after: Version, digest and model in the second run; None if the suite is missing.
+        changes: The changed cases, the worst first.
+        unchanged: The number of cases with the same outcome and output.
     """
 
     prompt: str
@@ -78,7 +81,7 @@ class SuiteComparison:
         return sum(case_change.change == change for case_change in self.changes)
 
 
-# Of one trial: its number, the place of its outcome in `_OUTCOMES`, and a digest of its text.
+# A packed trial: its number, the index of its outcome in `_OUTCOMES`, and a digest of its text.
 _TRIAL: Final = Struct("<dB8s")
 _OUTCOMES: Final = ("passed", "failed", "unmeasured")
 _Suite: TypeAlias = tuple[str, str, str]
@@ -87,7 +90,12 @@ _Read: TypeAlias = "Callable[[], Iterable[Mapping[str, Any]]]"
 
 @dataclass(slots=True)
 class _SuiteOutline:
-    """One prompt on one dataset with one model: its first row, and packed trials by case."""
+    """One prompt on one dataset with one model.
+
+    Attributes:
+        first: Values of the first row.
+        cases: Packed trials by case.
+    """
 
     first: Mapping[str, Any]
     cases: dict[str, bytes] = field(default_factory=dict[str, bytes])
@@ -106,15 +114,15 @@ class _Trial(NamedTuple):
 
 @dataclass(slots=True)
 class RunOutline:
-    """The outcomes of a run, and digests of its texts: some 200 bytes a case.
+    """The outcomes of a run and digests of its texts, about 200 bytes per case.
 
-    What a gate ran of the base is left out.
+    It excludes the base's trials of a gate.
     """
 
     suites: dict[_Suite, _SuiteOutline] = field(default_factory=dict[_Suite, _SuiteOutline])
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Note one row, in the shape of `TrialRow`."""
+        """Add one row, in the shape of `TrialRow`."""
         if row.get("side") == "base":
             return
         key = _suite_of(row)
@@ -130,7 +138,7 @@ class RunOutline:
         suite.cases[case] = suite.cases.get(case, b"") + trial
 
     def count_cases(self) -> dict[_Suite, tuple[int, int]]:
-        """The passed and measured trials by prompt, dataset and case, of all models."""
+        """The passed and measured trials by prompt, dataset and case, over all models."""
         counts: dict[_Suite, tuple[int, int]] = {}
         for (prompt, dataset, _), suite in self.suites.items():
             for case in suite.cases:
@@ -140,7 +148,7 @@ class RunOutline:
         return counts
 
     def by_model(self, several: set[tuple[str, str]]) -> dict[_Suite, _SuiteOutline]:
-        """The suites, by model only where a run has several models for a prompt and dataset."""
+        """The suites, by model for the given prompts and datasets only."""
         return {
             (prompt, dataset, model if (prompt, dataset) in several else ""): suite
             for (prompt, dataset, model), suite in self.suites.items()
@@ -155,17 +163,17 @@ def compare_runs(
     before: tuple[RunOutline, _Read],
     after: tuple[RunOutline, _Read],
     *,
-    answers: bool = True,
+    with_outputs: bool = True,
 ) -> list[SuiteComparison]:
-    """The suites of two runs, case by case.
+    """Compare the suites of two runs, case by case.
 
-    Suites are matched by prompt and dataset, so that two models can be compared; where a run has
-    several models for one of them, by the model too.
+    Suites are matched by prompt and dataset, so two models can be compared. If a run has several
+    models for them, the model must match, too.
 
     Args:
-        before: One run, and what reads its rows again, for those of changed cases.
-        after: The other run.
-        answers: Whether rows are read of cases of which only the text changed.
+        before: The first run, and a function that reads its rows again.
+        after: The second run, with such a function.
+        with_outputs: Whether to read rows of cases in which only the output changed.
     """
     several: set[tuple[str, str]] = set()
     for outline, _ in (before, after):
@@ -184,7 +192,8 @@ def compare_runs(
             else:
                 of_suite[case] = change
     changed_rows = [
-        _changed_rows(changes, several, read, answers=answers) for _, read in (before, after)
+        _changed_rows(changes, several, read, with_outputs=with_outputs)
+        for _, read in (before, after)
     ]
     return [
         SuiteComparison(
@@ -209,14 +218,14 @@ def _changed_rows(
     several: set[tuple[str, str]],
     read: _Read,
     *,
-    answers: bool,
+    with_outputs: bool,
 ) -> dict[tuple[_Suite, str], list[Mapping[str, Any]]]:
     """The rows of the changed cases of a run."""
     identities = {
         (key, case)
         for key, of_suite in changes.items()
         for case, change in of_suite.items()
-        if answers or change != "answer"
+        if with_outputs or change != "output"
     }
     rows_by_case: dict[tuple[_Suite, str], list[Mapping[str, Any]]] = {}
     for row in read() if identities else ():
@@ -232,10 +241,10 @@ def _changed_rows(
 def _case_change(
     case: str, change: Change, old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]
 ) -> CaseChange:
-    """A change with the rows that show it; without these, with the change alone."""
+    """A change with the trials that show it; without rows, the change alone."""
     old, new = _in_order(old), _in_order(new)
     sides: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
-    if change == "answer":
+    if change == "output":
         pairs = zip(old, new, strict=False)
         sides = next((pair for pair in pairs if _text(pair[0]) != _text(pair[1])), (None, None))
     else:
@@ -259,13 +268,13 @@ def _change(old: Sequence[_Trial], new: Sequence[_Trial]) -> Change | None:
         if measured:
             return "unmeasured"
         return "measured" if measures else None
-    # In whole numbers, so that 1/3 and 2/6 are the same.
+    # Integers, so that 1/3 equals 2/6.
     gain = passes * measured - passed * measures
     if gain:
         return "better" if gain > 0 else "worse"
-    # A run may have drawn more often than the other.
+    # One run may have more trials than the other.
     pairs = zip(old, new, strict=False)
-    return "answer" if any(before.text != after.text for before, after in pairs) else None
+    return "output" if any(before.text != after.text for before, after in pairs) else None
 
 
 def _side(rows: Sequence[Mapping[str, Any]], identity: Mapping[str, Any] | None) -> CaseSide | None:
@@ -277,7 +286,7 @@ def _side(rows: Sequence[Mapping[str, Any]], identity: Mapping[str, Any] | None)
         passed=outcomes.count("passed"),
         measured=len(outcomes) - outcomes.count("unmeasured"),
         trials=len(rows),
-        answer=_text(identity),
+        output=_text(identity),
         judge=judge,
         reason=reason,
     )
@@ -288,19 +297,19 @@ def _in_order(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _first(rows: Sequence[Mapping[str, Any]], outcome: str) -> Mapping[str, Any] | None:
-    """The first row with an outcome, else the first of all."""
+    """The first row with this outcome, else the first row; None without rows."""
     return next(iter([*(row for row in rows if row["outcome"] == outcome), *rows]), None)
 
 
 def _counts(trials: Sequence[_Trial]) -> tuple[int, int]:
-    """The number of passed trials, and of measured ones."""
+    """The numbers of passed and measured trials."""
     outcomes = [trial.outcome for trial in trials]
     return outcomes.count("passed"), len(outcomes) - outcomes.count("unmeasured")
 
 
 def _text(row: Mapping[str, Any]) -> str | None:
-    answer: str | None = row["answer"]
-    return answer if answer is not None else row["refusal"]
+    output: str | None = row["answer"]
+    return output if output is not None else row["refusal"]
 
 
 def _failure(row: Mapping[str, Any]) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Turns a run's record and rows into what the history holds of it."""
+"""The run history: entries from run records, and pass rates by version."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def run_entry(record: RunRecord, read: Callable[[], Iterable[Mapping[str, Any]]]
     """The entry of a run in the history.
 
     Args:
-        record: Of the run.
-        read: Reads all of its rows, in the shape of `TrialRow`; called for the measurements, and
-            again for the trials, when the entry is written.
+        record: The record of the run.
+        read: Reads its rows, in the shape of `TrialRow`. Called once for the measurements, and
+            again when the entry is written.
     """
     first_trials: defaultdict[tuple[str | None, ...], dict[str, _FirstTrial]] = defaultdict(dict)
     for row in read():
@@ -41,7 +41,7 @@ def run_entry(record: RunRecord, read: Callable[[], Iterable[Mapping[str, Any]]]
         id=record.id,
         started_at=record.started_at,
         finished_at=record.finished_at,
-        # ASCII: no database has trouble with it, whatever a model answered.
+        # ASCII, which every database accepts for any model output.
         document=json.dumps(record.model_dump(mode="json")),
         suites=[_suite(record, suite, first_trials) for suite in record.suites],
         trials=(_trial(number, row) for number, row in enumerate(read())),
@@ -49,7 +49,7 @@ def run_entry(record: RunRecord, read: Callable[[], Iterable[Mapping[str, Any]]]
 
 
 class _FirstTrial(NamedTuple):
-    """The first trial of an item, and the number of all. The order is that of cases."""
+    """The first trial of an item, and the number of its trials; sorted by case."""
 
     case: str
     case_digest: str
@@ -59,8 +59,8 @@ class _FirstTrial(NamedTuple):
 
 
 def _note_trial(items: dict[str, _FirstTrial], row: Mapping[str, Any]) -> None:
-    """Count a trial of a suite, whose items are noted by node id."""
-    # A gate draws again what failed, so there the first trials are what is like other runs.
+    """Count a trial; `items` maps node ids to the first trials of a suite."""
+    # A gate re-runs failed cases, so only its first trials compare with those of other runs.
     outcome = row["case_outcome" if row.get("side") is None else "outcome"]
     before = items.get(row["node"])
     trials = 1 if before is None else before.trials + 1
@@ -113,7 +113,7 @@ def _trial(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """A name without what PostgreSQL cannot hold."""
+    """A name without characters that PostgreSQL cannot store."""
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 
@@ -122,7 +122,8 @@ class SyncReport:
     """The result of adding this machine's runs to the history.
 
     Attributes:
-        unreadable: Name of the run, and what is wrong with it.
+        added_runs: The ids of new runs.
+        unreadable: Pairs of a run's id and its error.
     """
 
     added_runs: tuple[str, ...] = ()
@@ -130,14 +131,18 @@ class SyncReport:
 
 
 class History:
-    """All runs that are known of a project.
+    """The run history of a project.
 
-    The project's own file is made from the runs next to it, so it is brought up to date whenever
-    it is opened. What a team shares is written at the end of a run, and by `sync`.
+    The project's own file is updated from `.regauge/runs` whenever it is opened. A shared store
+    is updated at the end of a run, and by `sync`.
 
     Args:
-        project: Whose runs.
-        environ: Of the process; `REGAUGE_STORE` names another store.
+        project: The project.
+        environ: The environment; `REGAUGE_STORE` names a shared store.
+
+    Attributes:
+        place: The location of the store.
+        caught_up: The result of the update at opening.
     """
 
     def __init__(self, project: Project, environ: Mapping[str, str]) -> None:
@@ -148,10 +153,10 @@ class History:
 
     @classmethod
     def open(cls, project: Project, environ: Mapping[str, str]) -> History:
-        """Open the history of a project, up to date where it is the project's own file.
+        """Open the history of a project; update the project's own file.
 
         Raises:
-            UsageError: The store's URL makes no sense.
+            UsageError: The store's URL is invalid.
             StoreError: The store cannot be used.
         """
         history = cls(project, environ)
@@ -161,14 +166,14 @@ class History:
 
     @property
     def empty(self) -> bool:
-        """Return whether there can be nothing in it, which is known without a database."""
+        """Return whether the history is empty for certain, without opening a database."""
         file = self.place.file
         if file is None or file.exists():
             return False
         return not (self.place.is_project_file and list_runs(self._project))
 
     def sync(self) -> SyncReport:
-        """Take in the runs on this machine that are missing in the store, the oldest first.
+        """Add runs of this machine that the store does not have, the oldest first.
 
         Raises:
             StoreError: The store cannot be used.
@@ -190,10 +195,10 @@ class History:
         return SyncReport(added_runs=tuple(added_runs), unreadable=tuple(unreadable))
 
     def add(self, run: Path) -> bool:
-        """Take in one run from its directory.
+        """Add one run from its directory.
 
         Returns:
-            Whether it was new.
+            Whether the run was new.
 
         Raises:
             FaultyFileError: The run cannot be read.
@@ -209,7 +214,7 @@ class History:
         return self._open().add(entry)
 
     def records(self, *, limit: int) -> list[RunRecord | StoreError]:
-        """The newest runs, the newest first; an error instead of one that cannot be read."""
+        """The newest runs, the newest first; an error instead of an unreadable record."""
         if self.empty:
             return []
         records: list[RunRecord | StoreError] = []
@@ -225,13 +230,13 @@ class History:
         return [] if self.empty else self._open().suites(prompt)
 
     def run(self, name: str) -> tuple[RunRecord, Callable[[], Iterator[dict[str, Any]]]]:
-        """The record of one run in the store, and what reads its rows.
+        """The record of one run in the store, and a function that reads its rows.
 
         Args:
-            name: A run's id, or the beginning of just one id.
+            name: A run's id, or the beginning of exactly one id.
 
         Raises:
-            UsageError: There is no such run, or several begin so.
+            UsageError: The number of matching runs is not 1.
         """
         ids = [] if self.empty else self._open().matching(name)
         if len(ids) != 1 and name not in ids:
@@ -277,13 +282,12 @@ class History:
 
 
 def add_finished_run(project: Project, environ: Mapping[str, str], run: Path) -> str | None:
-    """Write a run that has just ended to the store that a team shares.
+    """Write a finished run to a shared store.
 
-    The project's own file is left alone: it is brought up to date when it is read, so a run does
-    not wait for it.
+    The project's own file is updated when it is read, so a run does not wait for it.
 
     Returns:
-        What to warn of, when it could not be written; the run itself is safe.
+        A warning if the store could not be written; None on success. The run itself is safe.
     """
     try:
         if not StorePlace.from_settings(project, environ).is_project_file:
@@ -299,19 +303,19 @@ class TrendPoint:
 
     Attributes:
         suite: The run's counts.
-        runs: How many runs measured something of the version.
-        rate: The share of the measured cases that passed; None when none was measured.
-        interval: Wilson's, at 95 %, of the cases as a sample.
-        cost_per_answer_usd: None when the price is unknown or there was no answer.
-        changed: What differs from the point before next to the prompt, so that the rates are not
-            of one kind: `cases`, `judges`, `trials`.
+        runs: The number of runs that measured the version.
+        rate: The share of measured cases that passed, from 0 to 1; None without measured cases.
+        interval: The 95 % Wilson interval of the rate.
+        cost_per_completion_usd: None if the price is unknown or there are no completions.
+        changed: Differences from the previous point that make the rates incomparable: `cases`,
+            `judges`, `trials`.
     """
 
     suite: MeasuredSuite
     runs: int
     rate: float | None
     interval: Interval
-    cost_per_answer_usd: float | None
+    cost_per_completion_usd: float | None
     changed: tuple[str, ...]
 
 
@@ -320,8 +324,8 @@ class TrendLine:
     """The points of one prompt on one dataset with one model, the oldest first.
 
     Attributes:
-        runs: How many runs measured something of any of its versions.
-        unmeasured: How many runs measured nothing.
+        runs: The number of runs that measured any version.
+        unmeasured: The number of runs that measured nothing.
     """
 
     dataset: str
@@ -332,17 +336,16 @@ class TrendLine:
 
 
 def trend_lines(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> list[TrendLine]:
-    """The lines of one prompt, the one with most runs first.
+    """The trend lines of one prompt, the line with most runs first.
 
-    A version is what has the same content: an edit without a new version number counts as a
-    version of its own. It stands where it was first run. Of its runs the fullest counts, which is
-    the one that measured most cases, and of those the newest: to add up runs would count a
-    replayed answer as often as it was replayed.
+    An edit without a new version number counts as another version. Versions are ordered by their
+    first run. Each is represented by the newest run that measured most cases; adding up runs would
+    count a replayed completion several times.
 
     Args:
-        suites: Of one prompt, the oldest first. What a gate drew of the base is left out: it draws
-            there again what failed.
-        every_run: A point for each run.
+        suites: The measurements of one prompt, the oldest first. The base's trials of a gate are
+            left out, as a gate re-runs failed cases.
+        every_run: Whether to make a point for each run.
     """
     grouped: defaultdict[tuple[str, str], list[MeasuredSuite]] = defaultdict(list)
     for suite in suites:
@@ -376,7 +379,7 @@ def _points(groups: Sequence[Sequence[MeasuredSuite]]) -> list[TrendPoint]:
     points: list[TrendPoint] = []
     before: MeasuredSuite | None = None
     for group in groups:
-        # The last of equals is the newest.
+        # The newest of equals.
         suite = max(reversed(group), key=lambda point: point.measured)
         points.append(_point(suite, runs=_count(group), before=before))
         before = suite
@@ -384,7 +387,7 @@ def _points(groups: Sequence[Sequence[MeasuredSuite]]) -> list[TrendPoint]:
 
 
 def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> TrendPoint:
-    # It loads numpy, which a run that only writes to the history does without.
+    # Loads numpy, which a run that only writes to the history does not need.
     from regauge.stats import wilson
 
     kinds = {"cases": "cases_digest", "judges": "judges_digest", "trials": "trials"}
@@ -399,6 +402,8 @@ def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> 
         runs=runs,
         rate=suite.passed / suite.measured if suite.measured else None,
         interval=wilson(suite.passed, suite.measured),
-        cost_per_answer_usd=cost / suite.answers if cost is not None and suite.answers else None,
+        cost_per_completion_usd=cost / suite.answers
+        if cost is not None and suite.answers
+        else None,
         changed=tuple(changed),
     )

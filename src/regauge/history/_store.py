@@ -1,4 +1,4 @@
-"""The records of runs in the history."""
+"""The store of the run history, in SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredSuite:
-    """One prompt on one dataset with one model, as one run measured it.
+    """The measurement of one prompt, dataset and model in one run.
 
     Attributes:
         run: The id of the run.
-        started_at: Of the run, ISO 8601 in UTC.
-        commit: That was checked out; None outside of a repository.
-        dirty: Whether the work tree differed from it.
-        side: In a run that gates, whose trials these are; None in any other.
-        cases: How many there were; `measured` of them have an outcome.
-        passed: Of the measured. A gate draws again what failed, so of its runs the first trial of
-            each case counts alone.
-        trials: What an outcome rests on: draws of each case.
-        answers: How many the cost is of.
-        cost_usd: Of all answers, when they were made; None when the price is unknown.
-        judges_digest: Of the judges that decide.
-        cases_digest: Of the cases with their inputs and what is expected.
+        started_at: The start of the run, ISO 8601 in UTC.
+        commit: The checked-out commit; None outside a repository.
+        dirty: Whether the work tree differed from the commit.
+        side: The side of the trials, with `--gate`; else None.
+        cases: The number of cases.
+        measured: The number of cases with an outcome.
+        passed: The number of passed cases; in a gate run, by the first trial of each case.
+        trials: The number of trials per case.
+        answers: The number of completions in `cost_usd`.
+        cost_usd: The cost of all completions when they were made; None if a price is unknown.
+        latency_p50_s: The median latency, in seconds.
+        judges_digest: The digest of the blocking judges.
+        cases_digest: The digest of the cases with inputs and expected outputs.
     """
 
     run: str
@@ -66,12 +67,11 @@ class MeasuredSuite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEntry:
-    """One run on its way into the history.
+    """One run to add to the history.
 
     Attributes:
-        document: The whole record as JSON in ASCII; see `RunRecord`.
-        trials: The columns of each row, the whole row among them, as JSON in ASCII; see `TrialRow`.
-            Read once.
+        document: The record as JSON in ASCII; see `RunRecord`.
+        trials: The columns of each row, with the row as JSON in ASCII; see `TrialRow`. Read once.
     """
 
     id: str
@@ -91,13 +91,13 @@ _POSTGRESQL: Final = re.compile(r"[^:]+://")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorePlace:
-    """Where the history is kept.
+    """The location of the store.
 
     Attributes:
-        url: Of a server, as libpq reads it; it may hold a password. Empty for a file.
-        display: The place without passwords, for messages.
+        url: The URL of a server for libpq, perhaps with a password; empty for a file.
+        display: The location without passwords, for messages.
         file: The database file; None for a server.
-        is_project_file: Whether it is the project's own file, which is made from the runs next to it.
+        is_project_file: Whether it is the project's own file, made from the runs next to it.
     """
 
     url: str
@@ -110,7 +110,7 @@ class StorePlace:
         """The store from `REGAUGE_STORE`, `[tool.regauge] store`, or the project's own file.
 
         Raises:
-            UsageError: The URL is of no database that regauge knows.
+            UsageError: The URL is of an unknown database.
         """
         url = environ.get(VARIABLE, "").strip() or project.settings.store
         if not url:
@@ -129,7 +129,7 @@ class StorePlace:
 
 
 _PERMISSION: Final = "give write permission for the file and its directory"
-# Words of the database, and what to do; nothing where its content is not what it should be.
+# Words of a database's messages, and the fix; an empty fix for damaged content.
 _OF_A_FILE: Final = (
     ("locked|busy", "another process holds it for long: let it end, then run the command again"),
     ("full|disk I/O", "make room on the disk, then: regauge runs list --sync"),
@@ -153,10 +153,10 @@ URL_FIX: Final = "postgresql://USER@HOST/DATABASE; write special characters of a
 
 @contextmanager
 def explain_errors(place: StorePlace) -> Generator[None]:
-    """Turn what the driver raises into words.
+    """Turn errors of the driver or the system into a `StoreError`.
 
     Raises:
-        StoreError: For any error of the driver, or of the system.
+        StoreError: The driver or the system raised an error.
     """
     try:
         yield
@@ -179,16 +179,16 @@ def explain_errors(place: StorePlace) -> Generator[None]:
 
 
 def driver_of(place: StorePlace) -> Any:
-    """The driver, a module of PEP 249.
+    """The database driver, a module of PEP 249.
 
     Raises:
-        ImportError: That of PostgreSQL is not installed.
+        ImportError: The driver of PostgreSQL is not installed.
     """
     return sqlite3 if place.file is not None else importlib.import_module("psycopg")
 
 
 def explain_damage(place: StorePlace) -> str:
-    """The fix for a file that is no database, or another program's."""
+    """The fix for a damaged file, or a database of another program."""
     if place.file is None:
         return (
             "drop its tables regauge_*, then import what this machine has: regauge runs list --sync"
@@ -200,7 +200,7 @@ def explain_damage(place: StorePlace) -> str:
 
 
 def _fix(place: StorePlace, message: str) -> str:
-    """The fix, from the message of SQLite or PostgreSQL."""
+    """The fix for a message of SQLite or PostgreSQL."""
     fixes = _OF_A_SERVER if place.file is None else _OF_A_FILE
     for pattern, fix in fixes:
         if re.search(pattern, message):
@@ -210,7 +210,7 @@ def _fix(place: StorePlace, message: str) -> str:
 
 Step = tuple[str, ...]
 
-# In the words that SQLite and PostgreSQL share. `regauge_schema` holds the steps taken.
+# Statements that SQLite and PostgreSQL share. `regauge_schema` lists the completed steps.
 STEPS: Final[tuple[Step, ...]] = (
     (
         """
@@ -270,9 +270,9 @@ STEPS: Final[tuple[Step, ...]] = (
 )
 
 
-# Longer than a merge of one run holds the file; then another program blocks it.
+# Longer than merging one run locks the file; after that, another program blocks it.
 _BUSY_S: Final = 30
-# Any number that no other program uses for its own advisory lock.
+# A number that no other program uses for an advisory lock.
 _LOCK: Final = 0x7265_6761_7567_65
 # Limits of a connection attempt and of an unreachable server, so that no run hangs at its end.
 _SERVER: Final[dict[str, Any]] = {
@@ -289,16 +289,16 @@ _SUITE: Final = tuple(field.name for field in fields(MeasuredSuite) if field.nam
 
 
 class Store:
-    """The history in one database. Any number of processes may use one at once.
+    """The history in one database, which any number of processes may use at once.
 
-    A connection is open during a call only. Statements are those that SQLite and PostgreSQL share.
+    A connection is open during a call only.
 
     Args:
-        place: Where it is; a file is made when it is first written to.
-        steps: Of the schema.
+        place: The location; a missing file is created.
+        steps: The steps of the schema.
 
     Raises:
-        StoreError: It cannot be opened, or is no history that this program knows.
+        StoreError: It cannot be opened, or has an unknown schema.
     """
 
     def __init__(self, place: StorePlace, *, steps: Sequence[Step] = STEPS) -> None:
@@ -310,10 +310,10 @@ class Store:
             self._prepare()
 
     def add(self, entry: RunEntry) -> bool:
-        """Add a run, whole or not at all.
+        """Add a run in one transaction.
 
         Returns:
-            Whether it was new.
+            Whether the run was new.
 
         Raises:
             StoreError: The database refuses it.
@@ -331,7 +331,7 @@ class Store:
                     self._insert(connection, "regauge_suites", suites)
                     self._insert(connection, "regauge_trials", trials)
             except driver_of(self._place).IntegrityError:
-                # Another writer was faster; its transaction has ended, so the run is whole.
+                # Another writer was faster; its transaction has ended, so the run is complete.
                 if entry.id in self.ids():
                     return False
                 raise
@@ -342,7 +342,7 @@ class Store:
         return {run for (run,) in self._rows("SELECT id FROM regauge_runs")}
 
     def matching(self, name: str) -> list[str]:
-        """Some runs whose id begins with a text, the newest first."""
+        """Up to six ids that begin with a text, the newest first."""
         begins = "SELECT id FROM regauge_runs WHERE substr(id, 1, ?) = ? ORDER BY id DESC LIMIT 6"
         rows = self._rows(begins, (len(name), name))
         return [run for (run,) in rows]
@@ -357,12 +357,12 @@ class Store:
         return [self._read(text) for (text,) in rows]
 
     def document(self, run: str) -> dict[str, Any] | None:
-        """The record of one run; None where there is no such run."""
+        """The record of one run; None without such a run."""
         rows = self._rows("SELECT document FROM regauge_runs WHERE id = ?", (run,))
         return dict(self._read(rows[0][0])) if rows else None
 
     def rows(self, run: str) -> Iterator[dict[str, Any]]:
-        """The rows of one run, in the shape of `TrialRow`, some at a time."""
+        """The rows of one run, in the shape of `TrialRow`, read in pages."""
         query = (
             'SELECT number, "row" FROM regauge_trials WHERE run = ? AND number > ?'
             " ORDER BY number LIMIT ?"
@@ -411,12 +411,12 @@ class Store:
         connection.cursor().executemany(self._sql(statement), values)
 
     def _sql(self, statement: str) -> str:
-        """A statement with the driver's sign for a value."""
+        """A statement with the driver's placeholder for values."""
         return statement if self._place.file is not None else statement.replace("?", "%s")
 
     @contextmanager
     def _writing(self) -> Generator[Any]:
-        """A transaction that writes: of SQLite, it waits for others before it reads."""
+        """A writing transaction; SQLite waits for other writers before the first read."""
         with closing(_connect(self._place)) as connection:
             for statement in ("BEGIN IMMEDIATE",) if self._place.file is not None else _LIMITS:
                 connection.execute(statement)
@@ -424,7 +424,7 @@ class Store:
             connection.commit()
 
     def _prepare(self) -> None:
-        """Take the steps that are missing; processes that meet here take them one by one."""
+        """Run missing steps of the schema; concurrent processes run them one after another."""
         with closing(_connect(self._place)) as connection:
             step_count = self._steps_taken(connection)
         if step_count == len(self._steps):
@@ -440,10 +440,10 @@ class Store:
                 self._insert(connection, "regauge_schema", [row])
 
     def _steps_taken(self, connection: Any) -> int:
-        """The number of steps that a database has taken.
+        """The number of completed steps in a database.
 
         Raises:
-            StoreError: Its table is empty, or a newer regauge wrote it.
+            StoreError: The table is empty, or a newer regauge wrote it.
         """
         table = "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'regauge_schema'"
         if self._place.file is None:
@@ -460,7 +460,8 @@ class Store:
         if step_count > len(self._steps):
             raise StoreError(
                 self._place.display,
-                f"written by a newer regauge (schema {step_count}, this one knows {len(self._steps)})",
+                f"written by a newer regauge (schema {step_count}, this one knows"
+                f" {len(self._steps)})",
                 "install that version of regauge, or name another store in REGAUGE_STORE",
             )
         return int(step_count)

@@ -1,18 +1,17 @@
-"""Judges: what says whether an output is good, and the rules that come with regauge.
+"""Judges, which score outputs, and the built-in rules.
 
-A rule is a pure function of one output: `_rule.py` is the value, `_rule_factory.py` the decorator,
-and `rules` holds those that come with regauge, one module for each subject. The `__all__` of such a
-module names its rules; everything else finds them there. Judges that call a model are in `model`
-and `_deepeval`, on the contract of `_types.py`; `calibration` compares them with human labels,
-which decides whether they block. `_registry.py` finds judges by name.
+A rule is a pure function of one output: `_rule.py` is the value, `_rule_factory.py` the decorator.
+`rules` has the built-in ones, one module for each subject, whose `__all__` names its rules. LLM
+judges are in `model` and `_deepeval`, on the contract of `_types.py`. `calibration` compares them
+with human labels; calibrated judges are blocking. `_registry.py` finds judges by name.
 
 >>> from regauge.judges import max_words
 >>> max_words(40, field="reason").name
 'max_words(40, field=reason)'
 """
 
-# ruff: noqa: F403, I001 - a rule is named in the `__all__` of its module alone; the modules with
-# the rules that are used most come first, for they are searched in their order
+# ruff: noqa: F403, I001 - a rule is named in the `__all__` of its module alone; modules are
+# searched in order, those with the most used rules first
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
         expected as expected,
     )
     from regauge.judges._types import (
-        EXTERNAL as EXTERNAL,
+        EXTERNAL_JUDGES as EXTERNAL_JUDGES,
         JudgeCalls as JudgeCalls,
         JudgeContext as JudgeContext,
         Measurement as Measurement,
@@ -37,14 +36,14 @@ if TYPE_CHECKING:
         calibrated_judges as calibrated_judges,
         criterion_of as criterion_of,
         is_semantic as is_semantic,
-        standing_of as standing_of,
+        judge_status as judge_status,
         usual_calls as usual_calls,
     )
     from regauge.judges._case_checks import (
         CaseChecks as CaseChecks,
         is_case_checks as is_case_checks,
-        judge_of_checks as judge_of_checks,
-        versions_of_checks as versions_of_checks,
+        build_checks_judge as build_checks_judge,
+        check_versions as check_versions,
     )
     from regauge.judges._deepeval import deepeval as deepeval
     from regauge.judges._deepeval._judge import DeepevalJudge as DeepevalJudge
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from regauge.judges._external import command_judge as command_judge, http_judge as http_judge
     from regauge.judges._function import (
         AsyncFunctionJudge as AsyncFunctionJudge,
-        Judged as Judged,
+        JudgeResult as JudgeResult,
         JudgeFunction as JudgeFunction,
         as_judge as as_judge,
     )
@@ -74,7 +73,7 @@ if TYPE_CHECKING:
     from regauge.judges._rule import (
         Check as Check,
         Rule as Rule,
-        on_answer as on_answer,
+        on_output as on_output,
         on_text as on_text,
     )
     from regauge.judges._rule_factory import RuleFactory as RuleFactory, rule as rule

@@ -1,4 +1,4 @@
-"""The `checks` of golden cases: judges that a case brings of its own, as one judge of the suite."""
+"""The `checks` of golden cases, as one judge of the eval."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard, cast, get_args
 from regauge.datasets import Tier
 from regauge.digests import digest_of
 from regauge.errors import DatasetError, Fault, PromptError, UsageError
-from regauge.judges._output import READING, JudgedOutput
+from regauge.judges._output import READING_VERSION, JudgedOutput
 from regauge.judges._registry import judge_from_spec, rule_versions, with_prompt_schema
 from regauge.judges._rule import Rule
 from regauge.judges._types import (
@@ -25,11 +25,11 @@ from regauge.judges._types import (
     abstained,
     calibrated_judges,
     failed,
+    format_number,
     is_number,
     is_semantic,
-    number,
+    judge_status,
     passed,
-    standing_of,
 )
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ class _CaseCheck:
     """One entry of a case's `checks`.
 
     Attributes:
-        weight: How much it counts towards `pass_at`, above 0.
-        tier: A critical check must pass whatever `pass_at` says; a tracked one decides nothing.
-        metric: What reports call it; its judge's name by default.
-        part: Which of the criteria that its judge states it is about; empty for all of it.
-        uncalibrated: Its judges without a valid calibration, each with the reason. With any, the
-            check is advisory.
+        weight: Its share of `pass_at`, above 0.
+        tier: A critical check must pass whatever `pass_at` is; a tracked one never blocks.
+        metric: Its name in reports; by default the judge's name.
+        part: The criterion of a judge with several; empty for the whole verdict.
+        uncalibrated: The reason for each of its judges without a valid calibration. If there is
+            any, the check is advisory.
     """
 
     judge: Rule | ModelJudge | SemanticJudge
@@ -72,41 +72,45 @@ class _CaseCheck:
     part: str = ""
 
     @property
-    def advisory(self) -> str:
-        """The reason why the check is advisory; empty where it is not."""
+    def advisory_reason(self) -> str:
+        """The reason for an advisory check; empty for any other."""
         return next(iter(self.uncalibrated.values()), "")
 
     @property
     def decides(self) -> bool:
         """Return whether the verdict of the case depends on it."""
-        return self.tier != "tracked" and not self.advisory
+        return self.tier != "tracked" and not self.advisory_reason
 
 
 _Checks: TypeAlias = "tuple[tuple[_CaseCheck, ...], float]"
 """The checks of one case, and the share that must pass."""
 
 
-def judge_of_checks(cases: Iterable[GoldenCase], context: JudgeContext) -> Rule | CaseChecks | None:
-    """One judge that applies to each case its own `checks`; None where no case has any.
+def build_checks_judge(
+    cases: Iterable[GoldenCase], context: JudgeContext
+) -> Rule | CaseChecks | None:
+    """Build the judge that applies the `checks` of each case; None if no case has any.
 
-    It is a rule where all checks are. It abstains for cases without checks. Its digest does not
-    depend on the cases: what a case checks is part of the digest of the case.
+    It is a rule if all checks are. It abstains for cases without checks. Its digest does not
+    depend on the cases, whose own digests include their checks.
 
     Raises:
-        DatasetError: Checks that make no sense, all of them together, each with its place.
+        DatasetError: Invalid checks, all of them, each with its place.
     """
-    checked = [case for case in cases if _specs_of(case)]
-    if not checked:
+    cases_with_checks = [case for case in cases if _check_specs(case)]
+    if not cases_with_checks:
         return None
-    made = _MadeJudges(context)
-    of_case = _checks_of(checked, made)
-    if any(not isinstance(judge, Rule) for judge in made.judges.values()):
+    judge_cache = _JudgeCache(context)
+    checks_by_case = _bind_checks(cases_with_checks, judge_cache)
+    if any(not isinstance(judge, Rule) for judge in judge_cache.judges.values()):
         return CaseChecks(
-            of_case=of_case, calibrated=_find_calling(of_case), functions=made.functions
+            checks_by_case=checks_by_case,
+            calibrated=_collect_calibrated(checks_by_case),
+            functions=judge_cache.functions,
         )
 
     def examine(answer: JudgedOutput) -> Verdict:
-        bound = of_case.get(answer.case.id) if answer.case is not None else None
+        bound = checks_by_case.get(answer.case.id) if answer.case is not None else None
         if bound is None:
             return abstained("the case has no checks", code="no_checks")
         checks, pass_at = bound
@@ -118,25 +122,28 @@ def judge_of_checks(cases: Iterable[GoldenCase], context: JudgeContext) -> Rule 
         kind=_NAME,
         params={},
         name=_NAME,
-        digest=digest_of(_made_of(made.functions, versions_of_checks())),
+        digest=digest_of(_build_identity(judge_cache.functions, check_versions())),
         examine=examine,
         description="Applies the checks that the golden case brings.",
-        own=all(judge.own for judge in made.judges.values() if isinstance(judge, Rule)),
+        is_builtin=all(
+            judge.is_builtin for judge in judge_cache.judges.values() if isinstance(judge, Rule)
+        ),
     )
 
 
-def _checks_of(cases: Iterable[GoldenCase], made: _MadeJudges) -> dict[str, _Checks]:
-    """The checks of cases, each of which has some.
+def _bind_checks(cases: Iterable[GoldenCase], judge_cache: _JudgeCache) -> dict[str, _Checks]:
+    """Build the checks of cases that have some, by case id.
 
     Raises:
-        DatasetError: Checks that make no sense.
+        DatasetError: Invalid checks.
     """
     faults: list[Fault] = []
-    of_case: dict[str, _Checks] = {}
+    checks_by_case: dict[str, _Checks] = {}
     for case in cases:
         try:
-            checks = _find_sharing(
-                [_check(spec, made, turn=turn) for turn, spec in _specs_of(case)], made
+            checks = _share_calls(
+                [_check(spec, judge_cache, turn=turn) for turn, spec in _check_specs(case)],
+                judge_cache,
             )
         except (UsageError, PromptError) as error:
             problem = error.faults[0] if isinstance(error, PromptError) else error
@@ -150,42 +157,42 @@ def _checks_of(cases: Iterable[GoldenCase], made: _MadeJudges) -> dict[str, _Che
                 )
             )
         else:
-            of_case[case.id] = (checks, 1.0 if case.pass_at is None else case.pass_at)
+            checks_by_case[case.id] = (checks, 1.0 if case.pass_at is None else case.pass_at)
     if faults:
         raise DatasetError(faults)
-    return of_case
+    return checks_by_case
 
 
-def _specs_of(case: GoldenCase) -> list[tuple[int, JSON]]:
-    """The checks of a case: of the whole (0), and of each turn, counted from 1."""
+def _check_specs(case: GoldenCase) -> list[tuple[int, JSON]]:
+    """The specifications of a case's checks, each with its turn from 1, or 0 for the whole."""
     turns = case.script.turns if case.script is not None else ()
-    own: list[tuple[int, JSON]] = [(0, spec) for spec in case.checks]
-    return own + [
+    case_specs: list[tuple[int, JSON]] = [(0, spec) for spec in case.checks]
+    return case_specs + [
         (number, spec) for number, turn in enumerate(turns, start=1) for spec in turn.checks
     ]
 
 
-def _find_sharing(checks: list[_CaseCheck], made: _MadeJudges) -> tuple[_CaseCheck, ...]:
-    """The checks, those for one stated criterion each in one call.
+def _share_calls(checks: list[_CaseCheck], judge_cache: _JudgeCache) -> tuple[_CaseCheck, ...]:
+    """Judge checks of one criterion each in a shared call.
 
-    Calls about several criteria have a calibration of their own, `criteria`. Where it is missing,
-    checks that are blocking on their own stay so.
+    Shared calls have their own calibration, `criteria`. Without it, blocking checks keep a call of
+    their own.
     """
     if all(isinstance(check.judge, Rule) for check in checks):
         return tuple(checks)
     from regauge.judges.model._rubric import RubricJudge, in_one_call
 
-    alike: dict[str, list[int]] = {}
+    groups: dict[str, list[int]] = {}
     for place, check in enumerate(checks):
         judge = check.judge
         if isinstance(judge, RubricJudge) and len(judge.stated) == 1:
-            alike.setdefault(replace(judge, name="", stated=()).digest, []).append(place)
-    for places in alike.values():
+            groups.setdefault(replace(judge, name="", stated=()).digest, []).append(place)
+    for places in groups.values():
         judges = [cast("RubricJudge", checks[place].judge) for place in places]
         shared = in_one_call(judges)
         if shared is None:
             continue
-        uncalibrated = made.uncalibrated(shared)
+        uncalibrated = judge_cache.uncalibrated(shared)
         if uncalibrated and not checks[places[0]].uncalibrated:
             continue
         for place, judge in zip(places, judges, strict=True):
@@ -195,32 +202,34 @@ def _find_sharing(checks: list[_CaseCheck], made: _MadeJudges) -> tuple[_CaseChe
     return tuple(checks)
 
 
-def _find_calling(of_case: Mapping[str, _Checks]) -> tuple[ModelJudge, ...]:
-    """The judges whose calibration checks that call a model rest on, each once."""
-    judges = {id(check.judge): check.judge for checks, _ in of_case.values() for check in checks}
-    named = (
+def _collect_calibrated(checks_by_case: Mapping[str, _Checks]) -> tuple[ModelJudge, ...]:
+    """The judges whose calibration applies to the checks, each once."""
+    judges = {
+        id(check.judge): check.judge for checks, _ in checks_by_case.values() for check in checks
+    }
+    calibrated = (
         judge
-        for asking in judges.values()
-        if isinstance(asking, ModelJudge)
-        for judge in calibrated_judges(asking)
+        for llm_judge in judges.values()
+        if isinstance(llm_judge, ModelJudge)
+        for judge in calibrated_judges(llm_judge)
     )
-    return tuple({judge.digest: judge for judge in named}.values())
+    return tuple({judge.digest: judge for judge in calibrated}.values())
 
 
-def _made_of(functions: Sequence[str], versions: Mapping[str, int]) -> dict[str, JSON]:
+def _build_identity(functions: Sequence[str], versions: Mapping[str, int]) -> dict[str, JSON]:
     rules = dict(versions)
-    own: dict[str, JSON] = {
+    identity: dict[str, JSON] = {
         "kind": _NAME,
         "version": 1,
         "reading": rules.pop(_READING),
         "rules": rules,
     }
-    return {**own, "functions": [*functions]} if functions else own
+    return {**identity, "functions": [*functions]} if functions else identity
 
 
-def versions_of_checks() -> dict[str, int]:
-    """The versions in the digest of checks: of reading outputs, and of rules beyond their first."""
-    return {_READING: READING, **rule_versions()}
+def check_versions() -> dict[str, int]:
+    """The versions in the digest of checks: of output parsing, and of rules beyond version 1."""
+    return {_READING: READING_VERSION, **rule_versions()}
 
 
 def is_case_checks(judge: object) -> TypeGuard[Rule | CaseChecks]:
@@ -229,19 +238,21 @@ def is_case_checks(judge: object) -> TypeGuard[Rule | CaseChecks]:
 
 
 def changed_rules(judge: Rule | CaseChecks, digest: str, versions: Mapping[str, int]) -> str:
-    """The rules that regauge changed since checks had a digest; empty if more than that differs.
+    """The rules that regauge changed since a baseline; empty if anything else differs.
 
     Args:
-        judge: The checks of today.
-        digest: That of a baseline.
-        versions: What `versions_of_checks` gave then; empty if the baseline does not have it.
+        judge: The current checks.
+        digest: The digest of the checks in the baseline.
+        versions: The `check_versions` of the baseline; empty if it has none.
     """
-    if _READING not in versions or (isinstance(judge, Rule) and not judge.own):
+    if _READING not in versions or (isinstance(judge, Rule) and not judge.is_builtin):
         return ""
-    document = _made_of((), versions) if isinstance(judge, Rule) else judge.made_of(versions)
+    document = (
+        _build_identity((), versions) if isinstance(judge, Rule) else judge.identity(versions)
+    )
     if digest_of(document) != digest:
         return ""
-    now = versions_of_checks()
+    now = check_versions()
     return ", ".join(
         f"{name} (version {versions.get(name, 1)}, now {now.get(name, 1)})"
         for name in sorted({*now, *versions})
@@ -251,15 +262,15 @@ def changed_rules(judge: Rule | CaseChecks, digest: str, versions: Mapping[str, 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CaseChecks(RunOnlyJudge):
-    """The checks of cases, where some of them call a model or an embedding model.
+    """The checks of cases, some of which call a model or an embedding model.
 
     Attributes:
-        of_case: By the case's id.
-        calibrated: The judges whose calibration the checks rest on, each once.
-        functions: The digests of functions and of rules of other packages.
+        checks_by_case: The checks and the share that must pass, by case id.
+        calibrated: The judges whose calibration applies to the checks, each once.
+        functions: The digests of function judges and of other packages' rules.
     """
 
-    of_case: Mapping[str, _Checks]
+    checks_by_case: Mapping[str, _Checks]
     calibrated: tuple[ModelJudge, ...]
     functions: tuple[str, ...] = ()
     name: str = _NAME
@@ -272,20 +283,24 @@ class CaseChecks(RunOnlyJudge):
 
     @property
     def usual_calls(self) -> int:
-        """The most calls of a judgement; vectors need none."""
+        """The largest number of calls per judgement; vectors need none."""
         return max(
             len({id(check.judge) for check in checks if isinstance(check.judge, ModelJudge)})
-            for checks, _ in self.of_case.values()
+            for checks, _ in self.checks_by_case.values()
         )
 
     def semantic_judges(self, case: str) -> list[SemanticJudge]:
-        """The judges of a case that compare vectors."""
-        checks, _ = self.of_case.get(case, ((), 1.0))
+        """The judges of a case that compare embeddings."""
+        checks, _ = self.checks_by_case.get(case, ((), 1.0))
         judges = {id(check.judge): check.judge for check in checks}
         return [judge for judge in judges.values() if is_semantic(judge)]
 
     def with_vectors(self, give: Callable[[SemanticJudge], SemanticJudge]) -> CaseChecks:
-        """The same checks, with an embedder for each judge that compares vectors."""
+        """Add an embedder to each judge that compares embeddings.
+
+        Args:
+            give: Called with each such judge, for the same judge with its embedder.
+        """
         by_place: dict[int, SemanticJudge] = {}
 
         def embedded(check: _CaseCheck) -> _CaseCheck:
@@ -294,29 +309,29 @@ class CaseChecks(RunOnlyJudge):
                 return check
             return replace(check, judge=by_place.setdefault(id(judge), give(judge)))
 
-        of_case = {
+        checks_by_case = {
             case: (tuple(map(embedded, checks)), pass_at)
-            for case, (checks, pass_at) in self.of_case.items()
+            for case, (checks, pass_at) in self.checks_by_case.items()
         }
-        return replace(self, of_case=of_case)
+        return replace(self, checks_by_case=checks_by_case)
 
-    def _made_of(self) -> dict[str, JSON]:
-        return self.made_of(versions_of_checks())
+    def _identity(self) -> dict[str, JSON]:
+        return self.identity(check_versions())
 
-    def made_of(self, versions: Mapping[str, int]) -> dict[str, JSON]:
-        """The contents of the digest, with these versions of the rules."""
+    def identity(self, versions: Mapping[str, int]) -> dict[str, JSON]:
+        """The content of the digest, with these versions of the rules."""
         judges = sorted({calibrated.digest for calibrated in self.calibrated})
-        return {**_made_of(self.functions, versions), "judges": judges}
+        return {**_build_identity(self.functions, versions), "judges": judges}
 
-    def standing_in(self, project: Project) -> JudgeStatus:
-        """Blocking: checks of uncalibrated judges are left out of each verdict instead."""
+    def status_in(self, project: Project) -> JudgeStatus:
+        """Blocking: verdicts leave checks of uncalibrated judges out instead."""
         del project
-        return JudgeStatus(gates=True, reason="checks of calibrated judges and of rules decide")
+        return JudgeStatus(blocking=True, reason="checks of calibrated judges and of rules decide")
 
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
     ) -> Verdict:
-        """Apply the checks of a case; those that call a model do so at the same time.
+        """Apply the checks of a case; calls of models run concurrently.
 
         Raises:
             JudgeError: A check has no verdict.
@@ -324,7 +339,7 @@ class CaseChecks(RunOnlyJudge):
         """
         from regauge.judges.model._ask import together
 
-        bound = self.of_case.get(case.id)
+        bound = self.checks_by_case.get(case.id)
         if bound is None:
             return abstained("the case has no checks", code="no_checks")
         checks, pass_at = bound
@@ -336,7 +351,7 @@ class CaseChecks(RunOnlyJudge):
             if isinstance(judge, Rule):
                 return {"": judge.examine(answer)}
             if is_semantic(judge):
-                # Vectors are read and requested in an event loop of their own.
+                # Embeddings are read and requested in another event loop.
                 return {"": await asyncio.to_thread(asyncio.run, judge.judge(completion, case))}
             if id(judge) in in_parts:
                 several = cast("RubricJudge", judge)
@@ -355,41 +370,42 @@ class CaseChecks(RunOnlyJudge):
                 "score": opinion.score,
                 "reason": opinion.reason,
                 "decides": check.decides,
-                **({"advisory": check.advisory} if check.advisory else {}),
+                **({"advisory": check.advisory_reason} if check.advisory_reason else {}),
             }
             for check, opinion in opinions
         ]
-        aside = [
-            f"advisory: {check.metric}: {opinion.outcome}: {opinion.reason} ({check.advisory})"
+        advisory_notes = [
+            f"advisory: {check.metric}: {opinion.outcome}: {opinion.reason}"
+            f" ({check.advisory_reason})"
             for check, opinion in opinions
-            if check.advisory
+            if check.advisory_reason
         ]
         return replace(
             verdict,
-            reason="; ".join([verdict.reason, *aside]),
+            reason="; ".join([verdict.reason, *advisory_notes]),
             details={**verdict.details, "checks": rows},
         )
 
 
-class _MadeJudges:
-    """The judges of checks: equal specifications make one judge."""
+class _JudgeCache:
+    """The judges of checks, one for equal specifications."""
 
     def __init__(self, context: JudgeContext) -> None:
         self._context = context
-        self._standings: dict[str, JudgeStatus] = {}
+        self._statuses: dict[str, JudgeStatus] = {}
         self.judges: dict[str, Rule | ModelJudge | SemanticJudge] = {}
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """The digests of functions and of rules of other packages: no case states their source."""
+        """The digests of function judges and of other packages' rules, which no case states."""
         rules = [judge for judge in self.judges.values() if isinstance(judge, Rule)]
-        return tuple(sorted(rule.digest for rule in rules if not rule.own))
+        return tuple(sorted(rule.digest for rule in rules if not rule.is_builtin))
 
     def make(self, spec: JSON) -> Rule | ModelJudge | SemanticJudge:
-        """The judge that a specification asks for.
+        """Return the judge of a specification, built on first use.
 
         Raises:
-            UsageError: It makes no sense.
+            UsageError: The specification is invalid.
         """
         key = json.dumps(spec, sort_keys=True)
         if key not in self.judges:
@@ -397,13 +413,13 @@ class _MadeJudges:
         return self.judges[key]
 
     def uncalibrated(self, judge: Rule | ModelJudge | SemanticJudge) -> dict[str, str]:
-        """The judges that keep a check from deciding, each with the reason."""
+        """The judges without a valid calibration, each with the reason."""
         if not isinstance(judge, ModelJudge):
             return {}
-        standings = {
-            calibrated.name: self._standing(calibrated) for calibrated in calibrated_judges(judge)
+        statuses = {
+            calibrated.name: self._status(calibrated) for calibrated in calibrated_judges(judge)
         }
-        return {name: status.reason for name, status in standings.items() if not status.gates}
+        return {name: status.reason for name, status in statuses.items() if not status.blocking}
 
     def _make(self, spec: JSON) -> Rule | ModelJudge | SemanticJudge:
         judge = judge_from_spec(spec)
@@ -418,22 +434,22 @@ class _MadeJudges:
             raise UsageError(f"{judge.name!r} is no rule, and calls no model", fix=fix)
         return judge
 
-    def _standing(self, judge: ModelJudge) -> JudgeStatus:
-        if judge.digest not in self._standings:
-            self._standings[judge.digest] = standing_of(judge, self._context.project)
-        return self._standings[judge.digest]
+    def _status(self, judge: ModelJudge) -> JudgeStatus:
+        if judge.digest not in self._statuses:
+            self._statuses[judge.digest] = judge_status(judge, self._context.project)
+        return self._statuses[judge.digest]
 
 
-def _check(spec: JSON, made: _MadeJudges, *, turn: int) -> _CaseCheck:
-    """The check that a case asks for.
+def _check(spec: JSON, judge_cache: _JudgeCache, *, turn: int) -> _CaseCheck:
+    """Build a check.
 
     Args:
-        spec: Its judge, with its options.
-        made: The judges that were made before.
-        turn: The turn that it is about; 0 for the whole.
+        spec: The judge and its options, as in the case.
+        judge_cache: The judges so far.
+        turn: The turn to check; 0 for the whole.
 
     Raises:
-        UsageError: It makes no sense.
+        UsageError: The specification is invalid.
     """
     options: dict[str, JSON] = {}
     if isinstance(spec, Mapping):
@@ -450,19 +466,19 @@ def _check(spec: JSON, made: _MadeJudges, *, turn: int) -> _CaseCheck:
         raise UsageError(f"no such tier: {tier!r}\n  fix: one of {', '.join(_TIERS)}")
     if metric is not None and not (isinstance(metric, str) and metric.strip()):
         raise UsageError(f"the metric {metric!r} is not a name")
-    judge = made.make(spec)
+    judge = judge_cache.make(spec)
     return _CaseCheck(
         judge=judge,
         weight=weight,
         tier=cast("Tier", tier or "required"),
         metric=metric or judge.name,
-        uncalibrated=made.uncalibrated(judge),
+        uncalibrated=judge_cache.uncalibrated(judge),
     )
 
 
-def _nothing_decides(checks: Sequence[_CaseCheck]) -> Verdict:
-    """The abstention from a case without a check that decides."""
-    advisory = [check for check in checks if check.advisory]
+def _abstain_undecided(checks: Sequence[_CaseCheck]) -> Verdict:
+    """Abstain, as no check of the case decides."""
+    advisory = [check for check in checks if check.advisory_reason]
     if len(advisory) < len(checks):
         reason = "every check abstains, is tracked or advisory"
     else:
@@ -470,23 +486,27 @@ def _nothing_decides(checks: Sequence[_CaseCheck]) -> Verdict:
     if not advisory:
         return abstained(reason, code="all_abstain")
     verdict = abstained(reason, code="all_advisory")
-    named = dict.fromkeys(f"{check.metric} ({check.advisory})" for check in advisory)
+    advisory_names = dict.fromkeys(
+        f"{check.metric} ({check.advisory_reason})" for check in advisory
+    )
+    names = ", ".join(advisory_names)
     judges = dict.fromkeys(name for check in advisory for name in check.uncalibrated)
     fix = " && ".join(f"regauge judges calibrate {shlex.quote(name)}" for name in judges)
     return replace(
-        verdict, details={**verdict.details, "why": f"{reason}: {', '.join(named)}\n  fix: {fix}"}
+        verdict,
+        details={**verdict.details, "why": f"{reason}: {names}\n  fix: {fix}"},
     )
 
 
 def _verdict(opinions: Sequence[tuple[_CaseCheck, Verdict]], pass_at: float) -> Verdict:
-    """The verdict on the checks of one case: the weighted share that passes, against `pass_at`."""
+    """Compare the weighted share of passing checks with `pass_at`."""
     deciding = [
         (check, verdict)
         for check, verdict in opinions
         if verdict.outcome != "abstain" and check.decides
     ]
     if not deciding:
-        return _nothing_decides([check for check, _ in opinions])
+        return _abstain_undecided([check for check, _ in opinions])
     total = math.fsum(check.weight for check, _ in deciding)
     good = math.fsum(check.weight for check, verdict in deciding if verdict.outcome == "pass")
     bad = [(check, verdict) for check, verdict in deciding if verdict.outcome == "fail"]
@@ -494,7 +514,8 @@ def _verdict(opinions: Sequence[tuple[_CaseCheck, Verdict]], pass_at: float) -> 
     critical = any(check.tier == "critical" for check, _ in bad)
     # A sum of weights such as 0.1 + 0.7 misses 0.8 by less than this.
     enough = score >= pass_at or math.isclose(score, pass_at, abs_tol=1e-12)
-    share = f"{number(good)} of {number(total)} by weight, {number(pass_at * total)} wanted"
+    goal = format_number(pass_at * total)
+    share = f"{format_number(good)} of {format_number(total)} by weight, {goal} wanted"
     reasons = "; ".join(f"{check.metric}: {verdict.reason}" for check, verdict in bad)
     if enough and not critical:
         return passed(f"{share}; {reasons}" if bad else "every check passes", score=score)

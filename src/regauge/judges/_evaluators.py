@@ -1,4 +1,4 @@
-"""The `testData` and `evaluators` of `.prompt.yml` files, as cases and judges of ours."""
+"""`testData` and `evaluators` of `.prompt.yml` files as golden cases and judges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._output import JudgedOutput
-    from regauge.judges._types import Declared, Judge, JudgeContext, UnboundJudge, Verdict
+    from regauge.judges._types import Judge, JudgeContext, JudgeDeclaration, UnboundJudge, Verdict
     from regauge.judges.model._rubric import RubricJudge
     from regauge.prompts import Evaluator, Prompt
 
@@ -37,81 +37,83 @@ _AGAINST_FACTS: Final = frozenset({"similarity", "groundedness"})
 
 
 def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> DeclaredJudge[RubricJudge]:
-    """The judge that an `llm` evaluator stands for.
+    """Build the judge of an `llm` evaluator.
 
-    `{{completion}}` is the answer; other names are looked up in the row of `testData`. The last
-    choice that the reply states counts, and one with a score above 0 passes.
+    `{{completion}}` is the output; other names are keys of the `testData` row. The last choice in
+    the response counts, and passes with a score above 0.
 
     Raises:
-        ValueError: It makes no sense.
+        ValueError: The evaluator is invalid.
     """
     body = evaluator.body
     if not isinstance(body, Mapping):
-        raise ValueError(f"the evaluator {evaluator.name!r} asks nothing")  # noqa: TRY004 - a fault of a file
+        raise ValueError(f"the evaluator {evaluator.name!r} has no keys")  # noqa: TRY004 - an error in a file
     for key in body:
         if key not in _KEYS:
             raise ValueError(
                 f"the evaluator {evaluator.name!r} has no {key!r}; there are"
                 f" {', '.join(sorted(_KEYS))}"
             )
-    asks, system, model = (body.get(key) for key in ("prompt", "systemPrompt", "modelId"))
-    if not isinstance(asks, str) or not asks.strip():
+    template, system, model = (body.get(key) for key in ("prompt", "systemPrompt", "modelId"))
+    if not isinstance(template, str) or not template.strip():
         raise ValueError(f"the evaluator {evaluator.name!r} has no `prompt`")
     if not isinstance(system, (str, type(None))) or not isinstance(model, (str, type(None))):
-        why = "systemPrompt and modelId are texts"
-        raise ValueError(f"the evaluator {evaluator.name!r}: {why}")  # noqa: TRY004 - as above
+        reason = "systemPrompt and modelId are texts"
+        raise ValueError(f"the evaluator {evaluator.name!r}: {reason}")  # noqa: TRY004 - as above
     choices = _choices(body.get("choices"), evaluator.name)
-    return _make(
-        evaluator.name, prompt, asks=asks, system=system or "", choices=choices, model=model
+    return _choice_judge(
+        evaluator.name, prompt, template=template, system=system or "", choices=choices, model=model
     )
 
 
-def built_in(name: str, plugin: str, prompt: Prompt) -> DeclaredJudge[RubricJudge]:
-    """The judge that `uses: github/PLUGIN` stands for, asking in regauge's own words."""
-    made = _make(name, prompt, asks=_BUILT_IN.entry(plugin), system="", choices=_GRADES, model=None)
-    return made.judging("correctness") if plugin in _AGAINST_FACTS else made
+def built_in_evaluator(name: str, plugin: str, prompt: Prompt) -> DeclaredJudge[RubricJudge]:
+    """Build the judge of `uses: github/PLUGIN`, with regauge's rubric."""
+    judge = _choice_judge(
+        name, prompt, template=_BUILT_IN.entry(plugin), system="", choices=_GRADES, model=None
+    )
+    return judge.with_criterion("correctness") if plugin in _AGAINST_FACTS else judge
 
 
-def _make(
+def _choice_judge(
     name: str,
     prompt: Prompt,
     *,
-    asks: str,
+    template: str,
     system: str,
     choices: Mapping[str, float],
     model: str | None,
 ) -> DeclaredJudge[RubricJudge]:
     from regauge.prompts import Message, Prompt, RubricSpec
 
-    asked = Message(role="user", content=_rename(asks, prompt.variables))
-    opening = (Message(role="system", content=_rename(system, prompt.variables)),)
-    asking = Prompt(
+    question = Message(role="user", content=_rename_slots(template, prompt.variables))
+    opening = (Message(role="system", content=_rename_slots(system, prompt.variables)),)
+    judge_prompt = Prompt(
         name=f"{prompt.name}-{name}",
         path=prompt.path,
-        messages=(*(opening if system.strip() else ()), asked),
+        messages=(*(opening if system.strip() else ()), question),
         parameters={"temperature": 0.0},
     )
     pass_at = min(score for score in choices.values() if score > 0)
     spec = RubricSpec(kind="choice", choices=choices, pass_at=pass_at)
 
-    def bind(declared: Declared, context: JudgeContext) -> RubricJudge:
+    def bind(declaration: JudgeDeclaration, context: JudgeContext) -> RubricJudge:
         from regauge.judges.model._ask import model_of
         from regauge.judges.model._rubric import RubricJudge
 
         return RubricJudge(
-            name=declared.name,
-            criterion=declared.criterion or "relevance",
-            prompt=asking,
+            name=declaration.name,
+            criterion=declaration.criterion or "relevance",
+            prompt=judge_prompt,
             spec=spec,
-            asked=model_of(model, None, context, judge=declared.name),
+            asked=model_of(model, None, context, judge=declaration.name),
             at_least=pass_at,
         )
 
     return DeclaredJudge(name=name, criterion="relevance", make=bind)
 
 
-def _rename(template: str, variables: AbstractSet[str]) -> str:
-    """A template in the names of judges: what no message uses is expected of the answer."""
+def _rename_slots(template: str, variables: AbstractSet[str]) -> str:
+    """Rename placeholders for a judge: keys that no message uses are of `expected`."""
 
     def slot(match: re.Match[str]) -> str:
         name = match[1]
@@ -126,29 +128,29 @@ def _choices(document: JSON, name: str) -> dict[str, float]:
     """The score of each choice.
 
     Raises:
-        ValueError: There are not two choices, or a score is none.
+        ValueError: There are fewer than two choices, or a score is invalid.
     """
-    wrong = f"the evaluator {name!r}: `choices` is a list of two or more {{choice, score}}"
+    problem = f"the evaluator {name!r}: `choices` is a list of two or more {{choice, score}}"
     if not isinstance(document, Sequence) or isinstance(document, str):
-        raise ValueError(wrong)  # noqa: TRY004 - a fault of a file
+        raise ValueError(problem)  # noqa: TRY004 - an error in a file
     choices: dict[str, float] = {}
     entries: Sequence[JSON] = document
     for entry in entries:
         if not isinstance(entry, Mapping) or set(entry) != {"choice", "score"}:
-            raise ValueError(wrong)
+            raise ValueError(problem)
         label, score = entry["choice"], entry["score"]
         if type(score) not in {int, float} or not 0 <= float(cast("float", score)) <= 1:
             raise ValueError(f"the evaluator {name!r}: a score is from 0 to 1, not {score!r}")
         if isinstance(label, bool):
-            why = "put the choice in quotes, as in choice: 'yes'"
-            raise ValueError(f"the evaluator {name!r}: {why}")  # noqa: TRY004 - as above
+            reason = "put the choice in quotes, as in choice: 'yes'"
+            raise ValueError(f"the evaluator {name!r}: {reason}")  # noqa: TRY004 - as above
         if not isinstance(label, (str, int, float)) or str(label).casefold() in map(
             str.casefold, choices
         ):
             raise ValueError(f"the evaluator {name!r}: {label!r} is no choice, or one twice")
         choices[str(label)] = float(cast("float", score))
     if len(choices) < 2 or not math.fsum(choices.values()):  # noqa: PLR2004 - one is no choice
-        raise ValueError(f"{wrong}, one of them with a score above 0")
+        raise ValueError(f"{problem}, one of them with a score above 0")
     return choices
 
 
@@ -161,14 +163,14 @@ _STRING_RULES: Mapping[str, Callable[[str], Rule]] = {
 
 
 def judges_from_evaluators(prompt: Prompt) -> tuple[Judge | UnboundJudge, ...]:
-    """The judges that a prompt file's `evaluators` stand for, in their order.
+    """Build the judges of a prompt file's `evaluators`, in their order.
 
     `string` compares with a template: `equals` exactly, `contains`, `startsWith` and `endsWith`
-    in any case; of several, all must hold. `llm` has a model choose, and so does
-    `uses: github/...`, in regauge's own words. `judge` is a judge of `regauge judges list`.
+    in any case; several must all hold. `llm` lets a model choose, as does `uses: github/...` with
+    regauge's rubric. `judge` is a judge of `regauge judges list`.
 
     Raises:
-        PromptError: Evaluators that make no sense, all of them together.
+        PromptError: Invalid evaluators, all of them.
     """
     judges: list[Judge | UnboundJudge] = []
     faults: list[Fault] = []
@@ -196,7 +198,7 @@ def _judge(evaluator: Evaluator, prompt: Prompt) -> Judge | UnboundJudge:
         case "uses":
             vendor, _, plugin = str(evaluator.body).partition("/")
             if vendor == "github" and plugin in _BUILT_IN.entries():
-                return built_in(evaluator.name, plugin, prompt)
+                return built_in_evaluator(evaluator.name, plugin, prompt)
             names = ", ".join(f"github/{name}" for name in sorted(_BUILT_IN.entries()))
             raise ValueError(f"no evaluator {evaluator.body!r}; there are {names}")
         case "judge":
@@ -213,33 +215,33 @@ def _named_judge(evaluator: Evaluator) -> Judge | UnboundJudge:
         judge = judge_from_spec(evaluator.body)
     except UsageError as error:
         raise ValueError(f"the evaluator {evaluator.name!r}: {error}") from error
-    named: Callable[[str], Judge | UnboundJudge] | None = getattr(judge, "named", None)
-    return named(evaluator.name) if named else judge
+    with_name: Callable[[str], Judge | UnboundJudge] | None = getattr(judge, "with_name", None)
+    return with_name(evaluator.name) if with_name else judge
 
 
 def _string_judge(evaluator: Evaluator) -> Rule:
     body = evaluator.body
     if not isinstance(body, Mapping) or not body:
         raise ValueError(f"the evaluator {evaluator.name!r} compares with nothing")
-    wishes: list[tuple[str, str]] = []
+    comparisons: list[tuple[str, str]] = []
     for key, value in body.items():
         if key not in _STRING_RULES:
             names = ", ".join(_STRING_RULES)
             raise ValueError(f"the evaluator {evaluator.name!r} has no {key!r}; there are {names}")
         if value is None or isinstance(value, (Mapping, list)) or value == "":
             raise ValueError(f"the evaluator {evaluator.name!r}: {key} compares with {value!r}")
-        wishes.append((key, value if isinstance(value, str) else json.dumps(value)))
-    return _templated(evaluator.name, wishes)
+        comparisons.append((key, value if isinstance(value, str) else json.dumps(value)))
+    return _template_rule(evaluator.name, comparisons)
 
 
-def _templated(name: str, wishes: list[tuple[str, str]]) -> Rule:
-    """A rule whose texts are templates, filled with the values of each case."""
+def _template_rule(name: str, comparisons: list[tuple[str, str]]) -> Rule:
+    """Build a rule of templates, filled with the values of each case."""
 
     def examine(answer: JudgedOutput) -> Verdict:
-        texts = tuple(_fill(template, answer, name) for _, template in wishes)
-        return _rule(wishes, texts, name).examine(answer)
+        texts = tuple(_fill(template, answer, name) for _, template in comparisons)
+        return _rule(comparisons, texts, name).examine(answer)
 
-    params: dict[str, JSON] = dict(wishes)
+    params: dict[str, JSON] = dict(comparisons)
     digest = digest_of({"kind": "string", "version": 1, "params": params})
     return Rule(
         kind="string", params=params, name=name, digest=digest, examine=examine, compose=_advise
@@ -247,15 +249,15 @@ def _templated(name: str, wishes: list[tuple[str, str]]) -> Rule:
 
 
 def _advise(judge: Rule, *, field: str | None, negated: bool) -> str:
-    """The advice of a `string` evaluator; empty for a template of the case's values."""
+    """The advice of a `string` evaluator; empty for a template with values of the case."""
     del field
     rules = (_STRING_RULES[key](str(text)) for key, text in judge.params.items())
     return " ".join(filter(None, (rule.advice(negated=negated) for rule in rules)))
 
 
-def _rule(wishes: list[tuple[str, str]], texts: tuple[str, ...], name: str) -> Rule:
+def _rule(comparisons: list[tuple[str, str]], texts: tuple[str, ...], name: str) -> Rule:
     rules: list[Rule] = []
-    for (key, _), text in zip(wishes, texts, strict=True):
+    for (key, _), text in zip(comparisons, texts, strict=True):
         if not text and key != "equals":
             raise JudgeError(f"{name}: {key} compares with an empty text", judge=name)
         rules.append(_STRING_RULES[key](text))
@@ -263,18 +265,14 @@ def _rule(wishes: list[tuple[str, str]], texts: tuple[str, ...], name: str) -> R
 
 
 def _fill(template: str, answer: JudgedOutput, name: str) -> str:
-    def value(slot: re.Match[str]) -> str:
-        value_there = dict(_values(answer)).get(slot[1])
-        if value_there is None:
-            at = f" of case {answer.case.id!r}" if answer.case else ""
-            raise JudgeError(f"{name}: no value for {{{{{slot[1]}}}}}{at}", judge=name)
-        return (
-            value_there
-            if isinstance(value_there, str)
-            else json.dumps(value_there, ensure_ascii=False)
-        )
+    def fill_slot(slot: re.Match[str]) -> str:
+        value = dict(_values(answer)).get(slot[1])
+        if value is None:
+            location = f" of case {answer.case.id!r}" if answer.case else ""
+            raise JudgeError(f"{name}: no value for {{{{{slot[1]}}}}}{location}", judge=name)
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
-    return _SLOT.sub(value, template)
+    return _SLOT.sub(fill_slot, template)
 
 
 def _values(answer: JudgedOutput) -> Iterator[tuple[str, JSON]]:
@@ -287,22 +285,21 @@ def _values(answer: JudgedOutput) -> Iterator[tuple[str, JSON]]:
 
 
 def cases_from_test_data(prompt: Prompt) -> tuple[GoldenCase, ...]:
-    """The rows of a prompt file's `testData` as golden cases.
+    """Convert the rows of a prompt file's `testData` to golden cases.
 
-    What the messages use becomes the inputs; everything else in a row, `expected` among it,
-    becomes `expected`, where evaluators find it.
+    Keys that the messages use are inputs; all others, even `expected`, are keys of `expected`.
     """
     from regauge.datasets import GoldenCase
 
     line = prompt.lines.get("testData")
-    at = f"{prompt.path}:{line}" if line else str(prompt.path)
+    location = f"{prompt.path}:{line}" if line else str(prompt.path)
     return tuple(
         GoldenCase(
             id=f"testData-{number}",
             inputs={key: value for key, value in row.items() if key in prompt.variables},
             expected={key: value for key, value in row.items() if key not in prompt.variables},
             split="train",
-            location=at,
+            location=location,
         )
         for number, row in enumerate(prompt.test_data, start=1)
     )

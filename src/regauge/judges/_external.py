@@ -16,10 +16,10 @@ from regauge.judges._external_calls import CommandCalls, HttpCalls
 from regauge.judges._function import ResultReader
 from regauge.judges._output import JudgedOutput
 from regauge.judges._types import (
-    Declared,
+    JudgeDeclaration,
     JudgeStatus,
     RunOnlyJudge,
-    calibrated_standing,
+    calibration_status,
     is_number,
 )
 from regauge.providers import CompletionRequest
@@ -45,26 +45,26 @@ _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 _METHODS: Final = ("POST", "PUT", "PATCH")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-# One in four measurements of a deterministic judge is made twice to check that it is; more find a
-# false declaration earlier and cost as many calls. An hour is beyond any judge of one output.
-_CHECKED_EACH: Final = 4
+# A deterministic judge repeats one in four judgements as a check; repeating more finds a wrong
+# declaration earlier and costs more calls. An hour is beyond any judge of one output.
+_REPEAT_EVERY: Final = 4
 _TIMEOUT_MAX_S: Final = 3_600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnboundExternal(Declared):
+class DeclaredExternalJudge(JudgeDeclaration):
     """An external judge as an eval declares it.
 
     Attributes:
         kind: `command_judge` or `http_judge`.
         arguments: The program and its arguments, or the method and the URL.
-        env: Names of environment variables; for headers, by the name of the header.
-        pass_at: The score that passes.
-        timeout_s: For one call.
-        deterministic: Whether the same judgement always has the same verdict.
-        version: The author's word for its state, part of the digest.
-        files: Files of the project whose content is part of the digest.
-        criterion: What it is about.
+        env: Names of environment variables, for headers by header name.
+        pass_at: The least score that passes.
+        timeout_s: The time limit of a call, in seconds.
+        deterministic: The same judgement always has the same verdict.
+        version: Any text, part of the digest.
+        files: Project files whose content is part of the digest.
+        criterion: The criterion.
     """
 
     kind: str
@@ -78,10 +78,10 @@ class UnboundExternal(Declared):
     criterion: Criterion = "correctness"
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense; an eval may give anything.
+        """Validate the parameters, which may have any type.
 
         Raises:
-            UsageError: A parameter makes no sense.
+            UsageError: A parameter is invalid.
         """
         kind = self.kind
         for variable in self.env.values():
@@ -90,19 +90,21 @@ class UnboundExternal(Declared):
                     f"{kind}: {variable!r} is no name of an environment variable\n"
                     "  fix: give the name; the value stays out of files and recordings"
                 )
-        for what, most in (("pass_at", 1), ("timeout_s", _TIMEOUT_MAX_S)):
-            value: object = getattr(self, what)
-            if not is_number(value) or not 0 <= value <= most or (most > 1 and not value):
-                raise UsageError(f"{kind}: {what} is a number up to {most}, not {value!r}")
+        for parameter, maximum in (("pass_at", 1), ("timeout_s", _TIMEOUT_MAX_S)):
+            value: object = getattr(self, parameter)
+            if not is_number(value) or not 0 <= value <= maximum or (maximum > 1 and not value):
+                raise UsageError(f"{kind}: {parameter} is a number up to {maximum}, not {value!r}")
         if not isinstance(cast("object", self.deterministic), bool):
             raise UsageError(f"{kind}: deterministic is true or false, not {self.deterministic!r}")
-        for what in ("version", "name"):
-            text: object = getattr(self, what)
+        for parameter in ("version", "name"):
+            text: object = getattr(self, parameter)
             if not isinstance(text, str):
-                raise UsageError(f"{kind}: {what} is a text, not {text!r}\n  fix: put it in quotes")
+                raise UsageError(
+                    f"{kind}: {parameter} is a text, not {text!r}\n  fix: put it in quotes"
+                )
 
     def bind(self, context: JudgeContext) -> ExternalJudge:
-        """The judge itself.
+        """Build the judge.
 
         Raises:
             UsageError: One of its files cannot be read.
@@ -110,9 +112,9 @@ class UnboundExternal(Declared):
         return ExternalJudge(
             name=self.name,
             criterion=self.criterion or "correctness",
-            declared=self,
+            declaration=self,
             root=context.project.root,
-            files=_contents(self, context.project.root),
+            files=_file_digests(self, context.project.root),
         )
 
 
@@ -126,7 +128,7 @@ def command_judge(
     files: Sequence[str] = (),
     version: str = "",
     name: str | None = None,
-) -> UnboundExternal:
+) -> DeclaredExternalJudge:
     """Run a program that reads a JSON document and writes a verdict.
 
     [Protocol and limits](../how-to/write-a-judge.md#use-a-program-or-a-web-service).
@@ -143,24 +145,24 @@ def command_judge(
         name: The name in reports.
 
     Raises:
-        UsageError: A parameter makes no sense.
+        UsageError: A parameter is invalid.
 
     >>> command_judge(["node", "judges/brief.js"], deterministic=True).name
     'command_judge(node judges/brief.js)'
     """
     kind = "command_judge"
-    arguments = _texts(command, kind, "command", 'command_judge(["node", "judge.js"])')
+    arguments = _check_texts(command, kind, "command", 'command_judge(["node", "judge.js"])')
     if not arguments or not arguments[0]:
         raise UsageError(f"{kind}: the command is empty", fix='command_judge(["node", "judge.js"])')
-    names = _texts(env, kind, "env", 'env=["TOKEN"]')
-    return UnboundExternal(
+    names = _check_texts(env, kind, "env", 'env=["TOKEN"]')
+    return DeclaredExternalJudge(
         kind=kind,
         arguments=arguments,
         env={variable: variable for variable in names},
         pass_at=pass_at,
         timeout_s=timeout_s,
         deterministic=deterministic,
-        files=_texts(files, kind, "files", 'files=["judges/rules.json"]'),
+        files=_check_texts(files, kind, "files", 'files=["judges/rules.json"]'),
         version=version,
         name=name or f"{kind}({_shorten(' '.join(arguments))})",
     )
@@ -176,7 +178,7 @@ def http_judge(
     deterministic: bool = False,
     version: str = "",
     name: str | None = None,
-) -> UnboundExternal:
+) -> DeclaredExternalJudge:
     """Send a JSON document to a web service that responds with a verdict.
 
     Document and verdict are those of `command_judge`. Redirects are not followed; retries are those
@@ -194,7 +196,7 @@ def http_judge(
         name: The name in reports.
 
     Raises:
-        UsageError: A parameter makes no sense.
+        UsageError: A parameter is invalid.
 
     >>> http_judge("https://judge.example/v1", headers={"Authorization": "JUDGE_AUTH"}).name
     'http_judge(judge.example/v1)'
@@ -220,7 +222,7 @@ def http_judge(
             raise UsageError(f"{kind}: the header {header!r} is set by regauge\n  fix: remove it")
         if not isinstance(variable, str):
             raise UsageError(f"{kind}: {variable!r} is no name of an environment variable")
-    return UnboundExternal(
+    return DeclaredExternalJudge(
         kind=kind,
         arguments=(method, url),
         env=dict(headers or {}),
@@ -233,12 +235,12 @@ def http_judge(
     )
 
 
-def _texts(texts: object, kind: str, what: str, example: str) -> tuple[str, ...]:
+def _check_texts(texts: object, kind: str, parameter: str, example: str) -> tuple[str, ...]:
     values = cast("Sequence[object]", texts)
     if not isinstance(texts, list | tuple) or not all(isinstance(value, str) for value in values):
-        raise UsageError(f"{kind}: {what} is a list of texts, not {texts!r}\n  fix: {example}")
+        raise UsageError(f"{kind}: {parameter} is a list of texts, not {texts!r}\n  fix: {example}")
     if any("\0" in str(value) for value in values):
-        raise UsageError(f"{kind}: {what} holds a NUL character")
+        raise UsageError(f"{kind}: {parameter} holds a NUL character")
     return tuple(map(str, values))
 
 
@@ -246,25 +248,25 @@ def _shorten(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"  # noqa: PLR2004 - a name fits a line
 
 
-def _contents(declared: UnboundExternal, root: Path) -> Mapping[str, str]:
-    """The digest of each file that a judge is made of: those declared, and those it is called with.
+def _file_digests(declaration: DeclaredExternalJudge, root: Path) -> Mapping[str, str]:
+    """The digest of each file of a judge: declared files, and arguments that are files.
 
     Raises:
-        UsageError: One that was declared cannot be read.
+        UsageError: A declared file cannot be read.
     """
-    contents: dict[str, str] = {}
-    for name in declared.files:
+    digests: dict[str, str] = {}
+    for name in declaration.files:
         try:
-            contents[name] = digest_of((root / name).read_bytes().hex())
+            digests[name] = digest_of((root / name).read_bytes().hex())
         except OSError as error:
-            message = f"{declared.name}: {name!r} cannot be read: {error.strerror or error}"
+            message = f"{declaration.name}: {name!r} cannot be read: {error.strerror or error}"
             raise UsageError(message, fix="name files from the root of the project") from error
-    for name in declared.arguments if declared.kind == "command_judge" else ():
+    for name in declaration.arguments if declaration.kind == "command_judge" else ():
         path = root / name
         inside = path.is_file() and path.resolve().is_relative_to(root.resolve())
         if inside and not Path(name).is_absolute():
-            contents[name] = digest_of(path.read_bytes().hex())
-    return contents
+            digests[name] = digest_of(path.read_bytes().hex())
+    return digests
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -272,91 +274,91 @@ class ExternalJudge(RunOnlyJudge):
     """An external judge that is ready to judge.
 
     Attributes:
-        declared: How the eval declares it.
+        declaration: Its declaration in the eval.
         root: The root of the project.
-        files: The digest of each file that it is made of.
+        files: The digest of each of its files.
     """
 
-    declared: UnboundExternal
+    declaration: DeclaredExternalJudge
     root: Path
     files: Mapping[str, str]
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models: none but those that calibration records name."""
-        return (f"{self.declared.kind}:{self._model}",)
+        """The name of the judge for calibration records, instead of a model."""
+        return (f"{self.declaration.kind}:{self._model}",)
 
     @cached_property
     def _model(self) -> str:
-        last = "-".join(self.declared.arguments[-1].split()) or "-"
+        last = "-".join(self.declaration.arguments[-1].split()) or "-"
         return _shorten(last)
 
     @cached_property
     def _parameters(self) -> dict[str, JSON]:
-        made = self.declared
+        declaration = self.declaration
         return {
             "protocol": 1,
-            "arguments": list(made.arguments),
-            "env": dict(made.env),
-            "version": made.version,
+            "arguments": list(declaration.arguments),
+            "env": dict(declaration.env),
+            "version": declaration.version,
             "files": dict(self.files),
         }
 
-    def _made_of(self) -> dict[str, JSON]:
-        made = self.declared  # the time limit changes no verdict
+    def _identity(self) -> dict[str, JSON]:
+        declaration = self.declaration  # without the time limit, which changes no verdict
         return {
-            "kind": made.kind,
+            "kind": declaration.kind,
             **self._parameters,
-            "pass_at": made.pass_at,
-            "deterministic": made.deterministic,
+            "pass_at": declaration.pass_at,
+            "deterministic": declaration.deterministic,
         }
 
     @cached_property
     def _calls(self) -> Provider:
-        made = self.declared
-        if made.kind == "command_judge":
+        declaration = self.declaration
+        if declaration.kind == "command_judge":
             return CommandCalls(
-                name=made.name,
-                timeout_s=made.timeout_s,
+                name=declaration.name,
+                timeout_s=declaration.timeout_s,
                 check=self._verdict,
-                arguments=made.arguments,
-                env=tuple(made.env.values()),
+                arguments=declaration.arguments,
+                env=tuple(declaration.env.values()),
                 directory=self.root,
             )
         return HttpCalls(
-            name=made.name,
-            timeout_s=made.timeout_s,
+            name=declaration.name,
+            timeout_s=declaration.timeout_s,
             check=self._verdict,
-            method=made.arguments[0],
-            url=made.arguments[1],
-            headers=made.env,
+            method=declaration.arguments[0],
+            url=declaration.arguments[1],
+            headers=declaration.env,
         )
 
-    def standing_in(self, project: Project) -> JudgeStatus:
-        """Blocking where declared deterministic; otherwise as calibration says."""
-        if self.declared.deterministic:
-            return JudgeStatus(gates=True, reason="declared deterministic")
-        return calibrated_standing(self, project)
+    def status_in(self, project: Project) -> JudgeStatus:
+        """Blocking if declared deterministic; otherwise by calibration."""
+        if self.declaration.deterministic:
+            return JudgeStatus(blocking=True, reason="declared deterministic")
+        return calibration_status(self, project)
 
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
     ) -> Verdict:
-        """The verdict of the program or service; every fourth deterministic one is asked for twice.
+        """Call the program or service; a deterministic one twice for a quarter of the outputs.
 
         Raises:
             JudgeError: Two responses to the same judgement differ.
-            UnmeasuredError: There is no response, or no verdict in it.
+            UnmeasuredError: There is no response, or it has no verdict.
         """
         answer = JudgedOutput.from_completion(completion, case)
         if answer.text is None and not completion.tool_calls:
-            return answer.nothing()
+            return answer.no_text_verdict()
         request = self._request(completion, case, calls.trial)
         first = self._verdict((await calls.complete(request)).text or "")
         # Random to the judge, and the same in every replay.
-        if not self.declared.deterministic or int(request.digest[:8], 16) % _CHECKED_EACH:
+        if not self.declaration.deterministic or int(request.digest[:8], 16) % _REPEAT_EVERY:
             return first
-        again = request.for_trial(request.trial + 1)
-        second = self._verdict((await calls.complete(again)).text or "")
+        second_request = request.for_trial(request.trial + 1)
+        second = self._verdict((await calls.complete(second_request)).text or "")
         if (first.outcome, first.score) != (second.outcome, second.score):
             raise JudgeError(
                 f"{self.name} is declared deterministic, and its verdicts on case {case.id!r}"
@@ -370,7 +372,7 @@ class ExternalJudge(RunOnlyJudge):
     def _request(self, completion: Completion, case: GoldenCase, trial: int) -> CompletionRequest:
         from regauge.prompts import Message
 
-        # What a completion took and cost differs from run to run, and would make each one new.
+        # Without latency and cost, which differ in each run: equal judgements are equal requests.
         document: dict[str, JSON] = {
             "protocol": 1,
             "output": completion.text,
@@ -388,7 +390,7 @@ class ExternalJudge(RunOnlyJudge):
         }
         text = json.dumps(document, ensure_ascii=False, sort_keys=True)
         return CompletionRequest(
-            provider=self.declared.kind,
+            provider=self.declaration.kind,
             model=self._model,
             messages=(Message(role="user", content=text),),
             parameters=self._parameters,
@@ -398,12 +400,12 @@ class ExternalJudge(RunOnlyJudge):
         )
 
     def _verdict(self, text: str) -> Verdict:
-        """The verdict in a response.
+        """Parse the verdict in a response.
 
         Raises:
             JudgeError: There is none.
         """
-        reader = ResultReader(label=self.name, at_least=self.declared.pass_at, forms=_FORMS)
+        reader = ResultReader(label=self.name, at_least=self.declaration.pass_at, forms=_FORMS)
         word, _, reason = text.strip().partition("\n")
         plain = word.strip().casefold()
         result: object

@@ -1,4 +1,4 @@
-"""Puts a judgement to a program or a web service: one JSON document there, one response back."""
+"""Calls of a program or a web service: one JSON document as input, one response as output."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 OUTPUT_MAX: Final = 1_000_000
-"""The most bytes of a response that are read."""
+"""The largest response, in bytes."""
 
 Result = TypeVar("Result")
 
-# The end of an error output has its reason.
+# The reason is at the end of an error output.
 _STDERR_SHOWN: Final = 400
 _ALWAYS: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
 # Shorter secrets are ordinary words, which errors would lose.
@@ -43,8 +43,8 @@ _SECRET_CHARS: Final = 6
 _ATTEMPTS: Final = 4
 # The size of a pipe on Linux: what one read can return.
 _STEP: Final = 65_536
-# The interval at which an ended process is noticed; a longer one delays each call by half of it.
-_LOOK_S: Final = 0.005
+# A longer interval delays each call by half of it.
+_POLL_S: Final = 0.005
 # Shells and the guard of commands end with this and the number of the signal.
 _SIGNALS: Final = 128
 _USUAL_FIX: Final = "make the service accept this JSON document"
@@ -64,9 +64,10 @@ class _ExternalCalls:
     """The shared part of both kinds.
 
     Attributes:
-        name: The judge, for errors.
-        timeout_s: For one call.
-        check: Raises JudgeError for a response that holds no verdict, so that it is not recorded.
+        name: The name of the judge, for errors.
+        timeout_s: The time limit of a call, in seconds.
+        check: Called with each response; raises JudgeError for one without a verdict, which is
+            then not recorded.
     """
 
     name: str
@@ -74,27 +75,27 @@ class _ExternalCalls:
     check: Callable[[str], object]
 
     async def aclose(self) -> None:
-        """Nothing stays open between calls."""
+        """Close nothing: connections end with each call."""
 
     def _completion(
         self, request: CompletionRequest, body: bytes, secrets: Iterable[str], *, began: float
     ) -> Completion:
-        """The response as a completion, without the values of the environment that were passed.
+        """Convert a response to a completion, without the secrets that were passed.
 
         Raises:
-            ProviderError: It is too long, is no text, or holds no verdict.
+            ProviderError: It is too long, is no text, or has no verdict.
         """
         if len(body) > OUTPUT_MAX:
             message = f"the response is longer than {OUTPUT_MAX:,} bytes"
             raise ProviderError(message, fix="respond with a verdict alone", kind="malformed")
         try:
-            text = _without(body.decode("utf-8").strip(), secrets)
+            text = _remove_secrets(body.decode("utf-8").strip(), secrets)
         except UnicodeDecodeError as error:
             raise ProviderError(f"the response is not UTF-8: {error}", kind="malformed") from error
         try:
             self.check(text)
         except Exception as error:
-            raise ProviderError(_without(str(error), secrets), kind="malformed") from error
+            raise ProviderError(_remove_secrets(str(error), secrets), kind="malformed") from error
         return Completion(
             text=text,
             finish_reason="stop",
@@ -108,35 +109,35 @@ class _ExternalCalls:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CommandCalls(_ExternalCalls):
-    """Starts a program for every judgement, never through a shell.
+    """Calls of a program, without a shell.
 
     Attributes:
         arguments: The program and its arguments.
-        env: The names of environment variables that it gets besides a few such as PATH.
-        directory: Where it runs.
+        env: The names of environment variables to pass, in addition to a few such as PATH.
+        directory: The working directory.
     """
 
     arguments: tuple[str, ...]
     env: tuple[str, ...]
     directory: Path
-    _rooms: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = field(
+    _semaphores: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = field(
         default_factory=WeakKeyDictionary["asyncio.AbstractEventLoop", asyncio.Semaphore],
         repr=False,
     )
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """The standard output of the program.
+        """Run the program; its standard output is the text.
 
         Raises:
             ProviderError: It cannot be started, fails, takes too long, or writes no verdict.
         """
-        values = values_of(self.env)
+        values = environment_values(self.env)
         environ = {name: os.environ[name] for name in _ALWAYS if name in os.environ} | values
-        # A program takes a processor, so no more of them than there are run at a time.
-        room = self._rooms.setdefault(
+        # A program uses a processor: one program per processor at a time.
+        semaphore = self._semaphores.setdefault(
             asyncio.get_running_loop(), asyncio.Semaphore(max(2, os.cpu_count() or 2))
         )
-        async with room:
+        async with semaphore:
             began = time.monotonic()
             body = await run_program(
                 self.arguments,
@@ -161,17 +162,17 @@ async def run_program(
     secrets: Iterable[str] = (),
     pass_fds: Sequence[int] = (),
 ) -> bytes:
-    """The standard output of a program; at most one byte more than `output_max`.
+    """Run a program and return its standard output, at most one byte more than `output_max`.
 
     Args:
         arguments: The program and its arguments.
-        stdin: Its standard input.
-        environ: Its environment.
-        directory: Where it runs.
-        timeout_s: How long it may run, in seconds; it ends with all that it started.
-        output_max: How many bytes it may write.
-        secrets: What errors leave out.
-        pass_fds: The file descriptors that it inherits.
+        stdin: The standard input.
+        environ: The environment.
+        directory: The working directory.
+        timeout_s: Seconds until it is stopped, with all processes that it started.
+        output_max: The largest output, in bytes.
+        secrets: Texts to remove from errors.
+        pass_fds: The file descriptors to pass.
 
     Raises:
         ProviderError: It cannot be started, fails or takes too long.
@@ -199,49 +200,51 @@ async def run_program(
             assert process.stdout is not None
             assert process.stderr is not None
             reading = asyncio.gather(
-                _head(process.stdout, process.pid, output_max),
-                _tail(process.stderr),
+                _read_start(process.stdout, process.pid, output_max),
+                _read_end(process.stderr),
                 _write(process.stdin, stdin),
             )
-            status = await _ended(process)
-            end_group(process.pid)  # what it left behind could hold its output open
+            status = await _wait_for_exit(process)
+            end_group(process.pid)  # a process it started could keep its output open
             body, errors, _ = await reading
     except TimeoutError:
         if process.returncode is None:
-            why = f"the command did not end within {timeout_s:g} s and was stopped"
+            problem = f"the command did not end within {timeout_s:g} s and was stopped"
             fix = "raise `timeout_s`"
         else:
-            why = f"the command ended, and a process it left holds its output after {timeout_s:g} s"
+            problem = (
+                f"the command ended, and a process it left holds its output after {timeout_s:g} s"
+            )
             fix = "end that process in the command, or give it other streams"
-        raise ProviderError(f"{why}\n  fix: {fix}", kind="timeout") from None
+        raise ProviderError(f"{problem}\n  fix: {fix}", kind="timeout") from None
     finally:
         (end_tree if process.returncode is None else end_group)(process.pid)
         if reading is not None and not reading.done():
             reading.cancel()
             with suppress(asyncio.CancelledError):
                 await reading
-        await _ended(process)
+        await _wait_for_exit(process)
     if len(body) <= output_max and status != 0:
-        ended = f"failed with exit status {status}"
+        ending = f"failed with exit status {status}"
         number = -status if status < 0 else status - _SIGNALS
         if number in set(signal.Signals):
-            ended = f"was ended by {signal.Signals(number).name}"
-        text = _without(errors.decode("utf-8", "replace").strip(), secrets)[-_STDERR_SHOWN:]
+            ending = f"was ended by {signal.Signals(number).name}"
+        text = _remove_secrets(errors.decode("utf-8", "replace").strip(), secrets)[-_STDERR_SHOWN:]
         raise ProviderError(
-            f"the command {ended}: {text or 'it wrote nothing to standard error'}", kind="command"
+            f"the command {ending}: {text or 'it wrote nothing to standard error'}", kind="command"
         )
     return body
 
 
-async def _ended(process: asyncio.subprocess.Process) -> int:
-    """The exit status; `wait` of asyncio waits for those who hold the output, too."""
-    while process.returncode is None:  # noqa: ASYNC110 - nothing announces it
-        await asyncio.sleep(_LOOK_S)
+async def _wait_for_exit(process: asyncio.subprocess.Process) -> int:
+    """Wait for the exit status only: `wait` of asyncio also waits for open output."""
+    while process.returncode is None:  # noqa: ASYNC110 - no event for it
+        await asyncio.sleep(_POLL_S)
     return process.returncode
 
 
-async def _head(stream: asyncio.StreamReader, group: int, output_max: int) -> bytes:
-    """The beginning of a stream; a program that writes more is stopped."""
+async def _read_start(stream: asyncio.StreamReader, group: int, output_max: int) -> bytes:
+    """Read the start of a stream; stop a program that writes more."""
     parts: list[bytes] = []
     size = 0
     while size <= output_max and (part := await stream.read(_STEP)):
@@ -252,7 +255,7 @@ async def _head(stream: asyncio.StreamReader, group: int, output_max: int) -> by
     return b"".join(parts)
 
 
-async def _tail(stream: asyncio.StreamReader) -> bytes:
+async def _read_end(stream: asyncio.StreamReader) -> bytes:
     tail = b""
     while part := await stream.read(_STEP):
         tail = (tail + part)[-4 * _STDERR_SHOWN :]
@@ -260,7 +263,7 @@ async def _tail(stream: asyncio.StreamReader) -> bytes:
 
 
 async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
-    with suppress(BrokenPipeError, ConnectionResetError):  # it need not read its input
+    with suppress(BrokenPipeError, ConnectionResetError):  # reading its input is optional
         stream.write(data)
         await stream.drain()
     stream.close()
@@ -268,11 +271,11 @@ async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HttpCalls(_ExternalCalls):
-    """Sends every judgement to a web service.
+    """Calls of a web service.
 
     Attributes:
-        url: Where.
-        method: How.
+        url: The address.
+        method: The HTTP method.
         headers: The name of an environment variable for each header.
     """
 
@@ -281,13 +284,13 @@ class HttpCalls(_ExternalCalls):
     headers: Mapping[str, str]
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """The body of the response; what may pass is tried again, as calls of models are.
+        """Send the request, with the retries of model calls.
 
         Raises:
-            ProviderError: There is none, or it holds no verdict.
+            ProviderError: There is no response, or it has no verdict.
         """
-        values = values_of(self.headers.values())
-        headers = headers_of(self.headers, values)
+        values = environment_values(self.headers.values())
+        headers = build_headers(self.headers, values)
         stdin = request.messages[-1].content.encode()
         began = time.monotonic()
 
@@ -303,7 +306,7 @@ class HttpCalls(_ExternalCalls):
                         output_max=OUTPUT_MAX,
                     )
             except AttemptError as error:
-                error.args = (_without(str(error), values.values()),)
+                error.args = (_remove_secrets(str(error), values.values()),)
                 raise
 
         ledger = Ledger(max_attempts=_ATTEMPTS, deadline_s=2 * self.timeout_s)
@@ -311,8 +314,8 @@ class HttpCalls(_ExternalCalls):
         return self._completion(request, body, values.values(), began=began)
 
 
-def headers_of(variables: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
-    """Headers with the values of their environment variables.
+def build_headers(variables: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+    """Build headers from environment variables.
 
     Raises:
         ProviderError: A value cannot be sent.
@@ -336,63 +339,65 @@ async def send(
     output_max: int,
     accepted: Container[int] = range(200, 300),
 ) -> bytes:
-    """The body of a response; one byte more than `output_max` at most. Redirects are refused.
+    """Send a request without following redirects, and return the body of the response.
 
     Args:
         method: The HTTP method.
-        url: Where.
-        body: The body of the request, as JSON; None sends none.
+        url: The address.
+        body: The body of the request, as JSON; None for none.
         headers: Further headers.
-        timeout_s: How long it may take, in seconds.
-        output_max: How many bytes are read.
+        timeout_s: The time limit, in seconds.
+        output_max: The largest body, in bytes; at most one byte more is returned.
         accepted: The statuses that are no error.
 
     Raises:
         AttemptError: There is no response, or it has another status.
     """
-    what = f"{method} {url}"
-    sent = {"Accept": "application/json, text/plain", "User-Agent": "regauge", **headers}
+    call = f"{method} {url}"
+    all_headers = {"Accept": "application/json, text/plain", "User-Agent": "regauge", **headers}
     if body is not None:
-        sent = {"Content-Type": "application/json", **sent}
-    # http and https only, as settings and `http_judge` see to
-    request = urllib.request.Request(url, data=body, method=method, headers=sent)  # noqa: S310
+        all_headers = {"Content-Type": "application/json", **all_headers}
+    # Settings and `http_judge` allow http and https only.
+    request = urllib.request.Request(url, data=body, method=method, headers=all_headers)  # noqa: S310
 
     def transfer() -> bytes:
-        ends = time.monotonic() + timeout_s
+        deadline = time.monotonic() + timeout_s
         try:
             with urllib.request.build_opener(_NoRedirects).open(
                 request, timeout=timeout_s
             ) as response:
                 if response.status in accepted:
-                    return _read(response, ends, output_max)
-            why = f"{what}: status {response.status}, which `status` does not name"
-            raise AttemptError(why, kind="server", status=response.status, transient=False)
+                    return _read(response, deadline, output_max)
+            problem = f"{call}: status {response.status}, which `status` does not name"
+            raise AttemptError(problem, kind="server", status=response.status, transient=False)
         except urllib.error.HTTPError as error:
             with error:
                 if error.code in accepted:
-                    return _read(error, ends, output_max)
-                raise _refused_error(what, error) from None
+                    return _read(error, deadline, output_max)
+                raise _refused_error(call, error) from None
         except IncompleteRead as error:
-            why = f"{what}: the response ended early"
-            raise AttemptError(why, kind="connection", transient=True) from error
+            problem = f"{call}: the response ended early"
+            raise AttemptError(problem, kind="connection", transient=True) from error
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
-            why, kind = f"no connection: {reason}", "connection"
+            problem, kind = f"no connection: {reason}", "connection"
             fix = "start the service, or correct its address"
             if isinstance(reason, TimeoutError):
-                why, kind = f"no response within {timeout_s:.2g} s", "timeout"
+                problem, kind = f"no response within {timeout_s:.2g} s", "timeout"
                 fix = "raise `timeout_s`, or make the service faster"
-            raise AttemptError(f"{what}: {why}\n  fix: {fix}", kind=kind, transient=True) from error
+            raise AttemptError(
+                f"{call}: {problem}\n  fix: {fix}", kind=kind, transient=True
+            ) from error
 
     return await _in_thread(transfer)
 
 
-def _refused_error(what: str, error: urllib.error.HTTPError) -> AttemptError:
+def _refused_error(call: str, error: urllib.error.HTTPError) -> AttemptError:
     status = error.code
     text = ""
     with suppress(OSError, HTTPException):
         text = error.read(_STDERR_SHOWN).decode("utf-8", "replace").strip()
-    words = f"{what}: status {status}"
+    words = f"{call}: status {status}"
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         place = error.headers.get("Location", "elsewhere")
         return AttemptError(
@@ -418,20 +423,20 @@ def _refused_error(what: str, error: urllib.error.HTTPError) -> AttemptError:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Headers with secrets go to the named address alone."""
+    """Refuses redirects, which would receive headers with secrets."""
 
     def redirect_request(self, *_: object, **__: object) -> None:
-        """Follow nothing."""
+        """Refuse."""
 
 
 async def _in_thread(call: Callable[[], Result]) -> Result:
-    """The result of a call that waits; the end of the run does not wait for it."""
+    """Run a blocking call in a thread that the end of the run does not wait for."""
     done: Future[Result] = Future()
 
     def run() -> None:
         try:
             result = call()
-        except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+        except BaseException as error:  # noqa: BLE001 - passed on to the caller
             done.set_exception(error)
         else:
             done.set_result(result)
@@ -441,12 +446,12 @@ async def _in_thread(call: Callable[[], Result]) -> Result:
     return await asyncio.wrap_future(done)
 
 
-def _read(response: IO[bytes], ends: float, output_max: int) -> bytes:
-    """The body, up to a byte more than is allowed.
+def _read(response: IO[bytes], deadline: float, output_max: int) -> bytes:
+    """Read a body, at most one byte more than `output_max`.
 
     Raises:
-        TimeoutError: It takes too long, however steadily it comes.
-        IncompleteRead: It ends before the length that its headers state.
+        TimeoutError: The deadline passed.
+        IncompleteRead: The body is shorter than its headers state.
     """
     parts: list[bytes] = []
     size = 0
@@ -454,7 +459,7 @@ def _read(response: IO[bytes], ends: float, output_max: int) -> bytes:
     while size <= output_max and (part := read(_STEP)):
         parts.append(part)
         size += len(part)
-        if time.monotonic() > ends:
+        if time.monotonic() > deadline:
             raise TimeoutError
     left: int | None = getattr(response, "length", None)
     if size <= output_max and left:
@@ -462,8 +467,10 @@ def _read(response: IO[bytes], ends: float, output_max: int) -> bytes:
     return b"".join(parts)
 
 
-def values_of(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The values of environment variables.
+def environment_values(
+    names: Iterable[str], environ: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Read environment variables.
 
     Raises:
         ProviderError: One is not set.
@@ -478,7 +485,7 @@ def values_of(names: Iterable[str], environ: Mapping[str, str] = os.environ) -> 
     return values
 
 
-def _without(text: str, secrets: Iterable[str]) -> str:
+def _remove_secrets(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         if len(secret) >= _SECRET_CHARS:
             text = text.replace(secret, "[removed]")

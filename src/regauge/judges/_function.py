@@ -1,4 +1,4 @@
-"""A plain function as a judge."""
+"""Functions as judges."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from regauge.providers import Completion
 
 
-Judged: TypeAlias = "bool | float | Verdict | Mapping[str, object] | tuple[object, ...] | None"
-"""The results that a function may return: see `as_judge`."""
+JudgeResult: TypeAlias = "bool | float | Verdict | Mapping[str, object] | tuple[object, ...] | None"
+"""The result of a judge function: see `as_judge`."""
 
-JudgeFunction: TypeAlias = "Callable[..., Judged] | Callable[..., Awaitable[Judged]]"
-"""A function that judges an answer; its parameters are filled by their names."""
+JudgeFunction: TypeAlias = "Callable[..., JudgeResult] | Callable[..., Awaitable[JudgeResult]]"
+"""A function that judges an output; its parameters are filled by name."""
 
-Some = TypeVar("Some", bound="Judged")
+ResultT = TypeVar("ResultT", bound="JudgeResult")
 
 
 def _expected(answer: JudgedOutput) -> object:
@@ -46,7 +46,7 @@ def _expected(answer: JudgedOutput) -> object:
     return None if isinstance(expected, MissingValue) else expected
 
 
-# What a parameter of this name is filled with.
+# The values of parameters, by name.
 _VALUES: Final[Mapping[str, Callable[[JudgedOutput], object]]] = {
     "output": lambda answer: answer.text,
     "case": lambda answer: answer.case,
@@ -65,12 +65,12 @@ _FORMS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultReader:
-    """Makes verdicts of results: `True`, 0.8, `(False, "why")`, `{"score": 0.8, "reason": "why"}`.
+    """Converts results to verdicts: `True`, 0.8, `(False, "reason")`, `{"score": 0.8}`.
 
     Attributes:
-        label: The judge, for reasons and errors.
-        at_least: The score that passes.
-        forms: The results that the judge may give, for errors.
+        label: The name of the judge, for reasons and errors.
+        at_least: The least score that passes.
+        forms: The accepted results, for errors.
     """
 
     label: str
@@ -78,21 +78,21 @@ class ResultReader:
     forms: str = _FORMS
 
     def verdict(self, result: object) -> Verdict:
-        """The verdict that a result stands for.
+        """Convert a result to a verdict.
 
         Raises:
-            JudgeError: It stands for none.
+            JudgeError: The result is no verdict.
         """
         if isinstance(result, Mapping):
-            return self._of_keys(cast("Mapping[str, Any]", result))
+            return self._from_mapping(cast("Mapping[str, Any]", result))
         if not isinstance(result, tuple):
-            return self._of_value(result, "", result)
+            return self._from_value(result, "", result)
         pair = cast("tuple[object, ...]", result)
         if len(pair) != 2 or not isinstance(pair[1], str):  # noqa: PLR2004 - a result, a reason
             raise self.no_verdict(pair)
-        return self._of_value(pair[0], pair[1], pair)
+        return self._from_value(pair[0], pair[1], pair)
 
-    def _of_keys(self, result: Mapping[str, Any]) -> Verdict:
+    def _from_mapping(self, result: Mapping[str, Any]) -> Verdict:
         flags = [result[key] for key in ("pass", "passed") if result.get(key) is not None]
         score, reason = result.get("score"), result.get("reason")
         flag = flags[0] if flags else None
@@ -101,16 +101,16 @@ class ResultReader:
         if not sound or (flag is None and score is None):
             raise self.no_verdict(result)
         if score is None:
-            return self._of_value(flag, reason or "", result)
-        graded = self._of_value(score, reason or "", result)
+            return self._from_value(flag, reason or "", result)
+        graded = self._from_value(score, reason or "", result)
         if flag is None or (graded.outcome == "pass") is flag:
             return graded
-        # The function decides; its score says how well.
+        # The flag decides; the score is only its degree.
         if flag:
             return passed(graded.reason, score=graded.score)
         return failed(graded.reason, code=self.label, score=graded.score)
 
-    def _of_value(self, value: object, reason: str, result: object) -> Verdict:
+    def _from_value(self, value: object, reason: str, result: object) -> Verdict:
         label = self.label
         if getattr(value, "shape", None) == ():
             value = cast("Any", value).item()  # a scalar of numpy or torch
@@ -126,7 +126,7 @@ class ResultReader:
         raise self.no_verdict(result)
 
     def no_verdict(self, result: object, hint: str = "") -> JudgeError:
-        """The error of a result that stands for no verdict."""
+        """The error for a result that is no verdict."""
         return JudgeError(
             f"{self.label} returned {result!r:.400}{hint}\n  {self.forms}",
             judge=self.label,
@@ -136,14 +136,14 @@ class ResultReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Function:
-    """A function and what is known of it before it is called.
+    """A function and the values of its parameters.
 
     Attributes:
         call: The function.
-        results: Reads what it returns.
-        by_place: The names of the values that are passed by place.
-        by_name: The same for those passed by keyword, by its parameter.
-        asserts: Whether it contains an `assert`, so that to return nothing is to pass.
+        results: The reader of its results.
+        by_place: The names of the values of positional parameters.
+        by_name: The names of the values of keyword parameters, by parameter.
+        asserts: It contains an `assert`, so that returning None passes.
     """
 
     call: Callable[..., object]
@@ -154,27 +154,27 @@ class _Function:
 
     @property
     def label(self) -> str:
-        """The label for users."""
+        """The name of the judge, for reasons and errors."""
         return self.results.label
 
     def arguments(self, answer: JudgedOutput) -> tuple[list[object], dict[str, object]] | Verdict:
-        """The arguments of the function, or the verdict on an output without text."""
-        taken = {*self.by_place, *self.by_name.values()}
-        if answer.case is None and "case" in taken:
+        """The arguments of the function; a verdict for an output without text."""
+        value_names = {*self.by_place, *self.by_name.values()}
+        if answer.case is None and "case" in value_names:
             label = self.label
             raise JudgeError(f"{label}: a function judges a case; none was given", judge=label)
-        if answer.text is None and "output" in taken:
-            return answer.nothing()
+        if answer.text is None and "output" in value_names:
+            return answer.no_text_verdict()
         return (
             [_VALUES[name](answer) for name in self.by_place],
             {key: _VALUES[name](answer) for key, name in self.by_name.items()},
         )
 
     def failure(self, error: Exception, answer: JudgedOutput) -> Verdict:
-        """The verdict on an assertion that does not hold.
+        """Convert an assertion error to a verdict.
 
         Raises:
-            JudgeError: The error is another one.
+            JudgeError: It is another error.
         """
         if isinstance(error, JudgeError):
             raise error
@@ -186,10 +186,10 @@ class _Function:
         raise broken_judge(text, error, judge=self.label) from error
 
     def verdict(self, result: object) -> Verdict:
-        """The verdict that a result of the function stands for.
+        """Convert a result of the function to a verdict.
 
         Raises:
-            JudgeError: It stands for none.
+            JudgeError: The result is no verdict.
         """
         if isinstance(result, Verdict):
             return result
@@ -207,8 +207,8 @@ class AsyncFunctionJudge:
     """An `async` function as a judge.
 
     Attributes:
-        name: What people read.
-        digest: Over its source.
+        name: The name in reports.
+        digest: The digest of its source.
         description: The first line of its docstring.
     """
 
@@ -230,20 +230,20 @@ class AsyncFunctionJudge:
         places, names = arguments
         try:
             result = await cast("Awaitable[object]", self.function.call(*places, **names))
-        except Exception as error:  # noqa: BLE001 - its kind decides
+        except Exception as error:  # noqa: BLE001 - sorted by kind
             return self.function.failure(error, answer)
         return self.function.verdict(result)
 
 
 @overload
 def as_judge(
-    function: Callable[..., Awaitable[Some]], *, name: str | None = None, at_least: float = 0.5
+    function: Callable[..., Awaitable[ResultT]], *, name: str | None = None, at_least: float = 0.5
 ) -> AsyncFunctionJudge: ...
 
 
 @overload
 def as_judge(
-    function: Callable[..., Some], *, name: str | None = None, at_least: float = 0.5
+    function: Callable[..., ResultT], *, name: str | None = None, at_least: float = 0.5
 ) -> Rule: ...
 
 
@@ -270,7 +270,7 @@ def as_judge(
     fail: an exclamation mark
     """
     label: str = name or getattr(function, "__name__", "") or type(function).__name__
-    by_place, by_name = _fill(function, label)
+    by_place, by_name = _map_parameters(function, label)
     source = _source(function)
     function_of = _Function(
         call=function,
@@ -285,7 +285,7 @@ def as_judge(
         "least": at_least,
         "source": source,
     }
-    if helpers := _helpers(function):
+    if helpers := _helper_sources(function):
         identity["helpers"] = helpers
     digest = digest_of(identity)
     if _is_async(function):
@@ -303,7 +303,7 @@ def as_judge(
         places, names = arguments
         try:
             result = function(*places, **names)
-        except Exception as error:  # noqa: BLE001 - its kind decides
+        except Exception as error:  # noqa: BLE001 - sorted by kind
             return function_of.failure(error, answer)
         return function_of.verdict(result)
 
@@ -319,7 +319,7 @@ def as_judge(
 
 
 def as_rule(value: object) -> object:
-    """A function as the rule that it stands for in a combination; anything else as it is.
+    """Convert a function to a rule, for combinations; return anything else unchanged.
 
     Raises:
         UsageError: The function is `async`, or one of its parameters cannot be filled.
@@ -334,16 +334,18 @@ def as_rule(value: object) -> object:
     return as_judge(cast("Callable[..., bool]", value))
 
 
-def _fill(function: Callable[..., object], label: str) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The names of the values for the parameters of a function, by place and by keyword.
+def _map_parameters(
+    function: Callable[..., object], label: str
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The names of the values for a function's parameters, positional and by keyword.
 
     Raises:
-        UsageError: One cannot be filled.
+        UsageError: A parameter cannot be filled.
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        return _BY_PLACE, {}  # written in C: it says nothing of its parameters
+        return _BY_PLACE, {}  # written in C, without a signature
     by_name = [parameter for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     by_place = [
         parameter
@@ -356,34 +358,34 @@ def _fill(function: Callable[..., object], label: str) -> tuple[tuple[str, ...],
         and not by_name
     ):
         return _BY_PLACE, {}
-    if not any(_value_of(parameter) for parameter in parameters):
-        needed = [parameter for parameter in by_place if parameter.default is parameter.empty]
-        _refuse(needed[len(_BY_PLACE) :] + _find_needed(by_name), function, label)
-        return _BY_PLACE[: len(needed)], {}
-    _refuse(_find_needed([*by_place, *by_name]), function, label)
-    filled = [*takewhile(_value_of, by_place)]
+    if not any(_value_name(parameter) for parameter in parameters):
+        required = [parameter for parameter in by_place if parameter.default is parameter.empty]
+        _refuse(required[len(_BY_PLACE) :] + _find_unfillable(by_name), function, label)
+        return _BY_PLACE[: len(required)], {}
+    _refuse(_find_unfillable([*by_place, *by_name]), function, label)
+    positional = [*takewhile(_value_name, by_place)]
     return (
-        tuple(map(_value_of, filled)),
+        tuple(map(_value_name, positional)),
         {
-            parameter.name: _value_of(parameter)
-            for parameter in [*by_place[len(filled) :], *by_name]
-            if _value_of(parameter)
+            parameter.name: _value_name(parameter)
+            for parameter in [*by_place[len(positional) :], *by_name]
+            if _value_name(parameter)
         },
     )
 
 
-def _value_of(parameter: inspect.Parameter) -> str:
-    """The value that a parameter is named after; empty where it is named after none."""
+def _value_name(parameter: inspect.Parameter) -> str:
+    """The name of the value for a parameter; empty for none."""
     name = parameter.name.strip("_")
     return name if name in _VALUES else ""
 
 
-def _find_needed(parameters: Sequence[inspect.Parameter]) -> list[inspect.Parameter]:
-    """The parameters without a default that no value is named after."""
+def _find_unfillable(parameters: Sequence[inspect.Parameter]) -> list[inspect.Parameter]:
+    """The parameters with neither a default nor a value."""
     return [
         parameter
         for parameter in parameters
-        if parameter.default is parameter.empty and not _value_of(parameter)
+        if parameter.default is parameter.empty and not _value_name(parameter)
     ]
 
 
@@ -428,42 +430,39 @@ def _source(function: object) -> str:
 
 def sources_of(function: object) -> list[str]:
     """The source of a function, and of the project's code that it uses."""
-    return [_source(function), *_helpers(function)]
+    return [_source(function), *_helper_sources(function)]
 
 
-def _helpers(function: object) -> list[str]:
-    """The source of what a function uses by name: functions, classes, and values of their files.
-
-    Installed packages are left out.
-    """
+def _helper_sources(function: object) -> list[str]:
+    """The source of the project code that a function uses by name, without installed packages."""
     sources: set[str] = set()
     waiting = [inspect.unwrap(function)] if callable(function) else []
     seen = {*map(id, waiting)}
     while waiting:
-        awaited = waiting.pop()
-        code = getattr(awaited, "__code__", None)
-        if code is None or not _is_own(code.co_filename):
+        current = waiting.pop()
+        code = getattr(current, "__code__", None)
+        if code is None or not _is_project_file(code.co_filename):
             continue
         names = {*_names_in(code)}
-        scope = {name: awaited.__globals__[name] for name in names & {*awaited.__globals__}}
+        scope = {name: current.__globals__[name] for name in names & {*current.__globals__}}
         sources |= {*_assignments(code.co_filename, names)}
         for module in [value for value in scope.values() if isinstance(value, ModuleType)]:
             file = getattr(module, "__file__", None)
-            if _is_own(file):
+            if _is_project_file(file):
                 scope |= {name: vars(module)[name] for name in names & {*vars(module)}}
                 sources |= {*_assignments(str(file), names)}
         for value in scope.values():
-            used = inspect.unwrap(value) if callable(value) else value
-            if not isinstance(used, FunctionType | type) or id(used) in seen:
+            helper = inspect.unwrap(value) if callable(value) else value
+            if not isinstance(helper, FunctionType | type) or id(helper) in seen:
                 continue
-            seen.add(id(used))
-            file = getattr(sys.modules.get(used.__module__), "__file__", None)
-            members: Iterable[object] = [used]
-            if isinstance(used, type):
-                members = vars(used).values() if _is_own(file) else ()
-            functions = [each for each in members if isinstance(each, FunctionType)]
-            if any(_is_own(each.__code__.co_filename) for each in functions):
-                sources.add(_source(used))
+            seen.add(id(helper))
+            file = getattr(sys.modules.get(helper.__module__), "__file__", None)
+            members: Iterable[object] = [helper]
+            if isinstance(helper, type):
+                members = vars(helper).values() if _is_project_file(file) else ()
+            functions = [member for member in members if isinstance(member, FunctionType)]
+            if any(_is_project_file(member.__code__.co_filename) for member in functions):
+                sources.add(_source(helper))
             waiting += functions
     return sorted(sources - {_source(function)})
 
@@ -484,19 +483,19 @@ def _assignments(file: str, names: set[str]) -> Iterator[str]:
         return
     for node in tree.body:
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
-            stored = (each for each in ast.walk(node) if isinstance(each, ast.Name))
-            if any(each.id in names for each in stored if isinstance(each.ctx, ast.Store)):
+            targets = (name for name in ast.walk(node) if isinstance(name, ast.Name))
+            if any(name.id in names for name in targets if isinstance(name.ctx, ast.Store)):
                 yield ast.unparse(node)
 
 
-def _is_own(file: str | None) -> bool:
-    """Return whether a file is no part of Python, of regauge, or of an installed package."""
+def _is_project_file(file: str | None) -> bool:
+    """Return whether a file is outside Python, regauge and installed packages."""
     if file is None or not Path(file).is_file():
         return False
     paths = sysconfig.get_paths()
-    others = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    others.append(str(Path(__file__).parents[1]))
-    return not any(Path(file).is_relative_to(other) for other in others)
+    library_dirs = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    library_dirs.append(str(Path(__file__).parents[1]))
+    return not any(Path(file).is_relative_to(other) for other in library_dirs)
 
 
 def _place(function: object) -> str:

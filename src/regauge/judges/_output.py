@@ -1,4 +1,4 @@
-"""`JudgedOutput`: one completion as the rules see it, parsed at most once."""
+"""`JudgedOutput`: one completion for the rules, parsed at most once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._types import Verdict, failed, listed, quote
+from regauge.judges._types import Verdict, failed, quote, quote_list
 from regauge.strict_json import refuse_constant, unique
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from regauge.providers import Completion
 
 
-# How many characters of failed attempts are read before what is left counts as prose.
+# The characters of failed attempts; the rest of a text then counts as prose.
 FAILED_CHARS_MAX = 1_000_000
 
-# An attempt costs as much as reading this many characters, whatever its length; one that ends in a
-# RecursionError costs as much as this many. Larger numbers end the search earlier.
+# The cost of an attempt in characters, and of one that ends in a RecursionError. Larger numbers end
+# the search earlier.
 ATTEMPT_CHARS = 50
 _TOO_DEEP_CHARS = 50_000
 
@@ -34,7 +34,7 @@ class JsonFault:
     """The reason why a text is not JSON.
 
     Attributes:
-        message: What is wrong and where, on one line.
+        message: The problem and its place, on one line.
     """
 
     __slots__ = ("message",)
@@ -44,7 +44,7 @@ class JsonFault:
 
 
 def parse_integer(digits: str) -> float:
-    """An integer; one of more digits than Python reads is beyond the range of a float, too."""
+    """Parse an integer; one with more digits than Python reads becomes an infinite float."""
     try:
         return int(digits)
     except ValueError:
@@ -57,10 +57,9 @@ _decoder = json.JSONDecoder(
 
 
 def parse_json(text: str) -> JSON | JsonFault:
-    """Parse a text that must be one JSON value and nothing else.
+    """Parse a text that must be exactly one JSON value.
 
-    `NaN`, infinities, comments, a byte order mark, a second value and a key that is given twice are
-    errors.
+    `NaN`, infinities, comments, a byte order mark, a second value and a duplicate key are errors.
 
     >>> parse_json('{"a": 1}')
     {'a': 1}
@@ -77,25 +76,27 @@ def parse_json(text: str) -> JSON | JsonFault:
 
 
 def find_json(text: str) -> Iterator[JSON]:
-    """The objects and arrays that stand in a text, outermost ones, in order.
+    """The outermost JSON objects and arrays in a text, in order.
 
     >>> list(find_json('Sure! {"a": [1]} and [2]'))
     [{'a': [1]}, [2]]
     """
-    at, failed_chars = 0, 0
+    position, failed_chars = 0, 0
     while failed_chars < FAILED_CHARS_MAX:
-        begins = [place for place in (text.find("{", at), text.find("[", at)) if place >= 0]
+        begins = [
+            place for place in (text.find("{", position), text.find("[", position)) if place >= 0
+        ]
         if not begins:
             return
         start = min(begins)
         try:
-            value, at = _decoder.raw_decode(text, start)
+            value, position = _decoder.raw_decode(text, start)
         except json.JSONDecodeError as fault:
             failed_chars += fault.pos - start + ATTEMPT_CHARS
-            at = start + 1
+            position = start + 1
         except (ValueError, RecursionError):
             failed_chars += _TOO_DEEP_CHARS
-            at = start + 1
+            position = start + 1
         else:
             yield value
 
@@ -121,16 +122,18 @@ def kind_of(value: JSON) -> str:
             return "array"
 
 
-def same(left: JSON, right: JSON) -> bool:
+def json_equal(left: JSON, right: JSON) -> bool:
     """Return whether two JSON values are equal: 1 is 1.0, but true is not 1.
 
-    >>> same({"a": 1}, {"a": 1.0}), same(True, 1)
+    >>> json_equal({"a": 1}, {"a": 1.0}), json_equal(True, 1)
     (True, False)
     """
     if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+        return left.keys() == right.keys() and all(
+            json_equal(left[key], right[key]) for key in left
+        )
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(same, left, right))
+        return len(left) == len(right) and all(map(json_equal, left, right))
     return isinstance(left, bool) == isinstance(right, bool) and left == right
 
 
@@ -140,7 +143,7 @@ _STEP = re.compile(r"""(?:^|\.)([^.\[\]"']+)|\[(-?\d+)\]|\[("[^"]*"|'[^']*')\]""
 
 
 class MissingValue:
-    """The type of `MISSING`: there is no such value, which is not the same as null."""
+    """The type of `MISSING`, the mark of an absent value, unlike null."""
 
     __slots__ = ()
 
@@ -152,7 +155,7 @@ MISSING: Final = MissingValue()
 
 
 def parse_path(path: str) -> Steps:
-    """Read a path; the empty path is the whole value.
+    """Parse a path; the empty path is the whole value.
 
     Raises:
         UsageError: The path is not of the form `a.b[0]["c.d"]`.
@@ -161,17 +164,17 @@ def parse_path(path: str) -> Steps:
     ('steps', 0, 'command')
     """
     steps: list[str | int] = []
-    at = 0
-    while at < len(path):
-        step = _STEP.match(path, at)
+    position = 0
+    while position < len(path):
+        step = _STEP.match(path, position)
         if step is None:
             raise UsageError(
-                f"not a path into JSON: {path!r}, at {path[at:]!r}\n"
+                f"not a path into JSON: {path!r}, at {path[position:]!r}\n"
                 '  write it like severity, steps[0].command or labels["app.name"]'
             )
         name, index, quoted = step.groups()
         steps.append(name if name is not None else int(index) if index else quoted[1:-1])
-        at = step.end()
+        position = step.end()
     return tuple(steps)
 
 
@@ -195,12 +198,12 @@ def value_at(value: JSON, steps: Steps) -> JSON | MissingValue:
     return value
 
 
-READING = 3
-"""Version of how outputs are read (`normalise`, JSON), in the digest of every rule."""
+READING_VERSION = 3
+"""The version of output parsing (`normalise`, JSON), in the digest of every rule."""
 
 
 def normalise(text: str) -> str:
-    r"""A text as rules compare it: line ends are `\n`, characters are composed (NFC).
+    r"""Normalise a text for comparison: line ends are `\n`, characters are composed (NFC).
 
     >>> normalise("cafe\u0301\r\n") == "caf\xe9\n"
     True
@@ -211,7 +214,12 @@ def normalise(text: str) -> str:
 
 
 def map_leaves(value: object, change: Callable[[object], object]) -> object:
-    """A value of the same form, with every value in it that is no list and no mapping changed."""
+    """Change every value in lists and mappings, at any depth.
+
+    Args:
+        value: The value.
+        change: Called with each value that is no list and no mapping, for its replacement.
+    """
     if isinstance(value, Mapping):
         pairs = cast("Mapping[object, object]", value).items()
         return {map_leaves(key, change): map_leaves(part, change) for key, part in pairs}
@@ -222,7 +230,7 @@ def map_leaves(value: object, change: Callable[[object], object]) -> object:
 
 
 def normalise_value(value: object) -> object:
-    """A value with all its texts normalised; one that is nested too deeply stays as it is."""
+    """Normalise all texts in a value; one that is nested too deeply stays unchanged."""
     try:
         return map_leaves(value, lambda part: normalise(part) if isinstance(part, str) else part)
     except RecursionError:
@@ -231,7 +239,7 @@ def normalise_value(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A value that each golden case brings itself, at `path` of its `expected`."""
+    """A placeholder for the value at `path` of each case's `expected`."""
 
     path: str = ""
 
@@ -246,26 +254,26 @@ class Expected:
 
 
 def expected(path: str = "") -> Expected:
-    """Stand in for a value of the case's `expected`, in any rule that compares with a value.
+    """Use a value of the case's `expected` as a parameter of a rule.
 
     Args:
-        path: Which part of `expected`; empty for the whole of it.
+        path: The path within `expected`; empty for all of it.
 
     Raises:
-        UsageError: The path cannot be read.
+        UsageError: The path is invalid.
     """
     return Expected(path)
 
 
 class JudgedOutput:
-    """One completion of one case, as rules see it.
+    """One completion of one case, for rules.
 
     Judges of one completion share one `JudgedOutput`, so its JSON is parsed once.
 
     Attributes:
-        text: The output, normalised; None when there is none.
-        completion: The whole completion; None when only a text is judged.
-        case: The golden case; None when only a text is judged.
+        text: The output, normalised; None if there is none.
+        completion: The completion; None if only a text is judged.
+        case: The golden case; None if only a text is judged.
     """
 
     __slots__ = ("_expected", "_inputs", "_json", "case", "completion", "text")
@@ -288,17 +296,17 @@ class JudgedOutput:
 
     @classmethod
     def from_completion(cls, completion: Completion, case: GoldenCase) -> JudgedOutput:
-        """The answer a completion gives to a case."""
+        """The output of a completion of a case."""
         return cls(completion.text, completion=completion, case=case)
 
     @property
     def json(self) -> JSON | JsonFault:
-        """The text as JSON, or why it is none; parsed on first use."""
+        """The text as JSON, parsed on first use, or the reason why it is not JSON."""
         read = self._json
         if isinstance(read, MissingValue):
             text = self.text or ""
             read = parse_json(text)
-            # Without escapes, a normalised text of ASCII holds no text that is to be normalised.
+            # The texts in ASCII without escapes are normalised already.
             if not text.isascii() or "\\" in text:
                 read = cast("JSON | JsonFault", normalise_value(read))
             self._json = read
@@ -307,79 +315,83 @@ class JudgedOutput:
     @property
     def inputs(self) -> Mapping[str, JSON]:
         """The inputs of the prompt, normalised."""
-        known_inputs = self.case.inputs if self.case is not None else self._inputs or {}
-        return cast("Mapping[str, JSON]", normalise_value(dict(known_inputs)))
+        raw_inputs = self.case.inputs if self.case is not None else self._inputs or {}
+        return cast("Mapping[str, JSON]", normalise_value(dict(raw_inputs)))
 
     def expected_at(self, steps: Steps) -> JSON | MissingValue:
-        """The case's expected value at a path."""
-        whole = self.case.expected if self.case is not None else self._expected
-        if isinstance(whole, MissingValue):
+        """The case's expected value at a path, normalised."""
+        case_expected = self.case.expected if self.case is not None else self._expected
+        if isinstance(case_expected, MissingValue):
             return MISSING
-        return cast("JSON | MissingValue", normalise_value(value_at(whole, steps)))
+        return cast("JSON | MissingValue", normalise_value(value_at(case_expected, steps)))
 
     def resolve(self, value: JSON | Expected, *, judge: str) -> JSON:
-        """A parameter of a rule, looked up in the case where it says so.
+        """Resolve a parameter of a rule: a placeholder becomes the value of the case.
 
         Raises:
             JudgeError: The case has no such expected value.
         """
         if not isinstance(value, Expected):
             return value
-        value_there = self.expected_at(parse_path(value.path))
-        if isinstance(value_there, MissingValue):
-            raise self.lacks(str(value), judge=judge)
-        return value_there
+        expected_value = self.expected_at(parse_path(value.path))
+        if isinstance(expected_value, MissingValue):
+            raise self.missing_error(str(value), judge=judge)
+        return expected_value
 
     def resolve_text(self, value: JSON | Expected, *, judge: str) -> str:
-        """A parameter of a rule that is a text, looked up in the case where it says so.
+        """Resolve a parameter of a rule that is a text.
 
         Raises:
-            JudgeError: The case has none, or it is not a text.
+            JudgeError: The case has no such value, or it is not a text.
         """
         text = self.resolve(value, judge=judge)
         if text is None:
-            raise self.lacks(str(value), judge=judge)
+            raise self.missing_error(str(value), judge=judge)
         if not isinstance(text, str):
             raise JudgeError(f"{judge}: {value} is not a text: {quote(str(text))}", judge=judge)
         return text
 
-    def lacks(self, what: str, *, judge: str) -> JudgeError:
-        """The error of a case that does not say what a judge needs to know."""
+    def missing_error(self, value_name: str, *, judge: str) -> JudgeError:
+        """The error for a case without a value that a judge needs."""
         if self.case is None:
-            return JudgeError(f"{judge}: nothing was given as {what}", judge=judge)
+            return JudgeError(f"{judge}: nothing was given as {value_name}", judge=judge)
         return JudgeError(
-            f"{judge}: case {self.case.id!r} has no {what} ({self.case.location})\n"
+            f"{judge}: case {self.case.id!r} has no {value_name} ({self.case.location})\n"
             "  add it to the case, or name another path in the judge",
             judge=judge,
         )
 
-    def nothing(self) -> Verdict:
-        """The verdict on an answer without text."""
+    def no_text_verdict(self) -> Verdict:
+        """The verdict on an output without text."""
         completion = self.completion
         if completion is not None and completion.refusal:
             return failed(f"the model refused: {quote(completion.refusal)}", code="refused")
-        why = "" if completion is None else f" (finish_reason {completion.finish_reason})"
-        return failed(f"the answer has no text{why}", code="no_text")
+        ending = "" if completion is None else f" (finish_reason {completion.finish_reason})"
+        return failed(f"the output has no text{ending}", code="no_text")
 
     def value_at(self, path: str, steps: Steps) -> JSON | Verdict:
-        """The value at a path of the answer, or why there is none."""
+        """The value at a path of the output; a failing verdict if there is none."""
         if self.text is None:
-            return self.nothing()
-        whole = self.json
-        if isinstance(whole, JsonFault):
+            return self.no_text_verdict()
+        document = self.json
+        if isinstance(document, JsonFault):
             return failed(
-                f"no field {path!r}, for the answer is not JSON: {whole.message}",
+                f"no field {path!r}, for the output is not JSON: {document.message}",
                 code="json_invalid",
                 actual=self.text[:200],
             )
-        value = value_at(whole, steps)
+        value = value_at(document, steps)
         if isinstance(value, MissingValue):
-            keys = f"; the answer has {listed(sorted(whole))}" if isinstance(whole, dict) else ""
+            keys = (
+                f"; the output has {quote_list(sorted(document))}"
+                if isinstance(document, dict)
+                else ""
+            )
             return failed(f"no field {path!r}{keys}", code="missing_field", details={"field": path})
         return value
 
-    def at(self, path: str, steps: Steps) -> JudgedOutput | Verdict:
-        """The part of the answer at a path, as an answer of its own, or why there is none."""
+    def part_at(self, path: str, steps: Steps) -> JudgedOutput | Verdict:
+        """The part of the output at a path; a failing verdict if there is none."""
         value = self.value_at(path, steps)
         if isinstance(value, Verdict):
             return value
@@ -390,7 +402,7 @@ class JudgedOutput:
         return part
 
     def part(self, text: str | None) -> JudgedOutput:
-        """A part of this answer, as an answer of its own to the same case."""
+        """A part of this output, for the same case."""
         return JudgedOutput(
             text,
             completion=self.completion,

@@ -1,4 +1,4 @@
-"""Assertions that promptfoo runs as scripts: JavaScript in V8, and the user's own Python."""
+"""promptfoo assertions that are scripts: JavaScript in V8, and Python."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
 
 _CODES: Final = ("false", "low_score", "threw", "no_result")
-# Bounds of what an assertion of a third party may return and use; more let one assertion slow the
-# run and fill the record.
+# Larger limits let one assertion slow the run and fill the run record.
 _REASON_MAX: Final = 2_000
 _COMPONENTS_MAX: Final = 50
 _TIMEOUT_MAX_S: Final = 600
@@ -51,16 +50,16 @@ _MEMORY_MAX_MB: Final = 4_096
 def _verdict(
     result: object, *, label: str, pass_at: float | None, graded_too: bool = False
 ) -> Verdict:
-    """The verdict that a result stands for, as promptfoo counts it.
+    """Convert a result to a verdict as promptfoo does.
 
     Args:
-        result: A flag, a number, a mapping with `pass`, `score` and `reason`, or none of them.
-        label: The judge, for errors.
+        result: A flag, a number, a mapping with `pass`, `score` and `reason`, or anything else.
+        label: The name of the judge, for errors.
         pass_at: The least number that passes; None for any above 0.
-        graded_too: `pass_at` holds for the score of a mapping, too.
+        graded_too: `pass_at` applies to the score of a mapping, too.
 
     Raises:
-        JudgeError: It is a value that promptfoo refuses whatever the output is.
+        JudgeError: promptfoo refuses the result.
     """
     match result:
         case bool():
@@ -68,9 +67,9 @@ def _verdict(
                 return passed("it returned true")
             return failed("it returned false", code="false")
         case int() | float():
-            return _of_number(float(result), pass_at)
+            return _verdict_on_number(float(result), pass_at)
         case Mapping():
-            return _of_mapping(
+            return _verdict_on_mapping(
                 cast("Mapping[str, Any]", result), label, pass_at if graded_too else None
             )
         case None:
@@ -85,15 +84,15 @@ def _threw(message: str) -> Verdict:
     return failed(" ".join(message.split())[:_REASON_MAX], code="threw")
 
 
-def _of_number(value: float, pass_at: float | None) -> Verdict:
+def _verdict_on_number(value: float, pass_at: float | None) -> Verdict:
     score = 0.0 if math.isnan(value) else min(1.0, max(0.0, value))
-    needed = "above 0" if pass_at is None else f"at least {pass_at:g}"
+    condition = "above 0" if pass_at is None else f"at least {pass_at:g}"
     if value > 0 if pass_at is None else value >= pass_at:
-        return passed(f"it returned {value:g}, {needed} wanted", score=score)
-    return failed(f"it returned {value:g}, {needed} wanted", code="low_score", score=score)
+        return passed(f"it returned {value:g}, {condition} wanted", score=score)
+    return failed(f"it returned {value:g}, {condition} wanted", code="low_score", score=score)
 
 
-def _of_mapping(result: Mapping[str, Any], label: str, pass_at: float | None) -> Verdict:
+def _verdict_on_mapping(result: Mapping[str, Any], label: str, pass_at: float | None) -> Verdict:
     flag = result.get("pass", result.get("pass_"))
     score, reason = result.get("score"), result.get("reason")
     if ("pass" in result or "pass_" in result) and not flag and flag is not False:
@@ -101,11 +100,11 @@ def _of_mapping(result: Mapping[str, Any], label: str, pass_at: float | None) ->
     if not isinstance(flag, bool) or not is_number(score) or not isinstance(reason, str):
         raise _no_verdict(label, dict(result))
     value = float(score)
-    held = 0.0 if math.isnan(value) else min(1.0, max(0.0, value))
+    clamped = 0.0 if math.isnan(value) else min(1.0, max(0.0, value))
     text = " ".join(reason.split())[:_REASON_MAX] or f"it returned {str(flag).lower()}"
     if flag and pass_at is not None and value < pass_at:
         text, flag = f"the score is {value:g}, at least {pass_at:g} wanted: {text}", False
-    verdict = passed(text, score=held) if flag else failed(text, code="false", score=held)
+    verdict = passed(text, score=clamped) if flag else failed(text, code="false", score=clamped)
     parts = result.get("componentResults", result.get("component_results"))
     if not isinstance(parts, list) or not parts:
         return verdict
@@ -114,9 +113,9 @@ def _of_mapping(result: Mapping[str, Any], label: str, pass_at: float | None) ->
 
 
 def _component(part: object) -> JSON:
-    """The entry of a report for one part of a result."""
-    none: Mapping[str, Any] = {}
-    fields = cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else none
+    """The report entry of one part of a result."""
+    empty: Mapping[str, Any] = {}
+    fields = cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else empty
     reason = fields.get("reason")
     return {
         "pass": fields.get("pass", fields.get("pass_")) is True,
@@ -134,11 +133,11 @@ def _no_verdict(label: str, result: object) -> JudgeError:
     )
 
 
-# -- what an assertion is given --------------------------------------------------------------------
+# -- arguments of an assertion ---------------------------------------------------------------------
 
 
 def _output(answer: JudgedOutput, *, parse_json: bool) -> JSON:
-    """The output: a text, its JSON, or the tool calls of a completion without a text."""
+    """The first argument of an assertion: a text, its JSON, or tool calls if there is no text."""
     completion = answer.completion
     if answer.text is None and completion is not None and completion.tool_calls:
         return [
@@ -154,8 +153,8 @@ def _output(answer: JudgedOutput, *, parse_json: bool) -> JSON:
     return answer.text
 
 
-# What promptfoo may give and a judge does not have; to read it leaves the case unmeasured.
-_ABSENT: Final[Mapping[str, tuple[str, ...]]] = {
+# Keys that only promptfoo has; reading one leaves the case unmeasured.
+_UNAVAILABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "": ("prompt", "trace", "metadata", "logProbs", "provider", "providerResponse"),
     "test": ("assert", "metadata", "options", "provider", "threshold"),
     "provider": ("config", "label"),
@@ -166,7 +165,7 @@ _ABSENT: Final[Mapping[str, tuple[str, ...]]] = {
 def _context(
     answer: JudgedOutput, output: JSON, config: Mapping[str, JSON] | None
 ) -> dict[str, JSON]:
-    """The second argument of an assertion, without what `_ABSENT` lists."""
+    """The second argument of an assertion, without the keys in `_UNAVAILABLE`."""
     expected = answer.expected_at(())
     inputs = {**(expected if isinstance(expected, Mapping) else {}), **answer.inputs}
     test: dict[str, JSON] = {"vars": inputs}
@@ -201,11 +200,11 @@ def _context(
     return context
 
 
-def _one_of(kind: str, code: str | None, file: str | None, pass_at: object) -> None:
-    """Refuse parameters that make no sense together.
+def _check_parameters(kind: str, code: str | None, file: str | None, pass_at: object) -> None:
+    """Validate parameters.
 
     Raises:
-        UsageError: Those.
+        UsageError: Parameters are missing, invalid or contradictory.
     """
     if (code is None) == (file is None):
         raise UsageError(f"{kind}: give either `code` or `file`")
@@ -217,7 +216,7 @@ def _one_of(kind: str, code: str | None, file: str | None, pass_at: object) -> N
 
 
 def _locate(kind: str, file: object) -> tuple[Path, str, Path]:
-    """The file and the function that `path:function` names, and the project that it is in.
+    """Split `path:function` into the file and the function, and find the root of the project.
 
     Raises:
         UsageError: There is no such file.
@@ -263,8 +262,8 @@ _EXPORT: Final = re.compile(
 )
 
 
-def _names_of_module(path: Path, root: Path) -> str:
-    """A file as digests and messages name it: from the root of the project."""
+def _module_name(path: Path, root: Path) -> str:
+    """The path of a file from the root of the project, for digests and messages."""
     try:
         return path.relative_to(root).as_posix()
     except ValueError:
@@ -272,16 +271,16 @@ def _names_of_module(path: Path, root: Path) -> str:
 
 
 def _modules(kind: str, path: Path, root: Path) -> dict[str, str]:
-    """A file and the project's files that it requires, by their names.
+    """The source of a file and of the project files that it requires, by name.
 
     Raises:
-        UsageError: One cannot be read.
+        UsageError: A file cannot be read.
     """
     parts: dict[str, str] = {}
     waiting = [path]
     while waiting:
         file = waiting.pop()
-        name = _names_of_module(file, root)
+        name = _module_name(file, root)
         if name in parts:
             continue
         text = _read(kind, file)
@@ -289,13 +288,13 @@ def _modules(kind: str, path: Path, root: Path) -> dict[str, str]:
         for match in _REQUIRED.finditer(text):
             near = file.parent / match[2]
             ends = (near.with_name(near.name + end) if end else near for end in _MODULE_ENDS)
-            if module := next((each for each in ends if each.is_file()), None):
+            if module := next((path for path in ends if path.is_file()), None):
                 waiting.append(module.resolve())
     return parts
 
 
-def _as_function(text: str) -> str:
-    """A module of ECMAScript as the body of a function; one of CommonJS stays as it is."""
+def _module_to_function(text: str) -> str:
+    """Convert an ECMAScript module to a function body; leave a CommonJS module unchanged."""
     if not _IMPORT.search(text) and not _EXPORT.search(text):
         return text
     names: list[str] = []
@@ -305,52 +304,52 @@ def _as_function(text: str) -> str:
             return "module.exports.default = "
         if match["list"]:
             for part in match["list"].strip("{}").split(","):
-                own, _, other = (word.strip() for word in part.partition(" as "))
-                if own:
-                    names.append(f"module.exports.{other or own} = {own};")
+                local, _, other = (word.strip() for word in part.partition(" as "))
+                if local:
+                    names.append(f"module.exports.{other or local} = {local};")
             return ""
         names.append(f"module.exports.{match['name']} = {match['name']};")
         return ""
 
-    body = _EXPORT.sub(exported, _IMPORT.sub(_required, text))
+    body = _EXPORT.sub(exported, _IMPORT.sub(_import_to_require, text))
     return f"{body}\n{' '.join(names)}"
 
 
-def _required(match: re.Match[str]) -> str:
-    """An `import` as calls of `require`, on one line, so that lines keep their numbers."""
+def _import_to_require(match: re.Match[str]) -> str:
+    """Convert an `import` to calls of `require`, without changing line numbers."""
     call = f"require({match['path']})"
     lines = "\n" * match[0].count("\n")
     if match["names"] is None:
         return f"{call};{lines}"
     single, _, braces = match["names"].partition("{")
-    made: list[str] = []
+    statements: list[str] = []
     for name in filter(None, (part.strip() for part in single.split(","))):
         if name.startswith("*"):
-            made.append(f"const {name.rpartition(' ')[2]} = {call};")
+            statements.append(f"const {name.rpartition(' ')[2]} = {call};")
         else:
-            made.append(f"const {name} = ((m) => m.default ?? m)({call});")
+            statements.append(f"const {name} = ((m) => m.default ?? m)({call});")
     if braces:
         inside = re.sub(r"\s+as\s+", ": ", " ".join(braces.strip(" \t\n}").split()))
-        made.append(f"const {{{inside}}} = {call};")
-    return " ".join(made) + lines
+        statements.append(f"const {{{inside}}} = {call};")
+    return " ".join(statements) + lines
 
 
 @functools.cache
 def _assertion_source() -> str:
     text = Path(__file__).with_name("assertion.js").read_text(encoding="utf-8")
-    # An expression: what stands above it is for readers.
+    # An expression, below comments.
     return text[text.index("(request)") :]
 
 
 def _javascript_contents(document: Mapping[str, object]) -> JSON:
-    """The contents of an assertion's files; None for one without a file."""
+    """The source of an assertion's files; None for inline code."""
     if document["file"] is None:
         return None
     path, _, root = _locate("javascript", document["file"])
     return dict(_modules("javascript", path, root))
 
 
-@rule(about="correctness", needs="py_mini_racer", contents=_javascript_contents)
+@rule(about="correctness", required_module="py_mini_racer", contents=_javascript_contents)
 def javascript(
     code: str | None = None,
     *,
@@ -386,18 +385,18 @@ def javascript(
     pass: it returned true
     """
     kind = "javascript"
-    _one_of(kind, code, file, pass_at)
-    _limits(kind, timeout_s, memory_mb)
+    _check_parameters(kind, code, file, pass_at)
+    _check_limits(kind, timeout_s, memory_mb)
     request: dict[str, Any] = {"code": code, "file": None, "name": "", "modules": {}}
     label = f"javascript({quote(code, 40)})" if code is not None else f"javascript({file})"
     if file is not None:
-        path, named, root = _locate(kind, file)
+        path, file_function, root = _locate(kind, file)
         sources = _modules(kind, path, root)
         request |= {
-            "file": _names_of_module(path, root),
-            "name": named or function,
+            "file": _module_name(path, root),
+            "name": file_function or function,
             "modules": {
-                name: text if name.endswith(".json") else _as_function(text)
+                name: text if name.endswith(".json") else _module_to_function(text)
                 for name, text in sources.items()
             },
         }
@@ -407,7 +406,7 @@ def javascript(
 
         output = _output(answer, parse_json=parse_json)
         if output is None:
-            return answer.nothing()
+            return answer.no_text_verdict()
         if any(name.endswith(_TYPESCRIPT) for name in request["modules"]):
             raise JudgeError(
                 f"{label} gives no verdict: it is not JavaScript\n"
@@ -416,7 +415,7 @@ def javascript(
             )
         context = {
             **request,
-            "absent": _ABSENT,
+            "absent": _UNAVAILABLE,
             "output": output,
             "context": _context(answer, output, config),
         }
@@ -426,23 +425,25 @@ def javascript(
             )
         except ScriptLimitError as error:
             raise JudgeError(f"{label} gives no verdict: {error}", judge=label) from error
-        return _of_response(response, label, pass_at)
+        return _verdict_on_response(response, label, pass_at)
 
     return check
 
 
-def _limits(kind: str, timeout_s: object, memory_mb: object) -> None:
-    for name, value, least, most in (
+def _check_limits(kind: str, timeout_s: object, memory_mb: object) -> None:
+    for name, value, minimum, maximum in (
         ("timeout_s", timeout_s, 0.01, _TIMEOUT_MAX_S),
         ("memory_mb", memory_mb, _MEMORY_MIN_MB, _MEMORY_MAX_MB),
     ):
-        if not is_number(value) or not least <= value <= most:
-            raise UsageError(f"{kind}: {name} is a number from {least:g} to {most}, not {value!r}")
+        if not is_number(value) or not minimum <= value <= maximum:
+            raise UsageError(
+                f"{kind}: {name} is a number from {minimum:g} to {maximum}, not {value!r}"
+            )
     if not isinstance(memory_mb, int):
         raise UsageError(f"{kind}: memory_mb is a whole number, not {memory_mb!r}")
 
 
-# Why a response holds no verdict, and the fix; the braces are filled from the response.
+# Reasons why a response has no verdict, with their fixes; braces are filled from the response.
 _NO_VERDICT: Final = {
     "missing": (
         "it uses {name}, which is not available",
@@ -458,13 +459,13 @@ _NO_VERDICT: Final = {
 }
 
 
-def _of_response(response: Mapping[str, Any], label: str, pass_at: float | None) -> Verdict:
-    """The verdict in a response of the engine.
+def _verdict_on_response(response: Mapping[str, Any], label: str, pass_at: float | None) -> Verdict:
+    """Convert a response of the engine to a verdict.
 
     Raises:
         JudgeError: There is none.
     """
-    at = f" at {response['at']}" if response.get("at") else ""
+    location = f" at {response['at']}" if response.get("at") else ""
     match response["kind"]:
         case "value":
             return _verdict(response["value"], label=label, pass_at=pass_at)
@@ -476,25 +477,25 @@ def _of_response(response: Mapping[str, Any], label: str, pass_at: float | None)
         case "unsound":
             return failed(f"it returned {response['value']}, not false", code="no_result")
         case "threw":
-            return _threw(f"it threw {response['name']}: {response['message']}{at}")
+            return _threw(f"it threw {response['name']}: {response['message']}{location}")
         case "other":
             raise _no_verdict(label, response["value"])
         case kind:
-            why, fix = _NO_VERDICT[kind]
-            why = why.format_map({"name": "error", **response, "at": at})
-            raise JudgeError(f"{label} gives no verdict: {why}\n  fix: {fix}", judge=label)
+            reason, fix = _NO_VERDICT[kind]
+            reason = reason.format_map({"name": "error", **response, "at": location})
+            raise JudgeError(f"{label} gives no verdict: {reason}\n  fix: {fix}", judge=label)
 
 
 # -- Python ----------------------------------------------------------------------------------------
 
 
 class _Context(dict[str, Any]):
-    """A part of the second argument of a Python assertion."""
+    """The second argument of a Python assertion, or a part of it."""
 
     def __init__(self, values: Mapping[str, Any], part: str = "") -> None:
         super().__init__(values)
-        self._absent = _ABSENT.get(part, ())
-        for name in _ABSENT if not part else ():
+        self._absent = _UNAVAILABLE.get(part, ())
+        for name in _UNAVAILABLE if not part else ():
             if name in self:
                 self[name] = _Context(self[name], name)
 
@@ -506,12 +507,12 @@ class _Context(dict[str, Any]):
         raise KeyError(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key; one that only promptfoo has is no default."""
+        """The value of a key; a key that only promptfoo has raises, in spite of a default."""
         return self[key] if key in self or key in self._absent else default
 
 
 # Exceptions that depend on the output; all others leave the case unmeasured.
-_OF_OUTPUT: Final = (
+_OUTPUT_ERRORS: Final = (
     ArithmeticError,
     AssertionError,
     AttributeError,
@@ -522,10 +523,10 @@ _OF_OUTPUT: Final = (
 
 
 def _compile(kind: str, code: str) -> Callable[..., object]:
-    """The function that inline Python stands for: an expression, or a body with `return`.
+    """Compile inline Python: an expression, or a body with `return`.
 
     Raises:
-        UsageError: It is not Python.
+        UsageError: The code is not Python.
     """
     body = code.strip("\n").rstrip()
     inside = textwrap.indent(textwrap.dedent(body), "    ") if "\n" in body else ""
@@ -543,7 +544,7 @@ def _compile(kind: str, code: str) -> Callable[..., object]:
 
 @functools.cache
 def _module(path: Path, content: str) -> Any:
-    """A file as a module; files next to it can be imported while it is loaded."""
+    """Load a file as a module, which can import files next to it."""
     name = f"regauge_assertion_{digest_of([path.as_posix(), content])[:16]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -563,23 +564,23 @@ def _module(path: Path, content: str) -> Any:
 
 
 class _Unimportable:
-    """The function of a file whose import failed; to call it leaves the case unmeasured."""
+    """The function of a file that cannot be imported; calling it leaves the case unmeasured."""
 
-    def __init__(self, why: str) -> None:
-        self._why = why
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
 
     def __call__(self, *_: object) -> object:
-        raise JudgeError(self._why, judge="promptfoo_python")
+        raise JudgeError(self._reason, judge="promptfoo_python")
 
 
 def _load(kind: str, file: object, function: str) -> Callable[..., object]:
-    """The function of a file.
+    """Load the function of a file.
 
     Raises:
         UsageError: There is no such file, or no such function in it.
     """
-    path, named, _ = _locate(kind, file)
-    name = named or function
+    path, file_function, _ = _locate(kind, file)
+    name = file_function or function
     try:
         module: Any = _module(path, _read(kind, path))
         for part in name.split("."):
@@ -602,7 +603,7 @@ def _load(kind: str, file: object, function: str) -> Callable[..., object]:
 
 
 def _python_contents(document: Mapping[str, object]) -> JSON:
-    """The source of an assertion and of the project's code that it uses."""
+    """The source of an assertion's file and of the project code that it uses."""
     file, kind = document["file"], "promptfoo_python"
     if file is None:
         return {}
@@ -642,14 +643,14 @@ def promptfoo_python(
     pass: it returned true
     """
     kind = "promptfoo_python"
-    _one_of(kind, code, file, pass_at)
+    _check_parameters(kind, code, file, pass_at)
     label = f"{kind}({quote(code, 40)})" if code is not None else f"{kind}({file})"
     call = _compile(kind, code) if code is not None else _load(kind, file, function)
 
     def check(answer: JudgedOutput) -> Verdict:
         output = _output(answer, parse_json=parse_json)
         if output is None:
-            return answer.nothing()
+            return answer.no_text_verdict()
         context = _Context(_context(answer, output, config))
         try:
             result = call(output, context)
@@ -657,7 +658,7 @@ def promptfoo_python(
                 result = _await_result(cast("Coroutine[Any, Any, object]", result))
         except JudgeError:
             raise
-        except _OF_OUTPUT as error:
+        except _OUTPUT_ERRORS as error:
             return _threw(f"it raised {type(error).__name__}: {error}")
         except Exception as error:
             raise JudgeError(
@@ -669,24 +670,24 @@ def promptfoo_python(
 
 
 def _await_result(coroutine: Coroutine[Any, Any, object]) -> object:
-    """The result of a coroutine, in an event loop of its own."""
+    """Run a coroutine in another thread, with its own event loop."""
     result = Future[object]()
 
     def run() -> None:
         try:
             result.set_result(asyncio.run(coroutine))
-        except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+        except BaseException as error:  # noqa: BLE001 - passed on to the caller
             result.set_exception(error)
 
-    # The thread sees the context of the run, which closes the network in a replay. No end of the
-    # process waits for it.
+    # The context of the run closes the network in a replay. The end of the process does not wait
+    # for the thread.
     context = contextvars.copy_context()
     threading.Thread(target=context.run, args=(run,), daemon=True).start()
     return result.result()
 
 
 def _python_result(result: object) -> object:
-    """A result, with texts read as promptfoo reads them: a flag, a number or JSON."""
+    """Parse a text result as promptfoo does: a flag, a number or JSON."""
     if not isinstance(result, str):
         return result
     word = result.strip()

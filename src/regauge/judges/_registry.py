@@ -1,4 +1,4 @@
-"""Judges by name, for YAML files and the command line, and the reference page of them all."""
+"""Judges by name, for YAML files and the command line, and their descriptions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import UsageError
-from regauge.judges._output import READING, Expected
-from regauge.judges._rule import Rule, negated, negated_digest
+from regauge.judges._output import READING_VERSION, Expected
+from regauge.judges._rule import Rule, negate, negated_digest
 from regauge.judges._rule_factory import RuleFactory, form_of, rule_digest, split_sections
 from regauge.judges.rules._combine import not_
 from regauge.on_demand import install_command
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
 
 
-# Kinds of judges that are no rules, so not among `__all__` of the rules; add a new one here.
-_CALLING = """
+# Kinds of judges that are no rules, so in no `__all__` of the rules; add a new one here.
+_OTHER_KINDS = """
 as_judge command_judge deepeval each_turn http_judge in_turn means_like pairwise panel rubric
 verified_claims
 """
@@ -36,34 +36,36 @@ ENTRY_POINTS = "regauge.judges"
 
 
 @functools.cache
-def _own_rules() -> Mapping[str, RuleFactory[...]]:
+def _builtin_rules() -> Mapping[str, RuleFactory[...]]:
     import regauge.judges
     from regauge.judges import ifeval
 
-    made = [getattr(module, name) for module in (regauge.judges, ifeval) for name in module.__all__]
-    return {factory.kind: factory for factory in made if isinstance(factory, RuleFactory)}
+    members = [
+        getattr(module, name) for module in (regauge.judges, ifeval) for name in module.__all__
+    ]
+    return {factory.kind: factory for factory in members if isinstance(factory, RuleFactory)}
 
 
 @functools.cache
-def _own_kinds() -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
+def _builtin_kinds() -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
     import regauge.judges
 
-    calling = {name: getattr(regauge.judges, name) for name in _CALLING.split()}
-    return {**_own_rules(), "not": not_, **calling}
+    others_by_name = {name: getattr(regauge.judges, name) for name in _OTHER_KINDS.split()}
+    return {**_builtin_rules(), "not": not_, **others_by_name}
 
 
 def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
-    """Every kind of judge by name: those of regauge, and those other packages register.
+    """All kinds of judges by name: built-in ones, and those that other packages register.
 
     Args:
-        installed: Look for those of other packages too, which reads their metadata.
+        installed: Include other packages, whose metadata is then read.
 
     Raises:
         UsageError: A registered judge cannot be loaded.
     """
     if not installed:
-        return _own_kinds()
-    kinds = {**_own_kinds()}
+        return _builtin_kinds()
+    kinds = {**_builtin_kinds()}
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINTS):
@@ -78,15 +80,19 @@ def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge |
 
 
 def rule_versions() -> Mapping[str, int]:
-    """The versions of those of regauge's rules that are no longer at their first, by name."""
-    return {kind: made.version for kind, made in _own_rules().items() if made.version > 1}
+    """The versions of built-in rules beyond version 1, by name."""
+    return {
+        kind: factory.version for kind, factory in _builtin_rules().items() if factory.version > 1
+    }
 
 
 def changed_rule(judge: object, digest: str, versions: Mapping[str, int]) -> str:
-    """The rules of regauge that once gave a judge this digest, with both versions; else empty.
+    """The built-in rule whose new version changed the digest of a judge; else empty.
 
-    Only what regauge changed differs then: the rule is declared as before. `versions` are those of
-    `versions_of_checks` at that time.
+    Args:
+        judge: The current judge.
+        digest: The earlier digest.
+        versions: The earlier `check_versions`.
     """
     from regauge.judges._case_checks import changed_rules, is_case_checks
 
@@ -96,24 +102,25 @@ def changed_rule(judge: object, digest: str, versions: Mapping[str, int]) -> str
         return ""
     negation = judge.kind.startswith("not_") and len(judge.parts) == 1
     judge = judge.parts[0] if negation else judge
-    made = _own_rules().get(judge.kind)
-    for version in range(1, made.version + 1 if made else 0):
-        for reading in range(1, READING + 1):
+    factory = _builtin_rules().get(judge.kind)
+    for version in range(1, factory.version + 1 if factory else 0):
+        for reading in range(1, READING_VERSION + 1):
             before = rule_digest(judge.kind, judge.params, version=version, reading=reading)
-            if made and digest == (negated_digest(before) if negation else before):
-                return f"{judge.kind} (version {version}.{reading}, now {made.version}.{READING})"
+            if factory and digest == (negated_digest(before) if negation else before):
+                now = f"{factory.version}.{READING_VERSION}"
+                return f"{judge.kind} (version {version}.{reading}, now {now})"
     return ""
 
 
 def judge_from_spec(spec: JSON) -> Judge | UnboundJudge:
-    """Make a judge of what a YAML file says.
+    """Build a judge from its specification in a YAML file.
 
-    A judge is its name, or a mapping of its name to its parameters: one value for the first of
-    them, a list for the first ones, a mapping by name. `not` negates; `all_of`, `any_of` and
-    `at_least` take judges; `{expected: path}` stands for a value of the case's `expected`.
+    A judge is its name, or a mapping of its name to its parameters: a value for the first one, a
+    list for the first ones, or a mapping by name. `not` negates; `all_of`, `any_of` and `at_least`
+    take judges; `{expected: path}` is a value of the case's `expected`.
 
     Raises:
-        UsageError: There is no such judge, or its parameters make no sense.
+        UsageError: There is no such judge, or its parameters are invalid.
 
     >>> judge_from_spec({"max_words": {"n": 40, "field": "reason"}}).name
     'max_words(40, field=reason)'
@@ -127,20 +134,20 @@ def judge_from_spec(spec: JSON) -> Judge | UnboundJudge:
             raise UsageError(
                 f"not: only rules can be negated, and {_split_spec(value)[0]!r} is none"
             )
-        return negated(inner)
+        return negate(inner)
     kind = _kind(name)
     positional, keywords = _arguments(kind, value)
     try:
         return kind(*positional, **keywords)
     except (TypeError, AttributeError) as error:
-        # A rule that uses a parameter as the type that it is annotated with.
+        # A rule relies on the annotated type of a parameter.
         wrong_type = isinstance(error, AttributeError)
         reason = "a parameter is of a type that it does not take" if wrong_type else error
         signature = _signature(kind) or inspect.Signature()
         unknown = next((key for key in keywords if key not in signature.parameters), "")
         hint = did_you_mean(unknown, signature.parameters) if unknown else ""
-        takes = f"\n  it takes {name}{form_of(signature)}" if signature.parameters else ""
-        raise UsageError(f"{name}: {reason}{'; ' + hint if hint else ''}{takes}") from error
+        usage = f"\n  it takes {name}{form_of(signature)}" if signature.parameters else ""
+        raise UsageError(f"{name}: {reason}{'; ' + hint if hint else ''}{usage}") from error
 
 
 def _split_spec(spec: JSON) -> tuple[str, JSON]:
@@ -167,13 +174,13 @@ def _kind(name: str) -> Callable[..., Judge | UnboundJudge]:
 def _arguments(
     kind: Callable[..., Judge | UnboundJudge], document: JSON
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a kind of judge."""
+    """The positional and keyword arguments of a kind of judge."""
     if document is None:
         return [], {}
     signature = _signature(kind)
     parameters = list(signature.parameters.values()) if signature else []
     if isinstance(document, Mapping) and not _is_expected(document):
-        return _by_name(parameters, document)
+        return _keyword_arguments(parameters, document)
     first = [part for part in parameters if part.kind is not part.KEYWORD_ONLY]
     if isinstance(document, str) or not isinstance(document, Sequence):
         return [_parameter(first[0].name if first else "", document)], {}
@@ -188,7 +195,7 @@ def _arguments(
 
 
 def _signature(kind: object) -> inspect.Signature | None:
-    """The parameters of a kind of judge; None for a function in C that states none."""
+    """The parameters of a kind of judge; None for a C function without a signature."""
     if isinstance(kind, RuleFactory):
         return kind.signature
     try:
@@ -197,30 +204,30 @@ def _signature(kind: object) -> inspect.Signature | None:
         return None
 
 
-def _by_name(
+def _keyword_arguments(
     parameters: Sequence[inspect.Parameter], pairs: Mapping[str, JSON]
 ) -> tuple[list[Any], dict[str, Any]]:
-    # The function of a file is a name; that of `as_judge` is called.
+    # With a `file`, `function` is a name; otherwise the imported function.
     of_file = any(part.name == "file" for part in parameters)
-    named: dict[str, Any] = {
+    keywords: dict[str, Any] = {
         key: _parameter("" if of_file and key == "function" else key, value)
         for key, value in pairs.items()
     }
     several = next((part for part in parameters if part.kind is part.VAR_POSITIONAL), None)
-    if several is None or several.name not in named:
-        return [], named
-    values = named.pop(several.name)
+    if several is None or several.name not in keywords:
+        return [], keywords
+    values = keywords.pop(several.name)
     before = [
-        named.pop(part.name)
+        keywords.pop(part.name)
         for part in parameters
-        if part.kind is part.POSITIONAL_OR_KEYWORD and part.name in named
+        if part.kind is part.POSITIONAL_OR_KEYWORD and part.name in keywords
     ]
-    many = isinstance(values, Sequence) and not isinstance(values, str)
-    return [*before, *(values if many else [values])], named
+    is_list = isinstance(values, Sequence) and not isinstance(values, str)
+    return [*before, *(values if is_list else [values])], keywords
 
 
 def _parameter(name: str, value: JSON) -> Any:
-    """A parameter by its name: some are judges themselves."""
+    """Convert the value of a parameter; some parameters are judges."""
     is_list = isinstance(value, Sequence) and not isinstance(value, str)
     match name:
         case "judge":
@@ -238,7 +245,7 @@ def _parameter(name: str, value: JSON) -> Any:
 
 
 def _function(name: str) -> object:
-    """The function that YAML names as `package.module:function`.
+    """Import the function `package.module:function`.
 
     Raises:
         UsageError: It cannot be imported.
@@ -271,7 +278,7 @@ def _is_expected(value: JSON) -> bool:
 
 
 def _value(value: JSON) -> Any:
-    """A parameter in which `{expected: path}` is a value of the case, at any depth."""
+    """Convert `{expected: path}` to a placeholder, at any depth."""
     if isinstance(value, Mapping):
         if _is_expected(value):
             return Expected(str(value["expected"]))
@@ -286,7 +293,8 @@ class ParameterDescription:
     """One parameter of a judge.
 
     Attributes:
-        default: As Python writes it; empty when there is none.
+        default: The default in Python; empty without one.
+        text: The description.
     """
 
     name: str
@@ -299,14 +307,14 @@ class JudgeDescription:
     """One kind of judge.
 
     Attributes:
-        group: The chapter it belongs to.
-        form: The parameters as one writes them.
+        group: Its group in the reference.
+        form: The parameters, without types.
         summary: One sentence.
         text: The rest of the description.
-        criterion: The kind of quality it is about; empty where that depends on its parts.
-        codes: The stable words of its failures.
-        install: The command that installs the extra it needs; empty for a judge of the core.
-        example: A session of Python that shows it.
+        criterion: The criterion; empty if that depends on its parts.
+        codes: The codes of its failures.
+        install: The command that installs the required extra; empty for none.
+        example: An example as a Python session.
     """
 
     name: str
@@ -325,7 +333,7 @@ _ARGUMENT = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
 def describe(name: str, kind: object) -> JudgeDescription:
-    """Describe a kind of judge; of those of other packages only what their docstring says."""
+    """Describe a kind of judge, by its signature and docstring."""
     build = getattr(kind, "build", kind)
     doc, _ = split_sections(inspect.getdoc(build) or "")
     body, _, example = doc.partition("\n>>> ")
@@ -345,7 +353,9 @@ def describe(name: str, kind: object) -> JudgeDescription:
         parameters=tuple(_parameters(signature, texts)) if signature else (),
         criterion=(factory.about if factory else None) or "",
         codes=factory.codes if factory else (),
-        install=install_command(factory.needs) if factory and factory.needs else "",
+        install=install_command(factory.required_module)
+        if factory and factory.required_module
+        else "",
         example=f">>> {example}".strip() if example else "",
     )
 
@@ -375,7 +385,7 @@ _GROUPS = {
 
 
 def with_prompt_schema(judge: Rule, prompt: Prompt | None) -> Rule:
-    """`json_matches_schema()` with the schema of the prompt; any other rule as it is.
+    """Add the prompt's schema to `json_matches_schema()`; return any other rule unchanged.
 
     Raises:
         UsageError: There is no schema.
@@ -384,9 +394,11 @@ def with_prompt_schema(judge: Rule, prompt: Prompt | None) -> Rule:
         return judge
     schema = prompt.output_schema if prompt is not None else None
     if not isinstance(schema, Mapping):
-        of = f"{prompt.name} has no `jsonSchema`" if prompt is not None else "no prompt is judged"
+        problem = (
+            f"{prompt.name} has no `jsonSchema`" if prompt is not None else "no prompt is judged"
+        )
         raise UsageError(
-            f"json_matches_schema() has no schema: {of}\n"
+            f"json_matches_schema() has no schema: {problem}\n"
             "  fix: add `responseFormat: json_schema` and `jsonSchema` to the prompt file, or name"
             " the schema: json_matches_schema('schema.json')"
         )

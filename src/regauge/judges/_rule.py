@@ -1,4 +1,4 @@
-"""`Rule`: a judge that is a pure function of the answer; its negation and its advice."""
+"""`Rule`: a judge that is a pure function of the output; its negation and its advice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from regauge.digests import digest_of
 from regauge.errors import UsageError
 from regauge.judges._output import MISSING, JudgedOutput, MissingValue, parse_path
-from regauge.judges._types import NO_ANSWER, Verdict, criterion_named, failed, passed
+from regauge.judges._types import NO_OUTPUT_CODES, Verdict, failed, parse_criterion, passed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,26 +26,25 @@ Check = Callable[[JudgedOutput], Verdict]
 
 
 class AdviceTemplate(NamedTuple):
-    """The quality that one kind of rule is about, and its instructions for a prompt.
+    """The criterion of one kind of rule, and its instructions for a prompt.
 
-    `{n}` stands for the parameter n, `{it}` for the answer or the field that is judged, `{inside}`
-    for its place, `{fill}` for "answer with" or "fill `field` with". A sentence behind ` | ` is
-    left out without the parameter that it names. Where a sentence names a value that each case
-    brings itself, the instruction is empty.
+    `{n}` is the parameter n, `{it}` the output or the judged field, `{inside}` its place.
+    `{fill}` is "answer with" or "fill `field` with". A sentence after ` | ` is omitted without the
+    parameter that it names. An instruction with a value of the case is empty.
 
     Attributes:
-        criterion: None where the rule states none.
-        advice: The instruction so that the rule passes.
-        denied: So that its negation passes.
+        criterion: None if the rule sets none.
+        advice: The instruction that makes the rule pass.
+        negated_advice: The instruction that makes its negation pass.
     """
 
     criterion: Criterion | None
     advice: str = ""
-    denied: str = ""
+    negated_advice: str = ""
 
 
 class Compose(Protocol):
-    """Makes the advice of a rule that is no template of its parameters, as one made of rules."""
+    """Builds advice that no template can express, such as that of combined rules."""
 
     def __call__(self, judge: Rule, *, field: str | None, negated: bool) -> str: ...
 
@@ -55,21 +54,19 @@ class Rule:
     """A deterministic judge that costs nothing.
 
     Attributes:
-        kind: The name it is registered under, such as `max_words`.
-        params: Its parameters, as JSON.
-        name: What people read, such as `max_words(40, field=reason)`.
-        digest: Over kind, parameters and the rule's own version.
-        examine: The check itself: one answer, one verdict. Never raises for what a model wrote.
-        description: What it looks at, in a sentence; no part of the digest.
-        parts: The rules it is made of.
-        instruction: What a prompt should say for it, in its author's words; no part of the digest.
-        own: Whether all of it comes with regauge, so that it is known to do nothing but judge;
-            what others wrote may print, wait or count.
-        opposite: Set where the rule has no negation: the fix, for the error.
-        about: The criterion its author counts it under; None for that of its kind. No part of the
-            digest.
-        template: Criterion and instructions of its kind; no part of the digest.
-        compose: Makes the advice where a template cannot; no part of the digest.
+        kind: The registered name, such as `max_words`.
+        params: The parameters, as JSON.
+        name: The name in reports, such as `max_words(40, field=reason)`.
+        digest: The digest of kind, parameters and version.
+        examine: Called with each output, for its verdict; any text of a model has one.
+        description: One sentence; no part of the digest.
+        parts: The rules that it combines.
+        instruction: The author's instruction for a prompt; no part of the digest.
+        is_builtin: All of it comes with regauge, so it has no side effects.
+        opposite: The fix in the error for a negation; empty if the rule has a negation.
+        about: The author's criterion; None for that of its kind. No part of the digest.
+        template: The criterion and instructions of its kind; no part of the digest.
+        compose: The builder of advice that no template can express; no part of the digest.
     """
 
     kind: str
@@ -80,22 +77,22 @@ class Rule:
     description: str = ""
     parts: tuple[Rule, ...] = ()
     instruction: str = ""
-    own: bool = False
+    is_builtin: bool = False
     opposite: str = ""
     about: Criterion | None = None
     template: AdviceTemplate | None = None
     compose: Compose | None = None
 
     def check(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Judge one completion of one case, at once.
+        """Judge one completion of one case.
 
         Raises:
-            JudgeError: The case does not say what the rule compares with.
+            JudgeError: The case has no value to compare with.
         """
         return self.examine(JudgedOutput.from_completion(completion, case))
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """`check`, for those who await judges."""
+        """`check`, as a coroutine."""
         return self.examine(JudgedOutput.from_completion(completion, case))
 
     def check_text(
@@ -105,41 +102,40 @@ class Rule:
         expected: JSON | MissingValue = MISSING,
         inputs: Mapping[str, JSON] | None = None,
     ) -> Verdict:
-        """Judge a text that no model wrote, to try a rule out."""
+        """Judge a text, to try out a rule."""
         return self.examine(JudgedOutput(text, expected=expected, inputs=inputs))
 
-    def named(self, name: str) -> Rule:
-        """The same rule under a name of your choice."""
+    def with_name(self, name: str) -> Rule:
+        """Rename the rule in reports."""
         return replace(self, name=name)
 
-    def advising(self, instruction: str) -> Rule:
-        """The same rule with your own words for what a prompt should say for it."""
+    def with_instruction(self, instruction: str) -> Rule:
+        """Set the instruction for a prompt."""
         return replace(self, instruction=instruction)
 
-    def judging(self, criterion: str) -> Rule:
-        """The same rule, counted under another criterion.
+    def with_criterion(self, criterion: str) -> Rule:
+        """Count the rule under another criterion.
 
         >>> from regauge.judges import max_words
-        >>> max_words(40).criterion, max_words(40).judging("relevance").criterion
+        >>> max_words(40).criterion, max_words(40).with_criterion("relevance").criterion
         ('format', 'relevance')
 
         Args:
             criterion: `correctness`, `completeness`, `format` or `relevance`.
 
         Raises:
-            UsageError: It is none of them.
+            UsageError: There is no such criterion.
         """
-        return replace(self, about=criterion_named(criterion, judge=self.name))
+        return replace(self, about=parse_criterion(criterion, judge=self.name))
 
     def advice(self, *, field: str | None = None, negated: bool = False) -> str:
-        """The instruction a prompt should hold for this rule; empty where there is none to give.
+        """The instruction that a prompt should have for this rule; empty for none.
 
-        It comes from the rule's parameters alone, never from a case, so it gives no expected value
-        away.
+        It is built from the parameters only, so it reveals no expected value of a case.
 
         Args:
             field: The field that another rule applies this one to.
-            negated: Return the instruction for the rule to fail.
+            negated: Return the instruction that makes the rule fail.
 
         >>> from regauge.judges import field_equals, max_words
         >>> max_words(40, field="reason").advice()
@@ -160,12 +156,12 @@ class Rule:
 
     @property
     def reference(self) -> JSON:
-        """The name as a parameter of another rule."""
+        """The rule as a parameter of another rule."""
         return {"judge": self.kind, "name": self.name, "digest": self.digest}
 
     @property
     def criterion(self) -> Criterion:
-        """The kind of quality it is about: its author's, else that of its kind or of its parts."""
+        """The criterion of its author, else of its kind, else of its parts."""
         if self.about is not None:
             return self.about
         if self.template is not None and self.template.criterion:
@@ -174,69 +170,69 @@ class Rule:
         return kinds.pop() if len(kinds) == 1 else "correctness"
 
     def __invert__(self) -> Rule:
-        """`~rule` is its negation."""
-        return negated(self)
+        """Negate the rule."""
+        return negate(self)
 
     def __repr__(self) -> str:
         return f"<Rule {self.name}>"
 
 
-def on_answer(field: str | None, check: Check) -> Check:
-    """Apply a check to the answer, or to the part of it at `field`, once there is any text."""
+def on_output(field: str | None, check: Check) -> Check:
+    """Apply a check to the output or to its part at `field`; an output without text fails."""
     if field is None:
 
-        def whole(answer: JudgedOutput) -> Verdict:
-            return check(answer) if answer.text is not None else answer.nothing()
+        def check_output(answer: JudgedOutput) -> Verdict:
+            return check(answer) if answer.text is not None else answer.no_text_verdict()
 
-        return whole
+        return check_output
     steps = parse_path(field)
 
-    def part(answer: JudgedOutput) -> Verdict:
-        part_there = answer.at(field, steps)
-        if isinstance(part_there, Verdict):
-            return part_there
-        if part_there.text is None:
+    def check_field(answer: JudgedOutput) -> Verdict:
+        part = answer.part_at(field, steps)
+        if isinstance(part, Verdict):
+            return part
+        if part.text is None:
             return failed(f"field {field!r} is null", code="null_field", details={"field": field})
-        return check(part_there)
+        return check(part)
 
-    return part
+    return check_field
 
 
 def on_text(field: str | None, check: Callable[[str], Verdict]) -> Check:
-    """`on_answer`, for a check that needs the text alone."""
+    """`on_output`, for a check of the text only."""
 
     def text_only(answer: JudgedOutput) -> Verdict:
         text = answer.text
-        return check(text) if text is not None else answer.nothing()
+        return check(text) if text is not None else answer.no_text_verdict()
 
-    return text_only if field is None else on_answer(field, text_only)
+    return text_only if field is None else on_output(field, text_only)
 
 
 def all_parts(judge: Rule) -> Iterator[Rule]:
-    """A rule and all rules in it."""
+    """A rule and its parts, at any depth."""
     yield judge
     for part in judge.parts:
         yield from all_parts(part)
 
 
 def negated_digest(digest: str) -> str:
-    """The digest of the negation of a rule with this digest."""
+    """The digest of a negation, from the digest of the rule."""
     return digest_of({"kind": "not", "version": 1, "params": {"judge": digest}})
 
 
-def negated(judge: Rule) -> Rule:
-    """The rule that passes when another fails, and fails when it passes.
+def negate(judge: Rule) -> Rule:
+    """Negate a rule: pass if it fails, and fail if it passes.
 
-    An output without any text fails both: there is nothing to judge. An abstention stays one.
+    An output without text fails both. An abstention stays one.
 
     Raises:
-        UsageError: The rule is not a question of yes or no.
+        UsageError: The negation is ambiguous.
     """
     code = f"not_{judge.kind}"
-    if without := next((rule for rule in all_parts(judge) if rule.opposite), None):
+    if ambiguous := next((rule for rule in all_parts(judge) if rule.opposite), None):
         raise UsageError(
-            f"not {judge.name}: the negation of {without.kind} is ambiguous\n"
-            f"  fix: {without.opposite}"
+            f"not {judge.name}: the negation of {ambiguous.kind} is ambiguous\n"
+            f"  fix: {ambiguous.opposite}"
         )
 
     def check(answer: JudgedOutput) -> Verdict:
@@ -251,7 +247,7 @@ def negated(judge: Rule) -> Rule:
                     score=1 - verdict.score if verdict.score > 0 else 0.0,
                     actual=verdict.actual,
                 )
-            case "fail" if verdict.code in NO_ANSWER:
+            case "fail" if verdict.code in NO_OUTPUT_CODES:
                 return verdict
             case "fail":
                 return passed(
@@ -260,16 +256,16 @@ def negated(judge: Rule) -> Rule:
                     actual=verdict.actual,
                 )
 
-    described = f"Must not hold: {judge.description}" if judge.description else ""
+    description = f"Must not hold: {judge.description}" if judge.description else ""
     return Rule(
         kind=code,
         params={"judge": judge.reference},
         name=f"not {judge.name}",
         digest=negated_digest(judge.digest),
         examine=check,
-        description=described,
+        description=description,
         parts=(judge,),
-        own=judge.own,
+        is_builtin=judge.is_builtin,
         compose=_advice_of_negation,
     )
 
@@ -284,17 +280,17 @@ def first_sentence(doc: str | None) -> str:
 
 
 _SLOT = re.compile(r"\{(\w+)(?::(\w+))?\}")
-_MARKED = re.compile(r"\{\{\s*[\w.-]+\s*\}\}")
-_ONE = re.compile(r"(?<= )(1 (?:tool )?[a-z]+)s\b")
+_PLACEHOLDER = re.compile(r"\{\{\s*[\w.-]+\s*\}\}")
+_SINGULAR = re.compile(r"(?<= )(1 (?:tool )?[a-z]+)s\b")
 _WHETHER = re.compile(r"(?:whether|if)\s+", re.IGNORECASE)
 
 
 class _CaseOnlyError(Exception):
-    """A value that only golden cases have, so a prompt cannot state it."""
+    """A parameter is a value of the case, which a prompt cannot contain."""
 
 
 class _EmptyError(Exception):
-    """A parameter that was left out, with the sentence about it."""
+    """A parameter is unset, so its sentence is omitted."""
 
 
 def advice_of_docstring(judge: Rule, *, field: str | None, negated: bool) -> str:
@@ -307,8 +303,8 @@ def advice_of_docstring(judge: Rule, *, field: str | None, negated: bool) -> str
 
 
 def fill_template(template: AdviceTemplate, params: Mapping[str, JSON], *, negated: bool) -> str:
-    """The instruction of a rule with these parameters; empty where there is none to give."""
-    text = template.denied if negated else template.advice
+    """Fill the instruction of a rule with its parameters; empty if it has none."""
+    text = template.negated_advice if negated else template.advice
     sentences: list[str] = []
     for place, sentence in enumerate(text.split(" | ")):
         try:
@@ -322,9 +318,9 @@ def fill_template(template: AdviceTemplate, params: Mapping[str, JSON], *, negat
 
 
 def _fill(sentence: str, params: Mapping[str, JSON]) -> str:
-    filled = _SLOT.sub(lambda slot: _fill_slot(slot[1], slot[2] or "", params), sentence)
-    filled = _ONE.sub(r"\1", filled)
-    return filled[:1].upper() + filled[1:]
+    text = _SLOT.sub(lambda slot: _fill_slot(slot[1], slot[2] or "", params), sentence)
+    text = _SINGULAR.sub(r"\1", text)
+    return text[:1].upper() + text[1:]
 
 
 def _fill_slot(name: str, form: str, params: Mapping[str, JSON]) -> str:
@@ -342,50 +338,58 @@ def _fill_slot(name: str, form: str, params: Mapping[str, JSON]) -> str:
             value = params.get(name)
     if isinstance(value, Mapping) and (set(value) & {"expected", "default"}):
         raise _CaseOnlyError
-    if form in _EVEN_EMPTY:
-        return _EVEN_EMPTY[form](value)
+    if form in _OPTIONAL_FORMS:
+        return _OPTIONAL_FORMS[form](value)
     if value is None or value in ("", []):
         raise _EmptyError
     return _FORMS[form](value)
 
 
 def _bounds(params: Mapping[str, JSON], *, outside: bool) -> str:
-    least, most = params.get("at_least"), params.get("at_most")
+    minimum, maximum = params.get("at_least"), params.get("at_most")
     exactly = params.get("exactly")
     if exactly is not None:
         return f"more or fewer than {exactly}" if outside else f"exactly {exactly}"
     words = ("fewer than", "more than") if outside else ("at least", "at most")
-    limits = [f"{word} {n}" for word, n in zip(words, (least, most), strict=True) if n is not None]
+    limits = [
+        f"{word} {n}" for word, n in zip(words, (minimum, maximum), strict=True) if n is not None
+    ]
     if not limits:
         raise _EmptyError
     return (" or " if outside else " and ").join(limits)
 
 
 def listing(last: str, mark: str) -> Callable[[JSON], str]:
-    """A list in words, each part between marks."""
+    """Return a function that writes a list as words, each between marks.
 
-    def written(value: JSON) -> str:
-        many = isinstance(value, Sequence) and not isinstance(value, str)
+    Args:
+        last: The word before the last part.
+        mark: The mark around each part.
+    """
+
+    def join(value: JSON) -> str:
+        is_list = isinstance(value, Sequence) and not isinstance(value, str)
         parts = [
-            _shown_part(part, mark) for part in (cast("Sequence[JSON]", value) if many else [value])
+            _quote_part(part, mark)
+            for part in (cast("Sequence[JSON]", value) if is_list else [value])
         ]
         return f" {last} ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
-    return written
+    return join
 
 
-def _shown_part(value: JSON, mark: str) -> str:
+def _quote_part(value: JSON, mark: str) -> str:
     if isinstance(value, Mapping) and set(value) & {"expected", "default"}:
         raise _CaseOnlyError
     if not isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
-    if _MARKED.search(value):  # it would be an input of the prompt
+    if _PLACEHOLDER.search(value):  # a placeholder would be an input of the prompt
         raise _CaseOnlyError
     return f"{mark}{' '.join(value.split())}{mark}"
 
 
 def _keys_of(value: JSON) -> str:
-    """The keys of a JSON Schema, those that are required first."""
+    """The keys of a JSON Schema, required ones first."""
     if not isinstance(value, Mapping):
         raise _EmptyError
     required, properties = value.get("required"), value.get("properties")
@@ -398,7 +402,7 @@ def _keys_of(value: JSON) -> str:
 
 
 def _choice(value: JSON) -> str:
-    """One text, or one of several."""
+    """A text, or "one of" several."""
     several = isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 1
     return ("one of " if several else "") + listing("or", '"')(value)
 
@@ -413,17 +417,17 @@ def _argument_list(value: JSON) -> str:
     if not isinstance(value, Mapping):
         raise _EmptyError
     return listing("and", "")(
-        [f"{key} is {_shown_part(part, chr(34))}" for key, part in value.items()]
+        [f"{key} is {_quote_part(part, chr(34))}" for key, part in value.items()]
     )
 
 
 def _calls(value: JSON) -> str:
-    """Calls of tools with their arguments."""
-    described: list[JSON] = []
+    """Tool calls, with their arguments."""
+    descriptions: list[JSON] = []
     for part in cast("Sequence[JSON]", value):
         name, args = (part["name"], part.get("args")) if isinstance(part, Mapping) else (part, None)
-        described.append(f"`{name}`" + (f" ({_argument_list(args)})" if args else ""))
-    return listing("and", "")(described)
+        descriptions.append(f"`{name}`" + (f" ({_argument_list(args)})" if args else ""))
+    return listing("and", "")(descriptions)
 
 
 _FORMS: Mapping[str, Callable[[JSON], str]] = {
@@ -442,7 +446,7 @@ _FORMS: Mapping[str, Callable[[JSON], str]] = {
 
 
 def _flag(value: JSON) -> str:
-    """Nothing to be said, but only where it is so."""
+    """An empty text if the flag is set, so that its sentence is kept."""
     if value is not True:
         raise _EmptyError
     return ""
@@ -452,7 +456,7 @@ def _hosts(before: str) -> Callable[[JSON], str]:
     return lambda hosts: f"{before}{listing('or', '')(hosts)}" if hosts else ""
 
 
-_EVEN_EMPTY: Mapping[str, Callable[[JSON], str]] = {
+_OPTIONAL_FORMS: Mapping[str, Callable[[JSON], str]] = {
     "flag": _flag,
     "json": lambda kind: str(kind or "value"),
     "level": lambda level: f" of level {level}" if level else "",

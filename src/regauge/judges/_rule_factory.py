@@ -1,7 +1,7 @@
-"""`@rule`: makes a kind of rule out of one function.
+"""`@rule`: turns a function into a kind of rule.
 
-The function takes the rule's parameters, complains about senseless ones, and returns the check. The
-decorator adds what all rules share: name, digest, negation, registration.
+The function takes the rule's parameters, refuses invalid ones, and returns the check. The decorator
+adds the name, the digest and the negation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._function import as_rule
 from regauge.judges._output import (
-    READING,
+    READING_VERSION,
     Expected,
     JudgedOutput,
     MissingValue,
@@ -65,8 +65,12 @@ def form_of(signature: inspect.Signature) -> str:
     return str(inspect.Signature(bare))
 
 
-def plain(value: object, *, of: str) -> JSON:  # noqa: PLR0911 - one per type
-    """A parameter as JSON, for digests and reports.
+def parameter_json(value: object, *, of: str) -> JSON:  # noqa: PLR0911 - one per type
+    """Convert a parameter to JSON, for digests and reports.
+
+    Args:
+        value: The parameter.
+        of: The kind of rule, for errors.
 
     Raises:
         UsageError: The parameter is of a type that no rule takes.
@@ -85,18 +89,21 @@ def plain(value: object, *, of: str) -> JSON:  # noqa: PLR0911 - one per type
         case Mapping():
             pairs = cast("Mapping[object, object]", value).items()
             if any(isinstance(key, Rule) for key, _ in pairs):
-                return [{"of": plain(key, of=of), "is": plain(part, of=of)} for key, part in pairs]
-            return {str(key): plain(part, of=of) for key, part in pairs}
+                return [
+                    {"of": parameter_json(key, of=of), "is": parameter_json(part, of=of)}
+                    for key, part in pairs
+                ]
+            return {str(key): parameter_json(part, of=of) for key, part in pairs}
         case list() | tuple():
-            return [plain(part, of=of) for part in cast("Sequence[object]", value)]
+            return [parameter_json(part, of=of) for part in cast("Sequence[object]", value)]
         case set() | frozenset():
             parts = cast("AbstractSet[object]", value)
-            return sorted((plain(part, of=of) for part in parts), key=str)
+            return sorted((parameter_json(part, of=of) for part in parts), key=str)
         case _:
             raise UsageError(f"{of}: a parameter cannot be a {type(value).__name__}: {value!r}")
 
 
-def name_of(kind: str, bound: inspect.BoundArguments) -> str:
+def rule_name(kind: str, bound: inspect.BoundArguments) -> str:
     words: list[str] = []
     for key, value in bound.arguments.items():
         parameter = bound.signature.parameters[key]
@@ -136,7 +143,7 @@ _SECTION = re.compile(r"\n+(Fails as|Advice|Negated): (.*(?:\n {4}.*)*)")
 
 
 def split_sections(doc: str) -> tuple[str, dict[str, str]]:
-    r"""A docstring without its last sections, and the text of each by its title.
+    r"""Split a docstring into its description and the texts of its last sections, by title.
 
     >>> split_sections("Counts.\n\nFails as: too_few\nAdvice: Write\n    more.")
     ('Counts.', {'Fails as': 'too_few', 'Advice': 'Write more.'})
@@ -152,22 +159,23 @@ Place: TypeAlias = int
 
 
 class Range(NamedTuple):
-    """The numbers that a parameter takes.
+    """The range of a number parameter.
 
     Attributes:
-        words: What errors call them.
+        kind: `int`, or `float` for any number.
+        words: The range in words, for errors.
     """
 
     kind: type[float]
-    least: int
-    most: float
+    minimum: int
+    maximum: float
     words: str
 
-    def holds(self, value: object) -> bool:
-        """Return whether a value is one of them; NaN and infinity are none."""
+    def contains(self, value: object) -> bool:
+        """Return whether a value is in the range; NaN and infinity are not."""
         if not is_number(value) or not isinstance(value, int | self.kind):
             return False
-        return self.least <= value <= self.most
+        return self.minimum <= value <= self.maximum
 
 
 RANGES: Final[Mapping[str, Range]] = {
@@ -181,33 +189,33 @@ RANGES: Final[Mapping[str, Range]] = {
 P = ParamSpec("P")
 
 Contents: TypeAlias = "Callable[[Mapping[str, object]], JSON]"
-"""The contents of the files that parameters name, by parameter; None for no file."""
+"""Called with the parameters, for the content of the files that they name; None for no file."""
 
 
 def rule_digest(kind: str, params: Mapping[str, JSON], *, version: int, reading: int) -> str:
     """The digest of a rule.
 
     Args:
-        kind: Its kind.
-        params: Its parameters.
-        version: Of the rule.
-        reading: Of how all rules read outputs.
+        kind: The kind of rule.
+        params: The parameters, as JSON.
+        version: The version of the rule.
+        reading: The version of output parsing.
     """
     return digest_of({"kind": kind, "version": version, "reading": reading, "params": dict(params)})
 
 
 @dataclass(eq=False)
 class RuleFactory(Generic[P]):
-    """Makes rules of one kind; call it with the rule's parameters.
+    """A kind of rule; call it with the parameters to make a rule.
 
     Attributes:
         build: The function that takes the parameters and returns the check.
-        version: Raised whenever the rule may judge an answer differently than before.
-        opposite: Set for a rule without a negation: the fix, for the error.
-        about: The criterion that the rule counts under.
-        compose: Makes the advice of a rule that is made of rules.
-        needs: The module of an extra that the rule needs; empty for none.
-        contents: Reads the files that parameters name, for the digest; None where they name none.
+        version: Raised when the rule may judge an output differently than before.
+        opposite: The fix in the error for a negation; empty if the rule has a negation.
+        about: The criterion of the rule; None for that of its parts.
+        compose: The builder of advice that no template can express.
+        required_module: A module of the extra that the rule needs; empty for none.
+        contents: The reader of files that parameters name, for the digest; None for no files.
     """
 
     build: Callable[P, Check]
@@ -216,7 +224,7 @@ class RuleFactory(Generic[P]):
     opposite: str = ""
     about: Criterion | None = None
     compose: Compose | None = None
-    needs: str = ""
+    required_module: str = ""
     contents: Contents | None = None
 
     def __post_init__(self) -> None:
@@ -229,42 +237,42 @@ class RuleFactory(Generic[P]):
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The stable words its failures carry."""
+        """The codes of its failures."""
         _, sections = split_sections(inspect.cleandoc(self.build.__doc__ or ""))
         return tuple(filter(None, sections.get("Fails as", "").split(", ")))
 
     @functools.cached_property
     def template(self) -> AdviceTemplate:
-        """The criterion and the instructions for a prompt; empty where the author gave none."""
+        """The criterion and the instructions for a prompt, from the docstring."""
         sections = dict(_SECTION.findall(inspect.cleandoc(self.build.__doc__ or "")))
         advice, denied = (" ".join(sections.get(key, "").split()) for key in ("Advice", "Negated"))
         return AdviceTemplate(self.about, advice, denied)
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
-        """The parameters, with their defaults; those of a TypedDict come first of the keywords."""
-        stated = inspect.signature(self.build)
+        """The parameters, with those of an unpacked TypedDict as the first keywords."""
+        build_signature = inspect.signature(self.build)
         parameters: list[inspect.Parameter] = []
-        for part in stated.parameters.values():
+        for part in build_signature.parameters.values():
             unpacked = str(part.annotation).removeprefix("Unpack[").removesuffix("]")
             if part.kind is not part.VAR_KEYWORD or unpacked == part.annotation:
                 parameters.append(part)
                 continue
             names = get_annotations(self.build.__globals__[unpacked])
-            at = sum(parameter.kind is not part.KEYWORD_ONLY for parameter in parameters)
-            parameters[at:at] = [
+            position = sum(parameter.kind is not part.KEYWORD_ONLY for parameter in parameters)
+            parameters[position:position] = [
                 inspect.Parameter(name, part.KEYWORD_ONLY, default=None) for name in names
             ]
-        return stated.replace(parameters=parameters)
+        return build_signature.replace(parameters=parameters)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Rule:
         """Make a rule.
 
         Raises:
-            UsageError: A parameter makes no sense, or the extra of the rule is not installed.
+            UsageError: A parameter is invalid, or the extra of the rule is not installed.
         """
-        if self.needs:
-            require(self.needs, use=self.kind)
+        if self.required_module:
+            require(self.required_module, use=self.kind)
         try:
             bound = self.signature.bind(
                 *(normalise_value(value) for value in args),
@@ -276,19 +284,19 @@ class RuleFactory(Generic[P]):
             for key, value in bound.arguments.items():
                 bound.arguments[key] = map_leaves(value, _with_rule)
             self._check(bound)
-            examine = self._built(bound)
+            examine = self._build_check(bound)
         except RecursionError:
             raise UsageError(f"{self.kind}: a parameter is nested too deeply") from None
-        name = name_of(self.kind, bound)
+        name = rule_name(self.kind, bound)
         bound.apply_defaults()
         params: dict[str, JSON] = {
-            key: plain(value, of=self.kind) for key, value in bound.arguments.items()
+            key: parameter_json(value, of=self.kind) for key, value in bound.arguments.items()
         }
         contents = self.contents(bound.arguments) if self.contents else None
         if contents is not None:
             params["contents"] = contents
         try:
-            digest = rule_digest(self.kind, params, version=self.version, reading=READING)
+            digest = rule_digest(self.kind, params, version=self.version, reading=READING_VERSION)
         except ValueError as error:
             raise UsageError(f"{self.kind}: a parameter is no JSON value: {error}") from None
         parts = tuple(part for part in walk(bound.arguments) if isinstance(part, Rule))
@@ -303,28 +311,28 @@ class RuleFactory(Generic[P]):
             opposite=self.opposite,
             template=self.template,
             compose=self.compose,
-            own=self.build.__module__.startswith("regauge.")
+            is_builtin=self.build.__module__.startswith("regauge.")
             and contents is None
-            and all(part.own for part in parts),
+            and all(part.is_builtin for part in parts),
         )
 
     @functools.cached_property
     def _choices(self) -> Mapping[str, tuple[object, ...]]:
-        """The values of the parameters that take one of a few."""
+        """The allowed values of `Literal` parameters, by name."""
         names = inspect.unwrap(self.build).__globals__
         choices: dict[str, tuple[object, ...]] = {}
         for key, parameter in self.signature.parameters.items():
-            stated = str(parameter.annotation).removesuffix(" | None")
-            values = _stated_choices(stated, names)
+            annotation = str(parameter.annotation).removesuffix(" | None")
+            values = _literal_values(annotation, names)
             if values:
                 choices[key] = values
         return choices
 
     def _check(self, bound: inspect.BoundArguments) -> None:
-        """Refuse values that a parameter does not take, by its annotation.
+        """Check parameters against their annotations.
 
         Raises:
-            UsageError: A parameter has another value.
+            UsageError: A value is not allowed.
         """
         for key, value in bound.arguments.items():
             parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
@@ -334,13 +342,13 @@ class RuleFactory(Generic[P]):
                 if part is None or isinstance(part, Expected):
                     continue
                 if allowed and part not in allowed:
-                    listed = ", ".join(map(repr, allowed))
-                    raise UsageError(f"{self.kind}: {key} is one of {listed}, not {part!r}")
-                if range_of and not range_of.holds(part):
+                    allowed_text = ", ".join(map(repr, allowed))
+                    raise UsageError(f"{self.kind}: {key} is one of {allowed_text}, not {part!r}")
+                if range_of and not range_of.contains(part):
                     raise UsageError(f"{self.kind}: {key} is {range_of.words}, not {part!r}")
 
-    def _built(self, bound: inspect.BoundArguments) -> Check:
-        """The check; one for each value of a parameter that the case brings."""
+    def _build_check(self, bound: inspect.BoundArguments) -> Check:
+        """Build the check; with values of the case, one check for each combination of values."""
         build: Callable[..., Check] = self.build
         of_case = [
             key
@@ -353,24 +361,24 @@ class RuleFactory(Generic[P]):
         checks: dict[str, Check] = {}
 
         def examine(answer: JudgedOutput) -> Verdict:
-            filled = inspect.BoundArguments(
+            arguments = inspect.BoundArguments(
                 bound.signature,
                 {**bound.arguments, **{key: self._value(bound, key, answer) for key in of_case}},
             )
-            filled_text = repr([filled.arguments[key] for key in of_case])
-            if filled_text not in checks:
+            key = repr([arguments.arguments[key] for key in of_case])
+            if key not in checks:
                 try:
-                    self._check(filled)
-                    checks[filled_text] = build(*filled.args, **filled.kwargs)
+                    self._check(arguments)
+                    checks[key] = build(*arguments.args, **arguments.kwargs)
                 except UsageError as error:
-                    at = f" of case {answer.case.id!r}" if answer.case else ""
-                    raise JudgeError(f"expected{at}: {error}", judge=self.kind) from error
-            return checks[filled_text](answer)
+                    location = f" of case {answer.case.id!r}" if answer.case else ""
+                    raise JudgeError(f"expected{location}: {error}", judge=self.kind) from error
+            return checks[key](answer)
 
         return examine
 
     def _value(self, bound: inspect.BoundArguments, key: str, answer: JudgedOutput) -> object:
-        """A parameter for one case; one list fills a parameter that takes any number."""
+        """A parameter for one case; a list fills a parameter that takes any number of values."""
         value = resolve_in(bound.arguments[key], answer, self.kind)
         if bound.signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL:
             parts = cast("tuple[object, ...]", value)
@@ -380,14 +388,14 @@ class RuleFactory(Generic[P]):
 
     @functools.cached_property
     def form(self) -> str:
-        """The parameters as one writes them, without types."""
+        """The parameters, without types."""
         return form_of(self.signature)
 
 
-def _stated_choices(annotation: str, names: Mapping[str, object]) -> tuple[object, ...]:
-    """The values of a `Literal`, by its annotation or by its name in the module of a rule.
+def _literal_values(annotation: str, names: Mapping[str, object]) -> tuple[object, ...]:
+    """The values of a `Literal`, from its annotation or its name in the module of a rule.
 
-    >>> _stated_choices("Literal['a', 'b']", {}), _stated_choices("str", {})
+    >>> _literal_values("Literal['a', 'b']", {}), _literal_values("str", {})
     (('a', 'b'), ())
     """
     if annotation.startswith("Literal["):
@@ -397,12 +405,12 @@ def _stated_choices(annotation: str, names: Mapping[str, object]) -> tuple[objec
 
 
 def _with_rule(value: object) -> object:
-    """A parameter with a rule where it has a function."""
+    """Convert a function in a parameter to a rule."""
     return as_rule(value) if inspect.isroutine(value) else value
 
 
 def resolve_in(value: object, answer: JudgedOutput, kind: str) -> object:
-    """A parameter with the values of a case instead of `expected(...)`.
+    """Replace `expected(...)` in a parameter by the values of the case.
 
     Raises:
         JudgeError: The case has no such value.
@@ -413,29 +421,29 @@ def resolve_in(value: object, answer: JudgedOutput, kind: str) -> object:
 
 
 class RuleOptions(TypedDict, total=False):
-    """The properties of a kind of rule; `rule` explains them."""
+    """The options of `rule`."""
 
     version: int
     opposite: str
     about: Criterion | None
     compose: Compose | None
-    needs: str
+    required_module: str
     contents: Contents | None
 
 
 def rule(**options: Unpack[RuleOptions]) -> Callable[[Callable[P, Check]], RuleFactory[P]]:
     """Turn a function from parameters to a check into a kind of rule.
 
-    Three sections at the end of its docstring state the rest: `Fails as: ` the codes of its
-    failures, besides those of a missing text or field; `Advice: ` the instruction for a prompt so
-    that the rule passes, in the form of `AdviceTemplate`; `Negated: ` that for its negation.
+    Three sections can end its docstring. `Fails as: ` lists the codes of its failures, without
+    those of a missing text or field. `Advice: ` is the instruction for a prompt, in the form of
+    `AdviceTemplate`; `Negated: ` is the instruction for the negation.
 
     Args:
-        version: Raised whenever the rule may judge an answer differently than before.
-        opposite: Set for a rule without a negation: the fix, for the error.
-        about: The criterion that the rule counts under.
-        compose: Makes the advice of a rule that is made of rules.
-        needs: The module of an extra that the rule needs.
-        contents: Reads the files that parameters name, for the digest.
+        version: Raised when the rule may judge an output differently than before.
+        opposite: The fix in the error for a negation, for a rule without one.
+        about: The criterion of the rule.
+        compose: The builder of advice that no template can express.
+        required_module: A module of the extra that the rule needs.
+        contents: The reader of files that parameters name, for the digest.
     """
     return lambda build: RuleFactory(build, **options)

@@ -1,4 +1,4 @@
-"""`Judge` and `Verdict`, and how a reason quotes text and values: short, on one line, escaped."""
+"""`Judge` and `Verdict`, and quotations in reasons: short, on one line, escaped."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from regauge.providers import Completion, CompletionRequest
 
 
-# A quoted part fits on a line of a terminal; a value in a record fits on a screen.
+# A quotation fits on a line of a terminal; a value in a run record fits on a screen.
 _QUOTE_CHARS = 80
-_SHOWN_CHARS = 2_000
+_VALUE_CHARS = 2_000
 
 
 def quote(text: str, limit: int = _QUOTE_CHARS) -> str:
-    r"""Text in quotes; long text loses its middle, control characters become escapes.
+    r"""Quote a text; long text loses its middle, control characters become escapes.
 
     >>> quote("one\ntwo")
     "'one\\ntwo'"
@@ -59,19 +59,19 @@ def quote(text: str, limit: int = _QUOTE_CHARS) -> str:
     return repr(text)
 
 
-def around(text: str, start: int, end: int, margin: int = 20) -> str:
-    """The part of a text that decided, quoted with what stands around it."""
+def quote_around(text: str, start: int, end: int, margin: int = 20) -> str:
+    """Quote a part of a text, with the text around it."""
     begin, stop = max(0, start - margin), min(len(text), max(end, start) + margin)
     before, after = ("…" if begin else ""), ("…" if stop < len(text) else "")
     return quote(f"{before}{text[begin:stop]}{after}", 120)
 
 
 def truncate_value(value: JSON) -> JSON:
-    """A value as a verdict may carry it: cut where it is long, and always writable as JSON."""
-    if value is None:  # most values
+    """Truncate a value for a verdict; the result is always JSON."""
+    if value is None:  # the most frequent value
         return value
     if isinstance(value, str):
-        return value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "…"
+        return value if len(value) <= _VALUE_CHARS else value[:_VALUE_CHARS] + "…"
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, (Mapping, Sequence)):
@@ -79,21 +79,21 @@ def truncate_value(value: JSON) -> JSON:
             text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         except (ValueError, TypeError, RecursionError):
             return "a value that JSON cannot hold"
-        return value if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"
+        return value if len(text) <= _VALUE_CHARS else text[:_VALUE_CHARS] + "…"
     return value
 
 
-def number(value: float) -> str:
-    """A number without a tail of zeros.
+def format_number(value: float) -> str:
+    """Format a number with up to four decimals.
 
-    >>> number(0.5), number(3.0)
+    >>> format_number(0.5), format_number(3.0)
     ('0.5', '3')
     """
     return f"{value:.4f}".rstrip("0").rstrip(".")
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Return whether a value is a number: to Python, True is one, too.
+    """Return whether a value is a number; True and False are not.
 
     >>> is_number(1), is_number(0.5), is_number(True)
     (True, True, False)
@@ -101,8 +101,8 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def listed(values: Sequence[JSON], limit: int = 6) -> str:
-    """Values in quotes with commas, the rest counted."""
+def quote_list(values: Sequence[JSON], limit: int = 6) -> str:
+    """Quote values in a list of at most `limit`, followed by the number of others."""
     head = ", ".join(
         quote(value) if isinstance(value, str) else quote(json.dumps(value, default=str))[1:-1]
         for value in values[:limit]
@@ -110,10 +110,10 @@ def listed(values: Sequence[JSON], limit: int = 6) -> str:
     return head + (f" and {len(values) - limit} more" if len(values) > limit else "")
 
 
-def value_text(value: JSON) -> str:
-    """A value as a reason quotes it: a text as it is, anything else as JSON.
+def quote_value(value: JSON) -> str:
+    """Quote a value: a text unchanged, anything else as JSON.
 
-    >>> value_text("info"), value_text([1, None])
+    >>> quote_value("info"), quote_value([1, None])
     ("'info'", "'[1, null]'")
     """
     return quote(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
@@ -121,11 +121,11 @@ def value_text(value: JSON) -> str:
 
 Outcome = Literal["pass", "fail", "abstain"]
 
-NO_ANSWER = frozenset({"no_text", "refused", "threw", "no_result"})
-"""Codes of failures without an opinion on the output; a negation leaves such a verdict as it is."""
+NO_OUTPUT_CODES = frozenset({"no_text", "refused", "threw", "no_result"})
+"""Codes of failures for a missing output, which a negation leaves unchanged."""
 
 _OUTCOMES = frozenset({"pass", "fail", "abstain"})
-_NOTHING: Mapping[str, JSON] = MappingProxyType({})
+_NO_DETAILS: Mapping[str, JSON] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,13 +133,13 @@ class Verdict:
     """The verdict of one judge on one completion.
 
     Attributes:
-        outcome: An `abstain` counts nowhere.
-        score: Between 0 (worst) and 1 (best).
-        reason: One line, with the evidence quoted.
-        expected: The wanted value, if it can be shown.
-        actual: The value that was judged.
-        cost_usd: In US dollars; 0 for rules.
-        details: For programs. Rules state `code`: `ok`, or a stable failure code such as
+        outcome: `abstain` for no opinion, which counts neither way.
+        score: From 0 (worst) to 1 (best).
+        reason: One line that quotes the evidence.
+        expected: The expected value; None for none to show.
+        actual: The judged value; None for none to show.
+        cost_usd: The cost in US dollars; 0 for rules.
+        details: Data for programs. Rules set `code`: `ok`, or a stable failure code such as
             `too_long`.
     """
 
@@ -152,12 +152,12 @@ class Verdict:
     details: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot be counted or written.
+        """Validate the values.
 
         Raises:
-            ValueError: One of them.
+            ValueError: A value is invalid.
         """
-        # Callers without types may give anything.
+        # Untyped callers may pass any type.
         score, cost, reason = cast("tuple[object, ...]", (self.score, self.cost_usd, self.reason))
         if self.outcome not in _OUTCOMES:
             problem = f"the outcome is {self.outcome!r}, not 'pass', 'fail' or 'abstain'"
@@ -187,19 +187,19 @@ class Judge(Protocol):
 
     @property
     def name(self) -> str:
-        """The name for users: short, unique among the judges of one eval."""
+        """The name in reports: short, unique among the judges of one eval."""
         ...
 
     @property
     def digest(self) -> str:
-        """Changes whenever the judge may judge differently."""
+        """The identity of the judge, which changes when the judge may judge differently."""
         ...
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
         """Judge one completion of one case.
 
         Raises:
-            JudgeError: No verdict could be reached; that is neither a pass nor a fail.
+            JudgeError: There is no verdict, neither a pass nor a fail.
         """
         ...
 
@@ -228,7 +228,7 @@ def failed(
     score: float = 0.0,
     expected: JSON = None,
     actual: JSON = None,
-    details: Mapping[str, JSON] = _NOTHING,
+    details: Mapping[str, JSON] = _NO_DETAILS,
 ) -> Verdict:
     """A verdict that fails, for the stable reason `code`."""
     return Verdict(
@@ -250,11 +250,11 @@ def graded(
     expected: JSON = None,
     actual: JSON = None,
 ) -> Verdict:
-    """A verdict that passes when a score, held within [0, 1], reaches a threshold."""
-    held = min(1.0, max(0.0, score))
-    if held >= at_least:
-        return passed(reason, score=held, expected=expected, actual=actual)
-    return failed(reason, code=code, score=held, expected=expected, actual=actual)
+    """A verdict that passes if a score, clamped to [0, 1], reaches a threshold."""
+    clamped = min(1.0, max(0.0, score))
+    if clamped >= at_least:
+        return passed(reason, score=clamped, expected=expected, actual=actual)
+    return failed(reason, code=code, score=clamped, expected=expected, actual=actual)
 
 
 def abstained(reason: str, *, code: str) -> Verdict:
@@ -262,50 +262,57 @@ def abstained(reason: str, *, code: str) -> Verdict:
     return Verdict(outcome="abstain", score=0.0, reason=reason, details={"code": code})
 
 
-# They raise for the code of a user: `pytest.skip`, a bad `Verdict`, the `__init__` of a dataclass.
-_ELSEWHERE = (
+# Files that raise because of user code: `pytest.skip`, an invalid `Verdict`, a dataclass.
+_RAISING_FILES = (
     str(Path("_pytest", "outcomes.py")),
     str(Path("regauge", "judges", "_types.py")),
     "<string>",
 )
-_OURS = str(Path(__file__).parents[1])
+_PACKAGE_DIR = str(Path(__file__).parents[1])
 
 
 def broken_judge(text: str, error: BaseException, *, judge: str) -> JudgeError:
-    """The error of a judge that raised, with its line and its traceback.
+    """The error for a judge that raised, with its line and its traceback.
 
     Args:
-        text: What raised, in a line.
-        error: What it raised.
+        text: The message, on one line.
+        error: The exception.
         judge: The name of the judge.
     """
     raised = traceback.extract_tb(error.__traceback__)
     # The frames of regauge are above those of the judge.
-    first = next((n for n, frame in enumerate(raised) if not frame.filename.startswith(_OURS)), 0)
+    first = next(
+        (n for n, frame in enumerate(raised) if not frame.filename.startswith(_PACKAGE_DIR)), 0
+    )
     frames = raised[first:]
-    own = [frame for frame in frames if not frame.filename.endswith(_ELSEWHERE)] or frames
+    judge_frames = [
+        frame for frame in frames if not frame.filename.endswith(_RAISING_FILES)
+    ] or frames
     libraries = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
-    place = ([frame for frame in own if not frame.filename.startswith(libraries)] or own)[-1:]
-    at = "".join(
+    place = (
+        [frame for frame in judge_frames if not frame.filename.startswith(libraries)]
+        or judge_frames
+    )[-1:]
+    location = "".join(
         f"\n  at {frame.filename}:{frame.lineno}: {frame.line}".rstrip(" :") for frame in place
     )
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
     lines += traceback.format_exception_only(error)
-    return JudgeError(f"{text}{at}", judge=judge, traceback="".join(lines).rstrip())
+    return JudgeError(f"{text}{location}", judge=judge, traceback="".join(lines).rstrip())
 
 
 def criterion_of(judge: object) -> Criterion:
-    """The criterion of a judge; correctness if it states none."""
-    stated: object = getattr(judge, "criterion", None)
-    return stated if stated in CRITERIA else "correctness"
+    """The criterion of a judge; correctness if it has none."""
+    criterion: object = getattr(judge, "criterion", None)
+    return criterion if criterion in CRITERIA else "correctness"
 
 
-def criterion_named(word: str, *, judge: str) -> Criterion:
-    """The criterion of a name.
+def parse_criterion(word: str, *, judge: str) -> Criterion:
+    """Parse the name of a criterion.
 
     Args:
         word: The name.
-        judge: Of which judge it was said.
+        judge: The judge, for the error.
 
     Raises:
         UsageError: There is no such criterion.
@@ -317,49 +324,48 @@ def criterion_named(word: str, *, judge: str) -> Criterion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class JudgeDeclaration:
     """A judge as an eval declares it.
 
     Attributes:
-        name: What people read.
-        criterion: What it is about, which is no part of a digest; None where its parts say it.
+        name: The name in reports.
+        criterion: The criterion, no part of the digest; None for that of its parts.
     """
 
     name: str
     criterion: Criterion | None
 
-    def named(self, name: str) -> Self:
-        """The same judge under a name of your choice."""
+    def with_name(self, name: str) -> Self:
+        """Rename the judge in reports."""
         return replace(self, name=name)
 
-    def judging(self, criterion: str) -> Self:
-        """The same judge, counted under another criterion.
+    def with_criterion(self, criterion: str) -> Self:
+        """Count the judge under another criterion.
 
         Raises:
             UsageError: There is no such criterion.
         """
-        return replace(self, criterion=criterion_named(criterion, judge=self.name))
+        return replace(self, criterion=parse_criterion(criterion, judge=self.name))
 
 
-Made_co = TypeVar("Made_co", bound="ModelJudge", covariant=True)
+Judge_co = TypeVar("Judge_co", bound="ModelJudge", covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeclaredJudge(Declared, Generic[Made_co]):
-    """A judge that calls a model, as an eval declares it; `make` knows its parameters.
+class DeclaredJudge(JudgeDeclaration, Generic[Judge_co]):
+    """An LLM judge as an eval declares it.
 
     Attributes:
-        make: Makes the judge itself, of this declaration (its name and its criterion) and of the
-            context.
+        make: Called with this declaration (name and criterion) and the context, for the judge.
     """
 
-    make: Callable[[Declared, JudgeContext], Made_co] = field(repr=False)
+    make: Callable[[JudgeDeclaration, JudgeContext], Judge_co] = field(repr=False)
 
-    def bind(self, context: JudgeContext) -> Made_co:
-        """The judge itself.
+    def bind(self, context: JudgeContext) -> Judge_co:
+        """Build the judge.
 
         Raises:
-            UsageError: Nothing says which model judges, or a parameter makes no sense.
+            UsageError: No judge model is set, or a parameter is invalid.
             PromptError: The rubric cannot be loaded.
         """
         return self.make(self, context)
@@ -367,58 +373,57 @@ class DeclaredJudge(Declared, Generic[Made_co]):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOnlyJudge(ABC):
-    """A judge that only a run can ask, known by a digest over what it is made of.
+    """A judge that judges in runs only.
 
     Attributes:
-        name: What people read; labels and calibration are filed under it.
-        criterion: What it is about; no part of the digest.
+        name: The name in reports, and of the labels and the calibration record.
+        criterion: The criterion; no part of the digest.
     """
 
     name: str
     criterion: Criterion
 
     @abstractmethod
-    def _made_of(self) -> Mapping[str, JSON]:
-        """Everything that may change a verdict."""
+    def _identity(self) -> Mapping[str, JSON]:
+        """The content of the digest: everything that may change a verdict."""
 
     @property
     def digest(self) -> str:
-        """Over everything that may change a verdict, worked out once."""
+        """The digest of everything that may change a verdict."""
         return self._digest
 
-    # A property of its own: to pyright a cached one is not what the protocol asks for.
+    # A separate property, because pyright refuses a cached one for the protocol.
     @cached_property
     def _digest(self) -> str:
-        return digest_of(dict(self._made_of()))
+        return digest_of(dict(self._identity()))
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Raise: outside a run nothing is recorded.
+        """Raise an error, as calls outside a run are not recorded.
 
         Raises:
             JudgeError: Always.
         """
         del completion
         raise JudgeError(
-            f"{self.name} asks a model, which only a run can do; case {case.id!r} stays"
+            f"{self.name} calls a model, which only a run can do; case {case.id!r} stays"
             " unmeasured\n  fix: run it with pytest evals",
             judge=self.name,
         )
 
 
-EXTERNAL: Final = frozenset({"command_judge", "http_judge"})
-"""Under which provider names the calls of programs and web services are recorded."""
+EXTERNAL_JUDGES: Final = frozenset({"command_judge", "http_judge"})
+"""The provider names in recordings of calls of programs and web services."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeContext:
-    """The context that a declaration is bound with, once per suite.
+    """The context of declared judges, one per eval.
 
     Attributes:
-        project: Where rubrics are.
-        model: The judge model of judges that name none, as `provider:model`: `judge_model` of
-            `[tool.regauge]`; None where nothing says one.
+        project: The project with the rubrics.
+        model: The default judge model, as `provider:model`; None if unset.
         prompt: The prompt whose outputs are judged; None without one.
-        loaded: The rubrics that were read, by name and version.
+        loaded: The loaded rubrics, by name and version.
     """
 
     project: Project
@@ -436,13 +441,13 @@ class JudgeCalls(Protocol):
     def trial(self) -> int:
         """The number of the judged trial, from 0.
 
-        A judge that asks one question k times per judgement asks it as the request's trials
-        `trial * k` to `trial * k + k - 1`, so that no two judgements share an answer.
+        A judge that repeats a request k times numbers the requests from `trial * k` to
+        `trial * k + k - 1`, so that each judgement has its own completions.
         """
         ...
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """The model's reply: recorded, from the local store, or live.
+        """Return a completion: recorded, from the local store, or live.
 
         Raises:
             UnmeasuredError: There is none.
@@ -452,14 +457,13 @@ class JudgeCalls(Protocol):
 
 @runtime_checkable
 class ModelJudge(Judge, Protocol):
-    """A judge that asks a model, in a run alone: its `judge` raises JudgeError.
+    """A judge that calls a model, in runs only: its `judge` raises JudgeError.
 
-    Its digest is over rubric, parameters, models and versions; labels and calibration are filed
-    under its name.
+    Its digest covers rubric, parameters, models and versions. Its name is that of its labels and
+    of its calibration record.
 
-    One whose later calls depend on responses to earlier ones may have a property `usual_calls`:
-    how many calls a judgement usually takes, for estimates before any is recorded. One whose
-    verdicts rest on the calibration of other judges has a property `calibrated`, these judges.
+    A judge with a variable number of calls may have a property `usual_calls`, for estimates. A
+    judge that uses the calibration of other judges has a property `calibrated`, these judges.
     """
 
     @property
@@ -473,20 +477,20 @@ class ModelJudge(Judge, Protocol):
         """Judge one completion of one case.
 
         Raises:
-            JudgeError: No verdict could be reached; that is neither a pass nor a fail.
-            UnmeasuredError: The model could not be asked.
+            JudgeError: There is no verdict, neither a pass nor a fail.
+            UnmeasuredError: The model could not be called.
         """
         ...
 
 
 def calibrated_judges(judge: ModelJudge) -> tuple[ModelJudge, ...]:
-    """The judges whose calibration a judge rests on: itself, unless it names others."""
-    named: object = getattr(judge, "calibrated", None)
-    return cast("tuple[ModelJudge, ...]", named) if isinstance(named, tuple) else (judge,)
+    """The judges whose calibration applies to a judge: itself, unless it names others."""
+    judges: object = getattr(judge, "calibrated", None)
+    return cast("tuple[ModelJudge, ...]", judges) if isinstance(judges, tuple) else (judge,)
 
 
 def is_semantic(judge: object) -> TypeGuard[SemanticJudge]:
-    """Tell a judge that compares vectors, without loading its module for the others."""
+    """Return whether a judge compares embeddings, without importing its module for others."""
     if not hasattr(judge, "embedder"):
         return False
     from regauge.judges.rules._similarity import SemanticJudge
@@ -495,19 +499,19 @@ def is_semantic(judge: object) -> TypeGuard[SemanticJudge]:
 
 
 def usual_calls(judge: ModelJudge) -> int:
-    """The usual number of calls per judgement, as far as the judge knows it; else 1."""
+    """The usual number of calls per judgement; 1 if the judge sets none."""
     calls: object = getattr(judge, "usual_calls", 1)
     return calls if isinstance(calls, int) else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """The measurement of a judge, before a threshold makes a verdict of it.
+    """The measurement of a judge, before a threshold turns it into a verdict.
 
     Attributes:
-        score: On the judge's own scale; None when there was nothing to judge.
-        reason: Why, as the judge's model or the judge puts it.
-        details: Everything `verdict_of` needs besides, and what readers may want to see.
+        score: The score on the judge's own scale; None if there was nothing to judge.
+        reason: The reason of the judge or its model.
+        details: Further data for `verdict_of` and for reports.
     """
 
     score: float | None
@@ -515,15 +519,15 @@ class Measurement:
     details: Mapping[str, JSON] = field(default_factory=dict[str, "JSON"])
 
     def to_json(self) -> dict[str, JSON]:
-        """A plain document, for a file."""
+        """Convert to JSON, for files."""
         return {"score": self.score, "reason": self.reason, "details": dict(self.details)}
 
     @classmethod
     def from_json(cls, document: JSON) -> Measurement:
-        """The measurement that `to_json` wrote.
+        """Parse the result of `to_json`.
 
         Raises:
-            ValueError: It is no such document.
+            ValueError: The document is invalid.
         """
         if not isinstance(document, dict):
             raise ValueError("a measurement is a JSON object")  # noqa: TRY004 - one kind for callers
@@ -540,18 +544,17 @@ class Measurement:
 class MemoisedJudge(ModelJudge, Protocol):
     """A judge whose measurements are recorded next to its model calls.
 
-    A run that finds the measurement of a completion asks nothing and measures nothing: it takes
-    the verdict from `verdict_of` alone. So whatever is slow to load is loaded by `prepare` or
-    `measure_with`, never when the judge is made or bound, nor by a digest or `verdict_of`.
+    A run with a recorded measurement only calls `verdict_of`. So slow imports belong into
+    `prepare` or `measure_with`, not into binding, digests or `verdict_of`.
     """
 
     @property
     def measurement_digest(self) -> str:
-        """Over everything that may change a measurement; a threshold is not part of it."""
+        """The digest of everything that may change a measurement, without thresholds."""
         ...
 
     def prepare(self) -> None:
-        """Load what `measure_with` needs. Called in a thread of its own, maybe more than once."""
+        """Load the resources of `measure_with`; called in another thread, maybe more than once."""
         ...
 
     async def measure_with(
@@ -560,18 +563,18 @@ class MemoisedJudge(ModelJudge, Protocol):
         """Measure one completion of one case.
 
         Raises:
-            JudgeError: Nothing could be measured.
-            UnmeasuredError: The model could not be asked.
+            JudgeError: There is no measurement.
+            UnmeasuredError: The model could not be called.
         """
         ...
 
     def verdict_of(self, measurement: Measurement) -> Verdict:
-        """The verdict on a measurement: pure, and the place where thresholds are applied.
+        """Apply thresholds to a measurement: a pure function.
 
-        `judge_with` gives the same verdict as `verdict_of(await measure_with(...))`.
+        `judge_with` returns the same verdict as `verdict_of(await measure_with(...))`.
 
         Raises:
-            JudgeError: The measurement makes no sense, such as a score that is no number.
+            JudgeError: The measurement is invalid, such as a score that is no number.
         """
         ...
 
@@ -581,52 +584,51 @@ class JudgeStatus:
     """The status of a judge's verdicts: blocking or advisory.
 
     Attributes:
-        gates: Whether they decide; otherwise they inform, and change no outcome.
-        reason: Why, such as `no calibration record`, for a person.
+        blocking: They decide outcomes; advisory verdicts change none.
+        reason: The reason, such as `no calibration record`.
     """
 
-    gates: bool
+    blocking: bool
     reason: str
 
 
 @runtime_checkable
 class UnboundJudge(Protocol):
-    """A judge as an eval declares it, before it is known which project it is for."""
+    """A judge as an eval declares it, before it is bound to a project."""
 
     def bind(self, context: JudgeContext) -> Judge | ModelJudge:
-        """The judge itself.
+        """Build the judge.
 
         Raises:
-            UsageError: Nothing says which model judges, or a parameter makes no sense.
+            UsageError: No judge model is set, or a parameter is invalid.
             PromptError: The rubric cannot be loaded.
         """
         ...
 
 
-def standing_of(judge: ModelJudge, project: Project) -> JudgeStatus:
+def judge_status(judge: ModelJudge, project: Project) -> JudgeStatus:
     """The status of a judge's verdicts in a project.
 
-    A judge decides when its calibration record is about this very judge (rubric, parameters,
-    models) and the labels as they are, and meets `[tool.regauge.calibration]`. A judge that has
-    `standing_in(project)` answers for itself.
+    A judge is blocking if its calibration record has the current digests of judge and labels and
+    meets `[tool.regauge.calibration]`. A method `status_in(project)` of the judge has precedence.
     """
-    own: Callable[[Project], JudgeStatus] | None = getattr(judge, "standing_in", None)
-    if own is not None:
-        return own(project)
+    status_in: Callable[[Project], JudgeStatus] | None = getattr(judge, "status_in", None)
+    if status_in is not None:
+        return status_in(project)
     (calibrated,) = calibrated_judges(judge)
-    return calibrated_standing(calibrated, project)
+    return calibration_status(calibrated, project)
 
 
-def calibrated_standing(judge: ModelJudge, project: Project) -> JudgeStatus:
-    """The status of a judge's verdicts by its own calibration record."""
-    # Rules alone read no records, and need nothing to read them with.
+def calibration_status(judge: ModelJudge, project: Project) -> JudgeStatus:
+    """The status of a judge's verdicts by its calibration record."""
+    # Imported here, because rules need no calibration records.
     from regauge.judges.calibration._record import UncalibratedError, current_calibration, shortfall
 
     try:
         calibration = current_calibration(judge, project)
     except UncalibratedError as error:
-        return JudgeStatus(gates=False, reason=str(error))
+        return JudgeStatus(blocking=False, reason=str(error))
     missing = shortfall(calibration, project.settings.calibration)
     if missing:
-        return JudgeStatus(gates=False, reason=missing)
-    return JudgeStatus(gates=True, reason=f"calibrated on {calibration.date}")
+        return JudgeStatus(blocking=False, reason=missing)
+    return JudgeStatus(blocking=True, reason=f"calibrated on {calibration.date}")

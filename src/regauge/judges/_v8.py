@@ -1,8 +1,8 @@
-"""Runs JavaScript in V8, in a process of its own that may be ended at any time.
+"""Runs JavaScript in V8, in a separate process that may be stopped at any time.
 
-V8 ends its whole process where a script takes too much memory, so it never runs in the process of
-the run. The process is this file, run as a script: it reads one request per line, evaluates it in
-a new engine, and writes one response per line. It imports nothing of regauge.
+V8 ends its whole process if a script takes too much memory, so it never runs in the process of the
+run. This file is the script of the process: it reads one request per line, evaluates it in a new
+engine, and writes one response per line. It imports nothing of regauge.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MB: Final = 1 << 20
 _STARTED: Final = "ready"
 _PENDING: Final = '{"kind": "pending"}'
 _TOO_LARGE: Final = "too large"
-# Times and numbers are written alike on every machine.
+# Times and numbers have the same form on every machine.
 _ENVIRONMENT: Final = {"TZ": "UTC", "LC_ALL": "en_US.UTF-8"}
 _PASSED_ON: Final = ("PATH", "PYTHONPATH", "SYSTEMROOT", "LD_LIBRARY_PATH")
 
@@ -37,16 +37,16 @@ class ScriptLimitError(Exception):
 def run_script(
     code: str, document: Mapping[str, Any], *, timeout_s: float, memory_mb: int
 ) -> dict[str, Any]:
-    """Call a function of JavaScript with a document, and return the document that it returns.
+    """Call a JavaScript function with a document, and return its result.
 
     Args:
         code: An expression that is a function of one argument; its result is awaited.
         document: The argument.
-        timeout_s: Seconds until the script is ended.
-        memory_mb: Megabytes that the script may take.
+        timeout_s: Seconds until the script is stopped.
+        memory_mb: The memory limit in megabytes.
 
     Raises:
-        ScriptLimitError: It took longer, or more.
+        ScriptLimitError: The script reached a limit.
     """
     return _engine(os.getpid()).run(code, document, timeout_s=timeout_s, memory_mb=memory_mb)
 
@@ -62,7 +62,7 @@ def _engine(pid: int) -> _Engine:
 
 
 class _Engine:
-    """The process with V8, started when it is needed and after it ended."""
+    """The process with V8, started on demand, also after it ended."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -75,12 +75,12 @@ class _Engine:
         request = json.dumps([code, document, timeout_s, memory_mb])
         with self._lock:
             process = self._process or self._start()
-            begun = time.monotonic()
+            began = time.monotonic()
             line = _exchange(process, request)
             if line.startswith("{"):
                 response: dict[str, Any] = json.loads(line)
                 return response
-            took = time.monotonic() - begun
+            took = time.monotonic() - began
             self._end()
         if took >= timeout_s:
             raise ScriptLimitError(f"it took longer than {timeout_s:g} s")
@@ -119,7 +119,7 @@ class _Engine:
 
 
 def _exchange(process: subprocess.Popen[str], request: str) -> str:
-    """The response of a process, or an empty text where it ended."""
+    """Send a request and return the response; empty if the process ended."""
     if process.stdin is None or process.stdout is None:
         raise AssertionError("a process without pipes")
     try:
@@ -136,7 +136,7 @@ def _serve() -> None:
 
     from py_mini_racer import JSOOMException, MiniRacer
 
-    # What V8 prints before it ends its process is no response.
+    # Last messages of V8 must not count as a response.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     with open(os.devnull, "w", encoding="ascii") as nowhere:  # noqa: PTH123 - starts quickly
         os.dup2(nowhere.fileno(), 1)
@@ -169,20 +169,23 @@ def _serve() -> None:
         engine.close()
 
 
-def _limit_memory(more: int | None) -> None:
-    """Limit what this process may add to its memory, where the system can.
+def _limit_memory(extra_bytes: int | None) -> None:
+    """Limit the memory that this process may add, on Linux.
 
-    V8's own limit is for its heap; buffers are outside.
+    V8's own limit covers its heap, without buffers.
+
+    Args:
+        extra_bytes: The limit; None for none.
     """
     if sys.platform != "linux":
         return
     import resource
 
     limit = resource.RLIM_INFINITY
-    if more is not None:
+    if extra_bytes is not None:
         with open("/proc/self/status", encoding="ascii") as status:  # noqa: PTH123
-            used = next(line for line in status if line.startswith("VmData:"))
-        limit = int(used.split()[1]) * 1024 + more
+            data_line = next(line for line in status if line.startswith("VmData:"))
+        limit = int(data_line.split()[1]) * 1024 + extra_bytes
     resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
 
 

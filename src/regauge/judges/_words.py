@@ -1,4 +1,4 @@
-"""Words and sentences of a text in any script, by stated rules that need no data and no model."""
+"""Words and sentences of a text in any script, by rules without data or models."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def count_words(text: str, *, by_letters: bool) -> tuple[int, int]:
     runs = [] if text.isascii() else _UNSPACED.findall(text)
     if runs:
         text = _UNSPACED.sub(" ", text)
-        # What is left of such a word, as its punctuation, is no word.
+        # The rest of such a word, such as its punctuation, is no word.
         words = [word for word in text.split() if any(map(str.isalnum, word))]
     else:
         words = text.split()
@@ -61,8 +61,8 @@ _NEXT_WORD = re.compile(r"\s*[\"'”\u2019)\]}*_]*\s*(\S+)")
 _NUMBER = re.compile(r"-?[.,]?\d[\d,.-]*\Z")
 
 
-def next_word(text: str, at: int) -> str:
-    match = _NEXT_WORD.match(text, at)
+def next_word(text: str, position: int) -> str:
+    match = _NEXT_WORD.match(text, position)
     return match[1] if match else ""
 
 
@@ -92,7 +92,7 @@ def period_ends(last: str, following: str) -> bool:
 
 
 _HEADING = re.compile(r"\s*#{1,6}\s")
-# As much of a word as abbreviations have.
+# No abbreviation is longer.
 _WORD_CHARS = 60
 _NUMERAL = re.compile(r"\d.*|[IVXLC]+")
 _AROUND = ".,;:!?\"'()[]*_\u00ab\u00bb\u2018\u2019\u201c\u201d\u201e"
@@ -115,9 +115,8 @@ def count_sentences(text: str) -> tuple[int, int]:
 def sentences_in(text: str) -> list[str]:
     """The sentences of a text.
 
-    A sentence ends at a full stop, a question mark or an exclamation mark of any script, unless it
-    belongs to an abbreviation, an ordinal, an initial, a number or an ellipsis after which the
-    sentence continues. Headings, list items and blank lines end one, too.
+    A sentence ends at a full stop, question mark or exclamation mark of any script, at a heading,
+    list item or blank line. Abbreviations, ordinals, initials, numbers and inner ellipses end none.
 
     >>> sentences_in('Dr. No came at 5 p.m. today. "Why?" he asked. No. 5 was out.')
     ['Dr. No came at 5 p.m. today.', '"Why?" he asked.', 'No. 5 was out.']
@@ -145,16 +144,16 @@ def _blocks(text: str) -> Iterator[str]:
 def _split_block(text: str) -> Iterator[str]:
     start = 0
     for mark in _LISTS.end.finditer(text):
-        if _goes_on(text, mark):
+        if _sentence_continues(text, mark):
             continue
         yield text[start : mark.end()].strip()
         start = mark.end()
     yield text[start:].strip()
 
 
-def _goes_on(text: str, mark: re.Match[str]) -> bool:
-    """Return whether a sentence continues behind a mark that ends others."""
-    # A particle or a verb behind a quotation: "...。」と言った".
+def _sentence_continues(text: str, mark: re.Match[str]) -> bool:
+    """Return whether a sentence continues after a mark that usually ends one."""
+    # A particle or a verb after a quotation: "...。」と言った".
     if mark[0][-1] in "\u300d\u300f\u201d" and _LISTS.quotation.match(text, mark.end()):
         return True
     if mark[0][0] not in ".!?":
@@ -169,15 +168,15 @@ def _goes_on(text: str, mark: re.Match[str]) -> bool:
     return _continues(text, mark.start(), following)
 
 
-def _continues(text: str, at: int, following: str) -> bool:
-    """Return whether a period behind a word is none that ends the sentence.
+def _continues(text: str, position: int, following: str) -> bool:
+    """Return whether the sentence continues after a period.
 
     Args:
         text: The text.
-        at: Where the period is.
+        position: The offset of the period.
         following: The next word, without marks around it.
     """
-    before, last = ["", "", *text[max(0, at - _WORD_CHARS) : at].split()][-2:]
+    before, last = ["", "", *text[max(0, position - _WORD_CHARS) : position].split()][-2:]
     word = last.lstrip(_AROUND).casefold()
     first = following.replace("\u2019", "'").casefold().split("'")[0]
     if word in _LISTS.words("titles") or (

@@ -1,6 +1,6 @@
-"""Rules as IFEval defines them, where its definition is not what most people mean.
+"""Rules by IFEval's definitions, where these differ from common usage.
 
-They have names in YAML and `regauge judges list` as other rules have; import them from here.
+YAML and `regauge judges list` name them like other rules; Python imports them from here.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Unpack
 from regauge.errors import UsageError
 from regauge.judges._rule import on_text
 from regauge.judges._rule_factory import Place, rule
-from regauge.judges._types import Verdict, around, failed, passed, quote
+from regauge.judges._types import Verdict, failed, passed, quote, quote_around
 from regauge.judges._words import next_word, opens_sentence, period_ends
 from regauge.judges.rules._counts import (
     Count,
     CountLimits,
-    bounds,
+    count_check,
+    count_filled_parts,
     count_rule,
-    counted,
-    filled_parts,
-    splitter,
+    paragraph_splitter,
+    parse_limits,
 )
 from regauge.judges.rules._text import language_chances
 from regauge.wording import plural
@@ -71,7 +71,7 @@ _POSTSCRIPTS = {
 _EDGE_MARKS = frozenset(".,?!'\"")
 
 
-@rule(about="format", needs="langdetect")
+@rule(about="format", required_module="langdetect")
 def detected_language(language: str, *, field: str | None = None) -> Check:
     """The most likely language by langdetect, even for short texts.
 
@@ -198,7 +198,7 @@ def has_postscript(marker: str = "P.S.", *, field: str | None = None) -> Check:
         match = pattern.search(text.lower())
         if match is None:
             return failed(f"no postscript {quote(marker)}", code="no_postscript", expected=marker)
-        return passed(f"a postscript: {around(text, *match.span())}")
+        return passed(f"a postscript: {quote_around(text, *match.span())}")
 
     return on_text(field, check)
 
@@ -245,15 +245,15 @@ def response_count(n: int = 2, *, separator: str = "******", field: str | None =
     >>> print(response_count(2).check_text("Restart it. ****** Roll it back."))
     pass: 2 different responses
     """
-    bounds("response_count", exactly=n)
+    parse_limits("response_count", exactly=n)
     if not separator:
         raise UsageError("response_count: a separator cannot be empty")
 
     def check(text: str) -> Verdict:
         parts = text.split(separator)
-        count, gap = filled_parts(parts)
+        count, gap = count_filled_parts(parts)
         if gap:
-            return failed(f"nothing stands between two {quote(separator)}", code="empty_response")
+            return failed(f"nothing between two {quote(separator)}", code="empty_response")
         if count != n:
             return failed(
                 f"{plural(count, 'response')}, {n} wanted",
@@ -290,7 +290,7 @@ def paragraph_starts_with(
     """
     if not word.strip():
         raise UsageError("paragraph_starts_with: the word cannot be empty")
-    split = splitter(separator, "paragraph_starts_with")
+    split = paragraph_splitter(separator, "paragraph_starts_with")
     keyword = word.lower()
 
     def check(text: str) -> Verdict:
@@ -298,10 +298,10 @@ def paragraph_starts_with(
         count = sum(1 for part in parts if part.strip())
         if nth > count:
             return failed(f"{plural(count, 'paragraph')}, so none is number {nth}", code="too_few")
-        chosen = parts[nth - 1].split()
-        if not chosen:
+        words = parts[nth - 1].split()
+        if not words:
             return failed(f"paragraph {nth} is empty", code="too_few")
-        bare = chosen[0].lstrip("'").lstrip('"')
+        bare = words[0].lstrip("'").lstrip('"')
         chars = itertools.takewhile(lambda char: char not in _EDGE_MARKS, bare)
         answer_text = "".join(char.lower() for char in chars)
         if answer_text == keyword:
@@ -337,10 +337,10 @@ def letter_count(letter: str, *, field: str | None = None, **limits: Unpack[Coun
     """
     if len(letter) != 1:
         raise UsageError(f"letter_count: one character is wanted, not {letter!r}")
-    folded = letter.lower()
-    return counted(
+    lower = letter.lower()
+    return count_check(
         "letter_count",
-        lambda text: text.lower().count(folded),
+        lambda text: text.lower().count(lower),
         f"time {quote(letter)}",
         f"times {quote(letter)}",
         field=field,
@@ -372,7 +372,7 @@ def numbered_part_count(
     if not word.strip():
         raise UsageError("numbered_part_count: the word cannot be empty")
     pattern = re.compile(rf"{re.escape(word)}\s?\d+")
-    return counted(
+    return count_check(
         "numbered_part_count",
         lambda text: len(pattern.findall(text)),
         f"part '{word} N'",
@@ -391,8 +391,8 @@ _CLOSERS = re.compile("[\"')\\]}\u201d]+(?=\\s|\\Z)")
 def sentences_in(text: str) -> list[str]:
     """The sentences of a text.
 
-    A sentence ends at `?` or `!`, and at a period that does not belong to an abbreviation, an
-    initial, a number or an ellipsis after which the sentence continues. Line ends end none.
+    A sentence ends at `?`, `!` or a period. Periods of abbreviations, initials, numbers and inner
+    ellipses end none, nor do line ends.
 
     >>> sentences_in('Dr. No came at 5 p.m. today. "Why?" he asked.')
     ['Dr. No came at 5 p.m. today.', '"Why?"', 'he asked.']
@@ -400,24 +400,24 @@ def sentences_in(text: str) -> list[str]:
     return list(filter(None, _sentences(text)))
 
 
-def _ends(text: str, at: int) -> bool:
-    following = next_word(text, at + 1)
-    if text[at - 1 : at] == ".":
+def _ends(text: str, position: int) -> bool:
+    following = next_word(text, position + 1)
+    if text[position - 1 : position] == ".":
         return opens_sentence(following) is True
-    before = _LAST_WORD.search(text, max(0, at - 60), at)
+    before = _LAST_WORD.search(text, max(0, position - 60), position)
     return period_ends(before[0] if before else "", following)
 
 
 def _sentences(text: str) -> Iterator[str]:
     start = 0
     for mark in _END.finditer(text):
-        at = mark.start()
-        if text[at] == "." and not _ends(text, at):
+        position = mark.start()
+        if text[position] == "." and not _ends(text, position):
             continue
-        if text[at + 1 : at + 2] in {"!", "?"}:
+        if text[position + 1 : position + 2] in {"!", "?"}:
             continue
-        closers = _CLOSERS.match(text, at + 1)
-        end = closers.end() if closers else at + 1
+        closers = _CLOSERS.match(text, position + 1)
+        end = closers.end() if closers else position + 1
         yield text[start:end].strip()
         start = end
     yield text[start:].strip()
@@ -431,11 +431,11 @@ _CLITIC = re.compile(
 
 
 def tokens(text: str, *, marks: bool = True) -> list[str]:
-    """The words and marks of a text, each on its own; without `marks`, the words.
+    """Split a text into words and marks; without `marks`, into words.
 
-    Punctuation and brackets stand apart from words, hyphens and slashes do not. A period stands
-    apart at the end of the text only, so that `3.50` and `e.g.` stay whole. `don't` is `do`,
-    `n't`; `it's` is `it`, `'s`.
+    Punctuation and brackets are separate, hyphens and slashes are parts of words. A period is
+    separate only at the end of the text, so `3.50` and `e.g.` stay words. `don't` is `do`, `n't`;
+    `it's` is `it`, `'s`.
 
     >>> tokens("It's $3.50 (net), isn't it?")
     ['It', "'s", '$', '3.50', '(', 'net', ')', ',', 'is', "n't", 'it', '?']
@@ -450,8 +450,7 @@ def tokens(text: str, *, marks: bool = True) -> list[str]:
 def capital_words(text: str) -> list[str]:
     """The words whose letters are all capitals, `I` among them.
 
-    Punctuation and brackets stand apart from words, hyphens and slashes do not; `DON'T` is two
-    words, `DO` and `N'T`.
+    Words are those of `tokens`; `DON'T` is two, `DO` and `N'T`.
 
     >>> capital_words("I SAID: read the API-DOCS (v2), NOW!")
     ['I', 'SAID', 'API-DOCS', 'NOW']

@@ -1,6 +1,6 @@
-"""Project-wide work of commands, in terms of values: no output, no questions.
+"""Project-wide work of commands, in terms of values: no output, no prompts.
 
 `collection.py` collects evals through pytest. `stale.py` finds recordings and judgements that no
-eval uses, `calibrations.py` which judges gate, `doctor.py` what is missing in a project.
-`baselines.py` is one session of `regauge baseline update`.
+eval uses, `calibrations.py` lists blocking judges, `doctor.py` checks a project.
+`baselines.py` runs one session of `regauge baseline update`.
 """

@@ -1,4 +1,4 @@
-"""Baselines for readers: histories as text and JSON, and the issue of a worse base."""
+"""Histories of baselines as text and JSON, and the issue about a worse base."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def no_baseline(project: Project, name: str) -> RegaugeError:
-    """The error for a prompt without a baseline: an unknown name, or none was made."""
+    """The error for an unknown prompt, or one without a baseline."""
     try:
         find_prompt(name, root=project.root)
     except PromptError as error:
@@ -40,7 +40,11 @@ def no_baseline(project: Project, name: str) -> RegaugeError:
 def history_lines(
     project: Project, baseline: Baseline, history: StoredHistory, *, all_cases: bool
 ) -> Iterator[str]:
-    """A history for people: its key, its sums, and the cases that do not always pass."""
+    """Lines on a history: its key, its totals, and cases that do not always pass.
+
+    Args:
+        all_cases: Also list cases that always pass.
+    """
     key = history.key
     simulated = ", simulated" if key.model.startswith("sim:") else ""
     title = f"{baseline.prompt}@{history.version or '-'}  {key.prompt[:12]}  {key.model}{simulated}"
@@ -53,9 +57,9 @@ def history_lines(
             f" {plural(len(history.sessions), 'session')}; {100 * passed:.1f} % passed"
         )
     if (anchor := _anchor_of(project, baseline, history)) is not None:
-        yield f"  {anchor}{'; a confirmed loss' if anchor.confirmed else ''}"
+        yield f"  {anchor}{'; a confirmed loss' if anchor.is_confirmed else ''}"
     for session in history.sessions:
-        models = f", answered by {', '.join(session.models)}" if session.models else ""
+        models = f", served by {', '.join(session.models)}" if session.models else ""
         yield f"  session {session.id}: trials {session.first}-{session.last}{models}"
     for name in sorted(key.judges):
         yield f"  judge {name}  {key.judges[name][:12]}"
@@ -74,14 +78,16 @@ def history_lines(
 
 
 def trials_each(history: StoredHistory) -> str:
-    """The number of trials of each case of a history that has some."""
+    """The trials per case of a history with cases."""
     counts = [len(case.numbers) for case in history.cases.values()]
     smallest, largest = min(counts), max(counts)
-    return f"{plural(largest, 'trial') if smallest == largest else f'{smallest} to {largest} trials'} each"
+    if smallest == largest:
+        return f"{plural(largest, 'trial')} each"
+    return f"{smallest} to {largest} trials each"
 
 
 def history_json(project: Project, baseline: Baseline, history: StoredHistory) -> dict[str, Any]:
-    """A history for programs."""
+    """A history as a JSON document."""
     anchor = _anchor_of(project, baseline, history)
     return {
         "prompt": baseline.prompt,
@@ -95,7 +101,7 @@ def history_json(project: Project, baseline: Baseline, history: StoredHistory) -
             "version": anchor.version,
             "cases": anchor.cases,
             "difference": asdict(anchor.difference),
-            "confirmed": anchor.confirmed,
+            "confirmed": anchor.is_confirmed,
         }
         if anchor is not None
         else None,
@@ -118,11 +124,12 @@ def history_json(project: Project, baseline: Baseline, history: StoredHistory) -
 def _anchor_of(
     project: Project, baseline: Baseline, history: StoredHistory
 ) -> AnchorComparison | None:
-    """A history next to the old version that the baseline keeps; None without such a version."""
+    """The comparison of a history with the baseline's anchor; None without one."""
     anchors = (
-        stored_anchor([baseline], each.history.version, history.key) for each in baseline.anchors
+        stored_anchor([baseline], trials.history.version, history.key)
+        for trials in baseline.anchors
     )
-    anchor = next((each for each in anchors if each is not None), None)
+    anchor = next((trials for trials in anchors if trials is not None), None)
     if anchor is None or anchor.history.version == history.version:
         return None
     accepted: Collection[str] = ()
@@ -133,7 +140,7 @@ def _anchor_of(
 
 
 def _describe_mismatch(project: Project, baseline: Baseline, history: StoredHistory) -> str:
-    """Return whether the history is of the prompt or target as it is."""
+    """A note if the prompt or target differs from the history's; else empty."""
     kind, _, target = history.key.model.partition(":")
     noun = "target" if kind in TARGET_KINDS else "prompt"
     try:
@@ -160,11 +167,11 @@ _LABEL = "regauge"
 def open_baseline_issue(
     done: Sequence[Mapping[str, Any]], *, on_wait: Callable[[str], None] | None = None
 ) -> Posted:
-    """Open the issue, or renew the words of the one that is open.
+    """Open the issue, or update the open one.
 
     Args:
-        done: What `regauge baseline update --json` says was done.
-        on_wait: Hears that it waits, and for what.
+        done: The list `done` of `regauge baseline update --json`.
+        on_wait: Called with a line before each wait.
 
     Raises:
         UsageError: There is no token, or no repository.
@@ -180,22 +187,22 @@ def open_baseline_issue(
 
 
 def issue_text(done: Sequence[Mapping[str, Any]]) -> str:
-    """As Markdown: each case that passes less often, in counts."""
+    """The issue as Markdown: each case that passes less often, with counts."""
     parts = ["Fresh trials of the default branch fail where earlier ones passed."]
     for result in done:
         if lines := [*_result_lines(result)]:
             eval_name = f"{result['prompt']} {result['version']} ({result['model']})"
             parts += ["", f"**{escape_markdown(eval_name)}**", *lines]
     parts.append(
-        "\nRevert the change, propose another (`regauge refine`), or say in the prompt's changelog"
-        " which cases may pass less often, with `accepted`. Where the model changed, `regauge gate"
-        " --model` compares another one."
+        "\nRevert the change, propose another (`regauge refine`), or list cases that may pass less"
+        " often under `accepted` in the prompt's changelog. If the model changed, compare another"
+        " one: `regauge gate --model`."
     )
     return "\n".join(parts) + "\n"
 
 
 def _result_lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """The changes for the worse in the baseline of an eval."""
+    """The losses in an eval's baseline."""
     drift: Mapping[str, Any] = result["drift"] or {"worse": False, "changes": []}
     worse = [change for change in result["changes"] if change["direction"] == "worse"]
     audit: Mapping[str, Any] = result["audit"] or {"result": "agree"}
@@ -216,7 +223,7 @@ def _result_lines(result: Mapping[str, Any]) -> Iterator[str]:
             f" {_format_count(drift['now'])}, {_format_count(drift['before'])} when the baseline"
             " was made. A new history begins."
         )
-        yield from _table([each for each in drift["changes"] if each["direction"] == "worse"])
+        yield from _table([change for change in drift["changes"] if change["direction"] == "worse"])
 
 
 def _table(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:

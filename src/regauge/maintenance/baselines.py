@@ -1,4 +1,4 @@
-"""Runs `regauge baseline update`: fresh trials of the base, their comparison, and what is kept."""
+"""Run `regauge baseline update`: fresh trials of the base, their comparison, new baselines."""
 
 from __future__ import annotations
 
@@ -67,94 +67,94 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class AnchorUpdate:
-    """The trials of the anchor in this session, and their comparison with the record.
+    """The anchor's trials in this session, and the comparison with them.
 
     Attributes:
-        version: The anchor's.
-        head: The eval as it is.
-        suite: The same with the anchor's prompt; None where that cannot be read.
-        stored: The anchor's trials so far; None without any.
-        cases: Those that the anchor's prompt can be rendered with.
-        trouble: Why the anchor cannot be drawn, or not for all cases; empty where it can.
-        asked: What is drawn for it before the comparison; None where nothing is.
-        landed: The trials that were drawn, those of a second drawing among them.
-        drew: Whether any of them count.
-        comparison: With the trials of both; None where nothing can be compared.
+        version: The anchor's version.
+        head: The current eval.
+        suite: The eval with the anchor's prompt; None if the prompt cannot be read.
+        stored_trials: The anchor's trials so far; None without any.
+        cases: The cases that the anchor's prompt can render.
+        trouble: The reason why trials of all or some cases are impossible; else empty.
+        request: The trials to run before the comparison; None without any.
+        session_trials: The trials of this session, with those of a redraw.
+        has_new_trials: Whether any of them count.
+        comparison: The comparison of both; None without trials to compare.
     """
 
     version: str
     head: Eval
     suite: Eval | None = None
-    stored: AnchorTrials | None = None
+    stored_trials: AnchorTrials | None = None
     cases: tuple[PlannedCase, ...] = ()
     trouble: str = ""
-    asked: TopUpSuite | None = None
-    landed: list[SuiteTrials] = field(default_factory=list[SuiteTrials])
-    drew: bool = False
+    request: TopUpSuite | None = None
+    session_trials: list[SuiteTrials] = field(default_factory=list[SuiteTrials])
+    has_new_trials: bool = False
     comparison: AnchorComparison | None = None
 
     @property
-    def lost(self) -> bool:
+    def has_loss(self) -> bool:
         """Return whether this session confirmed a loss against the anchor."""
-        return self.drew and self.comparison is not None and self.comparison.confirmed
+        return self.has_new_trials and self.comparison is not None and self.comparison.is_confirmed
 
-    def take(self, landed: SuiteTrials, *, now: datetime) -> None:
-        """Add the trials of this session to those that are kept."""
-        if self.asked is None:
+    def add_trials(self, trials: SuiteTrials, *, now: datetime) -> None:
+        """Add trials of this session to the stored ones."""
+        if self.request is None:
             return
-        self.landed.append(landed)
-        before = self.stored.drawn_for if self.stored is not None else ""
-        history = add_session(self.asked.top_up, landed.facts, now=now, models=landed.models)
+        self.session_trials.append(trials)
+        before = self.stored_trials.drawn_for if self.stored_trials is not None else ""
+        history = add_session(self.request.top_up, trials.facts, now=now, models=trials.models)
         if history.cases:
-            self.drew = self.drew or any(landed.facts.values())
-            self.stored = AnchorTrials(history=history, drawn_for=before)
+            self.has_new_trials = self.has_new_trials or any(trials.facts.values())
+            self.stored_trials = AnchorTrials(history=history, drawn_for=before)
 
     def compare(self, history: StoredHistory, *, complete: bool) -> None:
-        """Hold the version of today against the anchor; it is suspected once it is complete."""
-        if self.stored is None:
+        """Compare the current version with the anchor; only a complete one is suspected."""
+        if self.stored_trials is None:
             return
         accepted = accepted_since(self.head.prompt, self.version)
-        comparison = compare_histories(self.stored, history, accepted=accepted)
+        comparison = compare_histories(self.stored_trials, history, accepted=accepted)
         if comparison is not None and not complete:
-            comparison = replace(comparison, suspected=False)
+            comparison = replace(comparison, is_suspected=False)
         self.comparison = comparison
 
-    def second_drawing(self, now: datetime, policy: TopUpPolicy) -> TopUpSuite | None:
-        """The anchor next to the version of today; None where the kept trials do not ask for it."""
-        suspected = self.comparison is not None and self.comparison.suspected
+    def plan_redraw(self, now: datetime, policy: TopUpPolicy) -> TopUpSuite | None:
+        """The trials for a redraw of both; None unless stored trials suspect a loss."""
+        suspected = self.comparison is not None and self.comparison.is_suspected
         if not suspected or self.suite is None or not self.cases:
             return None
-        histories = (self.stored.history,) if self.stored is not None else ()
-        again = replace(policy, per_session=policy.complete_trials, sessions=1, any_time=True)
-        asked = _top_up(self.suite, histories, self.cases, now=now, policy=again, restart=True)
-        return TopUpSuite(top_up=asked, cases=self.cases)
+        histories = (self.stored_trials.history,) if self.stored_trials is not None else ()
+        full_policy = replace(policy, per_session=policy.complete_trials, sessions=1, any_time=True)
+        plan = _top_up(self.suite, histories, self.cases, now=now, policy=full_policy, restart=True)
+        return TopUpSuite(top_up=plan, cases=self.cases)
 
-    def replace_with(
-        self, asked: TopUpSuite, landed: SuiteTrials, history: StoredHistory, *, now: datetime
+    def replace_trials(
+        self, request: TopUpSuite, trials: SuiteTrials, history: StoredHistory, *, now: datetime
     ) -> None:
-        """Keep the second drawing instead, once every case was measured, and compare again."""
-        self.landed.append(landed)
-        measured = {case for case, trials in landed.facts.items() if trials}
-        if measured != {*asked.top_up.trials_by_case}:
+        """Replace the stored trials by a redraw that measured every case; compare again."""
+        self.session_trials.append(trials)
+        measured = {case for case, case_trials in trials.facts.items() if case_trials}
+        if measured != {*request.top_up.trials_by_case}:
             return
-        drawn = add_session(asked.top_up, landed.facts, now=now, models=landed.models)
-        self.stored = AnchorTrials(history=drawn, drawn_for=history.key.prompt)
-        self.drew = True
+        history_of_day = add_session(request.top_up, trials.facts, now=now, models=trials.models)
+        self.stored_trials = AnchorTrials(history=history_of_day, drawn_for=history.key.prompt)
+        self.has_new_trials = True
         self.compare(history, complete=True)
 
     def line(self) -> str:
-        """The difference since the anchor, or why it is not measured."""
+        """The difference since the anchor, or the reason why it is not measured."""
         comparison = self.comparison
         if comparison is None:
-            why = self.trouble or "its trials run with those of the next version"
-            return f"since {self.version}: not measured: {why}"
+            reason = self.trouble or "its trials run with those of the next version"
+            return f"since {self.version}: not measured: {reason}"
         words = str(comparison)
-        if comparison.confirmed:
+        if comparison.is_confirmed:
             words += f"; a loss, confirmed with fresh trials of both (p = {comparison.p_value:.2g})"
-        elif comparison.suspected:
-            why = f": {self.trouble}" if self.trouble else ""
-            words += f"; {self.version} was not measured again, so this is not confirmed{why}"
-        elif comparison.redrawn:
+        elif comparison.is_suspected:
+            reason = f": {self.trouble}" if self.trouble else ""
+            words += f"; {self.version} was not measured again, so this is not confirmed{reason}"
+        elif comparison.is_redrawn:
             words += f"; not confirmed with fresh trials of both (p = {comparison.p_value:.2g})"
         return words
 
@@ -167,15 +167,15 @@ class AnchorUpdate:
             "cases": comparison.cases if comparison is not None else 0,
             "difference": asdict(comparison.difference) if comparison is not None else None,
             "p_value": comparison.p_value if comparison is not None else None,
-            "redrawn": comparison is not None and comparison.redrawn,
-            "confirmed": comparison is not None and comparison.confirmed,
+            "redrawn": comparison is not None and comparison.is_redrawn,
+            "confirmed": comparison is not None and comparison.is_confirmed,
             "trouble": self.trouble,
         }
 
 
-def ask_anchor(
+def plan_anchor(
     suite: Eval,
-    planned: Sequence[PlannedCase],
+    cases: Sequence[PlannedCase],
     baseline: Baseline,
     current: TopUp,
     *,
@@ -183,15 +183,15 @@ def ask_anchor(
     policy: TopUpPolicy,
     now: datetime,
 ) -> AnchorUpdate | None:
-    """The anchor of an eval; None where the setting or the prompt names none.
+    """The anchor of an eval; None without one in the settings or the prompt's versions.
 
-    It is drawn only next to a version whose own baseline fills.
+    Its trials run only next to a version whose own baseline fills.
 
     Args:
-        planned: The cases of today.
-        baseline: Of the prompt.
-        current: What is drawn of the version of today.
-        setting: `anchor` of the settings.
+        cases: The current cases.
+        baseline: The prompt's baseline.
+        current: The trials of the current version.
+        setting: The setting `anchor`.
         policy: The plan for filling a baseline of this number of cases.
     """
     head = suite.prompt
@@ -204,32 +204,41 @@ def ask_anchor(
         anchor.suite = anchor_suite(suite, version)
     except (FaultyFileError, GitError) as error:
         anchor.trouble = str(error).splitlines()[0].replace(str(head.path), head.path.name)
-        anchor.stored = stored_anchor([baseline], anchor.version, key_of(suite))
+        anchor.stored_trials = stored_anchor([baseline], anchor.version, key_of(suite))
         return anchor
     key = key_of(anchor.suite)
-    anchor.stored = next(
-        (kept for kept in baseline.anchors if not kept.history.key.differences(key)), None
+    anchor.stored_trials = next(
+        (
+            anchor_trials
+            for anchor_trials in baseline.anchors
+            if not anchor_trials.history.key.differences(key)
+        ),
+        None,
     )
-    if anchor.stored is None and (history := baseline.find(key)) is not None:
-        anchor.stored = AnchorTrials(history=replace(history, audit_digest=""))
-    cases = (PlannedCase(anchor.suite, case.case) for case in planned)
-    anchor.cases = tuple(case for case in cases if _renders(case))
-    if left_out := len(planned) - len(anchor.cases):
-        of = plural(len(planned), "case")
+    if anchor.stored_trials is None and (history := baseline.find(key)) is not None:
+        anchor.stored_trials = AnchorTrials(history=replace(history, audit_digest=""))
+    anchor_cases = (PlannedCase(anchor.suite, case.case) for case in cases)
+    anchor.cases = tuple(case for case in anchor_cases if _can_render(case))
+    if left_out := len(cases) - len(anchor.cases):
+        of = plural(len(cases), "case")
         anchor.trouble = f"the prompt of {version} cannot be rendered for {left_out} of {of}"
     if current.trials_by_case and anchor.cases:
-        most = AnchorPolicy().trials_of(len(suite.dataset), baseline_trials=policy.complete_trials)
-        share = max(policy.per_session, -(-most // policy.sessions))
-        plan = replace(policy, complete_trials=most, per_session=share, sessions=1, any_time=True)
-        stored = (anchor.stored.history,) if anchor.stored is not None else ()
-        asked = _top_up(anchor.suite, stored, anchor.cases, now=now, policy=plan)
-        anchor.asked = TopUpSuite(top_up=asked, cases=anchor.cases)
+        trials_max = AnchorPolicy().trials_of(
+            len(suite.dataset), baseline_trials=policy.complete_trials
+        )
+        share = max(policy.per_session, -(-trials_max // policy.sessions))
+        anchor_policy = replace(
+            policy, complete_trials=trials_max, per_session=share, sessions=1, any_time=True
+        )
+        histories = (anchor.stored_trials.history,) if anchor.stored_trials is not None else ()
+        plan = _top_up(anchor.suite, histories, anchor.cases, now=now, policy=anchor_policy)
+        anchor.request = TopUpSuite(top_up=plan, cases=anchor.cases)
     return anchor
 
 
 def _top_up(
     suite: Eval,
-    stored: tuple[StoredHistory, ...],
+    histories: tuple[StoredHistory, ...],
     cases: Sequence[PlannedCase],
     *,
     now: datetime,
@@ -237,7 +246,7 @@ def _top_up(
     restart: bool = False,
 ) -> TopUp:
     return top_up(
-        Baseline(prompt=suite.prompt.name, histories=stored),
+        Baseline(prompt=suite.prompt.name, histories=histories),
         key_of(suite),
         version=str(suite.prompt.version or ""),
         cases={case.case.id: case.case.digest for case in cases},
@@ -247,47 +256,48 @@ def _top_up(
     )
 
 
-def _renders(planned: PlannedCase) -> bool:
+def _can_render(case: PlannedCase) -> bool:
     try:
-        planned.suite.request(planned.case, 0)
+        case.suite.request(case.case, 0)
     except RegaugeError:
         return False
     return True
 
 
-# A line of a terminal holds about so many ids.
+# About as many ids as fit in a line of a terminal.
 _NAMED_MAX = 5
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class EvalUpdate:
-    """One eval, the trials that this session makes for its history, and their result.
+    """One eval, its trials in this session, and their result.
 
     Attributes:
-        landed: The trials of the history.
-        redrawn: Fresh trials that a complete history is compared with; None where none were made.
+        request: The trials of this session.
+        session_trials: The finished trials for the history.
+        redrawn: Fresh trials to compare with a complete history; None without any.
         drift: That comparison.
-        audit: Committed completions next to fresh trials; None where none were compared.
-        audited: The state of the recordings that was audited.
-        anchor: The comparison with an old version; None where there is none to compare with.
-        history: With the trials of this session, once they are kept.
-        lacking: What completes the history; empty when it is complete.
-        written: The file of the baseline, if it changed.
-        changes: The checks whose pass rate certainly changed since the version before.
+        audit: Committed completions compared with fresh trials; None without any.
+        audit_digest: The digest of the audited recordings.
+        anchor: The comparison with an old version; None without one.
+        history: The history, with this session's trials once they are saved.
+        missing_text: The sessions that the history still needs; empty if it is complete.
+        written_file: The file of the baseline; empty if it did not change.
+        changes: The checks whose pass rate certainly changed since the previous version.
         accepted: Cases whose losses the changelog accepts.
     """
 
     suite: Eval
-    asked: TopUpSuite
+    request: TopUpSuite
     anchor: AnchorUpdate | None = None
-    landed: SuiteTrials = field(default_factory=SuiteTrials)
+    session_trials: SuiteTrials = field(default_factory=SuiteTrials)
     redrawn: SuiteTrials | None = None
     drift: Drift | None = None
     audit: AuditReport | None = None
-    audited: str = ""
+    audit_digest: str = ""
     history: StoredHistory = field(init=False)
-    lacking: str = ""
-    written: str = ""
+    missing_text: str = ""
+    written_file: str = ""
     changes: tuple[CellChange, ...] = ()
     accepted: tuple[str, ...] = ()
 
@@ -296,8 +306,8 @@ class EvalUpdate:
 
     @property
     def top_up(self) -> TopUp:
-        """The trials that this session makes."""
-        return self.asked.top_up
+        """The trials of this session."""
+        return self.request.top_up
 
     @property
     def prompt(self) -> str:
@@ -306,10 +316,10 @@ class EvalUpdate:
 
     @property
     def worse(self) -> bool:
-        """Return whether the base is worse than the version before, the anchor or its record."""
+        """Return whether base is worse than its baseline, the previous version or the anchor."""
         return bool(
             (self.drift is not None and self.drift.worse)
-            or (self.anchor is not None and self.anchor.lost)
+            or (self.anchor is not None and self.anchor.has_loss)
             or (self.audit is not None and self.audit.result == "better")
             or any(change.direction == "worse" for change in self.changes)
         )
@@ -323,24 +333,24 @@ class EvalUpdate:
             "prompt_digest": key.prompt,
             "model": key.model,
             "dataset": key.dataset,
-            "drawn": self._drawn,
-            "unmeasured": sum(landed.unmeasured.total() for landed in self._landed_suites()),
-            "complete": not self.lacking,
+            "drawn": self._trial_count,
+            "unmeasured": sum(trials.unmeasured.total() for trials in self._all_trials()),
+            "complete": not self.missing_text,
             "waits_h": self.top_up.waits_h,
             "sessions": len(self.history.sessions),
-            "file": self.written,
+            "file": self.written_file,
             "changes": [_change(change) for change in self.changes],
             "drift": _drift(self.drift) if self.drift is not None else None,
             "audit": {**asdict(self.audit), "message": self.audit.message} if self.audit else None,
             "anchor": self.anchor.to_json() if self.anchor is not None else None,
-            "anchor_lost": self.anchor is not None and self.anchor.lost,
+            "anchor_lost": self.anchor is not None and self.anchor.has_loss,
         }
 
     def lines(self, before: StoredHistory | None) -> Iterator[str]:
-        """For people.
+        """Lines for the user.
 
         Args:
-            before: The history of the version before, where it was compared with.
+            before: The history of the previous version; None without a comparison.
         """
         if self.drift is not None:
             yield from _drift_lines(self.prompt, self.drift)
@@ -348,8 +358,8 @@ class EvalUpdate:
             yield f"{self.prompt}: {self.audit.message}"
             if self.audit.result == "better":
                 yield f"  fix: {self.audit.fix}"
-        if self._drawn:
-            state = f"not complete yet: {self.lacking}" if self.lacking else "complete"
+        if self._trial_count:
+            state = f"not complete yet: {self.missing_text}" if self.missing_text else "complete"
             yield f"{self.prompt}: {summary(self.history)}, {state}"
         if before is not None:
             yield f"  compared with {before.version or before.key.prompt[:12]}:"
@@ -360,32 +370,33 @@ class EvalUpdate:
                 yield f"  losses accepted in the changelog: {', '.join(self.accepted)}"
         if self.anchor is not None:
             yield f"  {self.anchor.line()}"
-        if self.written:
-            yield f"  wrote {self.written}: commit it"
+        if self.written_file:
+            yield f"  wrote {self.written_file}: commit it"
 
     def unmeasured(self) -> Iterator[str]:
-        """The trials that do not count, with the reason."""
-        for landed in self._landed_suites():
-            if not landed.unmeasured:
+        """Trials that do not count, with the reason."""
+        for trials in self._all_trials():
+            if not trials.unmeasured:
                 continue
-            for why, count in landed.unmeasured.most_common(3):
-                yield f"{self.prompt}: {plural(count, 'trial does', 'trials do')} not count: {why}"
-            cases = sorted(landed.unmeasured_cases)
-            more = ", ..." if len(cases) > _NAMED_MAX else ""
-            yield f"  cases: {', '.join(cases[:_NAMED_MAX])}{more}"
+            for reason, count in trials.unmeasured.most_common(3):
+                noun = plural(count, "trial does", "trials do")
+                yield f"{self.prompt}: {noun} not count: {reason}"
+            cases = sorted(trials.unmeasured_cases)
+            ellipsis = ", ..." if len(cases) > _NAMED_MAX else ""
+            yield f"  cases: {', '.join(cases[:_NAMED_MAX])}{ellipsis}"
 
     @property
-    def _drawn(self) -> int:
-        return sum(len(trials) for trials in self.landed.facts.values())
+    def _trial_count(self) -> int:
+        return sum(len(trials) for trials in self.session_trials.facts.values())
 
-    def _landed_suites(self) -> list[SuiteTrials]:
-        of_anchor = self.anchor.landed if self.anchor is not None else []
-        again = [self.redrawn] if self.redrawn is not None else []
-        return [*again, self.landed, *of_anchor]
+    def _all_trials(self) -> list[SuiteTrials]:
+        anchor_trials = self.anchor.session_trials if self.anchor is not None else []
+        fresh_trials = [self.redrawn] if self.redrawn is not None else []
+        return [*fresh_trials, self.session_trials, *anchor_trials]
 
 
 def summary(history: StoredHistory) -> str:
-    """The number of trials and of cases in a history."""
+    """The number of cases, trials and sessions of a history."""
     if not history.cases:
         return "no trials"
     sessions = plural(len(history.sessions), "session")
@@ -404,7 +415,7 @@ def _drift_lines(prompt: str, drift: Drift) -> Iterator[str]:
             f" p = {min([suite.p_value, *suite.scores.values()]):.2g}"
         )
     if drift.new_models:
-        yield f"  answered by {', '.join(drift.new_models)} now, who never answered before"
+        yield f"  completions come from {', '.join(drift.new_models)} now, as never before"
     yield "  a new history begins" if drift.stale else "  fresh trials agree with the baseline"
 
 
@@ -432,7 +443,7 @@ class PromptUpdate:
     """The evals of one prompt, and its baseline.
 
     Attributes:
-        older: The file of the baseline under an older name, which the new one replaces.
+        older: The baseline file under an old name, which the new file replaces; None without one.
     """
 
     name: str
@@ -441,16 +452,16 @@ class PromptUpdate:
     suites: list[EvalUpdate] = field(default_factory=list[EvalUpdate])
 
 
-# Recorded trials of each case that are audited at most.
+# Recorded trials per case that an audit compares at most.
 _AUDITED_NUMBERS = 24
 
 
 def uncommitted_notes(project: Project, prompts: Iterable[Prompt]) -> Iterator[str]:
-    """Notes on prompts with local histories only, which the gate cannot read."""
+    """Notes on prompts that differ from the committed file, whose history no gate can use."""
     repository = Repository.find(project.root)
     if repository is None or not repository.has_commits():
         return
-    # An eval may ask for a released version, which is not what the file says.
+    # An eval may use a released version instead of the file.
     by_path = {
         prompt_used.path: prompt_used
         for prompt_used in prompts
@@ -464,17 +475,18 @@ def uncommitted_notes(project: Project, prompts: Iterable[Prompt]) -> Iterator[s
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class BaselineUpdate:
-    """Runs the command and remembers the result of it.
+    """One run of the command, with its results.
 
     Attributes:
-        project: Whose baselines.
+        project: The project.
         policy: The plan for filling a baseline of this number of cases.
-        redraw: How many fresh trials of each case a complete history is compared with; 0 is none.
-        dry_run: Whether only the estimate is made.
-        print_line: Takes each line for people.
-        meter: Shows how far the work has come, as long as it is entered.
-        batch: What is done with batches; None for live calls.
-        pending: What is under way in batches, so that nothing is kept yet.
+        redraw: Fresh trials per case to compare with a complete history; 0 for none.
+        dry_run: Whether to stop after the estimate.
+        print_line: Called with each line for the user.
+        meter: A context that shows progress.
+        batch: The batch options; None for live calls.
+        pending: Calls under way in batches; with any, nothing is saved yet.
+        unmeasured: Lines on trials that do not count.
     """
 
     project: Project
@@ -494,7 +506,7 @@ class BaselineUpdate:
 
     @property
     def worse(self) -> bool:
-        """Return whether the base is worse than the version before, or than its history."""
+        """Return whether the base of any eval is worse than before."""
         return any(done.worse for done in self._done)
 
     def to_json(self) -> dict[str, Any]:
@@ -507,58 +519,58 @@ class BaselineUpdate:
         }
 
     def run(self, evals: EvalSession) -> None:
-        """Do what is due for every eval that was collected.
+        """Update the baselines of all collected evals.
 
         Raises:
-            UsageError: An eval has no judge that decides.
+            UsageError: An eval has no blocking judge.
             BaselineError: A baseline cannot be read or written.
         """
         self._left_out = evals.left_out
         prompts = self._plan(evals)
-        every = [asked for prompt in prompts for asked in prompt.suites]
-        for asked in every:
-            self._estimate(evals, asked)
-        for note in uncommitted_notes(self.project, [asked.suite.prompt for asked in every]):
+        updates = [update for prompt in prompts for update in prompt.suites]
+        for update in updates:
+            self._estimate(evals, update)
+        for note in uncommitted_notes(self.project, [update.suite.prompt for update in updates]):
             self.print_line(note)
         if self.dry_run:
             return
         try:
             with self.meter(lambda: progress_line(evals.progress, evals.budget)):
                 if self.batch is not None:
-                    self._take_batches(every, evals, self.batch)
+                    self._take_batches(updates, evals, self.batch)
                 else:
-                    self._draw_live(prompts, every, evals)
+                    self._draw_live(prompts, updates, evals)
         finally:
             evals.close()
         if not self.pending:
             for prompt in prompts:
-                self._keep(prompt)
+                self._save(prompt)
 
     def _draw_live(
-        self, prompts: list[PromptUpdate], every: list[EvalUpdate], evals: EvalSession
+        self, prompts: list[PromptUpdate], updates: list[EvalUpdate], evals: EvalSession
     ) -> None:
-        self._draw(every, evals)
-        complete = [asked for asked in every if self._due(asked)]
+        self._draw(updates, evals)
+        complete = [update for update in updates if self._needs_redraw(update)]
         if complete:
-            self._draw_again(complete, evals)
+            self._redraw(complete, evals)
         if evals.options.record != "none":
             self._audit(prompts, evals)
-        self._compare_with_anchors(every, evals)
+        self._compare_with_anchors(updates, evals)
 
     def _take_batches(
-        self, every: list[EvalUpdate], evals: EvalSession, options: BatchOptions
+        self, updates: list[EvalUpdate], evals: EvalSession, options: BatchOptions
     ) -> None:
-        """Take the trials that batches brought; a session is kept once all of them are there.
+        """Add trials from batches; a session is saved once all of its trials are measured.
 
-        An audit of recordings waits for live trials.
+        Recordings are audited with live trials only.
         """
-        for asked in every:
-            asked.audited = asked.top_up.history.audit_digest
+        for update in updates:
+            update.audit_digest = update.top_up.history.audit_digest
         batches = ProjectBatches(self.project, evals, options, environ=os.environ)
         with batches.open():
-            self._draw(every, evals)
+            self._draw(updates, evals)
             if not batches.open_calls:
-                self._compare_with_anchors(every, evals)
+                self._compare_with_anchors(updates, evals)
             troubles = batches.start()
             batches.tidy()
         for line in batches.warnings():
@@ -568,62 +580,64 @@ class BaselineUpdate:
         if batches.open_calls and not self.pending:
             self.pending = ["the session is kept once all of its trials are measured"]
 
-    def _draw(self, asked: list[EvalUpdate], evals: EvalSession) -> None:
-        anchors = [each.anchor for each in asked if each.anchor and each.anchor.asked]
-        of_anchors = [anchor.asked for anchor in anchors if anchor.asked is not None]
-        suites = [each.asked for each in asked]
-        landed = draw_trials([*suites, *of_anchors], session=evals, on_progress=lambda _: None)
-        for each, got in zip(asked, landed, strict=False):
-            each.landed = got
-        for anchor, got in zip(anchors, landed[len(asked) :], strict=True):
-            anchor.take(got, now=self._now)
+    def _draw(self, updates: list[EvalUpdate], evals: EvalSession) -> None:
+        anchors = [update.anchor for update in updates if update.anchor and update.anchor.request]
+        of_anchors = [anchor.request for anchor in anchors if anchor.request is not None]
+        suites = [update.request for update in updates]
+        trials_by_suite = draw_trials(
+            [*suites, *of_anchors], session=evals, on_progress=lambda _: None
+        )
+        for update, trials in zip(updates, trials_by_suite, strict=False):
+            update.session_trials = trials
+        for anchor, trials in zip(anchors, trials_by_suite[len(updates) :], strict=True):
+            anchor.add_trials(trials, now=self._now)
 
-    def _compare_with_anchors(self, every: list[EvalUpdate], evals: EvalSession) -> None:
-        """Hold each version against its anchor; where it is worse, draw the anchor again today."""
-        for asked in every:
-            if asked.anchor is None:
+    def _compare_with_anchors(self, updates: list[EvalUpdate], evals: EvalSession) -> None:
+        """Compare each version with its anchor; redraw both if the version seems worse."""
+        for update in updates:
+            if update.anchor is None:
                 continue
-            history, after = self._after(asked)
-            asked.anchor.compare(history, complete=after.complete)
-            again = asked.anchor.second_drawing(self._now, self.policy(len(asked.suite.dataset)))
-            if again is not None:
-                (landed,) = draw_trials([again], session=evals, on_progress=lambda _: None)
-                asked.anchor.replace_with(again, landed, history, now=self._now)
+            history, after = self._extend_history(update)
+            update.anchor.compare(history, complete=after.complete)
+            request = update.anchor.plan_redraw(self._now, self.policy(len(update.suite.dataset)))
+            if request is not None:
+                (trials,) = draw_trials([request], session=evals, on_progress=lambda _: None)
+                update.anchor.replace_trials(request, trials, history, now=self._now)
 
-    def _draw_again(self, complete: list[EvalUpdate], evals: EvalSession) -> None:
-        """Hold complete histories against fresh trials; those that no longer agree begin again."""
+    def _redraw(self, complete: list[EvalUpdate], evals: EvalSession) -> None:
+        """Compare complete histories with fresh trials; restart those that no longer agree."""
         policy = policy_of(self.project.settings.gate)
         redraws = [
             RedrawSuite(
                 redraw=Redraw(
-                    each.top_up.history,
-                    {planned.case.id: planned.case.digest for planned in each.asked.cases},
+                    update.top_up.history,
+                    {case.case.id: case.case.digest for case in update.request.cases},
                     policy,
-                    prompt=each.prompt,
+                    prompt=update.prompt,
                     trials=self.redraw,
                     prompts=len(complete),
                 ),
-                checks=each.top_up.history.key.judges,
-                cases=self._today(each.asked.cases),
+                checks=update.top_up.history.key.judges,
+                cases=self._today(update.request.cases),
             )
-            for each in complete
+            for update in complete
         ]
-        landed = redraw_trials(redraws, session=evals, on_progress=lambda _: None)
+        redraw_results = redraw_trials(redraws, session=evals, on_progress=lambda _: None)
         stale: list[EvalUpdate] = []
-        for each, asked, got in zip(complete, redraws, landed, strict=True):
-            each.redrawn, each.drift = got, asked.redraw.drift(models=got.models)
-            if each.drift.stale:
-                baseline = Baseline(prompt=each.prompt, histories=(each.top_up.history,))
-                restarted = self._top_up(each.suite, baseline, restart=True)
-                each.asked = replace(each.asked, top_up=restarted)
-                stale.append(each)
+        for update, redraw, trials in zip(complete, redraws, redraw_results, strict=True):
+            update.redrawn, update.drift = trials, redraw.redraw.drift(models=trials.models)
+            if update.drift.stale:
+                baseline = Baseline(prompt=update.prompt, histories=(update.top_up.history,))
+                restarted = self._top_up(update.suite, baseline, restart=True)
+                update.request = replace(update.request, top_up=restarted)
+                stale.append(update)
         if stale:
             self._draw(stale, evals)
 
     def _audit(self, prompts: list[PromptUpdate], evals: EvalSession) -> None:
-        """Compare committed completions with fresh trials, once for each state of them.
+        """Compare committed completions with fresh trials, once per state of the recordings.
 
-        The trials of this session serve where there are any; complete histories repeat few.
+        The session's trials are reused; complete histories need few further ones.
         """
         reader = evals.reading()
         try:
@@ -634,18 +648,18 @@ class BaselineUpdate:
             reader.close()
 
     def _audit_eval(
-        self, asked: EvalUpdate, baseline: Baseline, evals: EvalSession, reader: EvalSession
+        self, update: EvalUpdate, baseline: Baseline, evals: EvalSession, reader: EvalSession
     ) -> None:
-        name, history = asked.prompt, asked.top_up.history
+        name, history = update.prompt, update.top_up.history
         checks = sorted(history.key.judges)
-        cases = {planned.case.id: planned for planned in asked.asked.cases}
-        audited = [(name, planned, checks) for planned in cases.values()]
-        recorded = recorded_outcomes(reader, audited, numbers=lambda _: _AUDITED_NUMBERS)
+        cases = {case.case.id: case for case in update.request.cases}
+        audited_cases = [(name, case, checks) for case in cases.values()]
+        recorded = recorded_outcomes(reader, audited_cases, numbers=lambda _: _AUDITED_NUMBERS)
         state = digest_of([[x.case, x.series, x.number, x.recorded_at] for x in recorded])
-        landed = asked.landed if asked.landed.facts else asked.redrawn
-        facts = landed.facts if landed is not None else {}
+        trials = update.session_trials if update.session_trials.facts else update.redrawn
+        facts = trials.facts if trials is not None else {}
         if not recorded or history.audit_digest == state:
-            asked.audited = history.audit_digest
+            update.audit_digest = history.audit_digest
             return
         if facts:
             fresh = {
@@ -653,23 +667,23 @@ class BaselineUpdate:
                 for case, trials in facts.items()
             }
             report = audit_fresh(recorded, fresh)
-        elif asked.top_up.complete:
-            again = {planned.case.id: planned for planned in self._today(asked.asked.cases)}
-            report = audit_by_steps(evals, recorded, again, checks, seed=self._commit())
+        elif update.top_up.complete:
+            fresh_cases = {case.case.id: case for case in self._today(update.request.cases)}
+            report = audit_by_steps(evals, recorded, fresh_cases, checks, seed=self._commit())
         else:
             return
-        asked.audited = state
+        update.audit_digest = state
         better = report is not None and report.result == "better"
-        if report is not None and better and self._base_is_worse(asked, baseline, evals):
+        if report is not None and better and self._base_is_worse(update, baseline, evals):
             report = replace(report, result="base-worse")
-        asked.audit = report
+        update.audit = report
 
-    def _base_is_worse(self, asked: EvalUpdate, baseline: Baseline, evals: EvalSession) -> bool:
-        """Return whether the base passes less today than in its history, or the version before.
+    def _base_is_worse(self, update: EvalUpdate, baseline: Baseline, evals: EvalSession) -> bool:
+        """Return whether base passes less today than in its history.
 
-        Of a new version nothing is known but what this session drew.
+        A new version has no history; then the previous version is run again.
         """
-        history, suite = asked.top_up.history, asked.suite
+        history, suite = update.top_up.history, update.suite
         if not history.cases:
             before = baseline.find_previous(history.key)
             if before is None or not before.version:
@@ -679,44 +693,44 @@ class BaselineUpdate:
             except RegaugeError:  # no commit holds it
                 return False
             history, suite = before, replace(suite, prompt=prompt)
-        measured = {
-            planned.case.id: (PlannedCase(suite, planned.case), stored.total)
-            for planned in asked.asked.cases
-            if (stored := history.history(planned.case.id, planned.case.digest)) is not None
+        measured_cases = {
+            case.case.id: (PlannedCase(suite, case.case), case_history.total)
+            for case in update.request.cases
+            if (case_history := history.history(case.case.id, case.case.digest)) is not None
         }
-        if not measured:
+        if not measured_cases:
             return False
         today = fresh_counts(
             evals,
-            self._today(planned for planned, _ in measured.values()),
+            self._today(case for case, _ in measured_cases.values()),
             sorted(history.key.judges),
             nth=_AUDITED_NUMBERS,
         )
         return today_is_worse(
-            [count for _, count in measured.values()], [today[id_] for id_ in measured]
+            [count for _, count in measured_cases.values()], [today[id_] for id_ in measured_cases]
         )
 
     def _today(self, cases: Iterable[PlannedCase]) -> tuple[PlannedCase, ...]:
-        """Cases whose fresh trials are those of this day, in UTC, and of no day before."""
+        """The cases, with trial numbers of this day (UTC) only."""
         day = self._now.date().isoformat()
-        return tuple(replace(planned, partner=day) for planned in cases)
+        return tuple(replace(case, partner=day) for case in cases)
 
     def _commit(self) -> str:
-        """The commit that is checked out; empty outside git."""
+        """The checked-out commit; empty outside git."""
         repository = Repository.find(self.project.root)
         if repository is None or not repository.has_commits():
             return ""
         return repository.commit("HEAD")
 
-    def _due(self, asked: EvalUpdate) -> bool:
-        """Return whether a history is complete, and to be compared with fresh trials."""
-        top_up = asked.top_up
+    def _needs_redraw(self, update: EvalUpdate) -> bool:
+        """Return whether to compare a complete history with fresh trials."""
+        top_up = update.top_up
         return bool(self.redraw and top_up.complete and top_up.history.cases)
 
     def _plan(self, evals: EvalSession) -> list[PromptUpdate]:
         by_suite: dict[Eval, list[PlannedCase]] = {}
-        for planned in evals.plan.cases:
-            by_suite.setdefault(planned.suite, []).append(planned)
+        for case in evals.plan.cases:
+            by_suite.setdefault(case.suite, []).append(case)
         prompts: dict[str, PromptUpdate] = {}
         for suite, cases in by_suite.items():
             name = suite.prompt.name
@@ -727,19 +741,19 @@ class BaselineUpdate:
                 )
             key = key_of(suite)
             prompt = prompts[name]
-            if any(not each.top_up.history.key.differences(key) for each in prompt.suites):
-                continue  # another eval measures the very same
-            asked = TopUpSuite(top_up=self._top_up(suite, prompt.baseline), cases=tuple(cases))
-            anchor = ask_anchor(
+            if any(not update.top_up.history.key.differences(key) for update in prompt.suites):
+                continue  # another eval measures the same
+            request = TopUpSuite(top_up=self._top_up(suite, prompt.baseline), cases=tuple(cases))
+            anchor = plan_anchor(
                 suite,
                 cases,
                 prompt.baseline,
-                asked.top_up,
+                request.top_up,
                 setting=self.project.settings.gate.anchor,
                 policy=self.policy(len(suite.dataset)),
                 now=self._now,
             )
-            prompt.suites.append(EvalUpdate(suite=suite, asked=asked, anchor=anchor))
+            prompt.suites.append(EvalUpdate(suite=suite, request=request, anchor=anchor))
         return list(prompts.values())
 
     def _top_up(self, suite: Eval, baseline: Baseline, *, restart: bool = False) -> TopUp:
@@ -756,39 +770,48 @@ class BaselineUpdate:
         )
 
     def _find_deselected(self, suite: Eval) -> set[str]:
-        """The cases of an eval that settings of pytest or a conftest.py deselect."""
-        return {planned.case.id for planned in self._left_out if planned.suite is suite}
+        """The cases of an eval that pytest settings or a conftest.py deselect."""
+        return {case.case.id for case in self._left_out if case.suite is suite}
 
-    def _estimate(self, evals: EvalSession, asked: EvalUpdate) -> None:
-        """Say what this session draws, before the first call."""
-        suite, asked_suite = asked.suite, asked.asked
-        again = self._due(asked)
-        draws = draws_of(asked_suite)
-        if again:
+    def _estimate(self, evals: EvalSession, update: EvalUpdate) -> None:
+        """Print the planned trials and their cost, before the first call."""
+        suite, request = update.suite, update.request
+        is_redraw = self._needs_redraw(update)
+        draws = draws_of(request)
+        if is_redraw:
             numbers = [stored_number("base", nth) for nth in range(self.redraw)]
-            today = self._today(asked_suite.cases)
-            draws = [Draw(planned, number) for number in numbers for planned in today]
-        cases = len(asked_suite.cases) if again else len(asked_suite.top_up.trials_by_case)
-        facts = {"prompt": asked.prompt, "model": str(suite.model), "cases": cases, "redraw": again}
+            today = self._today(request.cases)
+            draws = [Draw(case, number) for number in numbers for case in today]
+        cases = len(request.cases) if is_redraw else len(request.top_up.trials_by_case)
+        facts = {
+            "prompt": update.prompt,
+            "model": str(suite.model),
+            "cases": cases,
+            "redraw": is_redraw,
+        }
         cost = self._bill(evals, draws, facts)
-        self._estimates[-1]["waits_h"] = asked.top_up.waits_h
-        label = f"{asked.prompt}@{suite.version or '-'} ({suite.model})"
-        if asked.top_up.waits_h:
+        self._estimates[-1]["waits_h"] = update.top_up.waits_h
+        label = f"{update.prompt}@{suite.version or '-'} ({suite.model})"
+        if update.top_up.waits_h:
             self.print_line(
-                f"{label}: no trials now, sessions are {self._apart()} apart; the next may"
-                f" begin in {asked.top_up.waits_h:.1f} h, or now with --new-session"
+                f"{label}: no trials now, sessions are {self._interval_text()} apart; the next may"
+                f" begin in {update.top_up.waits_h:.1f} h, or now with --new-session"
             )
         elif not draws:
-            self.print_line(f"{label}: complete, {summary(asked.top_up.history)}")
+            self.print_line(f"{label}: complete, {summary(update.top_up.history)}")
         else:
-            fresh = "complete, compared with " if again else ""
+            fresh = "complete, compared with " if is_redraw else ""
             trials = f"{plural(len(draws), 'trial')} of {plural(cases, 'case')}"
             self.print_line(f"{label}: {fresh}{trials}, {cost}")
-        anchor = asked.anchor
-        if anchor is not None and anchor.asked is not None and (draws := draws_of(anchor.asked)):
-            top_up = anchor.asked.top_up
+        anchor = update.anchor
+        if (
+            anchor is not None
+            and anchor.request is not None
+            and (draws := draws_of(anchor.request))
+        ):
+            top_up = anchor.request.top_up
             facts = {
-                "prompt": asked.prompt,
+                "prompt": update.prompt,
                 "anchor": anchor.version,
                 "model": top_up.history.key.model,
                 "cases": len(top_up.trials_by_case),
@@ -799,62 +822,68 @@ class BaselineUpdate:
             )
 
     def _bill(self, evals: EvalSession, draws: list[Draw], facts: dict[str, Any]) -> str:
-        """Note the calls and cost of trials that have no completion yet, and return them."""
+        """Add trials to the estimates; return the calls and cost of those without a completion."""
         bill = bill_draws([x for x in draws if not evals.answers.has(x.planned, x.key)], evals)
         self._estimates.append({**facts, **asdict(bill), "trials": len(draws)})
-        judged = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
+        judge_calls = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
         return (
-            f"{plural(bill.calls, 'call')}{judged}: about {quantity(bill.tokens)} tokens,"
+            f"{plural(bill.calls, 'call')}{judge_calls}: about {quantity(bill.tokens)} tokens,"
             f" {money(bill.cost_usd)}{in_batch(bill.batch_cost_usd)}"
         )
 
-    def _after(self, asked: EvalUpdate) -> tuple[StoredHistory, TopUp]:
-        """The history with the trials of this session, and the trials that are still missing."""
-        top, landed = asked.top_up, asked.landed
-        history = add_session(top, landed.facts, now=self._now, models=landed.models)
-        history = replace(history, audit_digest=asked.audited)
-        baseline = Baseline(prompt=asked.prompt, histories=(history,))
-        return history, self._top_up(asked.suite, baseline)
+    def _extend_history(self, update: EvalUpdate) -> tuple[StoredHistory, TopUp]:
+        """The history with this session's trials, and the trials still missing."""
+        plan, trials = update.top_up, update.session_trials
+        history = add_session(plan, trials.facts, now=self._now, models=trials.models)
+        history = replace(history, audit_digest=update.audit_digest)
+        baseline = Baseline(prompt=update.prompt, histories=(history,))
+        return history, self._top_up(update.suite, baseline)
 
-    def _keep(self, prompt: PromptUpdate) -> None:
-        """Write the baseline of a prompt, and compare it with the version before."""
-        for asked in prompt.suites:
-            asked.history, after = self._after(asked)
-            lacking = [] if after.complete else [self._lacking(after)]
-            if left_out := len(self._find_deselected(asked.suite)):
+    def _save(self, prompt: PromptUpdate) -> None:
+        """Write the baseline of a prompt; compare it with the previous version."""
+        for update in prompt.suites:
+            update.history, after = self._extend_history(update)
+            lacking = [] if after.complete else [self._describe_missing(after)]
+            if left_out := len(self._find_deselected(update.suite)):
                 lacking.append(f"{plural(left_out, 'case')} left out")
-            asked.lacking = "; ".join(lacking)
+            update.missing_text = "; ".join(lacking)
         path = baseline_path(self.project, prompt.name)
-        anchors = [asked.anchor for asked in prompt.suites if asked.anchor is not None]
+        anchors = [update.anchor for update in prompt.suites if update.anchor is not None]
         baseline = merge_histories(
             prompt.baseline,
-            [(asked.history, not asked.lacking) for asked in prompt.suites],
-            anchors=[anchor.stored for anchor in anchors if anchor.stored is not None],
+            [(update.history, not update.missing_text) for update in prompt.suites],
+            anchors=[
+                anchor.stored_trials for anchor in anchors if anchor.stored_trials is not None
+            ],
             anchor_versions={anchor.version for anchor in anchors},
         )
-        written = bool(baseline.histories) and save_baseline(path, baseline)
-        if written and prompt.older is not None:
+        is_changed = bool(baseline.histories) and save_baseline(path, baseline)
+        if is_changed and prompt.older is not None:
             prompt.older.unlink(missing_ok=True)
-        for asked in prompt.suites:
-            asked.written = str(self.project.relative(path)) if written else ""
-            made = asked.top_up.trials_by_case
-            before = prompt.baseline.find_previous(asked.history.key) if made else None
+        for update in prompt.suites:
+            update.written_file = str(self.project.relative(path)) if is_changed else ""
+            has_trials = update.top_up.trials_by_case
+            before = prompt.baseline.find_previous(update.history.key) if has_trials else None
             if before is not None:
-                accepted = accepted_since(asked.suite.prompt, before.version)
-                asked.changes = changes_between(before, asked.history, accepted=accepted)
-                asked.accepted = tuple(sorted({*accepted} & asked.history.cases.keys()))
-            for line in asked.lines(before):
+                accepted = accepted_since(update.suite.prompt, before.version)
+                update.changes = changes_between(before, update.history, accepted=accepted)
+                update.accepted = tuple(sorted({*accepted} & update.history.cases.keys()))
+            for line in update.lines(before):
                 self.print_line(line)
-            self.unmeasured += asked.unmeasured()
-            self._done.append(asked)
+            self.unmeasured += update.unmeasured()
+            self._done.append(update)
 
-    def _lacking(self, after: TopUp) -> str:
-        apart = f", {self._apart()} apart" if after.sessions > 1 else f" in {self._apart()}"
+    def _describe_missing(self, after: TopUp) -> str:
+        interval = (
+            f", {self._interval_text()} apart"
+            if after.sessions > 1
+            else f" in {self._interval_text()}"
+        )
         sessions = plural(after.sessions, "more session", "more sessions")
         if after.sessions_others < after.sessions:
             sessions += f" for critical cases, {after.sessions_others} for others"
-        return f"{sessions}{apart}"
+        return f"{sessions}{interval}"
 
-    def _apart(self) -> str:
+    def _interval_text(self) -> str:
         hours = self.policy(1).apart_h
         return "an hour" if hours == 1 else f"{hours:g} h"

@@ -1,7 +1,7 @@
 """The batches of a project: written, started, found again, and collected by the key of a call.
 
-State lies in `.regauge/batches/`: for each batch NAME.json, NAME.jsonl with its requests, and
-NAME.results-N.jsonl once there are results. Nothing here is needed to find a batch again: its
+State is in `.regauge/batches/`: for each batch NAME.json, NAME.jsonl with its requests, and
+NAME.results-N.jsonl once there are results. A batch can be found without these files: its
 provider keeps the name and the project's digest as metadata, and results carry the keys.
 """
 
@@ -68,7 +68,7 @@ _NAME: Final = r"^\d{8}T\d{6}Z-[0-9a-f]{6}-\d{1,6}$"
 
 
 def result_id(key: RecordingKey) -> str:
-    """The `custom_id` of a call: its whole key, in the 64 characters that providers take.
+    """The `custom_id` of a call: its key, in the 64 characters that providers accept.
 
     >>> result_id(RecordingKey("00" * 31 + "ff", 2))
     'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAP8-2'
@@ -78,7 +78,7 @@ def result_id(key: RecordingKey) -> str:
 
 
 def key_of(custom_id: str) -> RecordingKey | None:
-    """The key in a `custom_id`; None where it is not one of ours.
+    """The key in a `custom_id`; None if regauge did not make it.
 
     >>> key_of("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAP8-2") == RecordingKey("00" * 31 + "ff", 2)
     True
@@ -96,10 +96,10 @@ class BatchOptions:
     """The batch options of a command.
 
     Attributes:
-        start: Whether missing calls are written into new batches.
-        upload: Whether these are uploaded and started.
-        files: Files of results to take; without any, providers are asked for theirs.
-        command: What collects, for messages.
+        start: Whether to write missing calls into new batches.
+        upload: Whether to upload and start these.
+        files: Result files to read; if empty, results are fetched from providers.
+        command: The collecting command, for messages.
     """
 
     start: bool
@@ -111,10 +111,10 @@ class BatchOptions:
     def of_command(
         cls, command: str, names: Sequence[str], *, batch: bool, collect: bool, no_submit: bool
     ) -> tuple[BatchOptions | None, tuple[str, ...]]:
-        """The options of a command line, and the names of prompts among its arguments.
+        """The batch options and prompt names of a command line.
 
         Raises:
-            UsageError: Options contradict each other, or a file is not there.
+            UsageError: Options contradict each other, or a file does not exist.
         """
         if no_submit and not batch:
             raise UsageError("--no-submit goes with --batch\n  fix: add --batch")
@@ -136,15 +136,15 @@ class BatchOptions:
 
 
 class _State(BaseModel):
-    """NAME.json.
+    """The document NAME.json.
 
     Attributes:
-        model: `provider:model`; the model is empty where the batch was found at its provider.
-        status: `written` and not uploaded, `starting` while it is not known whether it started,
-            `started`, `ended`, `collected` when nothing of it is left to take, and `by-hand` where
-            the user runs the file.
-        failed: Why calls have no completion, by `custom_id`; of files that `--collect` was given.
-        cut: The size of results that were cut off, when they were last downloaded.
+        model: `provider:model`; without a model if the batch was found at its provider.
+        status: `written` is not uploaded, and `starting` may have started. `collected` has no
+            further results. In `by-hand`, the user runs the file.
+        failed: Reasons for missing completions by `custom_id`, from files of `--collect`.
+        cut: The size of truncated results at the last download; None if complete.
+        is_complete: Whether all results arrived.
         other_limit: Whether `max_tokens` has its less usual name.
     """
 
@@ -160,7 +160,7 @@ class _State(BaseModel):
     failed: dict[str, str] = {}
     problems: list[str] = []
     cut: int | None = None
-    whole: bool = True
+    is_complete: bool = True
     provider_status: str = ""
     other_limit: bool = False
 
@@ -179,7 +179,7 @@ class _State(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a result lies."""
+    """The place of a result in a file."""
 
     path: Path
     offset: int
@@ -196,7 +196,7 @@ class _Place:
 
 @dataclass(slots=True, kw_only=True)
 class _Draft:
-    """A file of requests that is being written."""
+    """An unfinished file of requests."""
 
     name: str
     model: str
@@ -209,14 +209,14 @@ class _Draft:
 
 @dataclass(slots=True, kw_only=True)
 class _Read:
-    """The lines of files of results.
+    """The lines of result files.
 
     Attributes:
-        places: Where the first completion of each call is.
-        problems: Why others have none.
+        places: The place of the first completion by call.
+        problems: The failure by call, for calls without a completion.
         unreadable: Lines that are no result or contradict one, with file, number and reason.
-        cut: Whether the last line of a file is not whole.
-        lines: How many there are.
+        cut: Whether the last line of a file is truncated.
+        lines: The number of lines.
     """
 
     places: dict[str, _Place] = field(default_factory=dict[str, _Place])
@@ -241,20 +241,22 @@ class _Read:
                 if not line.strip() and not long:
                     continue
                 self.lines += 1
-                why = f"longer than {LINE_MAX} bytes" if long else ""
+                problem = f"longer than {LINE_MAX} bytes" if long else ""
                 try:
                     if not long:
-                        why = self._take(ResultLine.parse(line), _Place(path, start, len(line)))
+                        problem = self._add_result(
+                            ResultLine.parse(line), _Place(path, start, len(line))
+                        )
                 except (ValueError, RecursionError) as error:
                     cut = not line.endswith(b"\n")
                     self.cut = self.cut or cut
-                    named = "not JSON" if isinstance(error, json.JSONDecodeError) else str(error)
-                    why = "cut off" if cut else printable(named)[:80]
-                if why:
-                    self.unreadable.append(f"{place}:{number}: {why}")
+                    reason = "not JSON" if isinstance(error, json.JSONDecodeError) else str(error)
+                    problem = "cut off" if cut else printable(reason)[:80]
+                if problem:
+                    self.unreadable.append(f"{place}:{number}: {problem}")
 
-    def _take(self, result: ResultLine, place: _Place) -> str:
-        """Take a result; returns the reason why it is left, empty where it is not."""
+    def _add_result(self, result: ResultLine, place: _Place) -> str:
+        """Add a result; return the reason for ignoring it, or an empty text."""
         if result.body:
             first = self.places.setdefault(result.custom_id, place)
             if first is not place and first.read().body != result.body:
@@ -265,21 +267,21 @@ class _Read:
 
 
 class ProjectBatches:
-    """The completions of a run that come in batches: the protocol `Batches` of the runner.
+    """The completions of a run from batches: the protocol `Batches` of the runner.
 
     Args:
-        project: Whose batches.
-        evals: The run, which is made to take its completions from here.
-        options: What the command does.
-        environ: Where keys are.
+        project: The project.
+        evals: The run, which takes its completions from here.
+        options: The batch options.
+        environ: The environment, with API keys.
 
     Attributes:
-        collected_ids: The calls whose completions were taken from results.
-        pending: The calls that are under way, with the batch of each.
-        missing: The calls that are in no batch.
-        failures: Why calls have no completion, with an example and their number.
-        live_only: What does not come in batches, with the number of calls.
-        notes: What else a user should know.
+        collected_ids: Calls with a completion from results.
+        pending: The batch of each call under way.
+        missing: Calls in no batch.
+        failures: An example case and the number of calls, by reason of failure.
+        live_only: The number of calls that no batch can make, by reason.
+        notes: Further notes for the user.
     """
 
     def __init__(
@@ -301,7 +303,7 @@ class ProjectBatches:
         self._results: dict[str, _Place] = {}
         self._failed: dict[str, str] = {}
         self._under_way: dict[str, str] = {}
-        self._listed: set[str] = set()
+        self._known_ids: set[str] = set()
         self._drafts: dict[tuple[str, str, bool], _Draft] = {}
         self._started: list[_State] = []
         self._clients: dict[str, BatchClient] = {}
@@ -319,13 +321,13 @@ class ProjectBatches:
     # The protocol of the runner.
 
     def find(self, question: CaseRequest) -> Completion | None:
-        """The collected completion of a call; None where it is to be requested."""
+        """The collected completion of a call; None to request it."""
         custom_id = result_id(question.key)
         if question.judge is not None:
             self._judge_calls.add(custom_id)
-        if (why := self._cannot_batch(question)) is not None:
-            self.live_only[why] += 1
-            raise PendingError(f"not by batch: {why}")
+        if (reason := self._cannot_batch(question)) is not None:
+            self.live_only[reason] += 1
+            raise PendingError(f"not by batch: {reason}")
         if (place := self._results.get(custom_id)) is not None:
             try:
                 client = self._client(question.request.provider)
@@ -367,21 +369,21 @@ class ProjectBatches:
     def _is_pending(self, name: str) -> PendingError:
         return PendingError(f"under way in batch {name}")
 
-    def _cannot_batch(self, question: CaseRequest) -> str | None:
-        if question.target is not None:
-            return f"target {question.model}"
-        request = question.request
+    def _cannot_batch(self, call: CaseRequest) -> str | None:
+        if call.target is not None:
+            return f"target {call.model}"
+        request = call.request
         if request.provider_override is not None:
-            return f"judge {question.judge!r}, which calls its model itself"
-        if is_simulated(question.model):
-            return f"{question.model}, simulated"
+            return f"judge {call.judge!r}, which calls its model itself"
+        if is_simulated(call.model):
+            return f"{call.model}, simulated"
         endpoint = endpoint_of(self._project.settings, request.provider)
         if endpoint is None or endpoint.api not in APIS:
-            return f"{question.model}, whose provider takes no batches"
+            return f"{call.model}, whose provider takes no batches"
         return None
 
     def _client(self, provider: str) -> BatchClient:
-        """The client that writes and reads lines; it is not used on the network."""
+        """The client for writing and reading lines, without network access."""
         if provider not in self._clients:
             self._clients[provider] = self._new_client(provider)
         return self._clients[provider]
@@ -429,12 +431,10 @@ class ProjectBatches:
 
     @contextmanager
     def open(self) -> Generator[None]:
-        """Take what is there, and have the run take its completions from here.
-
-        Nothing else works with the project's batches meanwhile.
+        """Collect results and serve completions from them to the run, under an exclusive lock.
 
         Raises:
-            RegaugeError: State cannot be read, or a provider cannot be asked.
+            RegaugeError: State cannot be read, or a provider cannot be reached.
         """
         self._project.prepare_state_dir(_DIRECTORY)
         with lock_directory(self._directory):
@@ -442,7 +442,7 @@ class ProjectBatches:
                 path.unlink()
             self._load()
             if not self._options.files and self._options.upload:
-                run_stoppable(self._look())
+                run_stoppable(self._update_all())
             for file in self._options.files:
                 self._take_file(file)
             self._resolve()
@@ -456,9 +456,9 @@ class ProjectBatches:
                     draft.path.unlink(missing_ok=True)
 
     def start(self) -> list[str]:
-        """Write the requested calls, and start their batches; returns what went wrong.
+        """Write the requested calls and start their batches; return errors.
 
-        A batch that did not start is written again by the next command.
+        The next command writes a batch that did not start again.
         """
         for key in [*self._drafts]:
             self._write(self._drafts.pop(key))
@@ -480,9 +480,9 @@ class ProjectBatches:
                 f" {self._options.command} --collect"
             )
         for name, state in files.items():
-            if written := [x for x, batch in self.pending.items() if batch == name]:
+            if calls := [x for x, batch in self.pending.items() if batch == name]:
                 yield (
-                    f"{self._describe_counts(written)} of {state.model} written to"
+                    f"{self._describe_counts(calls)} of {state.model} written to"
                     f" {self._project.relative(self._requests(name))}; run the file, then:"
                     f" {self._options.command} --collect RESULTS.jsonl"
                 )
@@ -501,18 +501,18 @@ class ProjectBatches:
     def _describe_counts(self, custom_ids: Collection[str]) -> str:
         """The number of completions among the calls, and of judgements."""
         of_judges = len(self._judge_calls & {*custom_ids})
-        counts = {"answer": len(custom_ids) - of_judges, "judge call": of_judges}
+        counts = {"completion": len(custom_ids) - of_judges, "judge call": of_judges}
         return " and ".join(plural(count, noun) for noun, count in counts.items() if count)
 
     def warnings(self) -> Iterator[str]:
-        """The lines that were left, and the calls that are not made by batch."""
+        """Ignored lines, failed calls, and calls that no batch can make."""
         yield from self.notes
-        for why, (case, count) in self.failures.items():
+        for reason, (case, count) in self.failures.items():
             cases = f"case {case}" if count == 1 else f"cases such as {case}"
-            yield f"{plural(count, 'call')} failed in a batch, of {cases}: {why}"
-        for why, count in self.live_only.most_common():
+            yield f"{plural(count, 'call')} failed in a batch, of {cases}: {reason}"
+        for reason, count in self.live_only.most_common():
             yield (
-                f"not by batch: {plural(count, 'call')} of {why}; record live:"
+                f"not by batch: {plural(count, 'call')} of {reason}; record live:"
                 f" {self._options.command}"
             )
         yield from _some(self._of_files.unreadable, "line", "left")
@@ -524,7 +524,7 @@ class ProjectBatches:
         yield from _some(unknown, *_UNKNOWN)
 
     def to_json(self) -> dict[str, Any]:
-        """The document for programs."""
+        """The results as a JSON document."""
         return {
             "under_way": len(self.pending),
             "collected": len(self.collected_ids),
@@ -533,7 +533,7 @@ class ProjectBatches:
         }
 
     def tidy(self) -> None:
-        """Remove results that are recorded by now; a note of each batch stays for a month."""
+        """Remove recorded results; the state of each batch stays for a month."""
         for state in self._states():
             if state.created_at < self._now - _KEPT_S - 86_400:
                 self._remove(state, note=False)
@@ -544,7 +544,7 @@ class ProjectBatches:
                 self._remove(state, note=True)
 
     def _is_open(self, custom_id: str, state: _State) -> bool:
-        """Return whether a call of a batch has no recorded completion, and is in no later batch."""
+        """Return whether a call has no recorded completion and is in no later batch."""
         if custom_id in self.collected_ids:
             return False
         under_way = self._under_way.get(custom_id) == state.name
@@ -555,7 +555,7 @@ class ProjectBatches:
 
     def _is_known(self, custom_id: str) -> bool:
         key = key_of(custom_id)
-        return custom_id in self._listed or (key is not None and self._evals.answers.knows(key))
+        return custom_id in self._known_ids or (key is not None and self._evals.answers.knows(key))
 
     # State.
 
@@ -597,7 +597,7 @@ class ProjectBatches:
                 path.unlink()  # the command was killed before it had noted the batch
 
     def _ids(self, state: _State) -> list[str]:
-        """The calls of a batch; none where they are not known yet."""
+        """The calls of a batch; empty if not known yet."""
         try:
             content = self._requests(state.name).read_bytes()
         except FileNotFoundError:
@@ -614,7 +614,7 @@ class ProjectBatches:
         return ids
 
     def _resolve(self) -> None:
-        """Work out the result of each call of each batch; later batches count more."""
+        """Find the result of each call; later batches take precedence."""
         for state in self._batches:
             if state.status != "collected":
                 self._resolve_batch(state)
@@ -631,7 +631,7 @@ class ProjectBatches:
         for path in self._result_paths(state):
             read.add(path, self._project.relative(path).as_posix())
         ids = dict.fromkeys(self._ids(state) or [*read.places, *read.problems])
-        self._listed.update(ids)
+        self._known_ids.update(ids)
         unknown = [x for x in (*read.places, *read.problems) if x not in ids]
         self.notes += _some(read.unreadable, "line", "left")
         self.notes += _some(unknown, *_UNKNOWN)
@@ -641,13 +641,13 @@ class ProjectBatches:
             self._failed.pop(custom_id, None)
             if custom_id in read.places:
                 self._results.setdefault(custom_id, read.places[custom_id])
-            elif custom_id in problems or (state.status == "ended" and state.whole):
+            elif custom_id in problems or (state.status == "ended" and state.is_complete):
                 self._failed[custom_id] = problems.get(custom_id) or state.problem
             elif custom_id not in self._results:
                 self._under_way[custom_id] = state.name
 
     def _take_file(self, path: Path) -> None:
-        """Read a file of results that the user names; its failures are kept for the next batch."""
+        """Read a result file of the command line; store its failures for the next batch."""
         self._of_files.add(path, str(path))
         for state in self._batches:
             if state.status == "collected":
@@ -663,17 +663,17 @@ class ProjectBatches:
 
     # Providers.
 
-    async def _look(self) -> None:
-        """Ask providers for the state of batches, and for those that are not known here."""
+    async def _update_all(self) -> None:
+        """Fetch the state of batches from providers, with batches of other machines."""
         providers = {state.provider for state in self._batches if state.status != "by-hand"}
         for provider in sorted(providers | self._providers()):
             settings = endpoint_of(self._project.settings, provider)
             if settings is not None and settings.api in APIS:
                 async with self._online(provider) as client:
-                    await self._look_at(provider, client)
+                    await self._update_provider(provider, client)
 
     def _providers(self) -> set[str]:
-        """Whom calls of the plan may go to."""
+        """The providers of the plan's models."""
         providers: set[str] = set()
         for suite in {id(case.suite): case.suite for case in self._evals.plan.cases}.values():
             models = [str(suite.model)] if suite.target is None else []
@@ -697,47 +697,51 @@ class ProjectBatches:
         finally:
             await client.aclose()
 
-    async def _look_at(self, provider: str, client: BatchClient) -> None:
+    async def _update_provider(self, provider: str, client: BatchClient) -> None:
         from regauge.providers.batches import NoBatchesError
 
-        own = [state for state in self._batches if state.provider == provider]
+        states = [state for state in self._batches if state.provider == provider]
         try:
-            listed = await client.list_since(self._now - _KEPT_S)
+            remote_batches = await client.list_since(self._now - _KEPT_S)
         except NoBatchesError:
-            if any(state.status in {"starting", "started"} for state in own):
+            if any(state.status in {"starting", "started"} for state in states):
                 raise
             return
-        for state in own:
-            await self._settle(state, listed, client)
-        claimed = {state.batch_id for state in self._batches}
+        for state in states:
+            await self._update_state(state, remote_batches, client)
+        known_ids = {state.batch_id for state in self._batches}
         names = {state.name for state in self._batches}
-        for batch in listed:
-            if batch.id not in claimed:
+        for batch in remote_batches:
+            if batch.id not in known_ids:
                 name = await self._name_of(batch, provider, client)
                 if name is not None and name not in names:
                     await self._adopt(name, provider, batch, client)
 
-    async def _settle(
-        self, state: _State, listed: Sequence[RemoteBatch], client: BatchClient
+    async def _update_state(
+        self, state: _State, remote_batches: Sequence[RemoteBatch], client: BatchClient
     ) -> None:
-        """Find out how a batch of this machine is doing."""
+        """Fetch the state of a batch that this machine wrote."""
         if state.status in {"written", "starting"}:
-            named = [batch for batch in listed if batch.tag and batch.tag.name == state.name]
-            batch = named[0] if named else await self._likely(state, listed, client)
+            matches = [
+                batch for batch in remote_batches if batch.tag and batch.tag.name == state.name
+            ]
+            batch = (
+                matches[0] if matches else await self._find_unnoted(state, remote_batches, client)
+            )
             if batch is None:
-                # Not started, so not paid for: what is still needed is written again.
+                # Not started, so not paid for: calls that are still needed are written again.
                 self._batches.remove(state)
                 self._remove(state, note=False)
                 return
             state.batch_id, state.status = batch.id, "started"
             self._save(state)
-        if state.status == "started" or (state.status == "ended" and not state.whole):
-            by_id = {batch.id: batch for batch in listed}
+        if state.status == "started" or (state.status == "ended" and not state.is_complete):
+            by_id = {batch.id: batch for batch in remote_batches}
             batch = by_id.get(state.batch_id) or await client.fetch(state.batch_id)
             await self._update(state, batch, client)
 
     async def _name_of(self, batch: RemoteBatch, provider: str, client: BatchClient) -> str | None:
-        """The name of a batch of this project that is not known here; None for any other."""
+        """The name of an unknown batch of this project; None for any other batch."""
         if batch.tag is not None:
             is_own = batch.tag.project == self._tag and re.fullmatch(_NAME, batch.tag.name)
             return batch.tag.name if is_own else None
@@ -754,7 +758,7 @@ class ProjectBatches:
     async def _adopt(
         self, name: str, provider: str, batch: RemoteBatch, client: BatchClient
     ) -> None:
-        """Keep track of a batch that another machine started."""
+        """Add a batch that another machine started."""
         state = _State(
             name=name,
             model=f"{provider}:",
@@ -770,18 +774,18 @@ class ProjectBatches:
         self._save(state)
         await self._update(state, batch, client)
 
-    async def _likely(
-        self, state: _State, listed: Sequence[RemoteBatch], client: BatchClient
+    async def _find_unnoted(
+        self, state: _State, remote_batches: Sequence[RemoteBatch], client: BatchClient
     ) -> RemoteBatch | None:
-        """The batch that a command started and could not note, where there are no metadata."""
+        """The remote batch of an unconfirmed start, at a provider without metadata; or None."""
         if state.status == "written":
             return None
         ids = {*self._ids(state)}
-        claimed = {state.batch_id for state in self._states()}
-        for batch in listed:
+        known_ids = {state.batch_id for state in self._states()}
+        for batch in remote_batches:
             differs = batch.tagged or batch.requests not in {None, state.requests}
             older = batch.created_at < state.created_at - _CLOCKS_S
-            if differs or older or batch.id in claimed:
+            if differs or older or batch.id in known_ids:
                 continue
             if not batch.is_finished or self._first_id(await client.first_bytes(batch)) in ids:
                 return batch
@@ -800,7 +804,7 @@ class ProjectBatches:
         return None if match is None else match[1].decode()
 
     async def _update(self, state: _State, batch: RemoteBatch, client: BatchClient) -> None:
-        """Note how a batch is doing, and download what it brought."""
+        """Save the state of a batch, and download its results."""
         state.provider_status = batch.status
         redact = self._evals.answers.redact
         problems = batch.problems[:_NAMED_MAX]
@@ -815,12 +819,12 @@ class ProjectBatches:
                     f"the results of batch {state.name} cannot be fetched now: {redact(str(error))}"
                 )
             else:
-                self._weigh(state, batch, trouble)
+                self._check_completeness(state, batch, trouble)
                 state.status = "ended"
         self._save(state)
 
-    def _weigh(self, state: _State, batch: RemoteBatch, trouble: str) -> None:
-        """Return whether all results arrived; the same part twice is all that there is."""
+    def _check_completeness(self, state: _State, batch: RemoteBatch, trouble: str) -> None:
+        """Note whether all results arrived; a download that did not grow is complete."""
         read = _Read()
         paths = self._result_paths(state)
         for path in paths:
@@ -828,10 +832,10 @@ class ProjectBatches:
         short = batch.completed is not None and len(read.places) < batch.completed
         size = sum(path.stat().st_size for path in paths)
         cut = bool(trouble) or read.cut or short
-        state.whole = not cut or state.cut == size
+        state.is_complete = not cut or state.cut == size
         state.cut = size if cut else None
         count, results = plural(read.lines, "line"), f"the results of batch {state.name}"
-        if cut and state.whole:
+        if cut and state.is_complete:
             note = f"{results} stay cut off at {count}; the other calls count as failed"
             self.notes.append(note)
         elif cut:
@@ -881,17 +885,21 @@ class ProjectBatches:
                 self._save(state)
                 raise
             # It may have started all the same.
-            listed = await client.list_since(self._now - _CLOCKS_S)
-            named = [batch for batch in listed if batch.tag and batch.tag.name == state.name]
-            adopted = named[0] if named else await self._likely(state, listed, client)
-            if adopted is None:
+            remote_batches = await client.list_since(self._now - _CLOCKS_S)
+            matches = [
+                batch for batch in remote_batches if batch.tag and batch.tag.name == state.name
+            ]
+            started = (
+                matches[0] if matches else await self._find_unnoted(state, remote_batches, client)
+            )
+            if started is None:
                 raise
-            batch = adopted
+            batch = started
         state.batch_id, state.status = batch.id, "started"
         self._save(state)
 
     def _suspect(self, state: _State) -> str | None:
-        """A running batch started elsewhere that may hold the same calls; None without one."""
+        """A running batch of another machine that may hold the same calls; None without one."""
         for provider, batch in self._suspects:
             is_running = batch.created_at > self._now - _WINDOW_S
             has_as_many = batch.requests in {None, state.requests}
@@ -906,7 +914,7 @@ class ProjectBatches:
 
 
 def calls_under_way(project: Project) -> int:
-    """The number of calls in batches whose results were not taken yet."""
+    """The number of calls in batches without collected results."""
     count = 0
     for path in (project.state_dir / _DIRECTORY).glob("*.json"):
         with suppress(OSError, ValidationError):  # the commands of batches name it
@@ -915,22 +923,24 @@ def calls_under_way(project: Project) -> int:
     return count
 
 
-async def request_trials(evals: EvalSession, draws: Iterable[Draw], failures: Counter[str]) -> None:
-    """Have every draw take its completion and judge calls from batches.
+async def request_trials(
+    evals: EvalSession, requested_trials: Iterable[Draw], failures: Counter[str]
+) -> None:
+    """Request the completions and judge calls of trials from batches.
 
     Args:
         evals: The run.
-        draws: The trials.
-        failures: Takes each kind of failure but what is not collected yet.
+        requested_trials: The trials.
+        failures: Counts failures by message, without pending calls.
     """
-    draws = [*draws]
+    requested_trials = [*requested_trials]
     async with evals.making() as trials:
-        for start in range(0, len(draws), _AT_ONCE):
-            asked = await asyncio.gather(
-                *(trials.ask(draw) for draw in draws[start : start + _AT_ONCE]),
+        for start in range(0, len(requested_trials), _AT_ONCE):
+            results = await asyncio.gather(
+                *(trials.ask(draw) for draw in requested_trials[start : start + _AT_ONCE]),
                 return_exceptions=True,
             )
-            for result in asked:
+            for result in results:
                 error = result if isinstance(result, BaseException) else result.failure
                 if isinstance(error, RegaugeError):
                     if not isinstance(error, PendingError):
@@ -944,7 +954,7 @@ def _moment(time_s: float) -> str:
 
 
 def _project_name(project: Project) -> str:
-    """The name that the project has on every machine: that of pyproject.toml, or its directory."""
+    """The project's name on every machine: from pyproject.toml, or of its directory."""
     import tomllib
 
     with suppress(OSError, ValueError, KeyError, TypeError):
@@ -955,7 +965,7 @@ def _project_name(project: Project) -> str:
 
 
 def _some(ids: Sequence[str], noun: str, done: str, nouns: str = "") -> Iterator[str]:
-    """A count with the first few of what it counts; nothing for none."""
+    """A line with a count and the first few ids; no line without ids."""
     if ids:
-        named = first_of((printable(batch_id)[:120] for batch_id in ids), _NAMED_MAX)
-        yield f"{plural(len(ids), noun, nouns)} {done}: {named}"
+        examples = first_of((printable(batch_id)[:120] for batch_id in ids), _NAMED_MAX)
+        yield f"{plural(len(ids), noun, nouns)} {done}: {examples}"

@@ -1,4 +1,4 @@
-"""The calibration record of a judge: read, brought up to date and written."""
+"""Read, update and write the calibration record of a judge."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from regauge.errors import Fault, FaultyFileError
-from regauge.judges import standing_of
+from regauge.judges import judge_status
 from regauge.judges.calibration import (
     Calibration,
     CalibrationFile,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def usual_labels(judge: ModelJudge, project: Project) -> str:
-    """Whose labels a judge is compared with: its own, else those of the record there is."""
+    """The judge whose labels to compare with: itself, else that of its calibration record."""
     judge_record = _calibration_file(judge, project)
     if labels_path(judge.name, project).exists() or judge_record is None:
         return judge.name
@@ -58,7 +58,7 @@ def usual_labels(judge: ModelJudge, project: Project) -> str:
 def calibration_of(
     judge: ModelJudge, labels: Labels, verdicts: Sequence[LabelledVerdict], repeats: int
 ) -> Calibration:
-    """The calibration of a judge by its labels, dated today."""
+    """The calibration from verdicts on labels, dated today."""
     return Calibration(
         models=tuple(judge.models),
         digest=judge.digest,
@@ -75,7 +75,7 @@ def calibration_of(
 
 
 def write_record(project: Project, judge: ModelJudge, calibration: Calibration) -> str:
-    """Write the record; returns the result of it."""
+    """Write the record; return a line on the result."""
     path = calibration_path(judge.name, project)
     judge_record = _calibration_file(judge, project)
     file = CalibrationFile(judge=judge.name, calibrations=(calibration,))
@@ -86,7 +86,7 @@ def write_record(project: Project, judge: ModelJudge, calibration: Calibration) 
 
 
 def _calibration_file(judge: ModelJudge, project: Project) -> CalibrationFile | None:
-    """The record there is of a judge; one that cannot be read is made again."""
+    """The calibration record of a judge; None if missing or unreadable."""
     try:
         file = load_calibrations(calibration_path(judge.name, project))
     except FaultyFileError:
@@ -102,8 +102,10 @@ class JudgeStatusRow:
     """The status of one judge's verdicts.
 
     Attributes:
-        prompts: The prompts whose answers it judges; none for a record that no eval uses.
-        measured: Whether it was calibrated as it is now, well or badly.
+        prompts: The judged prompts; empty for a record that no eval uses.
+        gates: Whether the judge is blocking.
+        reason: The reason for its status.
+        measured: Whether the current judge has a calibration, good or bad.
     """
 
     judge: str
@@ -128,17 +130,17 @@ class JudgeStatusRow:
 def judge_status_rows(
     project: Project, used_judges: Mapping[str, UsedJudge]
 ) -> list[JudgeStatusRow]:
-    """Every judge of evals that asks a model, then every record that no eval uses."""
+    """The LLM judges of evals, then records that no eval uses."""
     rows: list[JudgeStatusRow] = []
     for name, use in sorted(used_judges.items()):
         for judge in (use.judge, *use.rivals):
-            standing = standing_of(judge, project)
+            standing = judge_status(judge, project)
             rows.append(
                 JudgeStatusRow(
                     judge=name,
                     prompts=tuple(sorted(set(use.prompts))),
                     models=tuple(judge.models),
-                    gates=standing.gates,
+                    gates=standing.blocking,
                     reason=standing.reason,
                     measured=_is_measured(judge, project),
                 )
@@ -158,10 +160,9 @@ def _is_measured(judge: ModelJudge, project: Project) -> bool:
 
 
 def lint_calibrations(project: Project, used_judges: Mapping[str, UsedJudge]) -> list[Fault]:
-    """One fault per calibration record that is not about the judge that evals use now.
+    """One error per calibration record of an outdated judge.
 
-    A judge that was never calibrated is no fault, nor is one that agrees too little: both are
-    known to inform only.
+    Judges without a calibration or with too little agreement are advisory, without an error.
     """
     faults: list[Fault] = []
     for name, use in sorted(used_judges.items()):
@@ -177,7 +178,7 @@ def lint_calibrations(project: Project, used_judges: Mapping[str, UsedJudge]) ->
 
 
 def lint_labels(project: Project) -> list[Fault]:
-    """Errors in files of labels and calibration records, of any judge."""
+    """Errors in all files of labels and calibration records."""
     faults: list[Fault] = []
     for path in [*sorted(project.labels_dir.glob("[!.]*.jsonl")), *_records(project)]:
         try:
@@ -219,14 +220,12 @@ def heading(judge: ModelJudge, labels: Labels, project: Project) -> str:
 def calibration_lines(calibration: Calibration) -> list[str]:
     """The numbers of a calibration."""
     agreement, kind = calibration.agreement, calibration.labels.kind
-    noun = "pairs" if kind == "pairs" else "answers"
+    noun = "pairs" if kind == "pairs" else "outputs"
     lines = [_row("labelled", f"{calibration.labels.count} {noun}{_left_out(agreement)}")]
     if agreement.base_rate is not None and agreement.majority_accuracy is not None:
         share = f"{agreement.base_rate:.2f} {_SHARES[kind]}"
         often = f"is right {agreement.majority_accuracy:.2f} of the time"
-        lines.append(
-            _row("base rate", f"{share}; always saying what is labelled most often {often}")
-        )
+        lines.append(_row("base rate", f"{share}; always choosing the most frequent label {often}"))
     for key, name in _NUMBERS:
         estimate: IntervalEstimate | None = getattr(agreement, key)
         if estimate is not None:
@@ -234,7 +233,7 @@ def calibration_lines(calibration: Calibration) -> list[str]:
         elif key == "kappa":
             lines.append(_row(name, "not defined: labels and verdicts do not vary"))
     if (flips := agreement.position_flips) is not None:
-        sides = f"{flips.for_first} for the answer shown first, {flips.for_second} for the one"
+        sides = f"{flips.for_first} for the output shown first, {flips.for_second} for the one"
         words = f"{flips.flips} of {flips.pairs} pairs: {sides} shown second"
         lines.append(_row("position flips", words))
     if agreement.self_consistency is not None:
@@ -244,11 +243,11 @@ def calibration_lines(calibration: Calibration) -> list[str]:
 
 
 def disagreement_lines(kind: LabelKind, verdicts: Sequence[LabelledVerdict]) -> list[str]:
-    """Where judge and people differ, with both reasons; and what the judge did not decide."""
+    """Disagreements of judge and labels with both reasons, then missing verdicts."""
     lines: list[str] = []
     disagreements = find_disagreements(kind, verdicts)
     if disagreements:
-        lines += ["", f"judge and people disagree on {len(disagreements)} of {len(verdicts)}:"]
+        lines += ["", f"judge and labels disagree on {len(disagreements)} of {len(verdicts)}:"]
         if kind == "scores":
             disagreements.sort(key=lambda case: -abs(float(case.label.value) - case.first.score))
         for case in disagreements[:_SHOWN_MAX]:
@@ -263,7 +262,7 @@ def disagreement_lines(kind: LabelKind, verdicts: Sequence[LabelledVerdict]) -> 
 
 
 def usage_text(totals: CallTotals) -> str:
-    """The model calls of the judge, on one line."""
+    """One line on the model calls of the judge."""
     return (
         f"{plural(totals.calls, 'call')}, {totals.live} of them made now;"
         f" {quantity(totals.input_tokens + totals.output_tokens)} tokens, {money(totals.cost_usd)}"
@@ -273,7 +272,7 @@ def usage_text(totals: CallTotals) -> str:
 def calibration_document(
     judge: ModelJudge, calibration: Calibration, verdicts: Sequence[LabelledVerdict], missing: str
 ) -> dict[str, JSON]:
-    """Numbers and judgements as one document, for programs."""
+    """The calibration and its judgements as a JSON document."""
     differing = {
         disagree.label.id for disagree in find_disagreements(calibration.labels.kind, verdicts)
     }
@@ -312,11 +311,11 @@ def _row(name: str, text: str) -> str:
 
 
 def _table(confusion: Confusion) -> list[str]:
-    """Rows are what people say, columns what the judge says."""
+    """The confusion matrix: labels in rows, verdicts in columns."""
     heads = [f"judge: {label}" if n == 0 else label for n, label in enumerate(confusion.labels)]
     rows = [["", *heads]]
     for label, counts in zip(confusion.labels, confusion.counts, strict=True):
-        rows.append([f"people: {label}", *map(str, counts)])
+        rows.append([f"label: {label}", *map(str, counts)])
     first, *widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(["", f"{name:{first}}", *map(str.rjust, cells, widths)]) for name, *cells in rows
@@ -335,7 +334,7 @@ def _both_sides(kind: LabelKind, verdict: LabelledVerdict) -> list[str]:
     }[kind]
     return [
         f"  {label.id}{case}  {label.location}",
-        f"    people: {human_label}{author}"
+        f"    label:  {human_label}{author}"
         + (f": {_first_line(label.reason)}" if label.reason else ""),
         f"    judge:  {judgement}" + (f": {_first_line(first.reason)}" if first.reason else ""),
     ]

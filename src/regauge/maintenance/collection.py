@@ -1,4 +1,4 @@
-"""Collects evals for a command, and finds their cases and judges."""
+"""Collect evals for a command; find their cases and judges."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 
 def cases_of_prompt(evals: EvalSession, project: Project, name: str) -> list[PlannedCase]:
-    """The planned cases of a prompt, and the rows of its file's own `testData`.
+    """The planned cases of a prompt, and the rows of `testData` in its file.
 
-    pytest collects those rows when the file is named.
+    pytest collects these rows only if the command names the file.
     """
-    cases = [planned for planned in evals.plan.cases if planned.suite.prompt.name == name]
+    cases = [case for case in evals.plan.cases if case.suite.prompt.name == name]
     file = project.prompts_dir / f"{name}.prompt.yml"
     try:
         suites = evals.bind_prompt_file(file)
@@ -59,7 +59,7 @@ def cases_of_prompt(evals: EvalSession, project: Project, name: str) -> list[Pla
 
 
 def tests_targets(project: Project) -> bool:
-    """Return whether the project declares targets, or its evals name some, so needs no prompt."""
+    """Return whether the settings or evals of a project name targets, so it needs no prompt."""
     return bool(project.settings.targets) or any(
         re.search(rb"\btarget\s*=", path.read_bytes())
         for path in (project.root / "evals").rglob("*.py")
@@ -67,7 +67,7 @@ def tests_targets(project: Project) -> bool:
 
 
 def left_out_faults(project: Project, evals: EvalSession) -> list[Fault]:
-    """The cases and evals that settings of pytest or a conftest.py keep from a command."""
+    """Errors on cases and evals that pytest settings or a conftest.py leave out."""
     cases = [
         replace(
             fault,
@@ -79,7 +79,7 @@ def left_out_faults(project: Project, evals: EvalSession) -> list[Fault]:
     return [*cases, *evals.uncollected]
 
 
-RESUME_NOTE = "what was answered is kept, the same command continues from there"
+RESUME_NOTE = "completions so far are saved, the same command continues from there"
 _COLLECT_FIX = (
     "name its file and function as python_files and python_functions of pytest have it (test_*.py,"
     " test_*), and take what leaves it out of addopts, collect_ignore, conftest.py or the module's"
@@ -96,7 +96,7 @@ class NotCollectedError(UsageError):
     """Evals that pytest could not collect.
 
     Attributes:
-        reasons: Why, by the file of evals.
+        reasons: The reason by file of evals.
     """
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
@@ -104,11 +104,13 @@ class NotCollectedError(UsageError):
         files: dict[str, list[str]] = {}
         for name, reason in reasons.items():
             files.setdefault(reason, []).append(name)
-        super().__init__("\n".join(f"{', '.join(of)}:\n{why}" for why, of in files.items()))
+        super().__init__(
+            "\n".join(f"{', '.join(names)}:\n{reason}" for reason, names in files.items())
+        )
 
 
 def _from_here(path: Path) -> str:
-    """A path as pytest takes it: in an absolute one it replaces `$HOME` and refuses `[x]`."""
+    """A relative path for pytest, which expands `$HOME` and refuses `[x]` in absolute ones."""
     try:
         return f"{os.curdir}{os.sep}{os.path.relpath(path)}"
     except ValueError:  # on Windows, another drive
@@ -117,38 +119,39 @@ def _from_here(path: Path) -> str:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Driver:
-    """A pytest plugin that hands the planned evals to `act` instead of running them.
+    """A pytest plugin that passes the planned evals to `act` instead of running them.
 
     Attributes:
-        targets: Those whose evals belong to the prompts that they load, too.
-        met: The names that evals go by.
+        targets: Targets whose evals count for the prompts that they load.
+        eval_names: The names of collected evals.
         tested: The evals of each target.
-        faults: What could not be collected, by file.
-        silenced: Takes what pytest, its plugins and modules of evals print; only `act` prints.
+        errors: The error by file that could not be collected.
+        unknown: Named prompts without an eval.
+        silenced: The output of pytest, plugins and evals; only `act` prints.
     """
 
     act: Callable[[EvalSession], None]
     project: Project
     prompts: frozenset[str]
     targets: Mapping[str, TargetSettings]
-    draw: bool
-    whole: bool
+    prefetch: bool
+    one_item_per_eval: bool
     warn: Callable[[str], None] | None
-    met: set[str] = field(default_factory=set[str])
+    eval_names: set[str] = field(default_factory=set[str])
     tested: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
-    faults: dict[str, str] = field(default_factory=dict[str, str])
+    errors: dict[str, str] = field(default_factory=dict[str, str])
     uncollected: Sequence[Fault] = ()
     error: RegaugeError | BrokenPipeError | None = None
     silenced: io.StringIO = field(default_factory=io.StringIO)
     _evals: EvalSession | None = None
-    _kept: Sequence[pytest.Item] = ()
+    _items: Sequence[pytest.Item] = ()
     _printed: TextIO = field(default_factory=lambda: sys.stdout)
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Silence pytest: the command says what there is to say."""
+        """Silence pytest; the command prints the results."""
         config.stash[commanded_key] = True
-        if self.whole:
+        if self.one_item_per_eval:
             config.stash[whole_key] = True
         name = "terminalreporter"
         config.pluginmanager.unregister(name=name)
@@ -156,23 +159,23 @@ class _Driver:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> None:
-        """Stay in one process, where xdist is there and the project's options ask for it."""
+        """Stay in one process, even with options for xdist."""
         if hasattr(config.option, "numprocesses"):
             config.option.numprocesses = None
             config.option.dist = "no"
             config.option.tx = list[str]()
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Keep what could not be collected."""
+        """Note errors of collection."""
         if report.failed:
-            self.faults[report.nodeid] = _own_frames(report.longreprtext)
+            self.errors[report.nodeid] = _own_frames(report.longreprtext)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)  # before others deselect
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> Generator[None]:
-        """Keep the evals of the prompts that were named."""
-        kept: list[pytest.Item] = []
+        """Keep the evals of the named prompts only."""
+        eval_items: list[pytest.Item] = []
         functions: set[Callable[..., Any]] = set()
         for item in items:
             function = getattr(item, "function", None)
@@ -182,20 +185,20 @@ class _Driver:
             functions.add(function)
             target = self.targets.get(spec.target or "")
             names = {spec.prompt, *(target.prompts if target is not None else ())}
-            self.met |= names
+            self.eval_names |= names
             if spec.target is not None:
                 self.tested.setdefault(spec.target, set()).add(spec.prompt)
             if not self.prompts or names & self.prompts:
-                kept.append(item)
-        items[:] = kept
-        self._kept = kept
+                eval_items.append(item)
+        items[:] = eval_items
+        self._items = eval_items
         self.uncollected = self._find_uncollected(config, functions)
         yield
 
     def _find_uncollected(
         self, config: pytest.Config, functions: Iterable[Callable[..., Any]]
     ) -> list[Fault]:
-        """The evals of the named prompts, or all, that pytest did not collect."""
+        """Errors on evals of the named prompts, or all, that pytest did not collect."""
         places = {place_of(function) for function in functions}
         loading = {
             name
@@ -209,24 +212,24 @@ class _Driver:
         ]
 
     def pytest_regauge_planned(self, evals: EvalSession) -> None:
-        """Remember the plan."""
+        """Store the planned evals."""
         self._evals = evals
-        planned = {id(case) for case in evals.plan.cases}
-        collected = [case for item in self._kept for case in planned_cases(item)]
-        evals.left_out = [case for case in collected if id(case) not in planned]
+        planned_ids = {id(case) for case in evals.plan.cases}
+        collected_cases = [case for item in self._items for case in planned_cases(item)]
+        evals.left_out = [case for case in collected_cases if id(case) not in planned_ids]
         evals.uncollected = self.uncollected
-        if not self.draw:
+        if not self.prefetch:
             evals.plan = Plan(cases=evals.plan.cases, ahead=False)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Do what the command is about; no test runs."""
+        """Call `act` instead of running tests."""
         del session
-        if not self.faults and not self.unknown and self._evals is not None:
+        if not self.errors and not self.unknown and self._evals is not None:
             try:
                 with redirect_stdout(self._printed):
                     self._report_left_out(self._evals)
                     self.act(self._evals)
-            # pytest would take it for a fault of its own. A closed pipe needs no words.
+            # pytest would report it as an internal error. A closed pipe needs no message.
             except (RegaugeError, BrokenPipeError) as error:
                 self.error = error
             except OSError as error:
@@ -234,23 +237,23 @@ class _Driver:
         return True
 
     def _report_left_out(self, evals: EvalSession) -> None:
-        """Warn of what settings of pytest or a conftest.py leave out.
+        """Warn about cases and evals that pytest settings or a conftest.py leave out.
 
         Raises:
-            UsageError: They leave out everything.
+            UsageError: No case is left.
         """
         if self.warn is None:
             return
-        faults = left_out_faults(self.project, evals)
-        if faults and not evals.plan.cases:
-            raise UsageError("\n".join(map(str, faults)))
-        for fault in faults:
+        errors = left_out_faults(self.project, evals)
+        if errors and not evals.plan.cases:
+            raise UsageError("\n".join(map(str, errors)))
+        for fault in errors:
             self.warn(str(fault))
 
     @property
     def unknown(self) -> list[str]:
-        """Prompts that were named and have no eval."""
-        return sorted(self.prompts - self.met)
+        """Named prompts without an eval."""
+        return sorted(self.prompts - self.eval_names)
 
 
 def _print_warning(text: str) -> None:
@@ -271,29 +274,28 @@ def with_evals(
     interrupt_message: Callable[[], str] = lambda: RESUME_NOTE,
     warn: Callable[[str], None] | None = _print_warning,
 ) -> None:
-    """Collect the evals of a project and do something with their plan.
+    """Collect the evals of a project and call a function with the planned session.
 
     Args:
-        project: Whose evals.
-        path: Where the evals are.
-        act: Receives the session once it is planned, while answers may be drawn.
-        prompts: Only evals of these prompts; all when empty.
-        options: Options of the plugin, as for pytest.
-        plugins: Plugins of pytest for this run.
-        one_item_per_eval: Whether to take whole evals, without an item for each case; saves memory.
-        include_targets: Whether evals of targets that load one of these prompts count, too.
-        prefetch: Whether missing completions of the plan are drawn while `act` runs, ahead of it.
-        interrupt_message: What is said after Ctrl-C: what is kept, and how to go on.
-        warn: Takes each error of `left_out_faults` before `act` begins; None where `act` reports
-            them itself.
+        project: The project.
+        path: The directory or file of the evals.
+        act: Called with the planned session.
+        prompts: The prompts whose evals to collect; empty for all.
+        options: pytest options of the plugin.
+        plugins: pytest plugins for this run.
+        one_item_per_eval: Whether to collect one item per eval instead of per case; saves memory.
+        include_targets: Whether to include evals of targets that load one of the prompts.
+        prefetch: Whether to request missing completions while `act` runs.
+        interrupt_message: Returns the message after Ctrl-C.
+        warn: Called with each error of `left_out_faults` before `act`; None if `act` reports them.
 
     Raises:
         UsageError: There are no evals, a prompt has none, all are left out, or they could not be
             collected.
-        RegaugeError: What `act` raised.
+        RegaugeError: An error of `act`.
     """
     if not path.exists():
-        fix = "regauge init writes a first eval; --evals says where others are"
+        fix = "regauge init writes a first eval; --evals names another directory"
         raise UsageError(f"there is no file or directory {str(project.relative(path))!r}", fix=fix)
     _ = project.settings  # an error in them is reported before plugins read the same file
     targets = project.settings.targets if include_targets else {}
@@ -302,8 +304,8 @@ def with_evals(
         project=project,
         prompts=frozenset(prompts),
         targets=targets,
-        draw=prefetch,
-        whole=one_item_per_eval,
+        prefetch=prefetch,
+        one_item_per_eval=one_item_per_eval,
         warn=warn,
     )
     arguments = [
@@ -323,11 +325,11 @@ def with_evals(
         code = pytest.main(arguments, plugins=[driver, *plugins])
     if driver.error is not None:
         raise driver.error
-    if driver.faults:
-        raise NotCollectedError(driver.faults)
+    if driver.errors:
+        raise NotCollectedError(driver.errors)
     if code == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt(interrupt_message())
-    if code == pytest.ExitCode.USAGE_ERROR and not driver.met:
+    if code == pytest.ExitCode.USAGE_ERROR and not driver.eval_names:
         # pytest has printed why; its own code for this means undecided here.
         raise SystemExit(UsageError.exit_code)
     _check_found(project, path, driver)
@@ -338,7 +340,7 @@ def with_evals(
 
 
 def option_words(options: Mapping[str, object]) -> list[str]:
-    """Options of the plugin as `with_evals` takes them, of those that were given.
+    """Options of the plugin for `with_evals`, without those that are None.
 
     >>> option_words({"budget_usd": 2.5, "model": None})
     ['--budget-usd=2.5']
@@ -351,39 +353,42 @@ def option_words(options: Mapping[str, object]) -> list[str]:
 
 
 def _check_found(project: Project, path: Path, driver: _Driver) -> None:
-    """See that there are evals, and those that the command names.
+    """Check that there are evals of all named prompts.
 
     Raises:
-        UsageError: There are none, or one is missing.
+        UsageError: There are no evals, or none of a named prompt.
     """
-    if driver.met and not driver.unknown:
+    if driver.eval_names and not driver.unknown:
         return
     if driver.uncollected:
         raise NoEvalsError("\n".join(map(str, driver.uncollected)))
     if driver.unknown:
         raise _no_eval(project, driver.unknown[0], driver)
-    fix = "regauge new eval NAME writes one; --evals says where others are"
+    fix = "regauge new eval NAME writes one; --evals names another directory"
     raise NoEvalsError(f"there are no evals in {project.relative(path)}", fix=fix)
 
 
 def _no_eval(project: Project, prompt: str, driver: _Driver) -> UsageError:
-    met = driver.met
+    eval_names = driver.eval_names
     if prompt in driver.tested:
         evals = ", ".join(sorted(driver.tested[prompt]))
         message = f"{prompt!r} is a target, and this command takes the name of an eval"
         return UsageError(message, fix=f"name an eval that tests it: {evals}")
-    names = ", ".join(sorted(met)) or "none"
+    names = ", ".join(sorted(eval_names)) or "none"
     try:
         find_prompt(prompt, root=project.root)
         fix = f"regauge new eval {prompt}"
     except PromptError:
-        fix = did_you_mean(prompt, met) or "name one of these, or write one: regauge new --help"
+        fix = (
+            did_you_mean(prompt, eval_names)
+            or "name one of these, or write one: regauge new --help"
+        )
     return UsageError(f"no eval of prompt {prompt!r}; there are evals of: {names}\n  fix: {fix}")
 
 
 def _own_frames(traceback: str) -> str:
-    """A traceback without frames of pytest and of Python's import, which say nothing here."""
-    kept: list[str] = []
+    """A traceback without frames of pytest and of Python's import system."""
+    kept_lines: list[str] = []
     foreign = False
     for line in traceback.splitlines():
         frame = _FRAME.match(line)
@@ -392,18 +397,18 @@ def _own_frames(traceback: str) -> str:
         elif line.startswith("E "):
             foreign = False
         if not foreign:
-            kept.append(line)
-    return "\n".join(kept)
+            kept_lines.append(line)
+    return "\n".join(kept_lines)
 
 
 @dataclass(slots=True, kw_only=True)
 class UsedJudge:
-    """A judge, and where it judges.
+    """A judge and its use in evals.
 
     Attributes:
-        prompts: The prompts whose answers it judges.
+        prompts: The judged prompts.
         cases: The golden cases of their datasets, by id.
-        rivals: Judges of the same name that are not the same.
+        rivals: Different judges of the same name.
     """
 
     judge: ModelJudge
@@ -415,67 +420,67 @@ class UsedJudge:
 def judges_of_evals(
     project: Project, path: Path, *, judge_model: str | None = None
 ) -> dict[str, UsedJudge]:
-    """Every judge of the evals that asks a model, by name; none where there are no evals.
+    """The LLM judges of the evals, by name; empty without evals.
 
     Raises:
         UsageError: The evals cannot be collected.
         RegaugeError: A judge cannot be bound.
     """
-    used: dict[str, UsedJudge] = {}
+    judges: dict[str, UsedJudge] = {}
     if not path.exists():
-        return used
+        return judges
     options = option_words({"record": "none", "judge_model": judge_model})
     with suppress(NoEvalsError):
-        with_evals(project, path, lambda evals: used.update(judges_in(evals)), options=options)
-    return used
+        with_evals(project, path, lambda evals: judges.update(judges_in(evals)), options=options)
+    return judges
 
 
 def judges_in(evals: EvalSession) -> dict[str, UsedJudge]:
-    """Every judge of a planned run that asks a model, by name."""
-    used: dict[str, UsedJudge] = {}
+    """The LLM judges of a planned run, by name."""
+    judges: dict[str, UsedJudge] = {}
     suites = {id(case.suite): case.suite for case in evals.plan.cases}
     for suite in suites.values():
         for judge in suite.judges:
             for part in calibrated_judges(judge) if isinstance(judge, ModelJudge) else ():
-                use = used.setdefault(part.name, UsedJudge(judge=part))
+                use = judges.setdefault(part.name, UsedJudge(judge=part))
                 if part.digest not in {other.digest for other in (use.judge, *use.rivals)}:
                     use.rivals.append(part)
                 use.prompts.append(suite.prompt.name)
                 for case in suite.dataset:
                     use.cases.setdefault(case.id, case)
-    return used
+    return judges
 
 
-def _refuse_rivals(used: UsedJudge) -> None:
-    """Refuse to calibrate a judge that is not the same in all evals.
+def _refuse_rivals(judge_use: UsedJudge) -> None:
+    """Refuse a judge with rivals of its name.
 
     Raises:
-        UsageError: Evals declare two judges of its name.
+        UsageError: Evals declare different judges of this name.
     """
-    if used.rivals:
-        prompts: Sequence[str] = sorted(set(used.prompts))
+    if judge_use.rivals:
+        prompts: Sequence[str] = sorted(set(judge_use.prompts))
         raise UsageError(
             f"evals of {' and '.join(prompts)} declare two different judges that are called"
-            f" {used.judge.name!r}\n  fix: give one a name of its own with .named(...)"
+            f" {judge_use.judge.name!r}\n  fix: give one a name of its own with .with_name(...)"
         )
 
 
 def find_judge(name: str, project: Project, evals: Path, model: str | None) -> UsedJudge:
-    """The judge of this name: as an eval declares it, else the rubric itself.
+    """The judge of this name from an eval, else from its rubric.
 
     Raises:
-        UsageError: There is none, or it names its model itself and another one is wanted.
+        UsageError: There is no such judge, or `model` differs from the model that it declares.
     """
-    used = judges_of_evals(project, evals, judge_model=model)
-    by_stem = {file_stem(full_name): judge for full_name, judge in reversed(used.items())}
-    use = used.get(name) or by_stem.get(name)
+    judges = judges_of_evals(project, evals, judge_model=model)
+    by_stem = {file_stem(full_name): judge for full_name, judge in reversed(judges.items())}
+    use = judges.get(name) or by_stem.get(name)
     if use is None:
-        use = _unused_rubric(name, project, model, judges=sorted(used))
+        use = _unused_rubric(name, project, model, judges=sorted(judges))
     _refuse_rivals(use)
-    asked = ", ".join(use.judge.models)
-    if model is not None and asked != str(parse_model_id(model, location="--judge-model")):
+    models = ", ".join(use.judge.models)
+    if model is not None and models != str(parse_model_id(model, location="--judge-model")):
         fix = "change it where the judge is declared, or leave --judge-model out"
-        raise UsageError(f"judge {use.judge.name!r} names its model itself: {asked}", fix=fix)
+        raise UsageError(f"judge {use.judge.name!r} names its model itself: {models}", fix=fix)
     return use
 
 
@@ -484,17 +489,17 @@ def _unused_rubric(
 ) -> UsedJudge:
     context = JudgeContext(project=project, model=project.settings.judge_model)
     if name in {"criterion", "criteria"}:
-        stated = "is polite" if name == "criterion" else ["is polite", "is brief"]
-        [judge] = rubric(criterion=stated, model=model).bind(context).calibrated
+        criteria = "is polite" if name == "criterion" else ["is polite", "is brief"]
+        [judge] = rubric(criterion=criteria, model=model).bind(context).calibrated
         return UsedJudge(judge=judge)
     file = project.prompts_dir / "judges" / f"{name}.prompt.yml"
     shipped = shipped_rubric(name, project)
     if not file.is_file() and shipped is None:
         names = ", ".join(judges) or "none"
         fix = did_you_mean(name, judges) or f"write {project.relative(file)}"
-        message = f"there is no judge {name!r}; evals have these that ask a model: {names}"
+        message = f"there is no judge {name!r}; the evals have these LLM judges: {names}"
         raise UsageError(message, fix=fix)
     spec = load_prompt(shipped or file, root=project.root).rubric
     pairs = spec is not None and spec.kind == "pair"
-    declared = pairwise(name, model=model) if pairs else rubric(name, model=model)
-    return UsedJudge(judge=cast("ModelJudge", declared.bind(context)))
+    declared_judge = pairwise(name, model=model) if pairs else rubric(name, model=model)
+    return UsedJudge(judge=cast("ModelJudge", declared_judge.bind(context)))

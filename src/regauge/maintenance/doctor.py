@@ -43,11 +43,11 @@ class DoctorResult:
     """One result of `doctor`.
 
     Attributes:
-        check: What was looked at, in a word or two.
-        level: `ok`, `warning` (it works, but not as it could) or `error` (it does not work, or
-            what it measures means nothing).
-        message: What was found.
-        fix: What to do about it.
+        check: The name of the check.
+        level: `ok`, `warning` (works, but not as well as it could) or `error` (does not work, or
+            measures nothing).
+        message: The result.
+        fix: The fix; empty without one.
     """
 
     check: str
@@ -57,17 +57,17 @@ class DoctorResult:
 
     @classmethod
     def ok(cls, check: str, message: str) -> Self:
-        """Report that nothing is wrong."""
+        """A result without a problem."""
         return cls(check=check, level="ok", message=message)
 
     @classmethod
     def warning(cls, check: str, message: str, fix: str) -> Self:
-        """Report what works, but not as it could."""
+        """A result that works, but not as well as it could."""
         return cls(check=check, level="warning", message=message, fix=fix)
 
     @classmethod
     def error(cls, check: str, message: str, fix: str = "") -> Self:
-        """Report what does not work."""
+        """A result that does not work."""
         return cls(check=check, level="error", message=message, fix=fix)
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class DoctorResult:
 def results_of_faults(
     faults: Iterable[Fault], project: Project, *, check: str, level: Level = "error"
 ) -> Iterator[DoctorResult]:
-    """One finding per fault of a file."""
+    """One result per error of a file."""
     for fault in faults:
         place = project.relative(fault.path).as_posix()
         place += f":{fault.line}" if fault.line is not None else ""
@@ -89,14 +89,14 @@ def results_of_faults(
         )
 
 
-# A shorter text is in a prompt by chance: a name, a label, a number.
+# Shorter texts, such as names, labels and numbers, are in a prompt by chance.
 _LEAK_CHARS_MIN = 24
 _LEAK_WORDS_MIN = 5
 _SHOWN_MAX = 5
 
 
 def find_duplicates(datasets: Iterable[Dataset]) -> Iterator[DoctorResult]:
-    """Cases of one dataset with the same inputs, but for case and white space."""
+    """Results on cases of one dataset whose inputs differ only in case and white space."""
     for dataset in datasets:
         first: dict[str, GoldenCase] = {}
         twins: list[str] = []
@@ -119,7 +119,7 @@ def find_duplicates(datasets: Iterable[Dataset]) -> Iterator[DoctorResult]:
 
 
 def find_leaks(prompt: Prompt, dataset: Dataset) -> Iterator[DoctorResult]:
-    """Cases whose text stands in the prompt: the model need not know, only copy."""
+    """Results on cases whose text is in the prompt, so that the model can copy it."""
     prompt_text = _plain(" ".join(message.content for message in prompt.messages))
     sources: dict[str, list[str]] = {"holdout": [], "train": []}
     for case in dataset:
@@ -165,7 +165,7 @@ def _count(cases: list[str]) -> str:
 def check_models(
     models: Iterable[str], settings: Settings, environ: Mapping[str, str], *, offline: bool
 ) -> Iterator[DoctorResult]:
-    """One finding per provider, and one per model with a problem."""
+    """Results per provider, and per model with a problem."""
     by_provider: dict[str, set[str]] = {}
     for text in sorted(set(models)):
         try:
@@ -192,7 +192,7 @@ def check_models(
 
 
 def _check_announcements(provider: str, models: set[str]) -> Iterator[DoctorResult]:
-    """Models that are shut down, or soon, by what their vendors announce."""
+    """Results on models that are or will soon be shut down, by their vendors' announcements."""
     today = datetime.now(UTC).date()
     for name in sorted(models):
         model = ModelId(provider=provider, model=name)
@@ -227,7 +227,7 @@ def _check_endpoint(
         return
     variable = Endpoint(name=provider, settings=endpoint, environ=environ).key_env
     if variable is not None and not environ.get(variable, "").strip():
-        words = f"{variable} is not set: {provider} can be replayed, not asked"
+        words = f"{variable} is not set: {provider} can be replayed, not called"
         yield DoctorResult.warning("keys", words, f"export {variable}=...")
         return
     if variable is not None:
@@ -237,7 +237,7 @@ def _check_endpoint(
     try:
         listed_models = list_models(provider, endpoint, environ)
     except ProviderError as error:
-        fix = "check base_url and key; regauge doctor --offline asks no endpoint"
+        fix = "check base_url and key; regauge doctor --offline calls no endpoint"
         yield DoctorResult.error("endpoints", f"{provider}: {error}", fix)
         return
     yield DoctorResult.ok("endpoints", f"{provider} lists {plural(len(listed_models), 'model')}")
@@ -276,8 +276,8 @@ class EvalDiagnostics:
     """The results of collecting the evals.
 
     Attributes:
-        results: In the order in which they are shown.
-        models: Every model that evals ask, as `provider:model`.
+        results: The results, in order.
+        models: The models of the evals, as `provider:model`.
     """
 
     def __init__(self) -> None:
@@ -285,7 +285,7 @@ class EvalDiagnostics:
         self.models: set[str] = set()
 
     def check(self, evals: EvalSession, project: Project, path: Path) -> None:
-        """Look at evals that are planned."""
+        """Check planned evals."""
         suites = list({id(case.suite): case.suite for case in evals.plan.cases}.values())
         used_judges = judges_in(evals)
         prompted = [suite for suite in suites if suite.target is None]
@@ -322,25 +322,25 @@ class EvalDiagnostics:
 
 
 def _check_judge(row: JudgeStatusRow) -> DoctorResult:
-    """A finding on the status of a judge, or on a record that no eval uses."""
+    """The result on the status of a judge, or on a record that no eval uses."""
     if row.gates:
         return DoctorResult.ok("judges", " ".join(str(row).split()))
     words = f"{row.judge}: {row.reason}"
     fix = f"regauge judges calibrate {shlex.quote(row.judge)}" if row.prompts else "remove it"
     if row.measured:
-        # To calibrate the same judge with the same labels again says the same again.
-        fix = f"label more answers or improve the judge, then {fix}"
+        # Calibrating the same judge with the same labels again changes nothing.
+        fix = f"label more outputs or improve the judge, then {fix}"
     check = "uncalibrated judges" if row.prompts else "unused judges"
     return DoctorResult.warning(check, words, fix)
 
 
 def check_evals(project: Project, path: Path, *, reported_errors: Sequence[str]) -> EvalDiagnostics:
-    """Collect the evals, run none of them, and report errors.
+    """Collect the evals without running them, and check them.
 
     Args:
-        project: Whose evals.
-        path: Where they are.
-        reported_errors: Faults of prompt files, which are findings already, with their fixes.
+        project: The project.
+        path: The directory or file of the evals.
+        reported_errors: Errors of prompt files that are already reported.
     """
     seen = EvalDiagnostics()
     seen.results += results_of_faults(lint_labels(project), project, check="labels")

@@ -1,7 +1,7 @@
-"""Joins the shards of a run: one record, and the recordings of all of them.
+"""Merge the shards of a run: one record, and the recordings of all shards.
 
-Directories of shards are untrusted, as run records are: nothing in them is executed, no link is
-followed, sizes are capped, and a file with a secret or another schema is refused.
+Directories of shards are untrusted: their files are not executed, links are not followed, sizes
+are capped, and a file with a secret or another schema is refused.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 # A shard of 10,000 cases writes some tens of megabytes; files of the project itself may grow.
 _BYTES_MAX: Final = 512 * 1024 * 1024
 _OWN_BYTES_MAX: Final = 64 * 1024 * 1024 * 1024
-# Texts that were searched for secrets and repeat, such as names of models.
+# Repeated texts without secrets, such as names of models.
 _CLEAN_TEXTS_MAX: Final = 1000
 _FOLDERS: Final = frozenset({"judges", "verdicts", "embeddings"})
 
@@ -84,10 +84,10 @@ def _refused_error(
 
 
 def untrusted_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a shard's file, which may be a link or too large; none where it is not there.
+    """The lines of a shard's file, with their numbers; empty without the file.
 
     Raises:
-        FaultyFileError: It is no regular file, is too large, or cannot be read.
+        FaultyFileError: It is a link or no regular file, is too large, or cannot be read.
     """
     if path.is_symlink():
         raise _refused_error(path, "a link; a shard has a file there")
@@ -97,10 +97,10 @@ def untrusted_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretSearch:
-    """Refuses documents of a file that hold what looks like a key or a password.
+    """A search for keys and passwords in a file.
 
     Attributes:
-        redactor: Finds secrets.
+        redactor: Detects secrets.
         path: The file.
     """
 
@@ -112,7 +112,7 @@ class SecretSearch:
         """Check the document of a line.
 
         Raises:
-            FaultyFileError: It holds a secret.
+            FaultyFileError: It contains a secret.
         """
         if self._is_clean(dict(document)):
             return
@@ -142,19 +142,19 @@ class ShardRecordings:
     """The recordings of shards, checked and sorted in a scratch directory.
 
     Attributes:
-        files: By file, where the lines of each shard are, in the order of the shards.
-        replaces: Whether they replace the committed ones.
+        files: By file name, the checked file of each shard, in the order of the shards.
+        replaces: Whether they replace committed recordings.
     """
 
     files: Mapping[Path, Sequence[Path]]
     replaces: bool
 
     def merge(self, target: Path) -> tuple[Mapping[Path, int], int]:
-        """Unite them with the committed recordings.
+        """Merge them into the committed recordings.
 
         Returns:
-            Per file, how many of its lines are new or differ; and how many requests got different
-            completions from several shards.
+            The number of new or different lines per file, and the number of requests with
+            different completions in several shards.
 
         Raises:
             RecordingError: A file cannot be written.
@@ -197,16 +197,16 @@ class ShardRecordings:
 def read_recordings(
     directories: Sequence[Path], scratch: Path, *, redactor: Redactor, replaces: bool
 ) -> ShardRecordings:
-    """Check the recordings of shards; the memory it takes is that of the largest file.
+    """Check the recordings of shards, with one file in memory at a time.
 
     Args:
         directories: The recordings of each shard, in the order of the shards.
-        scratch: A directory for what was checked.
-        redactor: Finds secrets.
-        replaces: Whether they replace the committed ones.
+        scratch: A directory for checked files.
+        redactor: Detects secrets.
+        replaces: Whether they replace committed recordings.
 
     Raises:
-        FaultyFileError: A file of a shard cannot be used.
+        FaultyFileError: A file of a shard is invalid.
     """
     files: dict[Path, list[Path]] = {}
     for number, directory in enumerate(directories):
@@ -221,7 +221,7 @@ def read_recordings(
 
 
 def _read_checked(path: Path, read: _Read, redactor: Redactor) -> list[_OrderedLine]:
-    """The lines of a file in their order."""
+    """The checked lines of a file, sorted."""
     lines: list[_OrderedLine] = []
     search = SecretSearch(redactor=redactor, path=path)
     for number, raw in untrusted_lines(path):
@@ -240,7 +240,7 @@ def _files(directory: Path) -> list[Path]:
     """The files of a shard's recordings.
 
     Raises:
-        FaultyFileError: There is a link, or what recordings do not have.
+        FaultyFileError: There is a link, or a file of another kind.
     """
     if directory.is_symlink():
         raise _refused_error(directory, "a link; a shard has a directory there")
@@ -261,7 +261,7 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _reader(name: Path) -> _Read:
-    """The reader of a line: its place in the order of its file, and its document."""
+    """The reader of a file's lines; returns a line's sort key and document."""
     return {"verdicts": _measurement, "embeddings": _vector}.get(name.parts[0], _recording)
 
 
@@ -288,7 +288,7 @@ def _sorted_lines(path: Path, source: int, read: _Read) -> Iterator[_OrderedLine
 
 
 def _read_own(target: Path, read: _Read) -> Iterator[_OrderedLine]:
-    """The committed lines in their order; a file that was edited by hand is sorted first."""
+    """The committed lines, sorted; only a file edited by hand needs to be."""
     last: tuple[Any, ...] = ()
     for _, _, raw in read_lines(target, bytes_max=_OWN_BYTES_MAX):
         key = read(raw)[0]
@@ -307,7 +307,7 @@ _TIMES: Final = frozenset({"latency_s", "cost_usd", "attempts"})
 
 
 def _comparable_text(raw: bytes, read: _Read) -> str:
-    """A line as a text, without times and prices."""
+    """A line as text, without times and prices."""
     document = read(raw)[1]
     if not isinstance(document, dict):
         return raw.decode("utf-8", "replace")
@@ -320,7 +320,7 @@ def _comparable_text(raw: bytes, read: _Read) -> str:
 
 
 def _choose_line(old: _OrderedLine, new: _OrderedLine, read: _Read) -> _OrderedLine:
-    """The line of a request that was recorded again: the old one where the completion is the same.
+    """The line of a request that was recorded again; the old line for an equal completion.
 
     A recording counts how often its completion was replaced.
     """
@@ -335,17 +335,17 @@ def _choose_line(old: _OrderedLine, new: _OrderedLine, read: _Read) -> _OrderedL
 
 
 _FILES: Final = frozenset({"run.json", "trials.jsonl", PART_TRIALS, PART_RECORDINGS})
-# A line of a terminal holds about so many ids.
+# About as many ids as fit in a line of a terminal.
 _NAMED_MAX: Final = 5
 # Large enough for the disk, small next to the memory of a process.
 _COPIED_BYTES: Final = 1024 * 1024
-# To start processes takes longer than to read fewer rows.
+# Starting processes takes longer than reading fewer bytes of rows.
 _ALONE_BYTES_MAX: Final = 64 * 1024 * 1024
 _DIGEST: Final = re.compile(r"(?:[0-9a-f]{64})?")
 _CASE: Final = re.compile(r"[A-Za-z0-9_.+/-]{1,200}")
-# What regauge writes of the checkout itself, and what is unlike in every row.
+# Values that come from the checkout, or differ in every row.
 _OWN_TEXTS: Final = frozenset({"node", "case", "case_digest", "prompt_digest", "request_digest"})
-# What all shards state alike of an eval.
+# Fields of an eval that are equal in all shards.
 _SHARED_FIELDS: Final = (
     *("prompt", "version", "prompt_digest", "dataset", "dataset_digest", "judges", "trials"),
     *("total", "plan"),
@@ -354,15 +354,15 @@ _SHARED_FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedRun:
-    """The run that shards were joined to.
+    """The merged run.
 
     Attributes:
         tally: Its counts.
         failed: Whether a case or a test failed.
-        unmeasured: What is missing, one sentence each.
-        written_lines: Per recordings file, how many of its lines are new or differ.
-        notes: What a reader should know.
-        trouble: What could not be reported elsewhere.
+        unmeasured: Missing results, a sentence each.
+        written_lines: The number of new or different lines per recordings file.
+        notes: Notes for the user.
+        trouble: Failed reports, such as that of the job summary.
     """
 
     record: RunRecord
@@ -375,7 +375,7 @@ class MergedRun:
 
     @property
     def exit_code(self) -> int:
-        """Of `regauge runs merge`: 1 where a case failed, 3 where something is unmeasured."""
+        """The exit code of `regauge runs merge`: 1 if a case failed, 3 if any is unmeasured."""
         return 1 if self.failed else 3 if self.unmeasured else 0
 
 
@@ -390,10 +390,10 @@ class _Part:
 
 @dataclass(slots=True, kw_only=True)
 class _ShardCounts:
-    """The rows of one shard.
+    """The counts of one shard's rows.
 
     Attributes:
-        nodes: How many items of each suite have a row, by eval and model.
+        nodes: The number of items with a row, by eval and model.
     """
 
     tally: RunTally = field(default_factory=RunTally)
@@ -409,18 +409,18 @@ def merge_shards(
     environ: Mapping[str, str],
     command: Sequence[str],
 ) -> MergedRun:
-    """Join shards: write one run and the recordings of all; the order of directories is free.
+    """Merge shards: write one run and the recordings of all; directories may be in any order.
 
     Args:
-        project: Whose run.
-        directories: What `pytest evals --shard K/N --report DIR` left.
-        environ: The environment: the CI job, and the keys of providers.
+        project: The project.
+        directories: The directories of `pytest evals --shard K/N --report DIR`.
+        environ: The environment, with the CI job and API keys.
         command: The words of the command.
 
     Raises:
         UsageError: Shards contradict each other, this checkout or this job.
-        FaultyFileError: A file of a shard cannot be used.
-        UnmeasuredError: No shard is there.
+        FaultyFileError: A file of a shard is invalid.
+        UnmeasuredError: There is no finished shard.
     """
     notes: list[str] = []
     parts = _distinct(_read_parts(directories, notes))
@@ -502,7 +502,7 @@ def merge_shards(
 
 
 def _read_parts(directories: Iterable[Path], notes: list[str]) -> Iterator[_Part]:
-    """The shards of directories; one without a record did not finish, so its shard is missing."""
+    """The shards of directories; one without a record did not finish and counts as missing."""
     for directory in directories:
         if directory.is_symlink():
             raise _refused_error(directory, "a link; name the directory itself")
@@ -536,10 +536,10 @@ def _refuse_other_files(directory: Path) -> None:
 
 
 def _distinct(parts: Iterable[_Part]) -> list[_Part]:
-    """The shards by number; a directory that is given twice counts once.
+    """The shards by number; a repeated directory counts once.
 
     Raises:
-        UsageError: Two directories are of the same shard.
+        UsageError: Two directories belong to the same shard.
     """
     parts_by_index: dict[int, _Part] = {}
     for part in sorted(parts, key=lambda part: (part.shard.number, str(part.directory))):
@@ -552,10 +552,10 @@ def _distinct(parts: Iterable[_Part]) -> list[_Part]:
 
 
 def _refuse_contradictions(parts: Sequence[_Part], project: Project) -> None:
-    """Refuse shards that are not of one run.
+    """Refuse shards of different runs.
 
     Raises:
-        UsageError: They differ in what they ran, or in their commit.
+        UsageError: They differ in commit, options or evals.
     """
     first = parts[0]
     checkout = git_state(project.root, output_dir=project.recordings_dir)
@@ -571,12 +571,13 @@ def _refuse_contradictions(parts: Sequence[_Part], project: Project) -> None:
         if checkout is not None and git is not None and git.commit != checkout.commit:
             raise UsageError(
                 f"{part.directory} is of commit {git.commit[:12]}, and this checkout is"
-                f" {checkout.commit[:12]}\n  fix: check out {git.commit[:12]}, or run the shards again"
+                f" {checkout.commit[:12]}\n"
+                f"  fix: check out {git.commit[:12]}, or run the shards again"
             )
 
 
 def _shared_facts(first: _Part, second: _Part) -> Iterator[tuple[str, object, object]]:
-    """Everything that shards of one run have in common, with its name."""
+    """The facts that must agree: a name and the value of each shard."""
     a, b = first.record, second.record
     yield "the number of shards", first.shard.count, second.shard.count
     yield "--shard-by", first.shard.shard_by, second.shard.shard_by
@@ -605,10 +606,10 @@ def _brief(value: object) -> str:
 def _refuse_other_jobs(
     parts: Sequence[_Part], project: Project, environ: Mapping[str, str]
 ) -> None:
-    """In a job with a key, refuse the shards of a fork and of other jobs.
+    """Refuse shards of forks and other jobs in a job with an API key.
 
     Raises:
-        UsageError: There are some.
+        UsageError: There is such a shard.
     """
     names = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY"}
     for endpoint in project.settings.providers.values():
@@ -633,7 +634,7 @@ def _count_parts(
     Large shards are read by several processes.
 
     Raises:
-        FaultyFileError: A row is of no case of its shard, is there twice, or holds a secret.
+        FaultyFileError: A row belongs to another shard, is repeated, or contains a secret.
     """
     targets = [scratch / str(part.shard.number) for part in parts]
     size = sum(_size(part.directory / "trials.jsonl") for part in parts)
@@ -666,7 +667,7 @@ def _size(path: Path) -> int:
 
 
 def _count_apart(part: _Part, target: Path, root: Path) -> _ShardCounts | tuple[Fault, ...]:
-    """Count a shard in a process of its own; errors of files come back as values."""
+    """Count a shard in another process; return errors of files as values."""
     try:
         return _count(part, target, redactor_for(Project.find(root).settings, os.environ))
     except FaultyFileError as error:
@@ -674,10 +675,10 @@ def _count_apart(part: _Part, target: Path, root: Path) -> _ShardCounts | tuple[
 
 
 def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
-    """Check and count the rows of a shard, and copy them.
+    """Check, count and copy the rows of a shard.
 
     Raises:
-        FaultyFileError: A row is of no case of this shard, is there twice, or holds a secret.
+        FaultyFileError: A row belongs to another shard, is repeated, or contains a secret.
     """
     counts = _ShardCounts()
     path = part.directory / "trials.jsonl"
@@ -712,7 +713,7 @@ def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
 
 
 def _fault_of(row: TrialRow, suite: ShardSuite | None, part: _Part) -> str:
-    """The fault of a row of a shard; empty if it has none."""
+    """The problem of a row; empty without one."""
     if suite is None or (row.prompt, row.dataset) != (suite.prompt, suite.dataset):
         return f"{row.node} is of no eval of this shard"
     if row.side is None and row.prompt_digest != suite.prompt_digest:
@@ -726,7 +727,7 @@ def _fault_of(row: TrialRow, suite: ShardSuite | None, part: _Part) -> str:
 
 
 def _suite_of(row: TrialRow, suites: Mapping[tuple[str, str], ShardSuite]) -> ShardSuite | None:
-    """The suite of a row; a trial of the base may have another model."""
+    """The suite of a row; trials of the base may have another model."""
     file, _, name = row.node.partition("::")
     for node in (f"{file}::{name.partition('[')[0]}", file):
         if (suite := suites.get((node, row.model))) is not None:
@@ -737,7 +738,7 @@ def _suite_of(row: TrialRow, suites: Mapping[tuple[str, str], ShardSuite]) -> Sh
 
 
 def _missing_cases(part: _Part, counts: _ShardCounts) -> Iterator[str]:
-    """The planned cases of a shard without a row; a gate leaves out some on purpose."""
+    """Sentences on planned cases without a row; a gate omits some on purpose."""
     if part.shard.base:
         return
     for suite in part.shard.suites:
@@ -760,13 +761,13 @@ def _find_unfinished(part: _Part, counts: _ShardCounts) -> Iterator[str]:
 
 
 def _has_failed(part: _Part, counts: _ShardCounts) -> bool:
-    """Return whether judges failed a case, or a test failed besides its judges."""
+    """Return whether judges failed a case, or a test failed for another reason."""
     alone = part.shard.exit_status == 1 and not counts.unmeasured and not part.shard.base
     return counts.failed or (alone and part.record.status == "finished")
 
 
 def _find_uncovered(parts: Sequence[_Part]) -> Iterator[str]:
-    """Datasets whose cases the shards do not cover exactly."""
+    """Sentences on datasets whose cases the shards do not cover exactly."""
     for number, suite in enumerate(parts[0].shard.suites):
         dealt = sum(part.shard.suites[number].cases for part in parts)
         if dealt != suite.total:
@@ -809,10 +810,10 @@ def _record(
 
 
 def _refuse_cut_files(part: _Part) -> None:
-    """Refuse files that have other lines than the shard left; all were read before.
+    """Refuse files with another number of lines than the shard wrote.
 
     Raises:
-        FaultyFileError: A copy of the directory was cut off.
+        FaultyFileError: The copy of the directory is truncated.
     """
     left = count_lines(part.directory)
     for name in {**part.shard.lines, **left}:
@@ -824,7 +825,7 @@ def _refuse_cut_files(part: _Part) -> None:
 
 
 def _keep_trials(parts: Sequence[_Part], project: Project, redactor: Redactor) -> None:
-    """Keep the trials of a gate where the run that decides finds them."""
+    """Store the trials of a gate for the run that decides."""
     if not any(os.path.lexists(part.directory / PART_TRIALS) for part in parts):
         return
     with (
@@ -837,10 +838,10 @@ def _keep_trials(parts: Sequence[_Part], project: Project, redactor: Redactor) -
 
 
 def _gate_trials(parts: Sequence[_Part], redactor: Redactor) -> Iterator[Recording]:
-    """The trials of a gate that shards made.
+    """The gate's trials of all shards.
 
     Raises:
-        FaultyFileError: A line is none.
+        FaultyFileError: A line is no trial of a gate.
     """
     for part in parts:
         path = part.directory / PART_TRIALS

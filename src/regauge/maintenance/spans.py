@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from regauge.project import Settings
     from regauge.prompts import Prompt
 
-# Spans are read as a whole; an export of a day is far below.
+# A file is read at once; the export of a day is far smaller.
 _BYTES_MAX = 512 * 1024 * 1024
-# Word sets of two inputs; in logs of support tickets pairs above it ask for the same thing.
+# Jaccard index of the word sets of two inputs; support tickets above it have the same request.
 _ALIKE = 0.9
 _SHOWN_CHARS = 200
 _WORD = re.compile(r"\w+")
@@ -52,7 +52,7 @@ class SpanCall:
 
     Attributes:
         messages: Pairs of role and text, in order.
-        output: The text of the completion; empty if the span does not have it.
+        output: The text of the completion; empty if the span has none.
         place: `file:number`, with the number of the span in the file, from 1.
     """
 
@@ -70,8 +70,8 @@ class CandidateCases:
         documents: Lines of a golden dataset, the most frequent request first.
         calls: The number of model calls read.
         duplicates: The number of calls that repeat or nearly repeat another one.
-        unmatched: Calls with messages that the prompt could not have sent.
-        masked: The number of secrets and personal data that were replaced.
+        unmatched: Places of calls whose messages do not match the prompt.
+        masked: The number of masked secrets and personal data.
     """
 
     documents: tuple[dict[str, JSON], ...]
@@ -86,9 +86,11 @@ def read_spans(path: Path) -> list[SpanCall]:
 
     The file holds JSON documents, one per line or one after the other: OTLP JSON as the
     OpenTelemetry Collector's file exporter writes it, spans of the console exporter, or lists of
-    either. Messages are read by the semantic conventions of OpenTelemetry for generative AI
-    (`gen_ai.input.messages`, and the events of versions before 1.37), of OpenLLMetry
-    (`gen_ai.prompt.0.content`) and of OpenInference (`llm.input_messages.0.message.content`).
+    either. Messages follow one of these semantic conventions:
+
+    - OpenTelemetry for generative AI: `gen_ai.input.messages`, or events before version 1.37
+    - OpenLLMetry: `gen_ai.prompt.0.content`
+    - OpenInference: `llm.input_messages.0.message.content`
 
     Raises:
         UsageError: The file cannot be read, is above 512 MiB or is no JSON.
@@ -172,7 +174,7 @@ def _add_event(
     input_messages: list[tuple[str, str]],
     output_messages: list[tuple[str, str]],
 ) -> None:
-    """Read a message that stands in an event of a span."""
+    """Read a message from an event of a span."""
     name, fields = str(event.get("name", "")), _attributes(event.get("attributes"))
     if name in _EVENT_ROLES:
         content = fields.get("content") or fields.get("gen_ai.event.content")
@@ -196,7 +198,7 @@ def _attributes(pairs: object) -> dict[str, Any]:
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
-    """The objects of a list; none of any other value."""
+    """The objects of a list; empty for any other value."""
     items = cast("list[object]", value) if isinstance(value, list) else []
     return [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
 
@@ -215,7 +217,7 @@ def _value(value: object) -> Any:
 
 
 def _parse(value: object) -> Any:
-    """A value that may be JSON in a text."""
+    """A value, parsed if it is JSON in a text."""
     if not isinstance(value, str):
         return value
     try:
@@ -225,7 +227,7 @@ def _parse(value: object) -> Any:
 
 
 def _texts(value: object) -> list[str]:
-    """The texts of a content: a text, or a list of parts."""
+    """The texts of a message's content: a text, or a list of parts."""
     value = _parse(value) if isinstance(value, str) and value[:1] in "[{" else value
     if isinstance(value, str):
         return [value] if value else []
@@ -242,7 +244,7 @@ def _messages(value: object, role: str) -> list[tuple[str, str]]:
         (str(message.get("role") or role), _texts(message.get("parts") or message.get("content")))
         for message in _objects(_parse(value))
     )
-    return [(by, "\n".join(texts)) for by, texts in messages if texts]
+    return [(author, "\n".join(texts)) for author, texts in messages if texts]
 
 
 def _group_numbered(values: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
@@ -268,15 +270,15 @@ def candidate_cases(
 ) -> CandidateCases:
     """Make golden cases for review from model calls.
 
-    The inputs of a prompt are found by matching its templates against the messages; a prompt with
-    one input takes the last user message if its text differs. Secrets and personal data are
-    replaced. Inputs whose words agree in at least 90 % (Jaccard) become one case.
+    The prompt's templates are matched against the messages to find inputs; a prompt with one input
+    takes the last user message if its text differs. Secrets and personal data are masked. Inputs
+    whose words agree in at least 90 % (Jaccard) become one case.
 
     Args:
         calls: From `read_spans`.
         prompt: The prompt; None for a target, whose input `input` is the last user message.
-        settings: With the names of further secrets.
-        existing: Inputs of existing golden cases, which are not proposed again.
+        settings: The settings, with the names of further secrets.
+        existing: Inputs of golden cases, to skip.
     """
     redactor = redactor_for(settings, os.environ)
     masked = 0
@@ -316,13 +318,13 @@ def candidate_cases(
 
 
 def write_candidates(path: Path, candidates: CandidateCases) -> int:
-    """Add cases to a JSON Lines file; cases whose id is there already are left out.
+    """Add cases to a JSON Lines file, without ids that it contains.
 
     Returns:
-        The number of cases added.
+        The number of added cases.
 
     Raises:
-        UsageError: The file cannot be read or written, or holds a line that is no case.
+        UsageError: The file cannot be read or written, or has a line that is no case.
     """
     try:
         before = path.read_text(encoding="utf-8") if path.is_file() else ""
@@ -341,7 +343,7 @@ def write_candidates(path: Path, candidates: CandidateCases) -> int:
 
 
 def _inputs(call: SpanCall, prompt: Prompt | None) -> dict[str, str] | None:
-    """The inputs that would make the prompt send these messages; None if no inputs would."""
+    """The inputs with which the prompt renders to these messages; None without any."""
     last = next(text for role, text in reversed(call.messages) if role == "user")
     if prompt is None:
         return {"input": last}
@@ -352,16 +354,16 @@ def _inputs(call: SpanCall, prompt: Prompt | None) -> dict[str, str] | None:
 
 
 def _words(inputs: Mapping[str, JSON]) -> frozenset[str]:
-    """The words of inputs, without numbers and identifiers, which vary from call to call."""
+    """The words of inputs, without numbers and identifiers, which vary between calls."""
     text = " ".join(value if isinstance(value, str) else "" for value in inputs.values())
     return frozenset(_WORD.findall(_VARYING.sub("0", text).casefold()))
 
 
 def _groups(sets: Sequence[frozenset[str]]) -> list[list[int]]:
-    """Positions of sets that are alike, each group led by its first.
+    """Groups of positions of similar sets, the first position leading.
 
-    Two sets with a Jaccard index of t share one of their |s| - ceil(t |s|) + 1 rarest words, so
-    only sets that share such a word are compared (prefix filtering; Chaudhuri et al., ICDE 2006).
+    Two sets with a Jaccard index of t share one of their |s| - ceil(t |s|) + 1 rarest words. Only
+    sets with such a word in common are compared (prefix filtering; Chaudhuri et al., ICDE 2006).
     """
     counts = Counter(word for words in sets for word in words)
     leaders: dict[str, list[int]] = defaultdict(list)

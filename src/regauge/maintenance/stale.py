@@ -1,4 +1,4 @@
-"""Judge calls and measurements that no replay uses any more: for `lint` and `record --prune`."""
+"""Unused recordings, for `lint` and `record --prune`."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaleFile:
-    """One file of recordings, and the lines of it that no eval or replay uses.
+    """One file of recordings, and its unused lines.
 
     Attributes:
-        noun: What a line of the file is.
-        used_keys: The keys of the lines that are used.
-        stale: The number of others.
+        noun: The noun for a line of the file.
+        used_keys: The keys of used lines.
+        stale: The number of unused lines.
         missing: Whether lines are missing that an eval uses.
-        judges: Of judgements, the judges of stale lines.
+        judges: The judges of unused judgements.
     """
 
     file: RecordingsFile | MeasurementsFile
@@ -48,8 +48,8 @@ class StaleFile:
 
     @property
     def fault(self) -> Fault:
-        """The error of a file with stale lines."""
-        reason = "answer requests that no eval makes any more"
+        """The error of a file with unused lines."""
+        reason = "belong to requests that no eval makes any more"
         if self.noun != "recording":
             judges = ", ".join(sorted({judge for judge in self.judges if judge}))
             reason = f"are unused: outputs or judges changed since ({judges})"
@@ -63,7 +63,7 @@ class StaleFile:
 def prune_files(
     evals: EvalSession, project: Project, prompts: Sequence[str], *, dry_run: bool
 ) -> Iterator[dict[str, JSON]]:
-    """Drop what no eval or replay uses, file by file; each with what was dropped, or would be."""
+    """Remove unused lines, file by file; yield the number removed, or to remove, per file."""
     for stale in _stale_files(evals, project, prompts):
         total = len(stale.file)
         if stale.stale and not dry_run:
@@ -74,11 +74,11 @@ def prune_files(
 
 
 def recording_faults(evals: EvalSession, project: Project) -> list[Fault]:
-    """One fault per file with recordings of answers or of judgements that no eval asks for.
+    """One error per file with recordings or judgements that no eval uses.
 
     Raises:
-        RegaugeError: A file cannot be read, or a case of its prompt cannot be rendered: what it
-            would ask for is then unknown, and nothing of the file counts as stale.
+        RegaugeError: A file cannot be read, or a case of its prompt cannot be rendered, so that
+            its requests are unknown.
     """
     if left_out := left_out_faults(project, evals):
         return left_out  # their recordings are used
@@ -88,7 +88,7 @@ def recording_faults(evals: EvalSession, project: Project) -> list[Fault]:
 def _stale_files(
     evals: EvalSession, project: Project, prompts: Sequence[str] = ()
 ) -> Iterator[StaleFile]:
-    """Every file of recordings of a project, or of some prompts: answers, then judgements."""
+    """The recordings files of a project or some prompts: completions, then judgements."""
     directory = project.recordings_dir
     for path in sorted(directory.glob("[!.]*.jsonl")):
         if not prompts or path.stem in prompts:
@@ -106,7 +106,7 @@ def _stale_answers(evals: EvalSession, project: Project, prompt: str) -> StaleFi
             raise case.error
     file = evals.answers.file(prompt)
     used_keys = needed_keys(file, cases)
-    missing = any(Draw(planned, 0).key not in used_keys for planned in cases)
+    missing = any(Draw(case, 0).key not in used_keys for case in cases)
     stale = len(file) - len(used_keys)
     return StaleFile(file=file, noun="recording", used_keys=used_keys, stale=stale, missing=missing)
 
@@ -143,9 +143,10 @@ def lint_recordings(
     """Errors that need collected evals: their own, unused recordings, calibrations, goals.
 
     Args:
-        project: Whose recordings.
-        evals_path: Where the evals are.
-        reported_errors: Errors found before; evals that only they keep from being collected are left out.
+        project: The project.
+        evals_path: The directory or file of the evals.
+        reported_errors: Errors found before; if they alone prevent the collection of an eval, it
+            is left out.
     """
     faults: list[Fault] = []
 
@@ -179,7 +180,7 @@ def _not_collected(project: Project, evals_path: Path, error: RegaugeError) -> F
 def unreported_reasons(
     error: NotCollectedError, reported_errors: Sequence[str], project: Project
 ) -> dict[str, str]:
-    """The reasons why evals could not be collected, less those that reported faults state."""
+    """The reasons why evals could not be collected, without those already reported."""
 
     def is_unreported(reason: str) -> bool:
         left = project.shorten(reason)
@@ -187,4 +188,4 @@ def unreported_reasons(
             left = left.replace(fault, "")
         return bool(left.strip())
 
-    return {name: why for name, why in error.reasons.items() if is_unreported(why)}
+    return {name: reason for name, reason in error.reasons.items() if is_unreported(reason)}

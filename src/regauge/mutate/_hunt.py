@@ -168,7 +168,7 @@ _SHOWN_CHARACTERS = 400
 
 @dataclass
 class Hunt:
-    """Find the class of one prompt text.
+    """The classification of one prompt text.
 
     Attributes:
         ranking: The cases with their relevance, most relevant first.

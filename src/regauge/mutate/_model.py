@@ -76,7 +76,7 @@ _TEMPERATURES: Final = (0.2, 0.8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCaseProposer:
-    """Call a model for golden cases, then again with the results of the first ones.
+    """A proposer that calls a model for golden cases, then again with their results.
 
     Attributes:
         judges: The names of the judges of every case.

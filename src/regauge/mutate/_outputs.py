@@ -102,7 +102,7 @@ def _word_distance(value: object, other: object) -> float:
 
 
 class Outputs:
-    """Compare outputs; equal texts are parsed once."""
+    """Comparison of outputs; equal texts are parsed once."""
 
     def __init__(self) -> None:
         self._fields: dict[str, Fields] = {}

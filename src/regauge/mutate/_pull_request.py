@@ -405,7 +405,7 @@ class _Change:
 
 @dataclass
 class _Measurement:
-    """Measure mutants of one prompt with the trials of the gate as their base."""
+    """The measurement of a prompt's mutants, with the trials of the gate as their base."""
 
     session: EvalSession
     decided: GateResult

@@ -25,7 +25,7 @@ from regauge.gate import (
     tier_held,
 )
 from regauge.gate.baselines import baseline_of, blocking_judges, key_of
-from regauge.judges import JudgeContext, is_case_checks, judge_of_checks
+from regauge.judges import JudgeContext, build_checks_judge, is_case_checks
 from regauge.mutate._suggest import keeps_checks
 from regauge.mutate._types import Case, JudgedTrial
 from regauge.prompts import parse_prompt
@@ -245,7 +245,7 @@ def base_number(planned_case: PlannedCase, nth: int) -> int:  # noqa: ARG001 - a
 
 
 class _UsesTargets:
-    """Close the targets that it uses."""
+    """A context that closes the targets that it uses."""
 
     _targets: CandidateTargets
 
@@ -258,7 +258,7 @@ class _UsesTargets:
 
 
 class EvalBench(_UsesTargets):
-    """Run trials of a subject's cases under any text of its prompt.
+    """The trials of a subject's cases under any text of its prompt.
 
     Completions are found by the digest of their request, in recordings and the local store.
 
@@ -361,7 +361,7 @@ def _output(trial: Trial) -> str:
 
 
 class DraftBenches(_UsesTargets):
-    """Create the benches of suggested cases."""
+    """The benches of suggested cases, one per draft."""
 
     def __init__(self, evals: EvalSession, subject: MutationSubject, trials: Trials) -> None:
         self._evals = evals
@@ -395,7 +395,7 @@ class DraftBenches(_UsesTargets):
         model = self._evals.options.judge_model or project.settings.judge_model
         context = JudgeContext(project=project, model=model, prompt=suite.prompt)
         try:
-            checks = judge_of_checks([case], context)
+            checks = build_checks_judge([case], context)
         except DatasetError as error:
             raise UsageError(error.faults[0].message) from error
         judges = [judge for judge in suite.judges if not is_case_checks(judge)]

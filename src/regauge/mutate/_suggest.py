@@ -105,7 +105,7 @@ class DraftTrials:
 
 
 class DraftRunner(Protocol):
-    """Run a draft with and without the instruction."""
+    """A function that runs a draft with and without the instruction."""
 
     async def __call__(self, draft: Draft, trials: int = 1) -> DraftTrials:
         """Run the first trials of a draft; an invalid draft is a UsageError."""
@@ -113,12 +113,12 @@ class DraftRunner(Protocol):
 
 
 class DraftProposer(Protocol):
-    """Propose drafts for an instruction, the likeliest first."""
+    """A source of drafts for an instruction."""
 
     def drafts(
         self, problem: UnguardedInstruction, run_draft: DraftRunner
     ) -> AsyncGenerator[Draft, None]:
-        """Yield the drafts; each is tested before the next one is made."""
+        """Yield the drafts, likeliest first; each is tested before the next one is made."""
         ...
 
 

@@ -58,7 +58,7 @@ class JudgedTrial:
 
 
 class Bench(Protocol):
-    """Run trials of cases; implemented by a prompt's evals and by simulations."""
+    """A source of trials: a prompt's evals, or a simulation."""
 
     async def run_trials(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
@@ -108,7 +108,7 @@ _SECTION_WEIGHT = 0.25
 
 
 class CaseRanking:
-    """Rank the cases of a suite by relevance; rare words count more than common ones."""
+    """The order of a suite's cases by relevance; rare words count more than common ones."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
         self._cases = cases

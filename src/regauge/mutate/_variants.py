@@ -45,7 +45,7 @@ _PLAIN_PATH = re.compile(r"\w+(?:\.\w+|\[\d+\])*")
 
 
 class VariantProposer:
-    """Vary the nearest cases; the expectation is the current output of the prompt."""
+    """A proposer that varies the nearest cases and expects the prompt's current output."""
 
     async def drafts(
         self, problem: UnguardedInstruction, run_draft: DraftRunner

@@ -1,8 +1,8 @@
 """Prompts: files, rendering, digests, versions.
 
-`_prompt.py` is the value and how it is rendered; `_parse.py` makes it of a file. Versions are
-released in `_edit.py`, which changes files in place, and `_files.py`, and found again in
-`_history.py`; `_lint.py` checks a whole project.
+`_prompt.py` is the value and its rendering; `_parse.py` parses files. `_edit.py`, which changes
+files in place, and `_files.py` release versions; `_history.py` finds older ones. `_lint.py` checks
+a project.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     )
     from regauge.prompts._lint import (
         content_errors as content_errors,
+        fix_messages as fix_messages,
         lint_prompts as lint_prompts,
         lint_warnings as lint_warnings,
-        without_errors as without_errors,
     )
     from regauge.prompts._parse import parse_prompt as parse_prompt, prompt_name as prompt_name
     from regauge.prompts._prompt import Prompt as Prompt
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         Replaceable as Replaceable,
         SectionError as SectionError,
         begins_section as begins_section,
-        replaceable_faults as replaceable_faults,
+        replaceable_errors as replaceable_errors,
         section_below as section_below,
     )
     from regauge.prompts._tools import (
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         tool_calls_of as tool_calls_of,
     )
     from regauge.prompts._types import (
-        ATTACHED as ATTACHED,
+        ATTACHMENT_KINDS as ATTACHMENT_KINDS,
         Acknowledgement as Acknowledgement,
         Attachment as Attachment,
         ChangelogEntry as ChangelogEntry,

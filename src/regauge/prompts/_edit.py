@@ -1,4 +1,4 @@
-"""Edits a prompt file in place: only the bytes that must change do."""
+"""Edits of prompt files in place, which leave all other bytes unchanged."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 ,.;()/+'-]*[A-Za-z0-9.)]")
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
-_WORDS = {"true", "false", "null"}
+_YAML_WORDS = {"true", "false", "null"}
 
 
 class _Edit:
-    """An edit of a prompt file: pieces of its text are replaced, and the result is read again.
+    """An edit of a prompt file: replacements in its text, checked by parsing the result.
 
     Args:
-        text: The file as it is.
-        path: For errors.
-        what: What is edited, for errors.
+        text: The text of the file.
+        path: The path, for errors.
+        subject: The edited parts, for errors.
         fix: The fix of errors.
 
     Raises:
-        PromptError: The text is faulty.
+        PromptError: The text is invalid.
     """
 
-    def __init__(self, text: str, path: Path, *, what: str, fix: str) -> None:
+    def __init__(self, text: str, path: Path, *, subject: str, fix: str) -> None:
         self.text = text
         self._path = path
-        self._what = what
+        self._subject = subject
         self._fix = fix
         self.before = parse_prompt(text, path=path)
         self.root = compose(text, path)
@@ -68,28 +68,28 @@ class _Edit:
             raise self.refuse(f"the {name} is an alias", key)
         if start == end:
             return self.replace(start, end, f" {new}")
-        # An anchor, a tag or quotes around the text stay.
-        at = self.text.rfind(value.value, start, end)
-        if at < 0:
+        # Keep an anchor, a tag or quotes around the text.
+        position = self.text.rfind(value.value, start, end)
+        if position < 0:
             raise self.refuse(f"the {name} is written with escapes", key)
-        return self.replace(at, at + len(value.value), new)
+        return self.replace(position, position + len(value.value), new)
 
     def add_keys(self, lines: list[str]) -> None:
-        """Add top-level lines: below `version` where there is one, else above the first key."""
+        """Add top-level lines: below `version`, or without it above the first key."""
         if self.root.flow_style:
             raise self.refuse("the file is one mapping in braces", self.root)
         first = self.root.value[0][0].start_mark
         indent = " " * first.column
         body = "".join(indent + line + self.newline for line in lines)
-        at = first.index - first.column
+        position = first.index - first.column
         if "version" in self.keys:
-            at = self.text.find("\n", self.keys["version"][1].end_mark.index) + 1
-            if not at:
-                at, body = len(self.text), self.newline + body
-        self.replace(at, at, body)
+            position = self.text.find("\n", self.keys["version"][1].end_mark.index) + 1
+            if not position:
+                position, body = len(self.text), self.newline + body
+        self.replace(position, position, body)
 
     def finish(self, expected: Prompt, scope: str = "that") -> str:
-        """The text as edited, which has to mean what is expected."""
+        """Apply the replacements and check that the result means `expected`."""
         edited = self.text
         for start, end, new in sorted(self._splices, reverse=True):
             edited = edited[:start] + new + edited[end:]
@@ -101,9 +101,9 @@ class _Edit:
             raise self.refuse(f"the edit would change more than {scope}")
         return edited
 
-    def refuse(self, why: str, node: yaml.Node | None = None) -> PromptError:
-        """The error for a file that is written in a way that cannot be edited."""
-        message = f"{self._what} cannot be edited here: {why}"
+    def refuse(self, reason: str, node: yaml.Node | None = None) -> PromptError:
+        """The error for a file in a form that cannot be edited."""
+        message = f"{self._subject} cannot be edited here: {reason}"
         line = 1 if node is None else line_of(node)
         return PromptError([Fault(path=self._path, line=line, message=message, fix=self._fix)])
 
@@ -112,19 +112,19 @@ def _edit_keys(text: str, path: Path) -> _Edit:
     return _Edit(
         text,
         path,
-        what="version, changelog and model",
+        subject="version, changelog and model",
         fix="edit them by hand, then `regauge bump NAME` without a part",
     )
 
 
 def set_version(text: str, version: Semver, entry: ChangelogEntry | None, *, path: Path) -> str:
-    """A prompt file's text with another version, and with a changelog entry before the others.
+    """Set the version in a prompt file's text, and add a changelog entry before the others.
 
-    Comments, line ends and every other character stay as they are. The result is read again, and
-    is only returned when nothing but version and changelog differs.
+    All other characters stay unchanged. The result is parsed to check that only version and
+    changelog differ.
 
     Raises:
-        PromptError: The text is faulty, or written in a way that cannot be edited.
+        PromptError: The text is invalid, or in a form that cannot be edited.
     """
     edit = _edit_keys(text, path)
     lines: list[str] = []
@@ -143,10 +143,10 @@ def set_version(text: str, version: Semver, entry: ChangelogEntry | None, *, pat
 
 
 def set_model(text: str, model: str, *, path: Path) -> str:
-    """A prompt file's text with another model; every other character stays as it is.
+    """Set the model in a prompt file's text; all other characters stay unchanged.
 
     Raises:
-        PromptError: The text is faulty, or written in a way that cannot be edited.
+        PromptError: The text is invalid, or in a form that cannot be edited.
     """
     edit = _edit_keys(text, path)
     if "model" in edit.keys:
@@ -191,10 +191,10 @@ def _pairs(entry: ChangelogEntry) -> list[tuple[str, str]]:
 
 
 def _scalar(text: str) -> str:
-    """A text as YAML: plain where that is beyond doubt, quoted elsewhere."""
+    """Write a text as YAML: plain if that is safe, otherwise quoted."""
     if re.fullmatch(r"[0-9]+(?:[.-][0-9]+){2}", text):
         return text
-    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+    if _PLAIN.fullmatch(text) and text.lower() not in _YAML_WORDS:
         return text
     return _quote(text)
 
@@ -205,30 +205,29 @@ def _quote(text: str) -> str:
 
 
 def meaning(prompt: Prompt) -> list[object]:
-    """All that a prompt says, without where it says it."""
+    """The content of a prompt without line numbers, for comparison."""
     evaluators = [(e.name, e.kind, e.body) for e in prompt.evaluators]
-    kept = replace(prompt, evaluators=(), warnings=())
-    return [kept, evaluators]
+    prompt_without_lines = replace(prompt, evaluators=(), warnings=())
+    return [prompt_without_lines, evaluators]
 
 
 def set_contents(text: str, contents: Sequence[str], *, path: Path) -> str:
-    """A prompt file's text with other contents of its messages.
+    """Set the contents of the messages in a prompt file's text.
 
-    In a literal block only the lines that differ are written again. A content in any other style is
-    written as a literal block in its place. The result is read again, and is only returned when
-    nothing but the contents differs.
+    In a literal block only lines that differ are replaced; a content in another style becomes a
+    literal block. The result is parsed to check that only contents differ.
 
     Args:
-        text: The file as it is.
-        contents: Of every message, in order.
-        path: For messages.
+        text: The text of the file.
+        contents: The content of each message, in order.
+        path: The path, for errors.
 
     Raises:
-        PromptError: The text is faulty, has another number of messages, or is written in a way
-            that cannot be edited.
+        PromptError: The text is invalid, has another number of messages, or is in a form that
+            cannot be edited.
     """
     fix = "write each content as a literal block: `content: |`"
-    edit = _Edit(text, path, what="the messages", fix=fix)
+    edit = _Edit(text, path, subject="the messages", fix=fix)
     messages = edit.before.messages
     if len(contents) != len(messages):
         raise edit.refuse(f"it has {len(messages)} messages, and {len(contents)} were given")
@@ -245,7 +244,7 @@ def set_contents(text: str, contents: Sequence[str], *, path: Path) -> str:
 
 
 def _content_nodes(edit: _Edit) -> list[tuple[yaml.Node, yaml.ScalarNode] | None]:
-    """The key and the value of every message's content; None where it has none of its own."""
+    """The key and the value of each message's content; None for a message without one."""
     nodes: list[tuple[yaml.Node, yaml.ScalarNode] | None] = []
     for item in edit.keys["messages"][1].value:
         nodes.append(None)
@@ -265,25 +264,25 @@ def _replace_content(
     if node.style == "|":
         body_start = text.find("\n", start) + 1
         lines = text[body_start:end].splitlines(keepends=True)
-        # Where the header states the indent (`|2`), the first line begins with spaces of its own.
-        stated = any(c.isdigit() for c in text[start:body_start].partition("#")[0])
-        kept = None if stated else _lines_in_place(lines, old, new, newline)
-        if kept is not None:
-            return edit.replace(body_start, end, kept)
+        # With an indent in the header (`|2`), the first line may begin with spaces.
+        has_indent_hint = any(c.isdigit() for c in text[start:body_start].partition("#")[0])
+        body = None if has_indent_hint else _lines_in_place(lines, old, new, newline)
+        if body is not None:
+            return edit.replace(body_start, end, body)
     line_start = text.rfind("\n", 0, key.start_mark.index) + 1
     before_key = text[line_start : key.start_mark.index]
     if before_key.strip(" -"):
         raise edit.refuse("a message shares its line with another key", key)
     indent = " " * (len(before_key) + 2)
-    # The mark of a block's end stands behind its last line end, that of any other before it.
+    # The end mark of a block is after its last line end, that of other styles before it.
     closed = newline if text[end - 1] == "\n" or end == len(text) else ""
     return edit.replace(start, end, _block(new, indent, newline) + closed)
 
 
 def _lines_in_place(lines: list[str], old: str, new: str, newline: str) -> str | None:
-    """The body of a literal block with the changed lines written again; None where that is unsafe.
+    """Replace the changed lines in the body of a literal block; None if that is unsafe.
 
-    The lines of the block are those of the content, indented; trailing ones may be left out.
+    The lines of the block are the indented lines of the content, maybe without trailing ones.
     """
     indent = next((line[: len(line) - len(line.lstrip(" "))] for line in lines if line.strip()), "")
     was, now = old.split("\n"), new.split("\n")
@@ -296,21 +295,21 @@ def _lines_in_place(lines: list[str], old: str, new: str, newline: str) -> str |
     lines = lines[: len(was)]
     if len(lines) != len(was):
         return None
-    written: list[str] = []
+    new_lines: list[str] = []
     for tag, a_from, a_to, b_from, b_to in difflib.SequenceMatcher(
         a=was, b=now, autojunk=False
     ).get_opcodes():
         if tag == "equal":
-            written += lines[a_from:a_to]
+            new_lines += lines[a_from:a_to]
         else:
-            written += [(indent + line if line else "") + newline for line in now[b_from:b_to]]
-    if written and not lines[-1].endswith("\n"):
-        written[-1] = written[-1].rstrip("\r\n")
-    return "".join((*written, *tail))
+            new_lines += [(indent + line if line else "") + newline for line in now[b_from:b_to]]
+    if new_lines and not lines[-1].endswith("\n"):
+        new_lines[-1] = new_lines[-1].rstrip("\r\n")
+    return "".join((*new_lines, *tail))
 
 
 def _block(content: str, indent: str, newline: str) -> str:
-    """A content as a literal block."""
+    """Write a content as a literal block."""
     keep = "" if content.endswith("\n") else "-"
     if content.endswith("\n\n"):
         keep = "+"
@@ -326,9 +325,9 @@ class Bump:
     """A version that is ready to be released.
 
     Attributes:
-        before: The version that the file stated; None where it stated none.
+        before: The previous version in the file; None for none.
         prompt: The prompt with its new version; its `source` is the new text of the file.
-        lock: The lock with the new version in it.
+        lock: The lock with the new version.
     """
 
     before: Semver | None
@@ -346,25 +345,27 @@ def bump(
     date: str = "",
     allow_unchanged: bool = False,
 ) -> Bump:
-    """Work out the next version; nothing is written.
+    """Compute the next version, without writing files.
 
     Args:
-        text: The prompt file as it is.
-        part: Which number goes up; None releases the version that the file states already.
-        note: What changed, for the changelog; empty adds no entry.
+        text: The text of the prompt file.
+        part: The number to raise; None to release the version in the file.
+        path: The path, for errors.
+        lock: The released versions.
+        note: The changelog text; empty for no entry.
         date: The day of the entry, such as `2025-06-30`.
         allow_unchanged: Release a version even if nothing changed since the last one.
 
     Raises:
-        PromptError: The file is faulty or cannot be edited.
-        UsageError: Nothing changed, or the contract changed and the version is no new major one.
+        PromptError: The file is invalid or cannot be edited.
+        UsageError: Nothing changed, or the contract changed without a new major version.
     """
     prompt = parse_prompt(text, path=path)
     released = lock.entries_of(prompt.name)
     last = released[-1] if released else None
-    version = _next(prompt, part, None if last is None else last.version)
+    version = _next_version(prompt, part, None if last is None else last.version)
     if part is None and lock.get(prompt.name, version) is not None:
-        fix = f"say which part goes up: regauge bump {prompt.name} major|minor|patch"
+        fix = f"name the part to raise: regauge bump {prompt.name} major|minor|patch"
         raise UsageError(f"{prompt.name}@{version} is released already", fix=fix)
     if last is not None and last.matches(prompt) and not allow_unchanged:
         raise UsageError(
@@ -384,10 +385,10 @@ def bump(
     return Bump(before=prompt.version, prompt=after, lock=lock.add(after))
 
 
-def _next(prompt: Prompt, part: Part | None, released: Semver | None) -> Semver:
+def _next_version(prompt: Prompt, part: Part | None, released: Semver | None) -> Semver:
     if part is not None:
-        stated = prompt.version or Semver(0, 0, 0)
-        return max(stated, released or stated).bump(part)
+        version = prompt.version or Semver(0, 0, 0)
+        return max(version, released or version).bump(part)
     if prompt.version is None:
         fix = f"regauge bump {prompt.name} major starts it at 1.0.0"
         raise UsageError(f"{prompt.path} states no version", fix=fix)

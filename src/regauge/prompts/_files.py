@@ -1,4 +1,4 @@
-"""Prompt files: found, loaded; and `prompts.lock`, to which each release adds a line."""
+"""Prompt files by name or path; `prompts.lock`, to which each release adds a line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from regauge.prompts._prompt import Prompt
 
 LOCK_NAME = "prompts.lock"
-# No prompt reaches it: a larger file is an attack or a mistake.
+# Far above any prompt: a larger file is an attack or a mistake.
 _BYTES_MAX = 1024 * 1024
 _HEADER = """\
 # Released prompt versions: name@version, digest of its behaviour, digest of its contract.
@@ -37,7 +37,7 @@ class LockEntry:
     """One released version.
 
     Attributes:
-        line: Where it stands in the file, from 1; 0 for one that was just added.
+        line: Its line in the file, from 1; 0 for a new entry.
     """
 
     name: str
@@ -50,7 +50,7 @@ class LockEntry:
         return f"{self.name}@{self.version} {self.digest} {self.contract_digest}"
 
     def matches(self, prompt: Prompt) -> bool:
-        """Return whether a prompt has the content that was released."""
+        """Return whether a prompt has the released content."""
         return (self.digest, self.contract_digest) == (prompt.digest, prompt.contract_digest)
 
 
@@ -63,10 +63,10 @@ class PromptLock:
 
     @classmethod
     def load(cls, path: Path) -> PromptLock:
-        """Read a lock; a file that is not there is a lock without entries.
+        """Read a lock; a missing file has no entries.
 
         Raises:
-            LockError: Lines that are no entry, and versions that stand there twice.
+            LockError: Lines are no entries, or a version has two digests.
         """
         try:
             text = read_regular(path).decode("utf-8")
@@ -81,7 +81,7 @@ class PromptLock:
 
     @classmethod
     def parse(cls, text: str, path: Path) -> PromptLock:
-        """Read the text of a lock.
+        """Parse the text of a lock.
 
         Raises:
             LockError: As `load`.
@@ -110,18 +110,18 @@ class PromptLock:
 
     def entries_of(self, name: str) -> list[LockEntry]:
         """The released versions of one prompt, oldest first."""
-        own = (entry for entry in self.entries if entry.name == name)
-        return sorted(own, key=lambda entry: entry.version)
+        entries = (entry for entry in self.entries if entry.name == name)
+        return sorted(entries, key=lambda entry: entry.version)
 
     def get(self, name: str, version: Semver) -> LockEntry | None:
-        """One released version."""
+        """The entry of a released version; None for one that is not released."""
         return next((entry for entry in self.entries_of(name) if entry.version == version), None)
 
     def add(self, prompt: Prompt) -> PromptLock:
-        """The lock with a prompt's version among the released ones.
+        """Add the version of a prompt to the released ones.
 
         Raises:
-            LockError: The prompt has no version, or that version is released with other content.
+            LockError: The prompt has no version, or it is released with other content.
         """
         if prompt.version is None:
             message = "a prompt without a version cannot be released"
@@ -141,16 +141,16 @@ class PromptLock:
         return replace(self, entries=(*self.entries, entry))
 
     def save(self) -> None:
-        """Write the file in one step: readers see the old text or the new one."""
+        """Write the file atomically."""
         write_whole(self.path, str(self).encode())
 
     def check(self, prompt: Prompt) -> list[Fault]:
-        """Errors between a prompt file and its released versions."""
+        """The errors of a prompt file against its released versions."""
         released = self.entries_of(prompt.name)
         if prompt.version is None:
             problem = _dropped_version(prompt, released)
-        elif (same := self.get(prompt.name, prompt.version)) is not None:
-            problem = _changed_since(prompt, same)
+        elif (entry := self.get(prompt.name, prompt.version)) is not None:
+            problem = _changed_since(prompt, entry)
         else:
             problem = _not_released(prompt, prompt.version, released)
         if problem is None:
@@ -159,9 +159,9 @@ class PromptLock:
         return [Fault(path=prompt.path, line=line, message=problem[0], fix=problem[1])]
 
     def needs_major(self, prompt: Prompt) -> LockEntry | None:
-        """The release whose contract a prompt breaks without being its next major version.
+        """The release whose contract a prompt changes without a new major version; None for none.
 
-        Prereleases promise nothing, so they do not count.
+        Prereleases have no contract.
         """
         version = prompt.version
         stable = [entry for entry in self.entries_of(prompt.name) if not entry.version.prerelease]
@@ -175,17 +175,17 @@ class PromptLock:
         """Entries of an older lock that are missing or changed in this one."""
         faults: list[Fault] = []
         for entry in older.entries:
-            own = self.get(entry.name, entry.version)
+            current = self.get(entry.name, entry.version)
             which = f"{entry.name}@{entry.version}"
-            if own is None:
+            if current is None:
                 message = f"{which} was removed; {ref} has it, and the lock is only added to"
                 faults.append(
                     Fault(path=self.path, line=None, message=message, fix=f"add back: {entry}")
                 )
-            elif own != entry:
+            elif current != entry:
                 message = f"{which} has another digest than in {ref}"
                 fix = f"restore the line: {entry}"
-                faults.append(Fault(path=self.path, line=own.line, message=message, fix=fix))
+                faults.append(Fault(path=self.path, line=current.line, message=message, fix=fix))
         return faults
 
     def __str__(self) -> str:
@@ -194,7 +194,7 @@ class PromptLock:
 
 
 def lock_of(prompts: Path) -> PromptLock:
-    """The lock of a `prompts/` directory, or of a prompt file somewhere below one."""
+    """Load the lock of a `prompts/` directory, or of a prompt file below one."""
     if prompts.is_dir():
         return PromptLock.load(prompts / LOCK_NAME)
     for directory in prompts.resolve().parents:
@@ -213,12 +213,12 @@ def _dropped_version(prompt: Prompt, released: list[LockEntry]) -> tuple[str, st
     return f"has no version, but {last} was released", fix
 
 
-def _changed_since(prompt: Prompt, same: LockEntry) -> tuple[str, str] | None:
-    contract = same.contract_digest != prompt.contract_digest
-    if same.digest == prompt.digest and not contract:
+def _changed_since(prompt: Prompt, entry: LockEntry) -> tuple[str, str] | None:
+    contract = entry.contract_digest != prompt.contract_digest
+    if entry.digest == prompt.digest and not contract:
         return None
-    what = "the contract (jsonSchema, inputs)" if contract else "the content"
-    message = f"{what} changed, but the version is still {same.version}, which is released"
+    subject = "the contract (jsonSchema, inputs)" if contract else "the content"
+    message = f"{subject} changed, but the version is still {entry.version}, which is released"
     return message, f"regauge bump {prompt.name} {'major' if contract else 'minor'}"
 
 
@@ -257,16 +257,16 @@ def _entry(line: str, number: int) -> LockEntry | str:
 
 
 CANDIDATES_ENV: Final = "REGAUGE_CANDIDATES"
-"""Names the directory with the candidate texts of prompts, in the process of a target."""
+"""The environment variable of a target process with the directory of candidate texts."""
 
 LOADED_SUFFIX: Final = ".loaded"
-"""The end of the file that marks a candidate text as loaded."""
+"""The suffix of the file that marks a candidate text as loaded."""
 
 
 def prompt_files(prompts_dir: Path) -> list[Path]:
-    """Every prompt file below a directory, sorted; hidden files and directories are left out.
+    """The prompt files below a directory, sorted, without hidden files and directories.
 
-    A directory with the name of a prompt file is among them: to read it says what is wrong.
+    A directory with the name of a prompt file is included; reading it reports the error.
     """
     paths: list[Path] = []
     for directory, names, files in os.walk(prompts_dir):
@@ -280,12 +280,13 @@ def prompt_files(prompts_dir: Path) -> list[Path]:
 def find_prompt(
     name: str | Path, *, root: Path | None = None, also: Sequence[str] = (), fix: str = ""
 ) -> Path:
-    """The file of a prompt, by its name or by its path.
+    """Find the file of a prompt by its name or its path.
 
     Args:
-        root: A directory of the project; the working directory by default.
-        also: Names outside the project that a misspelt name may mean.
-        fix: The advice for a name that is close to no known one; by default the prompts here.
+        name: The name or the path.
+        root: A directory of the project; by default the working directory.
+        also: Further names to suggest for a misspelt one.
+        fix: The fix if no known name is similar; by default a list of the prompts.
 
     Raises:
         PromptError: There is no such prompt, or several files have its name.
@@ -297,26 +298,26 @@ def find_prompt(
 
     prompts_dir = Project.find(root).prompts_dir
     files = prompt_files(prompts_dir)
-    own_names = {path: prompt_name(path) for path in files}
+    names_by_path = {path: prompt_name(path) for path in files}
     matching = [
         path
-        for path, own in own_names.items()
+        for path, prompt in names_by_path.items()
         # With or without the directories below `prompts/`.
-        if text in {own, (path.relative_to(prompts_dir).parent / own).as_posix()}
+        if text in {prompt, (path.relative_to(prompts_dir).parent / prompt).as_posix()}
     ]
     if len(matching) == 1:
         return matching[0]
     if matching:
         places = ", ".join(str(path) for path in matching)
         message = f"several prompts are named {text!r}: {places}"
-        fix = "rename all but one: a name stands for one prompt everywhere"
+        fix = "rename all but one: names of prompts are unique"
         raise PromptError([Fault(path=prompts_dir, line=None, message=message, fix=fix)])
-    names = list(own_names.values())
+    names = list(names_by_path.values())
     fix = did_you_mean(text, [*names, *also]) or fix
     if not fix:
         names += also
-        listed = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")  # noqa: PLR2004  # a line's worth
-        fix = f"prompts here: {listed}" if names else f"write {prompts_dir / text}.prompt.yml"
+        names_text = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")  # noqa: PLR2004  # a line's worth
+        fix = f"prompts here: {names_text}" if names else f"write {prompts_dir / text}.prompt.yml"
     if text in Project.find(root).settings.targets:
         fix = f"it is a target, which has no prompt file: regauge log {text} lists its states"
     message = f"there is no prompt {text!r}"
@@ -330,14 +331,14 @@ def load_prompt(
 
     Args:
         name_or_path: A name such as `alert-severity`, or a path that ends in `.yml` or `.yaml`.
-        version: Such as `1.1.0`: its released state, else the newest commit with it; by default the
-            file.
-        root: A directory of the project; the working directory by default.
+        version: A version such as `1.1.0`, as released, or from the newest commit with it; by
+            default the file.
+        root: A directory of the project; by default the working directory.
 
     Raises:
-        PromptError: There is no such prompt, or its file is faulty.
-        GitError: No commit holds that version.
-        UsageError: The version is none.
+        PromptError: There is no such prompt, or its file is invalid.
+        GitError: No commit has that version.
+        UsageError: The version is invalid.
     """
     path = find_prompt(name_or_path, root=root)
     if version is None:
@@ -351,7 +352,7 @@ def load_prompt(
 
 
 def read_prompt_text(path: Path) -> str:
-    """The text of a prompt file, line ends and byte order mark included.
+    """Read the text of a prompt file, with its line ends and byte order mark.
 
     Raises:
         PromptError: The file cannot be read, is larger than 1 MiB or is not UTF-8.
@@ -378,7 +379,7 @@ def read_prompt_text(path: Path) -> str:
 
 
 def _candidate(path: Path, directory: Path) -> Path:
-    """The file that `regauge refine` tests instead of a prompt file; without one, that file."""
+    """The candidate file of `regauge refine` for a prompt file; without one, the prompt file."""
     candidate = directory / f"{prompt_name(path)}{SUFFIXES[0]}"
     if not candidate.is_file():
         return path
@@ -387,10 +388,10 @@ def _candidate(path: Path, directory: Path) -> Path:
 
 
 def parse_version(text: str) -> Semver:
-    """A version that a caller wrote.
+    """Parse a version.
 
     Raises:
-        UsageError: It is none.
+        UsageError: The version is invalid.
     """
     try:
         return Semver.parse(text)

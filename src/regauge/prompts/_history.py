@@ -1,4 +1,4 @@
-"""Older versions of a prompt, found through git and `prompts.lock`."""
+"""Older versions of a prompt, in git and `prompts.lock`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ class Commit:
     """One commit that touched a file.
 
     Attributes:
-        hash: All 40 (or 64) hexadecimal digits.
+        hash: The full hash, of 40 or 64 hexadecimal digits.
         date: The author's date, as ISO 8601 with the offset from UTC.
-        path: The file's path in that commit, relative to the top of the repository; the first one
-            of several, empty for a merge.
+        subject: The first line of the message.
+        path: The path of the file in that commit, from the top of the repository; the first of
+            several, empty for a merge.
     """
 
     hash: str
@@ -46,7 +47,7 @@ class Repository:
 
     @classmethod
     def find(cls, directory: Path) -> Repository | None:
-        """The repository that a directory is in; None where it is in none.
+        """Find the repository of a directory; None for none.
 
         Raises:
             GitError: git is not installed, or refuses the repository.
@@ -69,11 +70,11 @@ class Repository:
         return cls(top)
 
     @classmethod
-    def at(cls, directory: Path) -> Repository:
-        """The repository that a directory is in.
+    def open(cls, directory: Path) -> Repository:
+        """Find the repository of a directory.
 
         Raises:
-            GitError: It is in none, or git is not installed.
+            GitError: There is none, or git is not installed.
         """
         repository = cls.find(directory)
         if repository is None:
@@ -84,7 +85,7 @@ class Repository:
         return repository
 
     def inside(self, path: Path) -> str:
-        """A file's path as git writes it: relative to the top, with slashes.
+        """The path of a file from the top of the repository, with slashes.
 
         Raises:
             GitError: The file is outside the repository.
@@ -95,7 +96,7 @@ class Repository:
         return resolved.relative_to(self.top).as_posix()
 
     def commit(self, ref: str) -> str:
-        """The full hash of the commit that a branch, tag or hash names.
+        """The full hash of the commit of a branch, tag or hash.
 
         Raises:
             GitError: There is no such commit.
@@ -108,16 +109,16 @@ class Repository:
             raise GitError(f"git knows no commit {ref!r}\n{hint}") from error
 
     def names(self, *places: str) -> list[str]:
-        """The names below some places of refs; by default branches, those of remotes, and tags."""
+        """The short names of refs; by default local and remote branches, and tags."""
         places = places or ("refs/heads", "refs/remotes", "refs/tags")
         return self._text("for-each-ref", "--format=%(refname:short)", *places).split()
 
     def remotes(self) -> list[str]:
-        """The names of other repositories that are known here."""
+        """The names of the remotes."""
         return self._text("remote").split()
 
     def reaches(self, ref: str) -> int | None:
-        """The number of first parents of a commit; None if git does not know it."""
+        """The number of first-parent ancestors of a commit; None for an unknown commit."""
         try:
             text = self._text("rev-list", "--count", "--first-parent", "--end-of-options", ref)
         except GitError:
@@ -125,17 +126,17 @@ class Repository:
         return int(text) - 1
 
     def namesake(self, ref: str) -> str:
-        """The branch that is likely meant by a name that git does not know; empty without one.
+        """Suggest a branch for an unknown name; empty for none.
 
-        `main` for `origin/main` in a clone without a remote, and the other way round.
+        `main` for `origin/main` in a clone without a remote, and vice versa.
         """
         branches = self.names("refs/heads", "refs/remotes")
         tail = ref.rpartition("/")[2]
-        same = [name for name in branches if name.rpartition("/")[2] == tail]
-        return next(iter([*same, *(name for name in branches if name in _MAIN_BRANCHES)]), "")
+        namesakes = [name for name in branches if name.rpartition("/")[2] == tail]
+        return next(iter([*namesakes, *(name for name in branches if name in _MAIN_BRANCHES)]), "")
 
     def has_commits(self) -> bool:
-        """Return whether anything was ever committed."""
+        """Return whether there is any commit."""
         try:
             self._text("rev-parse", "--verify", "--quiet", "HEAD")
         except GitError:
@@ -143,27 +144,31 @@ class Repository:
         return True
 
     def read(self, commit: str, path: str) -> bytes | None:
-        """A file as a commit has it, byte for byte; None where the commit has no such file."""
+        """Read a file in a commit; None if the commit has no such file."""
         return next(iter(self.read_all([(commit, path)])))
 
     def read_all(self, places: Iterable[tuple[str, str]]) -> list[bytes | None]:
-        """Files at commits, all through one process; None for each that does not exist."""
+        """Read files in commits with one process; None for each missing one.
+
+        Args:
+            places: Pairs of commit and path.
+        """
         places = list(places)
         contents: list[bytes | None] = []
-        # The protocol is line by line, so a path with a line break cannot be asked for.
-        asked = [f"{commit}:{path}" if "\n" not in path else "-" for commit, path in places]
-        data = self._run("cat-file", "--batch", stdin="".join(f"{name}\n" for name in asked))
-        at = 0
+        # The protocol is line by line, so a path with a line break cannot be requested.
+        object_names = [f"{commit}:{path}" if "\n" not in path else "-" for commit, path in places]
+        data = self._run("cat-file", "--batch", stdin="".join(f"{name}\n" for name in object_names))
+        position = 0
         for _ in places:
-            end = data.index(b"\n", at)
-            header = data[at:end].split(b" ")
-            at = end + 1
+            end = data.index(b"\n", position)
+            header = data[position:end].split(b" ")
+            position = end + 1
             if len(header) < 3 or not header[-1].isdigit() or header[-2] not in _OBJECT_KINDS:  # noqa: PLR2004  # "missing" has no size
                 contents.append(None)
                 continue
             size = int(header[-1])
-            contents.append(data[at : at + size] if header[-2] == b"blob" else None)
-            at += size + 1
+            contents.append(data[position : position + size] if header[-2] == b"blob" else None)
+            position += size + 1
         return contents
 
     def history(self, path: str) -> list[Commit]:
@@ -171,7 +176,7 @@ class Repository:
         return [commit for commit in self._log("--follow", "--", path) if commit.path]
 
     def history_of(self, paths: Iterable[str]) -> list[Commit]:
-        """The commits that touched one of some files or directories, newest first."""
+        """The commits that touched any of these files or directories, newest first."""
         return self._log("--", *paths)
 
     def _log(self, *arguments: str) -> list[Commit]:
@@ -188,11 +193,11 @@ class Repository:
         return commits
 
     def merge_base(self, ref: str) -> str:
-        """The newest commit that HEAD and a branch, tag or hash have in common.
+        """The merge base of HEAD and a branch, tag or hash.
 
         Raises:
-            GitError: There is no such commit, nothing is committed yet, or the two share nothing
-                that this clone knows.
+            GitError: There is no such commit, nothing is committed yet, or this clone has no
+                common commit.
         """
         other = self.commit(ref)
         if not self.has_commits():
@@ -204,58 +209,58 @@ class Repository:
             raise GitError(f"HEAD and {ref!r} have no commit in common\n{hint}") from error
 
     def files(self, commit: str, directory: str) -> list[str]:
-        """The paths of all files that a commit has in a directory, sorted."""
+        """The paths of all files in a directory of a commit, sorted."""
         text = self._text("ls-tree", "-r", "-z", "--name-only", commit, "--", f"{directory}/")
         return sorted(name for name in text.split("\0") if name)
 
     def changed(self, commit: str) -> tuple[set[str], dict[str, str]]:
-        """The differences between a commit and the files as they are now.
+        """The differences between a commit and the working tree.
 
         Returns:
-            The paths that were added, changed or removed, new files that git does not track
-            among them; and for every renamed file, by its path now, its path in the commit.
+            The paths of added, changed and removed files, untracked ones included; and for each
+            renamed file, by its new path, its path in the commit.
         """
         fields = self._text(*_DIFF, "--name-status", "-z", "--find-renames", commit).split("\0")
-        others = self._text("ls-files", "--others", "--exclude-standard", "-z", "--full-name")
-        paths = {name for name in others.split("\0") if name}
+        untracked = self._text("ls-files", "--others", "--exclude-standard", "-z", "--full-name")
+        paths = {name for name in untracked.split("\0") if name}
         renamed: dict[str, str] = {}
-        at = iter(field for field in fields if field)
-        for status in at:
-            path = next(at)
+        remaining_fields = iter(field for field in fields if field)
+        for status in remaining_fields:
+            path = next(remaining_fields)
             paths.add(path)
             if status[0] in "RC":
-                now = next(at)
+                now = next(remaining_fields)
                 paths.add(now)
                 if status[0] == "R":
                     renamed[now] = path
         return paths, renamed
 
     def tracked(self, directory: Path) -> list[str]:
-        """Paths from the top that git tracks at or below a directory."""
+        """The tracked paths at or below a directory, from the top."""
         listing = self._text("ls-files", "-z", "--", self.inside(directory))
         return [path for path in listing.split("\0") if path]
 
-    def dirty(self) -> bool:
-        """Return whether files differ from what is committed."""
+    def is_dirty(self) -> bool:
+        """Return whether files differ from HEAD."""
         status = ("status", "--porcelain", "-z", "--untracked-files=normal", _SUBMODULES)
         return bool(self._text(*status).strip())
 
-    def shallow(self) -> bool:
-        """Return whether history was cut off when the repository was cloned."""
+    def is_shallow(self) -> bool:
+        """Return whether the repository is a shallow clone."""
         return self._text("rev-parse", "--is-shallow-repository").strip() == "true"
 
     def _shallow_hint(self) -> str:
-        if not self.shallow():
+        if not self.is_shallow():
             return ""
         return (
             "  fix: this clone is shallow; fetch the rest with `git fetch --unshallow`"
             " (in a workflow: `fetch-depth: 0` of actions/checkout)"
         )
 
-    def missing(self, what: str) -> GitError:
-        """The error for something that the history ought to hold and does not."""
+    def missing_error(self, message: str) -> GitError:
+        """The error for a missing commit or file, with a hint for shallow clones."""
         hint = self._shallow_hint()
-        return GitError(f"{what}\n{hint}" if hint else what)
+        return GitError(f"{message}\n{hint}" if hint else message)
 
     def _text(self, *arguments: str) -> str:
         return os.fsdecode(self._run(*arguments))
@@ -264,7 +269,7 @@ class Repository:
         return git(self.top, *arguments, stdin=os.fsencode(stdin))
 
 
-# git would start itself in each submodule to see whether files in it differ.
+# Otherwise git would check the files of each submodule.
 _SUBMODULES = "--ignore-submodules=dirty"
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", _SUBMODULES)
 _MAIN_BRANCHES = ("main", "master", "trunk")
@@ -279,14 +284,15 @@ class ReleaseState:
     """The text of a prompt file in one commit.
 
     Attributes:
-        stated: The version that the text states; None where it states none that can be read.
-        beside: Reads a file next to the prompt in that commit.
+        stated_version: None if the text states no readable version.
+        read_sibling: Called with the name of a file next to the prompt, for its content in that
+            commit; None if it has no such file.
     """
 
     commit: Commit
     text: str
-    stated: Semver | None
-    beside: Callable[[str], bytes | None]
+    stated_version: Semver | None
+    read_sibling: Callable[[str], bytes | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,12 +300,13 @@ class VersionRecord:
     """One version of a prompt.
 
     Attributes:
-        digest: As released, or where it was never released as the newest commit has it; None
-            where no readable text of an unreleased version is left.
-        released: Whether `prompts.lock` holds it.
-        date: The day of the first commit with that content, or what the changelog says.
-        commit: That commit; empty where no commit has it.
-        text: What the changelog says about it.
+        digest: As released; for an unreleased version, of its newest commit, or None if no valid
+            text is left.
+        contract_digest: The digest of the contract, like `digest`.
+        released: It is in `prompts.lock`.
+        date: The day of the first commit with that content, else that of the changelog.
+        commit: The hash of that commit; empty for none.
+        text: The changelog text.
     """
 
     version: Semver
@@ -312,25 +319,25 @@ class VersionRecord:
 
 
 def load_version(path: Path, version: Semver) -> Prompt:
-    """One version of the prompt in a file: its released state, or else the newest that states it.
+    """Load a version of a prompt: as released, else from the newest commit that states it.
 
     Raises:
-        GitError: Neither the file nor any commit holds it.
+        GitError: Neither the file nor any commit has the version.
     """
     name = prompt_name(path)
     entry = lock_of(path).get(name, version)
-    working = _parsed(_read_or_empty(path), path)
+    working = _parse_or_none(_read_or_empty(path), path)
     if (
         working is not None
         and working.version == version
         and (entry is None or entry.matches(working))
     ):
         return working
-    repository = Repository.at(path.parent)
-    released = states(path, repository)
-    stating = [state for state in released if state.stated == version]
+    repository = Repository.open(path.parent)
+    released = list_states(path, repository)
+    stating = [state for state in released if state.stated_version == version]
     for state in stating:
-        prompt = _parsed(state.text, path, state.beside)
+        prompt = _parse_or_none(state.text, path, state.read_sibling)
         if prompt is not None and (entry is None or entry.matches(prompt)):
             return prompt
     if entry is not None and stating:
@@ -339,24 +346,26 @@ def load_version(path: Path, version: Semver) -> Prompt:
             " states this version has that content\n"
             "  fix: commit a prompt together with its bump; `regauge lint` reports when it changed"
         )
-    if entry is not None and not repository.shallow():
+    if entry is not None and not repository.is_shallow():
         raise GitError(
             f"{name}@{version} was released, but never committed, and {path.name} no"
             " longer holds it\n"
             "  fix: commit a prompt and prompts.lock together, right after the bump"
         )
-    versions = ", ".join(dict.fromkeys(str(s.stated) for s in released if s.stated is not None))
+    versions = ", ".join(
+        dict.fromkeys(str(s.stated_version) for s in released if s.stated_version is not None)
+    )
     message = f"no commit has version {version} of {path}"
-    raise repository.missing(message + (f"; there are: {versions}" if versions else ""))
+    raise repository.missing_error(message + (f"; there are: {versions}" if versions else ""))
 
 
 def text_at(path: Path, ref: str) -> str:
-    """The text of a prompt file at a branch, tag or commit, found under its older names too.
+    """The text of a prompt file at a branch, tag or commit, also under its older names.
 
     Raises:
         GitError: There is no such commit, or the prompt is not in it.
     """
-    repository = Repository.at(path.parent)
+    repository = Repository.open(path.parent)
     commit = repository.commit(ref)
     names = [repository.inside(path)]
     data = repository.read(commit, names[0])
@@ -365,52 +374,58 @@ def text_at(path: Path, ref: str) -> str:
         places = [(commit, name) for name in names]
         data = next((d for d in repository.read_all(places) if d is not None), None)
     if data is None:
-        raise repository.missing(f"{ref} ({commit[:9]}) has no {repository.inside(path)}")
+        raise repository.missing_error(f"{ref} ({commit[:9]}) has no {repository.inside(path)}")
     return data.decode("utf-8", "replace")
 
 
 def prompt_at(path: Path, ref: str) -> Prompt:
-    """A prompt at a branch, tag or commit.
+    """Load a prompt at a branch, tag or commit.
 
     Raises:
         GitError: There is no such commit, or the prompt is not in it.
-        PromptError: Its text there cannot be read.
+        PromptError: Its text is invalid.
     """
-    repository = Repository.at(path.parent)
+    repository = Repository.open(path.parent)
     commit = repository.commit(ref)
-    beside = _beside(repository, commit, repository.inside(path))
-    return parse_prompt(text_at(path, ref), path=path, committed=beside)
+    read_sibling = _sibling_reader(repository, commit, repository.inside(path))
+    return parse_prompt(text_at(path, ref), path=path, committed=read_sibling)
 
 
-def _beside(repository: Repository, commit: str, name: str) -> Callable[[str], bytes | None]:
-    """Reads a file next to a prompt as a commit has it."""
+def _sibling_reader(
+    repository: Repository, commit: str, name: str
+) -> Callable[[str], bytes | None]:
+    """Return a function that reads a file next to a prompt in a commit."""
     folder = PurePosixPath(name).parent
     return lambda inner: repository.read(commit, (folder / inner).as_posix())
 
 
-def states(path: Path, repository: Repository) -> list[ReleaseState]:
-    """The states of a prompt in git, newest first, without commits that left it unchanged."""
+def list_states(path: Path, repository: Repository) -> list[ReleaseState]:
+    """The states of a prompt in git, newest first, one for each commit that changed it."""
     commits = repository.history(repository.inside(path))
     texts = repository.read_all((commit.hash, commit.path) for commit in commits)
     release_states: list[ReleaseState] = []
     for commit, data in zip(commits, texts, strict=True):
         if data is not None:
             text = data.decode("utf-8", "replace")
-            beside = _beside(repository, commit.hash, commit.path)
-            stated = _stated_version(text, path)
+            read_sibling = _sibling_reader(repository, commit.hash, commit.path)
+            version = _stated_version(text, path)
             release_states.append(
-                ReleaseState(commit=commit, text=text, stated=stated, beside=beside)
+                ReleaseState(
+                    commit=commit, text=text, stated_version=version, read_sibling=read_sibling
+                )
             )
     return release_states
 
 
 def version_records(path: Path, repository: Repository | None) -> list[VersionRecord]:
-    """Every version that the lock, git or the changelog knows, newest first."""
+    """All versions in the lock, git and the changelog, newest first."""
     name = prompt_name(path)
     entries = {entry.version: entry for entry in lock_of(path).entries_of(name)}
-    committed = states(path, repository) if repository is not None else []
-    working = _parsed(_read_or_empty(path), path)
-    versions = set(entries) | {state.stated for state in committed if state.stated is not None}
+    committed = list_states(path, repository) if repository is not None else []
+    working = _parse_or_none(_read_or_empty(path), path)
+    versions = set(entries) | {
+        state.stated_version for state in committed if state.stated_version is not None
+    }
     if working is not None and working.version is not None:
         versions.add(working.version)
     records = [
@@ -426,11 +441,14 @@ def _record(
     working: Prompt | None,
     path: Path,
 ) -> VersionRecord:
-    stating = [state for state in committed if state.stated == version]
-    # The first commit with the released content dates a release; of what was never released, the
-    # newest state counts.
-    ordered = reversed(stating) if entry is not None else iter(stating)
-    candidates = ((state.commit, _parsed(state.text, path, state.beside)) for state in ordered)
+    stating = [state for state in committed if state.stated_version == version]
+    # A release has the date of the first commit with its content, an unreleased version that of the
+    # newest.
+    ordered_states = reversed(stating) if entry is not None else iter(stating)
+    candidates = (
+        (state.commit, _parse_or_none(state.text, path, state.read_sibling))
+        for state in ordered_states
+    )
     matching = ((c, p) for c, p in candidates if p and (entry is None or entry.matches(p)))
     commit, prompt = next(matching, (None, None))
     if prompt is None and working is not None and working.version == version:
@@ -443,11 +461,11 @@ def _record(
         if note.version == str(version)
     ]
     date = commit.date[:10] if commit is not None else ""
-    described = entry if entry is not None else prompt
+    digests = entry if entry is not None else prompt
     return VersionRecord(
         version=version,
-        digest=described.digest if described is not None else None,
-        contract_digest=described.contract_digest if described is not None else None,
+        digest=digests.digest if digests is not None else None,
+        contract_digest=digests.contract_digest if digests is not None else None,
         released=entry is not None,
         date=date or next((note.date for note in notes if note.date), ""),
         commit=commit.hash if commit is not None else "",
@@ -456,10 +474,10 @@ def _record(
 
 
 def _stated_version(text: str, path: Path) -> Semver | None:
-    """The version a text states; only a text of unusual form needs to be parsed for it."""
+    """The version that a text states; parse the text only if its form is unusual."""
     match = _VERSION_LINE.search(text)
     if match is None:
-        prompt = _parsed(text, path, lambda _: b"[]") if "version" in text else None
+        prompt = _parse_or_none(text, path, lambda _: b"[]") if "version" in text else None
         return prompt.version if prompt is not None else None
     try:
         return Semver.parse(match[1])
@@ -467,7 +485,7 @@ def _stated_version(text: str, path: Path) -> Semver | None:
         return None
 
 
-def _parsed(
+def _parse_or_none(
     text: str, path: Path, committed: Callable[[str], bytes | None] | None = None
 ) -> Prompt | None:
     try:

@@ -1,8 +1,8 @@
-"""Checks of a project's prompt files, and errors in what messages say, with their edits.
+"""Checks of prompt files, and common errors in the content of messages, with their edits.
 
-The errors are the slips that people make: an order that overrides the others, a rule in another
-language, two negations, a list twice with other numbers, a line cut off, an example that the
-schema refuses, a key that it does not have, a placeholder in another's tags.
+Errors are: an instruction that overrides the others, a rule in another language, a double negation,
+an entry twice with different numbers, a truncated line. Others are: examples or keys against the
+schema, and a placeholder in the tags of another one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from regauge.errors import Fault, GitError, LockError, PromptError
 from regauge.prompts._files import LOCK_NAME, PromptLock, prompt_files, read_prompt_text
 from regauge.prompts._history import Repository
 from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
-from regauge.prompts._replaceable import replaceable_faults
+from regauge.prompts._replaceable import replaceable_errors
 from regauge.statements import guess_language, is_negated, normalise, parse
 from regauge.strict_json import read_json
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentError:
-    """One error in what a message says.
+    """One error in the content of a message.
 
     Attributes:
-        message: Which message, from 0.
-        start: Where it begins in the message; it ends before `end`.
-        text: What is wrong.
-        fix: What to do about it.
-        instead: What the message would say there without the error; None where only its author
-            knows.
+        message: The index of the message, from 0.
+        start: The offset of its start in the message.
+        end: The offset after its end.
+        text: The problem.
+        fix: The fix.
+        replacement: The text without the error; None if only the author knows.
     """
 
     message: int
@@ -51,13 +51,13 @@ class ContentError:
     end: int
     text: str
     fix: str
-    instead: str | None = None
+    replacement: str | None = None
 
 
 _ALL_ABOVE = (
     r"(?:above|previous|preceding|prior|earlier|foregoing|before|other) ?(?:instructions?|rules?)?"
 )
-# An order that is meant for all others: in English, German, French, Spanish and Japanese.
+# An instruction about all others: in English, German, French, Spanish and Japanese.
 _OVERRIDE = re.compile(
     rf"\b(?:ignore|disregard|forget|override)\b[^.\n]{{0,40}}\b{_ALL_ABOVE}"
     r"|\b(?:what(?:ever|soever)|no matter what|regardless of (?:what|anything|everything)|despite"
@@ -71,7 +71,7 @@ _OVERRIDE = re.compile(
     r"|(?:上記|以上|これまで)[^。\n]{0,20}(?:無視|関係なく|かかわらず)",
     re.IGNORECASE,
 )
-# To be told not to leave something undone is to be told to do it.
+# A double negation is an affirmation.
 _TWICE_NEGATED = re.compile(
     r"\b(?:do not|don't|never|must not|should not|cannot|can't)\s+(?:ever\s+)?"
     r"(?P<inner>fail to|refrain from|abstain from|avoid|omit|neglect to|decline to|refuse to|skip"
@@ -92,21 +92,21 @@ _STOP = re.compile(r"[.!?:;。！？…\"'`)\]}]\s*$")  # noqa: RUF001 - ends of
 _ENTRY = re.compile(
     r"^(?P<indent>[ \t]*)(?:[-*•+]|\d+[.)])[ \t]+(?P<label>[^\n:]{1,40}):[ \t]", re.MULTILINE
 )
-# Two entries or two words look alike by chance.
+# Two entries or two words can be similar by chance.
 _LIST_MIN = 3
 _WORDS_MIN = 3
-# With its place, an excerpt fills a line of a terminal.
-_SHOWN = 70
+# With its location, an excerpt fills a line of a terminal.
+_EXCERPT_CHARS = 70
 
 
 def content_errors(
     messages: Sequence[Message], response_format: Mapping[str, JSON] | None = None
 ) -> tuple[ContentError, ...]:
-    """The errors in what messages say, in their order; each place has one at most.
+    """The errors in the content of messages, in order and without overlaps.
 
     Args:
-        messages: Of one prompt; those of the assistant are examples and are left out.
-        response_format: With the schema that answers are to keep.
+        messages: The messages of one prompt; those of the assistant are examples, and skipped.
+        response_format: The response format, with the output schema; None for plain text.
     """
     schema = _schema(response_format)
     slots = frozenset(
@@ -118,58 +118,60 @@ def content_errors(
         if message.role == "assistant":
             continue
         tree = parse(message.content)
-        every = (
-            *_orders(tree, language),
-            *_listed_twice(tree),
-            *_cut_off(tree),
-            *_against_schema(tree, schema),
+        message_errors = (
+            *_sentence_errors(tree, language),
+            *_duplicate_entries(tree),
+            *_truncated_entries(tree),
+            *_schema_mismatches(tree, schema),
             *_swapped_inputs(tree, slots),
         )
-        errors += [replace(each, message=number) for each in every]
-    kept: list[ContentError] = []
-    for each in sorted(errors, key=lambda error: (error.message, error.start, -error.end)):
-        if not kept or kept[-1].message != each.message or kept[-1].end <= each.start:
-            kept.append(each)
-    return tuple(kept)
+        errors += [replace(error, message=number) for error in message_errors]
+    selected: list[ContentError] = []
+    for error in sorted(errors, key=lambda error: (error.message, error.start, -error.end)):
+        if not selected or selected[-1].message != error.message or selected[-1].end <= error.start:
+            selected.append(error)
+    return tuple(selected)
 
 
-def without_errors(
+def fix_messages(
     messages: Sequence[Message], response_format: Mapping[str, JSON] | None = None
 ) -> tuple[Message, ...]:
-    """The messages with every error undone that can be, and nothing else changed."""
+    """Fix all errors that have a replacement, and change nothing else."""
     contents = [message.content for message in messages]
     for error in reversed(content_errors(messages, response_format)):
-        if error.instead is not None:
+        if error.replacement is not None:
             was = contents[error.message]
-            contents[error.message] = was[: error.start] + error.instead + was[error.end :]
+            contents[error.message] = was[: error.start] + error.replacement + was[error.end :]
     return tuple(
         replace(message, content=content)
         for message, content in zip(messages, contents, strict=True)
     )
 
 
-def _orders(tree: Tree, language: str) -> Iterator[ContentError]:
+def _sentence_errors(tree: Tree, language: str) -> Iterator[ContentError]:
     for node in tree.nodes("sentence"):
         text = tree.text_of(node)
         if tree.is_data(node) or not text.strip():
             continue
         quoted = _excerpt(text)
         if _OVERRIDE.search(text):
-            yield _taken_out(
+            yield _removable_error(
                 tree, node, f"overrides the other instructions: {quoted}",
-                "take it out, or say it where the rule stands that it changes",
+                "remove it, or edit the rule that it changes",
             )  # fmt: skip
         elif twice := _TWICE_NEGATED.search(text):
             inner = twice["inner"]
-            gone = text.replace(f"{inner} ", "", 1) if inner and inner.endswith("to") else None
+            replacement = (
+                text.replace(f"{inner} ", "", 1) if inner and inner.endswith("to") else None
+            )
             yield ContentError(
-                message=0, start=node.start, end=node.end, instead=gone,
-                text=f"negates twice: {quoted}", fix="say what to do, or what not to do",
+                message=0, start=node.start, end=node.end, replacement=replacement,
+                text=f"negates twice: {quoted}", fix="write what to do, or what not to do",
             )  # fmt: skip
         elif _is_foreign(text, language):
-            yield _taken_out(
+            yield _removable_error(
                 tree, node, f"is in another language than the rest, and models obey it: {quoted}",
-                "say it in the language of the prompt, and see that nothing contradicts it",
+                "write it in the language of the prompt, and check for contradictions",
             )  # fmt: skip
 
 
@@ -180,36 +182,36 @@ def _is_foreign(text: str, language: str) -> bool:
     return bool(plain and language and other and other != language and is_negated(text))
 
 
-def _taken_out(tree: Tree, node: Node, text: str, fix: str) -> ContentError:
-    """An error that goes with its sentence, and with the line or paragraph that it fills."""
+def _removable_error(tree: Tree, node: Node, text: str, fix: str) -> ContentError:
+    """An error that is fixed by removing its sentence, or the line or paragraph that it fills."""
     start, end = node.start, node.end
-    whole = tree.text
-    first, last = whole.rfind("\n", 0, start) + 1, whole.find("\n", end)
-    last = len(whole) if last < 0 else last
-    if not whole[first:start].strip(" \t-*+•0123456789.)") and not whole[end:last].strip():
-        before, after = whole[:first], whole[last + 1 :]
-        start, end = first, min(last + 1, len(whole))
+    content = tree.text
+    first, last = content.rfind("\n", 0, start) + 1, content.find("\n", end)
+    last = len(content) if last < 0 else last
+    if not content[first:start].strip(" \t-*+•0123456789.)") and not content[end:last].strip():
+        before, after = content[:first], content[last + 1 :]
+        start, end = first, min(last + 1, len(content))
         if not before.rpartition("\n\n")[2].strip() and after.startswith("\n"):
             end += 1
         elif before.endswith("\n\n") and not after.strip():
             start -= 1
-    elif whole[end:last].startswith(" "):
+    elif content[end:last].startswith(" "):
         end += 1
-    elif whole[first:start].endswith(" "):
+    elif content[first:start].endswith(" "):
         start -= 1
-    return ContentError(message=0, start=start, end=end, text=text, fix=fix, instead="")
+    return ContentError(message=0, start=start, end=end, text=text, fix=fix, replacement="")
 
 
-def _listed_twice(tree: Tree) -> Iterator[ContentError]:
-    """A part that stands there again under the same label, with other numbers."""
+def _duplicate_entries(tree: Tree) -> Iterator[ContentError]:
+    """Entries with the label of an earlier one, and different numbers."""
     text = tree.text
     entries = list(_ENTRY.finditer(text))
     for n, entry in enumerate(entries):
         earlier = [
-            each
-            for each in entries[:n]
-            if each["indent"] == entry["indent"]
-            and normalise(each["label"]) == normalise(entry["label"])
+            other
+            for other in entries[:n]
+            if other["indent"] == entry["indent"]
+            and normalise(other["label"]) == normalise(entry["label"])
         ]
         if not earlier:
             continue
@@ -218,14 +220,14 @@ def _listed_twice(tree: Tree) -> Iterator[ContentError]:
         alike = sum((words & its).values()) * 2 >= sum(words.values())
         if alike and text[slice(*now)].strip() != text[slice(*was)].strip():
             yield ContentError(
-                message=0, start=now[0], end=now[1], instead="",
+                message=0, start=now[0], end=now[1], replacement="",
                 text=f"explains {entry['label'].strip()!r} twice, with other numbers",
                 fix="keep the one that holds",
             )  # fmt: skip
 
 
 def _entry_at(text: str, entry: re.Match[str]) -> tuple[int, int]:
-    """Where an entry with all that is indented below it begins and ends."""
+    """The start and end of an entry with its indented lines."""
     end = text.find("\n", entry.start())
     while end >= 0:
         line = text[end + 1 :].partition("\n")[0]
@@ -240,14 +242,14 @@ def _masked_words(text: str) -> Counter[str]:
     return Counter(_NUMBER.sub("#", normalise(line)) for line in text.splitlines() if line.strip())
 
 
-def _cut_off(tree: Tree) -> Iterator[ContentError]:
-    """The last entry of a list whose other entries all end with a stop."""
+def _truncated_entries(tree: Tree) -> Iterator[ContentError]:
+    """Last entries without a stop in lists whose other entries all have one."""
     for node in tree.nodes("list"):
         entries = [tree.text_of(child).rstrip() for child in node.children if child.kind == "entry"]
         if len(entries) < _LIST_MIN or any("\n" in entry for entry in entries):
             continue
-        last, others = entries[-1], entries[:-1]
-        if all(_STOP.search(entry) for entry in others) and last[-1:].isalnum():
+        last, previous = entries[-1], entries[:-1]
+        if all(_STOP.search(entry) for entry in previous) and last[-1:].isalnum():
             start = tree.text.rindex(last, node.start, node.end)
             yield ContentError(
                 message=0, start=start, end=start + len(last),
@@ -256,18 +258,18 @@ def _cut_off(tree: Tree) -> Iterator[ContentError]:
             )  # fmt: skip
 
 
-def _against_schema(tree: Tree, schema: Mapping[str, Any]) -> Iterator[ContentError]:
+def _schema_mismatches(tree: Tree, schema: Mapping[str, Any]) -> Iterator[ContentError]:
     properties = _object(schema.get("properties"))
     if not properties:
         return
     text = tree.text
     entries = list(_KEY_ENTRY.finditer(text))
-    listed = [each["key"] for each in entries]
+    listed_keys = [entry["key"] for entry in entries]
     examples = [(match, value) for match in _OBJECT.finditer(text) if (value := _value(match[0]))]
-    candidates = [key for key in listed if _in_key_list(tree, listed, key, properties)]
+    candidates = [key for key in listed_keys if _in_key_list(tree, listed_keys, key, properties)]
     candidates += [key for _, value in examples for key in value]
     unknown = [key for key in dict.fromkeys(candidates) if key not in properties]
-    missing = [key for key in properties if key not in listed]
+    missing = [key for key in properties if key not in listed_keys]
     renamed = dict(zip(unknown, missing, strict=False)) if len(unknown) == len(missing) else {}
     for entry in entries:
         if entry["key"] in unknown:
@@ -275,49 +277,53 @@ def _against_schema(tree: Tree, schema: Mapping[str, Any]) -> Iterator[ContentEr
     for match, value in examples:
         if not set(value) & (set(properties) | set(unknown)):
             continue
-        for key, stated in value.items():
-            at = match.start() + match[0].index(f'"{key}"') + 1
+        for key, example_value in value.items():
+            position = match.start() + match[0].index(f'"{key}"') + 1
             allowed: list[Any] | None = _object(properties.get(renamed.get(key, key))).get("enum")
             if key not in properties:
-                yield _wrong_key(at, key, renamed)
-            elif allowed is not None and stated not in allowed:
-                quoted = json.dumps(stated, ensure_ascii=False)
-                place = text.find(quoted, at, match.end())
+                yield _wrong_key(position, key, renamed)
+            elif allowed is not None and example_value not in allowed:
+                quoted = json.dumps(example_value, ensure_ascii=False)
+                place = text.find(quoted, position, match.end())
                 values = ", ".join(map(str, allowed))
                 yield ContentError(
-                    message=0, start=max(at, place), end=max(at, place) + len(quoted),
+                    message=0, start=max(position, place), end=max(position, place) + len(quoted),
                     text=f"the example gives {key!r} the value {quoted}, not one of the schema's",
                     fix=f"use one of {values}",
                 )  # fmt: skip
 
 
 def _in_key_list(
-    tree: Tree, listed: Sequence[str], key: str, properties: Mapping[str, Any]
+    tree: Tree, listed_keys: Sequence[str], key: str, properties: Mapping[str, Any]
 ) -> bool:
-    """Return whether an entry stands in one list with keys that the schema has."""
+    """Return whether an entry is in a list with keys of the schema."""
     for node in tree.nodes("list"):
         keys = [match["key"] for match in _KEY_ENTRY.finditer(tree.text_of(node))]
-        if key in keys and listed.count(key) == 1 and any(other in properties for other in keys):
+        if (
+            key in keys
+            and listed_keys.count(key) == 1
+            and any(other in properties for other in keys)
+        ):
             return True
     return False
 
 
-def _wrong_key(at: int, key: str, renamed: Mapping[str, str]) -> ContentError:
+def _wrong_key(position: int, key: str, renamed: Mapping[str, str]) -> ContentError:
     right = renamed.get(key)
     return ContentError(
-        message=0, start=at, end=at + len(key), instead=right,
+        message=0, start=position, end=position + len(key), replacement=right,
         text=f"names the key {key!r}, which the schema does not have",
         fix=f"name it {right!r}" if right else "use the schema's keys",
     )  # fmt: skip
 
 
 def _swapped_inputs(tree: Tree, slots: frozenset[str]) -> Iterator[ContentError]:
-    """A placeholder between the tags of another one that the prompt has as well."""
+    """Placeholders between the tags of another placeholder of the prompt."""
     for match in _SLOT_IN_TAG.finditer(tree.text):
         tag, slot = match["tag"], match["slot"]
         if tag != slot and tag in slots:
             yield ContentError(
-                message=0, start=match.start("slot"), end=match.end("slot"), instead=tag,
+                message=0, start=match.start("slot"), end=match.end("slot"), replacement=tag,
                 text=f"<{tag}> holds {{{{{slot}}}}}", fix=f"put {{{{{tag}}}}} there",
             )  # fmt: skip
 
@@ -340,21 +346,22 @@ def _value(text: str) -> dict[str, Any]:
 
 def _excerpt(text: str) -> str:
     plain = " ".join(text.split())
-    return repr(plain if len(plain) <= _SHOWN else f"{plain[: _SHOWN - 3]}...")
+    return repr(plain if len(plain) <= _EXCERPT_CHARS else f"{plain[: _EXCERPT_CHARS - 3]}...")
 
 
 _FENCE = re.compile(r"^[ \t]*```.*?^[ \t]*```", re.MULTILINE | re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
-# Shorter ones repeat by chance: headings, list items, lines of a table.
+# Shorter sentences repeat by chance: headings, list items, table rows.
 _SENTENCE_WORDS_MIN = 6
 
 
 def lint_prompts(project: Project, *, against: str = "HEAD") -> list[Fault]:
-    """Everything that is wrong with the prompt files and `prompts.lock` of a project.
+    """The errors in the prompt files and the `prompts.lock` of a project.
 
     Args:
-        against: The commit, branch or tag whose lock this one may only add to; where the project
-            is in no git repository, or nothing was committed yet, nothing is compared.
+        project: The project.
+        against: The commit, branch or tag with the previous lock; ignored without a git
+            repository or commits.
 
     Raises:
         GitError: `against` names no commit, or git is not installed.
@@ -368,14 +375,14 @@ def lint_prompts(project: Project, *, against: str = "HEAD") -> list[Fault]:
             faults += lock.check(prompt)
     except LockError as error:
         faults += error.faults
-    faults += _twins(project.prompts_dir)
+    faults += _duplicate_names(project.prompts_dir)
     for prompt in loaded:
-        faults += _own_faults(prompt, locked=bool(lock.entries_of(prompt.name)))
+        faults += _prompt_errors(prompt, locked=bool(lock.entries_of(prompt.name)))
     return _sort(faults)
 
 
 def lint_warnings(project: Project) -> list[Fault]:
-    """Warnings about prompt files that are no reason to fail."""
+    """The warnings about the prompt files of a project."""
     loaded, _ = _load_all(project)
     warnings: list[Fault] = []
     for prompt in loaded:
@@ -401,7 +408,7 @@ def _load_all(project: Project) -> tuple[list[Prompt], list[Fault]]:
     return loaded, faults
 
 
-def _own_faults(prompt: Prompt, *, locked: bool) -> Iterator[Fault]:
+def _prompt_errors(prompt: Prompt, *, locked: bool) -> Iterator[Fault]:
     if prompt.version is None and not locked:
         fix = f"regauge bump {prompt.name} major starts it at 1.0.0"
         yield Fault(path=prompt.path, line=1, message="has no version", fix=fix)
@@ -411,7 +418,7 @@ def _own_faults(prompt: Prompt, *, locked: bool) -> Iterator[Fault]:
             message = f"input {spec.name!r} is declared, but no message uses it"
             fix = f"use {{{{{spec.name}}}}} in a message, or remove the input"
             yield Fault(path=prompt.path, line=line, message=message, fix=fix)
-    yield from replaceable_faults(prompt)
+    yield from replaceable_errors(prompt)
     for tool in prompt.tools:
         function = cast("dict[str, Any]", tool["function"])
         problem = _schema_error(function.get("parameters", {}))
@@ -423,7 +430,7 @@ def _own_faults(prompt: Prompt, *, locked: bool) -> Iterator[Fault]:
     problem = _schema_error(wrapped["schema"]) if wrapped else ""
     if problem:
         line = prompt.lines.get("jsonSchema", prompt.lines.get("responseFormat"))
-        message = f"the schema of the answer is no JSON schema: {problem}"
+        message = f"the output schema is no JSON schema: {problem}"
         yield Fault(path=prompt.path, line=line, message=message)
 
 
@@ -452,12 +459,12 @@ def _find_removed(lock: PromptLock, against: str) -> list[Fault]:
     try:
         older = PromptLock.parse(data.decode("utf-8", "replace"), lock.path)
     except LockError:
-        # What was broken before cannot be compared with this state.
+        # An invalid previous lock cannot be compared.
         return []
     return lock.check_against(older, against)
 
 
-def _twins(prompts_dir: Path) -> list[Fault]:
+def _duplicate_names(prompts_dir: Path) -> list[Fault]:
     first: dict[str, Path] = {}
     faults: list[Fault] = []
     for path in prompt_files(prompts_dir):
@@ -465,29 +472,29 @@ def _twins(prompts_dir: Path) -> list[Fault]:
         other = first.setdefault(name, path)
         if other != path:
             message = f"a second prompt named {name!r}; the other is {other}"
-            fix = "rename one: a name stands for one prompt everywhere"
+            fix = "rename one: names of prompts are unique"
             faults.append(Fault(path=path, line=None, message=message, fix=fix))
     return faults
 
 
 def _repeated_sentences(prompt: Prompt) -> Iterator[Fault]:
     seen: set[str] = set()
-    reported: set[str] = set()
+    duplicates: set[str] = set()
     for message in prompt.messages:
         for sentence in _SENTENCE_END.split(_FENCE.sub("\n", message.content)):
             words = sentence.split()
             form = " ".join(words).lstrip("-*#> ").casefold()
-            if len(words) < _SENTENCE_WORDS_MIN or form in reported:
+            if len(words) < _SENTENCE_WORDS_MIN or form in duplicates:
                 continue
             if form in seen:
-                reported.add(form)
+                duplicates.add(form)
                 excerpt = sentence.strip().lstrip("-*#> ")
                 excerpt = excerpt if len(excerpt) <= 60 else f"{excerpt[:57]}..."  # noqa: PLR2004  # a line's worth
                 yield Fault(
                     path=prompt.path,
                     line=_second_line(prompt, form),
-                    message=f"says twice: {excerpt!r}",
-                    fix="say it once, where it matters most",
+                    message=f"repeats {excerpt!r}",
+                    fix="write it once, where it matters most",
                 )
             seen.add(form)
 
@@ -496,7 +503,7 @@ def _content_warnings(prompt: Prompt) -> Iterator[Fault]:
     for error in content_errors(prompt.messages, prompt.response_format):
         content = prompt.messages[error.message].content
         first = content[content.rfind("\n", 0, error.start) + 1 :].partition("\n")[0].strip()
-        # Of lines that are alike, the one as far down among its like.
+        # Among equal lines, find the one with the same number of equal lines above it.
         above = content.count(first, 0, error.start) if first else 0
         place = prompt.source.find("\nmessages:")
         for _ in range(above + 1):

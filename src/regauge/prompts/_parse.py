@@ -1,4 +1,4 @@
-"""Reads the text of a prompt file into a Prompt, or into all that is wrong with it."""
+"""Parses prompt files, and reports all errors of a file together."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from regauge.prompts._types import (
     Role,
     Semver,
     compile_template,
-    first_lines,
     odd_braces,
+    placeholder_lines,
 )
 from regauge.prompts._yaml import Entries, Reader, compose, line_of, scalar_tag
 from regauge.regular_file import read_regular
@@ -44,46 +44,50 @@ _TEXTS = {"reasoning_effort", "verbosity", "service_tier"}
 _OTHERS = {"stop", "logprobs", "logit_bias"}
 _KNOWN = _NUMBERS | _INTEGERS | _TEXTS | _OTHERS
 _ALIASES = {"max_completion_tokens": "max_tokens", "max_output_tokens": "max_tokens"}
-# How many answers there are and how they arrive is decided by a run, not by a prompt.
-_NOT_OURS = {"n": "use `--trials`", "stream": "remove it"}
+# Parameters of a run, not of a prompt.
+_RUN_PARAMETERS = {"n": "use `--trials`", "stream": "remove it"}
 
 
 def read_parameters(
     reader: Reader, node: yaml.Node, lines: dict[str, int]
 ) -> dict[str, JSON] | None:
-    """The parameters under their snake_case names; None when the node is no mapping.
+    """Read the parameters, by their snake_case names; None if the node is no mapping.
 
-    A parameter that is not known keeps its spelling and is warned about.
+    An unknown parameter keeps its spelling, with a warning.
     """
     entries = reader.mapping(node, "modelParameters", "write `temperature: 0` and such below it")
     if entries is None:
         return None
     parameters: dict[str, JSON] = {}
     spelled: dict[str, str] = {}
-    for written, (key, value_node) in entries.items():
-        name = snake_case(written)
+    for key_text, (key, value_node) in entries.items():
+        name = snake_case(key_text)
         name = _ALIASES.get(name, name)
-        value = reader.json(value_node, f"modelParameters.{written}")
-        if name in _NOT_OURS:
-            reader.warn(line_of(key), f"modelParameters.{written} is ignored", _NOT_OURS[name])
+        value = reader.json(value_node, f"modelParameters.{key_text}")
+        if name in _RUN_PARAMETERS:
+            reader.add_warning(
+                line_of(key), f"modelParameters.{key_text} is ignored", _RUN_PARAMETERS[name]
+            )
             continue
         if name not in _KNOWN:
-            fix = did_you_mean(written, _KNOWN) or "check the provider's spelling"
-            what = f"modelParameters.{written} is not a known parameter; it is sent as is"
-            reader.warn(line_of(key), what, fix)
-            name = written
+            fix = did_you_mean(key_text, _KNOWN) or "check the provider's spelling"
+            problem_text = f"modelParameters.{key_text} is not a known parameter; it is sent as is"
+            reader.add_warning(line_of(key), problem_text, fix)
+            name = key_text
         elif value is None:
             continue
-        elif (problem := _problem(name, value)) is not None:
-            what = f"modelParameters.{written} must be {problem}, not {value!r}"
-            reader.fault(value_node, what, f"write `{written}: {_EXAMPLES.get(name, 0)}` or so")
+        elif (problem := _type_problem(name, value)) is not None:
+            problem_text = f"modelParameters.{key_text} must be {problem}, not {value!r}"
+            reader.add_error(
+                value_node, problem_text, f"write `{key_text}: {_EXAMPLES.get(name, 0)}` or so"
+            )
             continue
         if name in parameters and parameters[name] != value:
-            both = f"{spelled[name]} and {written} say the same thing with different values"
-            reader.fault(key, f"modelParameters: {both}", "keep one of them")
+            conflict = f"{spelled[name]} and {key_text} are one parameter with two values"
+            reader.add_error(key, f"modelParameters: {conflict}", "keep one of them")
             continue
         parameters[name] = value
-        spelled[name] = written
+        spelled[name] = key_text
         lines[f"modelParameters.{name}"] = line_of(key)
     return parameters
 
@@ -99,8 +103,8 @@ _EXAMPLES = {
 }
 
 
-def _problem(name: str, value: JSON) -> str | None:
-    """The required type of a known parameter, or None if the value has it."""
+def _type_problem(name: str, value: JSON) -> str | None:
+    """The required type of a known parameter; None if the value has it."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if name in _NUMBERS and not is_number:
         return "a number"
@@ -120,27 +124,27 @@ def _problem(name: str, value: JSON) -> str | None:
 
 _FORMATS = ("text", "json_object", "json_schema")
 _SCHEMA_NAME = "answer"
-_ADD_SCHEMA = "add `jsonSchema:` with the schema of the answer"
+_ADD_SCHEMA = "add `jsonSchema:` with the schema of the output"
 
 
 def read_response_format(reader: Reader, entries: Entries) -> dict[str, JSON] | None:
-    """The response format that the top-level keys add up to; None for plain text."""
+    """Read the response format from the top-level keys; None for plain text."""
     kind, own_schema = _read_format(reader, entries)
     schema_key, schema_node = entries.get("jsonSchema", (None, None))
     if kind != "json_schema":
         if schema_key is not None and kind is not None:
-            stated = f"is {kind}" if "responseFormat" in entries else "is missing"
-            message = f"jsonSchema is given, but responseFormat {stated}"
-            reader.fault(schema_key, message, "write `responseFormat: json_schema`")
+            state = f"is {kind}" if "responseFormat" in entries else "is missing"
+            message = f"jsonSchema is given, but responseFormat {state}"
+            reader.add_error(schema_key, message, "write `responseFormat: json_schema`")
         return {"type": "json_object"} if kind == "json_object" else None
     if schema_node is None and own_schema is None:
-        reader.fault(
+        reader.add_error(
             entries["responseFormat"][0], "there is no schema for json_schema", _ADD_SCHEMA
         )
         return None
     top = _read_schema(reader, schema_node) if schema_node is not None else None
     if schema_key is not None and top is not None and own_schema is not None and top != own_schema:
-        reader.fault(schema_key, "jsonSchema and responseFormat give two schemas", "keep one")
+        reader.add_error(schema_key, "jsonSchema and responseFormat give two schemas", "keep one")
     schema = own_schema if own_schema is not None else top
     if schema is None:
         return None
@@ -151,7 +155,7 @@ def read_response_format(reader: Reader, entries: Entries) -> dict[str, JSON] | 
 
 
 def _read_format(reader: Reader, entries: Entries) -> tuple[str | None, dict[str, JSON] | None]:
-    """The kind of format, and the schema where the format itself holds one."""
+    """Read the kind of format, and the schema if the format contains one."""
     if "responseFormat" not in entries:
         return "text", None
     _, node = entries["responseFormat"]
@@ -162,7 +166,7 @@ def _read_format(reader: Reader, entries: Entries) -> tuple[str | None, dict[str
     if inner is None:
         return None, None
     if "type" not in inner:
-        reader.fault(node, "responseFormat has no `type`", fix)
+        reader.add_error(node, "responseFormat has no `type`", fix)
         return None, None
     kind = reader.word(inner["type"][1], "responseFormat", _FORMATS, noun="responseFormat")
     schema = None
@@ -176,23 +180,23 @@ def _read_format(reader: Reader, entries: Entries) -> tuple[str | None, dict[str
 
 
 def _read_schema(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
-    """A schema written as YAML or as a text of JSON."""
+    """Read a schema in YAML or in a JSON text; None if it is invalid."""
     if isinstance(node, yaml.ScalarNode) and scalar_tag(node) == "str":
         try:
             value: Any = json.loads(
                 node.value, object_pairs_hook=unique, parse_constant=refuse_constant
             )
         except json.JSONDecodeError as error:
-            at = f"line {error.lineno}, column {error.colno} of the text"
-            reader.fault(node, f"jsonSchema is not JSON: {error.msg} ({at})")
+            location = f"line {error.lineno}, column {error.colno} of the text"
+            reader.add_error(node, f"jsonSchema is not JSON: {error.msg} ({location})")
             return None
         except (ValueError, RecursionError) as error:
-            reader.fault(node, f"jsonSchema is not JSON: {error}")
+            reader.add_error(node, f"jsonSchema is not JSON: {error}")
             return None
     else:
         value = reader.json(node, "jsonSchema")
     if not isinstance(value, dict):
-        reader.fault(
+        reader.add_error(
             node, "jsonSchema must be a mapping, or a text with a JSON object", _ADD_SCHEMA
         )
         return None
@@ -209,7 +213,7 @@ _CHANGELOG_FIX = "write `- version: 1.1.0`, below it `text:` and, if you like, `
 
 
 def read_version(reader: Reader, node: yaml.Node) -> Semver | None:
-    """The version; None, with a fault noted, where it is none."""
+    """Read the version; None, with an error, if it is invalid."""
     text = reader.text(node, "version", "write a version such as 1.0.0")
     if text is None:
         return None
@@ -218,20 +222,22 @@ def read_version(reader: Reader, node: yaml.Node) -> Semver | None:
     except ValueError:
         padded = text + ".0" * (2 - text.count("."))
         fix = f"write {padded}" if _is_version(padded) else "write three numbers, such as 1.0.0"
-        reader.fault(node, f"version {text!r} is no semantic version", fix)
+        reader.add_error(node, f"version {text!r} is no semantic version", fix)
         return None
 
 
 def read_inputs(reader: Reader, node: yaml.Node, lines: dict[str, int]) -> tuple[InputSpec, ...]:
-    """The declared inputs: a list of names or of mappings, or a mapping by name."""
+    """Read the declared inputs: a list of names or mappings, or a mapping by name."""
     specs: dict[str, InputSpec] = {}
-    for name, item, body in _declared_inputs(reader, node):
+    for name, item, body in _read_input_nodes(reader, node):
         if name is None:
             continue
         if not NAME.fullmatch(name):
-            reader.fault(item, f"{name!r} cannot be the name of an input", "use letters, digits, _")
+            reader.add_error(
+                item, f"{name!r} cannot be the name of an input", "use letters, digits, _"
+            )
         elif name in specs:
-            reader.fault(item, f"inputs declares {name!r} twice")
+            reader.add_error(item, f"inputs declares {name!r} twice")
         else:
             specs[name] = _input_spec(reader, name, item, body)
             lines[f"inputs.{name}"] = line_of(item)
@@ -239,7 +245,7 @@ def read_inputs(reader: Reader, node: yaml.Node, lines: dict[str, int]) -> tuple
 
 
 def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...]:
-    """The entries of the file's changelog, in its order."""
+    """Read the entries of the changelog, in the order of the file."""
     changelog_entries: list[ChangelogEntry] = []
     for item in reader.items(node, "changelog", _CHANGELOG_FIX):
         entries = reader.mapping(item, "an entry of changelog", _CHANGELOG_FIX)
@@ -248,7 +254,7 @@ def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...
         reader.unknown(entries, _CHANGELOG_KEYS, "an entry of changelog")
         missing = [key for key in ("version", "text") if key not in entries]
         if missing:
-            reader.fault(item, f"an entry of changelog has no {missing[0]!r}", _CHANGELOG_FIX)
+            reader.add_error(item, f"an entry of changelog has no {missing[0]!r}", _CHANGELOG_FIX)
             continue
         values = {
             key: reader.text(value, f"changelog {key}")
@@ -256,15 +262,15 @@ def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...
             if key in _CHANGELOG_TEXTS
         }
         accepted, removed = (
-            _acknowledged(reader, entries[key][1], key) if key in entries else ()
+            _read_acknowledgements(reader, entries[key][1], key) if key in entries else ()
             for key in _ACKNOWLEDGED
         )
         version, text = values["version"], values["text"]
         if version is not None and not _is_version(version):
             message = f"changelog version {version!r} is no semantic version"
-            reader.fault(item, message, fix="write three numbers, such as 1.0.0")
+            reader.add_error(item, message, fix="write three numbers, such as 1.0.0")
         elif version is not None and any(entry.version == version for entry in changelog_entries):
-            reader.fault(item, f"changelog has version {version} twice")
+            reader.add_error(item, f"changelog has version {version} twice")
         elif version is not None and text is not None:
             date = values.get("date") or ""
             changelog_entries.append(
@@ -279,46 +285,48 @@ def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...
     return tuple(changelog_entries)
 
 
-def _acknowledged(reader: Reader, node: yaml.Node, key: str) -> tuple[Acknowledgement, ...]:
-    """The cases an entry speaks of, each with a reason; one alone needs no list."""
+def _read_acknowledgements(
+    reader: Reader, node: yaml.Node, key: str
+) -> tuple[Acknowledgement, ...]:
+    """Read the cases of a changelog entry, each with a reason: one case or a list."""
     alone = isinstance(node, yaml.MappingNode)
     items = [node] if alone else reader.items(node, f"changelog {key}", _ACKNOWLEDGED_FIX)
     accepted: dict[str, Acknowledgement] = {}
     for item in items:
-        what = f"a case of changelog {key}"
-        entries = reader.mapping(item, what, _ACKNOWLEDGED_FIX)
+        subject = f"a case of changelog {key}"
+        entries = reader.mapping(item, subject, _ACKNOWLEDGED_FIX)
         if entries is None:
             continue
-        reader.unknown(entries, ("case", "reason"), what)
+        reader.unknown(entries, ("case", "reason"), subject)
         texts = {
-            name: (reader.text(entries[name][1], f"{name} of {what}") or "").strip()
+            name: (reader.text(entries[name][1], f"{name} of {subject}") or "").strip()
             for name in ("case", "reason")
             if name in entries
         }
         missing = [name for name in ("case", "reason") if not texts.get(name)]
         if missing:
-            reader.fault(item, f"{what} has no {missing[0]!r}", _ACKNOWLEDGED_FIX)
+            reader.add_error(item, f"{subject} has no {missing[0]!r}", _ACKNOWLEDGED_FIX)
         elif texts["case"] in accepted:
-            reader.fault(item, f"changelog {key} has case {texts['case']!r} twice")
+            reader.add_error(item, f"changelog {key} has case {texts['case']!r} twice")
         else:
             accepted[texts["case"]] = Acknowledgement(**texts, line=line_of(item))
     return tuple(accepted.values())
 
 
 def read_test_data(reader: Reader, node: yaml.Node) -> tuple[dict[str, JSON], ...]:
-    """The rows of `testData`."""
+    """Read the rows of `testData`."""
     rows: list[dict[str, JSON]] = []
     for item in reader.items(node, "testData", "write `- input: ...` for each row"):
         row = reader.json(item, "testData")
         if isinstance(row, dict):
             rows.append(row)
         elif not isinstance(item, yaml.MappingNode):
-            reader.fault(item, "a row of testData must be a mapping")
+            reader.add_error(item, "a row of testData must be a mapping")
     return tuple(rows)
 
 
 def read_evaluators(reader: Reader, node: yaml.Node) -> tuple[Evaluator, ...]:
-    """The evaluators, unjudged: a name, and one further key that says what it is."""
+    """Read the evaluators: a name, and one further key for the kind."""
     evaluators: list[Evaluator] = []
     for item in reader.items(node, "evaluators", "write `- name: ...` for each evaluator"):
         entries = reader.mapping(item, "an evaluator", "write `- name: ...`")
@@ -330,40 +338,40 @@ def read_evaluators(reader: Reader, node: yaml.Node) -> tuple[Evaluator, ...]:
         )
         if len(kinds) != 1:
             keys = ", ".join(kinds) or "nothing"
-            message = f"an evaluator says what it is by one key next to `name`, not by {keys}"
-            reader.fault(item, message, "keep one of `string`, `judge`, `llm` and `uses`")
+            message = f"an evaluator has one key for its kind next to `name`, not {keys}"
+            reader.add_error(item, message, "keep one of `string`, `judge`, `llm` and `uses`")
         elif name is not None:
             body = reader.json(entries[kinds[0]][1], f"evaluator {name!r}")
             evaluators.append(Evaluator(name=name, kind=kinds[0], body=body, line=line_of(item)))
     return tuple(evaluators)
 
 
-def _declared_inputs(
+def _read_input_nodes(
     reader: Reader, node: yaml.Node
 ) -> list[tuple[str | None, yaml.Node, Entries | str | None]]:
-    """Name, node and body of every declared input; a text as the body is its description."""
-    declared: list[tuple[str | None, yaml.Node, Entries | str | None]] = []
+    """The name, node and body of each declared input; a text body is its description."""
+    nodes: list[tuple[str | None, yaml.Node, Entries | str | None]] = []
     if isinstance(node, yaml.MappingNode):
         for name, (key, value) in reader.entries(node, "inputs").items():
-            what = f"input {name!r}"
+            subject = f"input {name!r}"
             body: Entries | str | None = None
             if not isinstance(value, yaml.ScalarNode):
-                body = reader.mapping(value, what, _INPUT_FIX)
+                body = reader.mapping(value, subject, _INPUT_FIX)
             elif scalar_tag(value) != "null":
-                body = reader.text(value, what)
-            declared.append((name, key, body))
-        return declared
+                body = reader.text(value, subject)
+            nodes.append((name, key, body))
+        return nodes
     for item in reader.items(node, "inputs", _INPUT_FIX):
         if isinstance(item, yaml.ScalarNode):
-            declared.append((reader.text(item, "an input", _INPUT_FIX), item, None))
+            nodes.append((reader.text(item, "an input", _INPUT_FIX), item, None))
             continue
         entries = reader.mapping(item, "an input", _INPUT_FIX)
         if entries is not None and "name" not in entries:
-            reader.fault(item, "an input has no 'name'", _INPUT_FIX)
+            reader.add_error(item, "an input has no 'name'", _INPUT_FIX)
         elif entries is not None:
             title = reader.text(entries["name"][1], "the name of an input")
-            declared.append((title, item, entries))
-    return declared
+            nodes.append((title, item, entries))
+    return nodes
 
 
 def _input_spec(
@@ -371,19 +379,21 @@ def _input_spec(
 ) -> InputSpec:
     if body is None or isinstance(body, str):
         return InputSpec(name=name, description=body or "")
-    what = f"input {name!r}"
-    reader.unknown(body, _INPUT_KEYS, what)
+    subject = f"input {name!r}"
+    reader.unknown(body, _INPUT_KEYS, subject)
     description: str | None = ""
     if "description" in body:
-        description = reader.text(body["description"][1], f"the description of {what}")
+        description = reader.text(body["description"][1], f"the description of {subject}")
     default = (
-        reader.json(body["default"][1], f"the default of {what}") if "default" in body else None
+        reader.json(body["default"][1], f"the default of {subject}") if "default" in body else None
     )
     required: bool | None = default is None
     if "required" in body:
-        required = reader.flag(body["required"][1], f"`required` of {what}")
+        required = reader.flag(body["required"][1], f"`required` of {subject}")
         if required and default is not None:
-            reader.fault(item, f"{what} is required and has a default", "keep one of the two")
+            reader.add_error(
+                item, f"{subject} is required and has a default", "keep one of the two"
+            )
     return InputSpec(
         name=name, description=description or "", required=bool(required), default=default
     )
@@ -398,24 +408,24 @@ def _is_version(text: str) -> bool:
 
 
 SUFFIXES = (".prompt.yml", ".prompt.yaml")
-# Each is read by `_read_fields`, or by the reader of its block; the JSON schema has it, too.
+# Read by `_read_fields` or a function for the block; the JSON schema has the same keys.
 _TOP_KEYS = """
 name description version owner model modelParameters responseFormat jsonSchema tools toolChoice
 parallelToolCalls inputs rubric replaceable messages testData evaluators changelog
 """
 TOP_KEYS = tuple(_TOP_KEYS.split())
-# As much as a prompt file itself.
+# The limit of a prompt file, too.
 _TOOLS_BYTES_MAX = 1024 * 1024
 _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id")
 _TOOL_MESSAGE_KEYS = frozenset({"tool_calls", "tool_call_id"})
 _ROLES: tuple[Role, ...] = get_args(Role)
-# A text full of braces is in another template language; a few warnings say so.
+# A text full of braces is in another template language; a few warnings suffice.
 _ODD_MAX = 20
 _MESSAGES_FIX = "write `- role: user` and `content: ...` for each message"
 
 
 def prompt_name(path: Path) -> str:
-    """The name of the prompt in a file: its file name without `.prompt.yml`.
+    """The name of a prompt: its file name without `.prompt.yml`.
 
     >>> from pathlib import Path
     >>> prompt_name(Path("prompts/alert-severity.prompt.yml"))
@@ -430,37 +440,40 @@ def prompt_name(path: Path) -> str:
 def parse_prompt(
     text: str, *, path: Path, committed: Callable[[str], bytes | None] | None = None
 ) -> Prompt:
-    """Read the text of a prompt file.
+    """Parse the text of a prompt file.
 
     Args:
-        path: Where the text is from: it names the prompt and appears in errors.
-        committed: Reads a file next to the prompt as a commit has it. A text of a commit is not
-            refused for a key that is unknown today. None for the working tree.
+        text: The text.
+        path: The path of the file, which names the prompt.
+        committed: Called with the name of a file next to the prompt, for its content in a commit;
+            None for the working tree. Unknown keys in a commit are warnings.
 
     Raises:
-        PromptError: All faults of the text, each with its line.
+        PromptError: All errors of the text, each with its line.
     """
     root = compose(text, path)
     reader = Reader(path, lenient=committed is not None)
     entries = reader.entries(root, "the file")
     _refuse_other_formats(reader, entries)
     lines = {name: line_of(key) for name, (key, _) in entries.items()}
-    # A key without a value is one that is not there; `messages` and `rubric` need theirs.
+    # A key without a value is ignored, except `messages` and `rubric`.
     values = {name: entry for name, entry in entries.items() if scalar_tag(entry[1]) != "null"}
     fields = _read_fields(reader, values, lines, prompt_name(path))
     _read_tools(reader, values, lines, fields, committed)
     messages = _read_messages(reader, root, entries, lines)
     _note_variables(reader, text, messages, lines)
-    used = [place.removeprefix("variables.") for place in lines if place.startswith("variables.")]
-    rubric = read_rubric(reader, entries, used, lines) if "rubric" in entries else None
+    variables = [
+        place.removeprefix("variables.") for place in lines if place.startswith("variables.")
+    ]
+    rubric = read_rubric(reader, entries, variables, lines) if "rubric" in entries else None
     if rubric is not None:
         fields["response_format"] = rubric.response_format()
     _refuse_undeclared(reader, fields.get("inputs"), lines)
-    # A misspelt key would change what is tested in silence; keys that start with `x-` are free.
+    # A misspelt key would silently change the prompt; keys that start with `x-` are free.
     foreign = {name: entry for name, entry in entries.items() if not name.startswith("x-")}
     reader.unknown(foreign, TOP_KEYS, "a prompt file")
-    if reader.faults:
-        raise PromptError(sorted(reader.faults, key=lambda fault: fault.line or 0))
+    if reader.errors:
+        raise PromptError(sorted(reader.errors, key=lambda fault: fault.line or 0))
     return Prompt(
         name=prompt_name(path),
         path=path,
@@ -474,23 +487,23 @@ def parse_prompt(
 
 
 def _refuse_other_formats(reader: Reader, entries: Entries) -> None:
-    """One fault, and no more, for a file that is a prompt of another tool."""
+    """Raise a single error for a file of another tool."""
     if "messages" not in entries and "prompts" in entries:
         path = shlex.quote(reader.path.name)
-        reader.fault(
+        reader.add_error(
             entries["prompts"][0],
             "this is a configuration of promptfoo, not a prompt file",
             f"move it out of the prompts, then regauge import promptfoo {path}",
         )
-        raise PromptError(reader.faults)
+        raise PromptError(reader.errors)
     if "messages" in entries or "prompt" not in entries:
         return
     key, _ = entries["prompt"]
     fix = "move its text to `messages:` as `- role: user` with `content:`"
     if "model" in entries and isinstance(entries["model"][1], yaml.MappingNode):
         fix += ", the model's name to `model:`, and its settings to `modelParameters:`"
-    reader.fault(key, "there are no `messages`: `prompt` is another tool's format", fix)
-    raise PromptError(reader.faults)
+    reader.add_error(key, "there are no `messages`: `prompt` is another tool's format", fix)
+    raise PromptError(reader.errors)
 
 
 _BLOCKS: dict[str, Callable[[Reader, yaml.Node], object]] = {
@@ -505,7 +518,7 @@ _BLOCKS: dict[str, Callable[[Reader, yaml.Node], object]] = {
 def _read_fields(
     reader: Reader, entries: Entries, lines: dict[str, int], name: str
 ) -> dict[str, Any]:
-    # The name of a prompt is that of its file; the key is what people call it.
+    # The file name is the name of a prompt; the key `name` is its title.
     fields: dict[str, Any] = {"title": name}
     texts = {"name": "title", "description": "description", "model": "model", "owner": "owner"}
     for key, (_, node) in entries.items():
@@ -533,21 +546,21 @@ def _text_fix(key: str, node: yaml.Node) -> str:
 def _read_messages(
     reader: Reader, root: yaml.Node, entries: Entries, lines: dict[str, int]
 ) -> list[tuple[Message, yaml.Node]]:
-    """Every message, with the node of its content."""
+    """Read all messages, each with the node of its content."""
     if "messages" not in entries:
-        reader.fault(root, "there are no `messages`", _MESSAGES_FIX)
+        reader.add_error(root, "there are no `messages`", _MESSAGES_FIX)
         return []
     key, node = entries["messages"]
-    read: list[tuple[Message, yaml.Node]] = []
+    messages: list[tuple[Message, yaml.Node]] = []
     items = reader.items(node, "messages", _MESSAGES_FIX)
     if not items and (isinstance(node, yaml.SequenceNode) or scalar_tag(node) == "null"):
-        reader.fault(key, "`messages` is empty", _MESSAGES_FIX)
+        reader.add_error(key, "`messages` is empty", _MESSAGES_FIX)
     for number, item in enumerate(items):
         lines[f"messages[{number}]"] = line_of(item)
         message = _read_message(reader, item)
         if message is not None:
-            read.append(message)
-    return read
+            messages.append(message)
+    return messages
 
 
 def _read_message(reader: Reader, item: yaml.Node) -> tuple[Message, yaml.Node] | None:
@@ -564,7 +577,7 @@ def _read_message(reader: Reader, item: yaml.Node) -> tuple[Message, yaml.Node] 
         )
     missing = [name for name in ("role", "content") if name not in entries]
     for name in missing:
-        reader.fault(item, f"a message has no {name!r}", _MESSAGES_FIX)
+        reader.add_error(item, f"a message has no {name!r}", _MESSAGES_FIX)
     if missing:
         return None
     (_, role_node), (_, content_node) = entries["role"], entries["content"]
@@ -577,21 +590,23 @@ def _read_message(reader: Reader, item: yaml.Node) -> tuple[Message, yaml.Node] 
     if role == "tool" or not _TOOL_MESSAGE_KEYS.isdisjoint(entries):
         extras = read_message_extras(reader, item, entries)
     if content is not None and not content.strip() and "tool_calls" not in entries:
-        reader.fault(content_node, "the content of a message is empty", "write it, or remove it")
+        reader.add_error(
+            content_node, "the content of a message is empty", "write it, or remove it"
+        )
     if content is None or role is None or extras is None:
         return None
     return Message(role=cast("Role", role), content=content, **extras), content_node
 
 
 def _read_history(reader: Reader, entries: Entries) -> tuple[Message, yaml.Node] | None:
-    """The place of a conversation that cases give: `- history: NAME`."""
+    """Read the place of a conversation in the inputs: `- history: NAME`."""
     reader.unknown(entries, ("history",), "a history")
     node = entries["history"][1]
     name = reader.text(node, "history", "write the name of an input")
     if name is None:
         return None
     if not NAME.fullmatch(name):
-        reader.fault(node, f"{name!r} cannot be the name of an input", "use letters, digits, _")
+        reader.add_error(node, f"{name!r} cannot be the name of an input", "use letters, digits, _")
         return None
     return Message(role="user", content=f"{{{{{name}}}}}", history=True), node
 
@@ -599,12 +614,12 @@ def _read_history(reader: Reader, entries: Entries) -> tuple[Message, yaml.Node]
 def _note_variables(
     reader: Reader, text: str, messages: list[tuple[Message, yaml.Node]], lines: dict[str, int]
 ) -> None:
-    """Note the line of each variable's first use, and warn of braces that hold no name."""
+    """Add the line of each variable's first use, and warn of braces without a name."""
     for message, node in messages:
-        used = compile_template(message.content).slots
-        # A text with YAML escapes in its placeholders has the line of the message alone.
-        seen = first_lines(text, node.start_mark.index, node.end_mark.index) if used else {}
-        for _, name in used:
+        slots = compile_template(message.content).slots
+        # With YAML escapes in placeholders only the line of the message is known.
+        seen = placeholder_lines(text, node.start_mark.index, node.end_mark.index) if slots else {}
+        for _, name in slots:
             lines.setdefault(f"variables.{name}", seen.get(name, line_of(node)))
         for odd in islice(dict.fromkeys(odd_braces(message.content)), _ODD_MAX):
             line = _line_of_text(text, node, odd)
@@ -614,17 +629,17 @@ def _note_variables(
                 message_text = f"{odd} is {{{{{inner}}}}} between two literal pairs of braces"
             else:
                 message_text = f"{odd} holds no name of an input, so it stays text"
-            reader.warn(line, message_text, fix)
+            reader.add_warning(line, message_text, fix)
         for tag in islice(dict.fromkeys(TEMPLATE_TAG.findall(message.content)), _ODD_MAX):
             line = _line_of_text(text, node, tag)
             fix = "write the text as it is to be sent; a template has {{name}} alone"
-            reader.warn(line, f"{tag} is plain text, not a condition or a loop", fix)
+            reader.add_warning(line, f"{tag} is plain text, not a condition or a loop", fix)
 
 
 def _line_of_text(text: str, node: yaml.Node, part: str) -> int:
-    """The line of a text inside a node, as the file has it."""
-    at = text.find(part, node.start_mark.index, node.end_mark.index)
-    return line_of(node) if at < 0 else text.count("\n", 0, at) + 1
+    """The line of a text in a node."""
+    position = text.find(part, node.start_mark.index, node.end_mark.index)
+    return line_of(node) if position < 0 else text.count("\n", 0, position) + 1
 
 
 def _refuse_undeclared(
@@ -632,19 +647,19 @@ def _refuse_undeclared(
 ) -> None:
     if inputs is None:
         return
-    declared = [spec.name for spec in inputs]
+    input_names = [spec.name for spec in inputs]
     for place, line in list(lines.items()):
         prefix, _, name = place.partition(".")
-        if prefix == "variables" and name not in declared:
-            fix = did_you_mean(name, declared) or f"declare {name!r} under `inputs:`"
+        if prefix == "variables" and name not in input_names:
+            fix = did_you_mean(name, input_names) or f"declare {name!r} under `inputs:`"
             message = f"{{{{{name}}}}} is not among the declared inputs"
-            reader.fault_at(line, message, fix)
+            reader.add_error_at(line, message, fix)
 
 
-def _reader_beside(
+def _sibling_reader(
     path: Path, committed: Callable[[str], bytes | None] | None
 ) -> Callable[[str], str]:
-    """Reads the text of a file below the folder of a prompt."""
+    """Return a function that reads a file below the folder of a prompt."""
 
     def read(name: str) -> str:
         if committed is not None:
@@ -669,23 +684,23 @@ def _read_tools(
     fields: dict[str, Any],
     committed: Callable[[str], bytes | None] | None,
 ) -> None:
-    """`tools`, `toolChoice` and `parallelToolCalls`; the two latter go with the parameters."""
+    """Read `tools`, `toolChoice` and `parallelToolCalls`; the latter two are parameters."""
     if "tools" in entries:
-        read = _reader_beside(reader.path, committed)
+        read = _sibling_reader(reader.path, committed)
         fields["tools"], fields["tool_files"] = read_tools(reader, entries["tools"][1], read, lines)
     names = tuple(str(tool["function"]["name"]) for tool in fields.get("tools", ()))
-    added: dict[str, JSON] = {}
+    tool_parameters: dict[str, JSON] = {}
     for key, name in (("toolChoice", "tool_choice"), ("parallelToolCalls", "parallel_tool_calls")):
         if key not in entries:
             continue
         key_node, node = entries[key]
         if "tools" not in entries:
-            reader.fault(key_node, f"{key} is given, but there are no `tools`")
+            reader.add_error(key_node, f"{key} is given, but there are no `tools`")
         elif name in (fields.get("parameters") or {}):
-            reader.fault(key_node, f"{key} and modelParameters set {name}", "keep one of them")
+            reader.add_error(key_node, f"{key} and modelParameters set {name}", "keep one of them")
         elif key == "toolChoice":
-            added[name] = read_tool_choice(reader, node, names)
+            tool_parameters[name] = read_tool_choice(reader, node, names)
         else:
-            added[name] = reader.flag(node, key)
-    if added:
-        fields["parameters"] = {**(fields.get("parameters") or {}), **added}
+            tool_parameters[name] = reader.flag(node, key)
+    if tool_parameters:
+        fields["parameters"] = {**(fields.get("parameters") or {}), **tool_parameters}

@@ -1,4 +1,4 @@
-"""A prompt: what its file says, its digests, and how it is rendered."""
+"""A prompt: the content of its file, its digests and its rendering."""
 
 from __future__ import annotations
 
@@ -38,21 +38,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """One prompt file, read and checked.
+    """One valid prompt file.
 
     Attributes:
         name: The file name without `.prompt.yml`.
+        path: The path of the file.
         title: The file's `name` key, by default `name`.
-        model: As in the file, such as `sim:clerk-1`.
+        model: The model, such as `sim:clerk-1`; None if the file sets none.
         parameters: `modelParameters` in snake_case, with `tool_choice` and `parallel_tool_calls`.
-        response_format: In OpenAI's form; None for plain text.
-        tools: In OpenAI's form.
-        tool_files: The files that hold some of them, below the folder of the prompt.
-        rubric: The form of the verdict, for a judge's prompt.
+        response_format: The response format in OpenAI's form; None for plain text.
+        tools: The tools in OpenAI's form.
+        tool_files: The files with tools, below the folder of the prompt.
+        rubric: The form of the verdict; None for a prompt that is no rubric.
         messages: The templates, in order.
-        inputs: The declared `inputs`; None without a declaration: the templates' variables.
-        replaceable: The sections that the refinement loop may replace as a whole.
-        warnings: Warnings about the file.
+        inputs: The declared `inputs`; None if all variables are inputs.
+        replaceable: The sections that the refinement loop may replace entirely.
+        warnings: The warnings about the file.
         lines: The line, from 1, of places such as `messages`, `messages[0]`, `version`,
             `inputs.NAME`, `variables.NAME` and `modelParameters.temperature`.
         source: The text of the file.
@@ -82,10 +83,7 @@ class Prompt:
 
     @cached_property
     def digest(self) -> str:
-        """The digest of what changes behaviour: messages, model, parameters, format and tools.
-
-        A judge's prompt adds what its verdicts mean.
-        """
+        """The digest of the behaviour: messages, model, parameters, format, tools and rubric."""
         behaviour: dict[str, JSON] = {
             "messages": [m.to_json() for m in self.messages],
             "model": self.model,
@@ -101,7 +99,7 @@ class Prompt:
     @property
     def output_schema(self) -> JSON:
         """The JSON schema of the output; None without one."""
-        # The schema's name and `strict` change how it is enforced, not what a caller receives.
+        # The schema's name and `strict` change its enforcement, not the output.
         wrapped = (self.response_format or {}).get("json_schema")
         return wrapped.get("schema") if isinstance(wrapped, dict) else None
 
@@ -133,7 +131,7 @@ class Prompt:
 
     @cached_property
     def variables(self) -> frozenset[str]:
-        """The names that the templates use."""
+        """The names of the placeholders in the templates."""
         return frozenset(name for _, t in self._templates for _, name in t.slots)
 
     @property
@@ -142,25 +140,25 @@ class Prompt:
         return PromptVersion(name=self.name, version=self.version, digest=self.digest)
 
     def render(self, inputs: Mapping[str, JSON], *, case_at: str = "") -> tuple[Message, ...]:
-        """Fill the templates in a single pass; values are never expanded again.
+        """Fill the templates in a single pass, without expanding values.
 
-        A str is inserted as it is, any other value as JSON text; a history as its messages.
+        A text is inserted unchanged, any other value as JSON, a history as its messages.
 
         Args:
-            inputs: A value for every required input and for nothing that no template uses.
-            case_at: Where the inputs come from, such as `fixtures/golden/x.jsonl:12`, for errors.
+            inputs: A value for each required input, and none for unused names.
+            case_at: The location of the case, such as `fixtures/golden/x.jsonl:12`, for errors.
 
         Raises:
-            RenderError: An input is missing, is used by no template, or is no JSON value; a list of
-                messages is used as text, or a history is none.
+            RenderError: An input is missing, unused or no JSON value; a list of messages is used as
+                text, or a history is invalid.
         """
         case = f" (case at {case_at})" if case_at else ""
         if self.warnings and self._conditions:
-            what = f"is plain text: a template has no filters or conditions{case}"
+            problem = f"is plain text: a template has no filters or conditions{case}"
             fix = "write the text of one branch, or make it an input of the golden cases"
             raise RenderError(
                 [
-                    replace(warning, message=f"{tag} {what}", fix=fix)
+                    replace(warning, message=f"{tag} {problem}", fix=fix)
                     for tag, warning in self._conditions
                 ]
             )
@@ -176,11 +174,11 @@ class Prompt:
             ):
                 return self._with_parts(inputs, texts, case)
         except (TypeError, ValueError) as error:
-            raise self._unwritable(inputs, case) from error
+            raise self._unwritable_error(inputs, case) from error
         return tuple(_fill(message, template, texts) for message, template in self._templates)
 
     def inputs_in(self, messages: Sequence[tuple[str, str]]) -> dict[str, str] | None:
-        """The inputs with which the prompt renders to messages, as far as templates show them.
+        """Infer inputs from rendered messages.
 
         Args:
             messages: Pairs of role and text; white space between words may differ.
@@ -203,16 +201,18 @@ class Prompt:
     def _with_parts(
         self, inputs: Mapping[str, JSON], texts: Mapping[str, str], case: str
     ) -> tuple[Message, ...]:
-        """The messages with those of histories in their places, and with attachments."""
+        """Render the messages with histories and attachments."""
         messages: list[Message] = []
         faults: list[Fault] = []
-        attached = {name: part for name, value in inputs.items() if (part := attachment_of(value))}
-        texts = {**texts, **{name: part.name for name, part in attached.items()}}
+        attachments = {
+            name: part for name, value in inputs.items() if (part := attachment_of(value))
+        }
+        texts = {**texts, **{name: part.name for name, part in attachments.items()}}
         for message, template in self._templates:
             names = [name for _, name in template.slots]
             if not message.history:
                 faults += [
-                    self._fault(
+                    self._error(
                         f"variables.{name}",
                         f"input {name!r} is a list of messages, and used as text{case}",
                         f"write `- history: {name}` among the messages",
@@ -221,40 +221,40 @@ class Prompt:
                     if is_conversation(inputs[name])
                 ]
                 faults += [
-                    self._misplaced_fault(name, part, message, case)
-                    for name, part in attached.items()
+                    self._misplaced_error(name, part, message, case)
+                    for name, part in attachments.items()
                     if name in names and (message.role != "user" or not part.sha256)
                 ]
-                filled = _fill(message, template, texts)
-                parts = _places(template, texts, attached)
-                messages.append(replace(filled, attachments=parts) if parts else filled)
+                rendered = _fill(message, template, texts)
+                parts = _places(template, texts, attachments)
+                messages.append(replace(rendered, attachments=parts) if parts else rendered)
                 continue
             try:
                 messages += conversation_of(inputs[names[0]] or [])
             except ValueError as error:
-                what = f"history {names[0]!r}: {error}{case}"
+                problem = f"history {names[0]!r}: {error}{case}"
                 fix = "give a list of messages with `role` and `content`"
-                faults.append(self._fault(f"variables.{names[0]}", what, fix))
+                faults.append(self._error(f"variables.{names[0]}", problem, fix))
         if faults:
             raise RenderError(faults)
         return tuple(messages)
 
-    def _misplaced_fault(self, name: str, part: Attachment, message: Message, case: str) -> Fault:
-        """The fault of an attachment that cannot be sent where its input stands."""
+    def _misplaced_error(self, name: str, part: Attachment, message: Message, case: str) -> Fault:
+        """The error for an attachment in a message that cannot have one."""
         if message.role == "user":
-            what = f"input {name!r} names {part.kind} {part.path!r}, read by no dataset{case}"
+            problem = f"input {name!r} names {part.kind} {part.path!r}, read by no dataset{case}"
             fix = "write the case into a file below fixtures/golden"
         else:
-            what = f"input {name!r} is an attachment in a {message.role} message{case}"
+            problem = f"input {name!r} is an attachment in a {message.role} message{case}"
             fix = "use it in a message with role: user"
-        return self._fault(f"variables.{name}", what, fix)
+        return self._error(f"variables.{name}", problem, fix)
 
     @cached_property
     def _templates(self) -> tuple[tuple[Message, Template], ...]:
         return tuple((message, compile_template(message.content)) for message in self.messages)
 
     def _complete(self, inputs: Mapping[str, JSON], case: str) -> Mapping[str, JSON]:
-        """The inputs with defaults filled in, or an error for each that is missing or unused."""
+        """Add the defaults to the inputs, or raise an error for missing and unused ones."""
         defaults = {
             spec.name: "" if spec.default is None else spec.default
             for spec in self.inputs or ()
@@ -265,19 +265,19 @@ class Prompt:
         if not missing and not unused:
             return {name: inputs.get(name, defaults.get(name)) for name in self.variables}
         faults = [
-            self._fault(
+            self._error(
                 f"variables.{name}",
                 f"input {name!r} is missing{case}",
-                _rename(name, unused) or f"give the case a value for {name!r}",
+                _suggest_rename(name, unused) or f"give the case a value for {name!r}",
             )
             for name in missing
         ]
-        faults += [self._unused_fault(name, case) for name in unused if not closest(name, missing)]
+        faults += [self._unused_error(name, case) for name in unused if not closest(name, missing)]
         raise RenderError(faults)
 
     @cached_property
     def _conditions(self) -> tuple[tuple[str, Fault], ...]:
-        """Conditions and loops on an input, each with its warning: a model reads them as text."""
+        """The conditions and loops on an input, which are plain text, each with its warning."""
         return tuple(
             (tag[1], warning)
             for warning in self.warnings
@@ -285,34 +285,34 @@ class Prompt:
             and any(re.search(rf"\b{re.escape(name)}\b", tag[1]) for name in self.variables)
         )
 
-    def _unused_fault(self, name: str, case: str) -> Fault:
-        """The fault of an input that no message uses, or uses with a filter or a condition."""
-        used = rf"(\{{\{{.*?\b{re.escape(name)}\b.*?\}}\}}) holds no name of an input"
+    def _unused_error(self, name: str, case: str) -> Fault:
+        """The error for an input without a use, or with a filter or a condition."""
+        pattern = rf"(\{{\{{.*?\b{re.escape(name)}\b.*?\}}\}}) holds no name of an input"
         for warning in self.warnings:
-            if match := re.match(used, warning.message):
+            if match := re.match(pattern, warning.message):
                 return replace(
                     warning,
                     message=f"{match[1]} is plain text: a template has no filters or conditions"
                     f"{case}",
                     fix=f"write {{{{{name}}}}}, and change the value in the golden cases",
                 )
-        return self._fault(
+        return self._error(
             f"inputs.{name}",
             f"input {name!r} is used by no message{case}",
             f"remove it from the case, or use {{{{{name}}}}} in a message",
         )
 
-    def _unwritable(self, inputs: Mapping[str, JSON], case: str) -> RenderError:
+    def _unwritable_error(self, inputs: Mapping[str, JSON], case: str) -> RenderError:
         faults: list[Fault] = []
         for name, value in inputs.items():
             try:
                 input_text(value)
             except (TypeError, ValueError) as error:
                 message = f"input {name!r} cannot be written as JSON: {error}{case}"
-                faults.append(self._fault(f"variables.{name}", message, "give text or JSON values"))
+                faults.append(self._error(f"variables.{name}", message, "give text or JSON values"))
         return RenderError(faults)
 
-    def _fault(self, place: str, message: str, fix: str) -> Fault:
+    def _error(self, place: str, message: str, fix: str) -> Fault:
         line = self.lines.get(place, self.lines.get("messages"))
         return Fault(path=self.path, line=line, message=message, fix=fix)
 
@@ -325,22 +325,22 @@ def _fill(message: Message, template: Template, texts: Mapping[str, str]) -> Mes
 
 
 def _places(
-    template: Template, texts: Mapping[str, str], attached: Mapping[str, Attachment]
+    template: Template, texts: Mapping[str, str], attachments: Mapping[str, Attachment]
 ) -> tuple[Attachment, ...]:
-    """The attachments of a message, each with its place in the filled text."""
-    if not attached:
+    """The attachments of a message, each with its offset in the text."""
+    if not attachments:
         return ()
     names = dict(template.slots)
     places: list[Attachment] = []
     start = 0
     for position, piece in enumerate(template.pieces):
         name = names.get(position)
-        if name is not None and name in attached:
-            places.append(replace(attached[name], start=start))
+        if name is not None and name in attachments:
+            places.append(replace(attachments[name], start=start))
         start += len(piece if name is None else texts[name])
     return tuple(places)
 
 
-def _rename(missing: str, unused: list[str]) -> str:
+def _suggest_rename(missing: str, unused: list[str]) -> str:
     close = closest(missing, unused)
     return f"the case gives {close!r}, which no message uses: is it {missing!r}?" if close else ""

@@ -1,4 +1,4 @@
-"""Keys of prompt files with a reader of their own: tools, conversations, rubrics."""
+"""Keys of prompt files with more complex values: tools, conversations, rubrics."""
 
 from __future__ import annotations
 
@@ -36,13 +36,14 @@ def read_tools(
     read: Callable[[str], str],
     lines: dict[str, int],
 ) -> tuple[tuple[Mapping[str, JSON], ...], tuple[str, ...]]:
-    """The tools of a prompt in the form the OpenAI API takes, and the files that hold some.
+    """Read the tools of a prompt, in the form of the OpenAI API, and the names of their files.
 
     Args:
-        reader: Notes the errors.
+        reader: Receives the errors.
         node: A list of tools, or `{file: PATH}`; an item of the list may be such a file, too.
-        read: Reads a file next to the prompt; raises ValueError or OSError where it cannot.
-        lines: Where the line of each tool is noted.
+        read: Called with the name of a file next to the prompt, for its text; raises ValueError or
+            OSError.
+        lines: Receives the line of each tool.
     """
     tools: dict[str, Mapping[str, JSON]] = {}
     files: list[str] = []
@@ -57,7 +58,7 @@ def read_tools(
                 continue
             name = str(tool["name"])
             if name in tools:
-                reader.fault(item, f"tools declares {name!r} twice", "rename or remove one")
+                reader.add_error(item, f"tools declares {name!r} twice", "rename or remove one")
             tools[name] = {"type": "function", "function": tool}
             lines[f"tools.{name}"] = line_of(item)
     return tuple(tools.values()), tuple(files)
@@ -81,7 +82,7 @@ def _values_in_file(
 ) -> tuple[JSON, ...]:
     path = PurePosixPath(file)
     if path.is_absolute() or ".." in path.parts or "\\" in file or "\0" in file:
-        reader.fault(
+        reader.add_error(
             node,
             f"tools: {file!r} is no path below the folder of the prompt",
             "write it with / from that folder, such as tools/orders.yml",
@@ -91,12 +92,12 @@ def _values_in_file(
         document: object = yaml.safe_load(read(file))
     except yaml.MarkedYAMLError as error:
         line, problem, fix = explain_yaml_error(error)
-        reader.fault(node, f"tools: the file {file!r}, line {line}: {problem}", fix)
+        reader.add_error(node, f"tools: the file {file!r}, line {line}: {problem}", fix)
         return ()
     except (ValueError, OSError, yaml.YAMLError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or " ".join(str(error).split())
+        problem = getattr(error, "strerror", None) or " ".join(str(error).split())
         fix = "write it in the folder of the prompt, or correct the path"
-        reader.fault(node, f"tools: the file {file!r} cannot be read: {why}", fix)
+        reader.add_error(node, f"tools: the file {file!r} cannot be read: {problem}", fix)
         return ()
     values = cast("list[JSON]", document if isinstance(document, list) else [document])
     return tuple(values)
@@ -110,33 +111,33 @@ def _value(reader: Reader, node: yaml.Node) -> JSON:
 
 
 def _tool(reader: Reader, node: yaml.Node, value: JSON) -> dict[str, JSON] | None:
-    """The function of a tool; None, with the error noted, where it is none."""
+    """Check the function of a tool; None, with an error, if it is invalid."""
     if value is None:
         return None
     if isinstance(value, dict) and value.get("type") == "function" and "function" in value:
         value = value["function"]
     if not isinstance(value, dict):
-        reader.fault(node, "a tool must be a mapping", _TOOLS_FIX)
+        reader.add_error(node, "a tool must be a mapping", _TOOLS_FIX)
         return None
     unknown = next((key for key in value if key not in _TOOL_KEYS), None)
     name = value.get("name")
     if unknown is not None:
         fix = did_you_mean(unknown, _TOOL_KEYS) or f"known keys: {', '.join(_TOOL_KEYS)}"
-        reader.fault(node, f"a tool has no key {unknown!r}", fix)
+        reader.add_error(node, f"a tool has no key {unknown!r}", fix)
     elif not isinstance(name, str) or not _NAME.fullmatch(name):
         problem = "a tool has no `name`" if name is None else f"{name!r} cannot name a tool"
-        reader.fault(node, problem, "write up to 64 letters, digits, _ and -")
+        reader.add_error(node, problem, "write up to 64 letters, digits, _ and -")
     elif not isinstance(value.get("parameters", {}), dict):
-        reader.fault(node, f"the parameters of tool {name!r} are no JSON schema", _TOOLS_FIX)
+        reader.add_error(node, f"the parameters of tool {name!r} are no JSON schema", _TOOLS_FIX)
     elif not isinstance(value.get("strict", False), bool):
-        reader.fault(node, f"`strict` of tool {name!r} must be true or false")
+        reader.add_error(node, f"`strict` of tool {name!r} must be true or false")
     else:
         return value
     return None
 
 
 def read_tool_choice(reader: Reader, node: yaml.Node, names: tuple[str, ...]) -> JSON:
-    """`auto`, `none`, `required`, or the one tool to call, in the form the OpenAI API takes."""
+    """Read `auto`, `none`, `required` or the name of a tool, in the form of the OpenAI API."""
     choice = reader.text(node, "toolChoice", f"write {', '.join(_CHOICES)} or the name of a tool")
     if choice is None or choice in _CHOICES:
         return choice
@@ -144,15 +145,15 @@ def read_tool_choice(reader: Reader, node: yaml.Node, names: tuple[str, ...]) ->
         return {"type": "function", "function": {"name": choice}}
     choices = (*_CHOICES, *names)
     fix = did_you_mean(choice, choices) or f"write one of {', '.join(choices)}"
-    reader.fault(node, f"toolChoice names no tool: {choice!r}", fix)
+    reader.add_error(node, f"toolChoice names no tool: {choice!r}", fix)
     return None
 
 
 def tool_calls_of(value: object) -> tuple[ToolCall, ...]:
-    """The calls in a message: `id`, `name` and `arguments`, or as the OpenAI API writes them.
+    """Parse the calls in a message: `id`, `name` and `arguments`, or the form of the OpenAI API.
 
     Raises:
-        ValueError: They are no such list.
+        ValueError: The value is no such list.
     """
     if not isinstance(value, list) or not value:
         raise ValueError(f"`tool_calls` is no list of calls; {_CALL_FIX}")
@@ -185,10 +186,10 @@ def is_conversation(value: object) -> bool:
 
 
 def conversation_of(value: object) -> tuple[Message, ...]:
-    """The messages of a history: a list as the OpenAI API takes it; an empty one is none.
+    """Parse the messages of a history, in the form of the OpenAI API.
 
     Raises:
-        ValueError: It is no such list; the message says where.
+        ValueError: The value is no such list; the error has the place.
     """
     if not isinstance(value, list):
         raise ValueError("it is no list of messages")  # noqa: TRY004 - one kind for callers
@@ -199,61 +200,61 @@ def _message(number: int, item: object) -> Message:
     fields = cast("dict[str, object]", item) if isinstance(item, dict) else {}
     role, content = fields.get("role"), fields.get("content")
     unknown = sorted(fields.keys() - _MESSAGE_KEYS)
-    where = f"message {number}"
+    place = f"message {number}"
     if role not in get_args(Role):
-        raise ValueError(f"{where} has no role among {', '.join(get_args(Role))}")
+        raise ValueError(f"{place} has no role among {', '.join(get_args(Role))}")
     if unknown:
-        raise ValueError(f"{where} has no key {unknown[0]!r}")
+        raise ValueError(f"{place} has no key {unknown[0]!r}")
     try:
         text, attachments = content_of("" if content is None else content)
     except ValueError as error:
-        raise ValueError(f"the content of {where} {error}") from error
+        raise ValueError(f"the content of {place} {error}") from error
     for part in attachments:
         if role != "user":
-            raise ValueError(f"{where} has an attachment, and its role is {role}, not user")
+            raise ValueError(f"{place} has an attachment, and its role is {role}, not user")
         if not part.sha256:
-            raise ValueError(f"{where} names {part.kind} {part.path!r}, read by no dataset")
+            raise ValueError(f"{place} names {part.kind} {part.path!r}, read by no dataset")
     try:
         calls = tool_calls_of(fields["tool_calls"]) if "tool_calls" in fields else ()
     except ValueError as error:
-        raise ValueError(f"{where}: {error}") from error
-    answers = fields.get("tool_call_id", "")
+        raise ValueError(f"{place}: {error}") from error
+    call_id = fields.get("tool_call_id", "")
     if content is None and not calls:
-        raise ValueError(f"{where} has no content")
-    if (role == "tool") != bool(answers) or not isinstance(answers, str):
-        raise ValueError(f"{where}: role `tool` and `tool_call_id` belong together")
+        raise ValueError(f"{place} has no content")
+    if (role == "tool") != bool(call_id) or not isinstance(call_id, str):
+        raise ValueError(f"{place}: role `tool` and `tool_call_id` belong together")
     return Message(
         role=cast("Role", role),
         content=text,
         tool_calls=calls,
-        tool_call_id=answers,
+        tool_call_id=call_id,
         attachments=attachments,
     )
 
 
 def read_message_extras(reader: Reader, item: yaml.Node, entries: Entries) -> dict[str, Any] | None:
-    """`tool_calls` and `tool_call_id` of a message; None, with the error noted, where faulty."""
+    """Read `tool_calls` and `tool_call_id` of a message; None, with an error, if invalid."""
     role_node = entries["role"][1]
     role = role_node.value if isinstance(role_node, yaml.ScalarNode) else ""
     extras: dict[str, Any] = {}
     if "tool_calls" in entries:
         key, node = entries["tool_calls"]
         if role != "assistant":
-            reader.fault(key, "only a message of the assistant has `tool_calls`")
+            reader.add_error(key, "only a message of the assistant has `tool_calls`")
             return None
         try:
             extras["tool_calls"] = tool_calls_of(reader.json(node, "tool_calls"))
         except ValueError as error:
-            what, _, fix = str(error).partition("; ")
-            reader.fault(node, what, fix)
+            problem, _, fix = str(error).partition("; ")
+            reader.add_error(node, problem, fix)
             return None
     if "tool_call_id" in entries and scalar_tag(entries["tool_call_id"][1]) != "null":
         extras["tool_call_id"] = reader.text(entries["tool_call_id"][1], "tool_call_id")
     if (role == "tool") != ("tool_call_id" in extras):
-        reader.fault(
+        reader.add_error(
             item,
             "role `tool` and `tool_call_id` belong together",
-            "name the call that this message answers, such as `tool_call_id: call_1`",
+            "name the call whose result this message is, such as `tool_call_id: call_1`",
         )
         return None
     return extras
@@ -263,8 +264,8 @@ RubricKind = Literal["graded", "binary", "choice", "pair"]
 
 _KINDS: tuple[RubricKind, ...] = get_args(RubricKind)
 _KEYS = ("kind", "scale", "choices", "reference", "ties", "pass_at")
-_OF_KIND = {"scale": "graded", "choices": "choice", "ties": "pair"}
-_JUDGED: Mapping[RubricKind, tuple[str, ...]] = {
+_KEY_KINDS = {"scale": "graded", "choices": "choice", "ties": "pair"}
+_JUDGED_VARIABLES: Mapping[RubricKind, tuple[str, ...]] = {
     "graded": ("answer",),
     "binary": ("answer",),
     "choice": ("answer",),
@@ -273,23 +274,23 @@ _JUDGED: Mapping[RubricKind, tuple[str, ...]] = {
 _OF_CONVERSATIONS = frozenset({"conversation", "tool_calls"})
 _REFERENCES = ("reference", "expected")
 _FIX = f"write `kind:` with one of {', '.join(_KINDS)}"
-# A model keeps to so many values where a schema lists them; a longer scale is any number.
+# Models follow a schema with up to this many listed values; a longer scale takes any number.
 _LISTED_MAX = 11
 _CHOICES_MIN = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RubricSpec:
-    """The request of a judge's prompt.
+    """The form of a rubric's verdict.
 
     Attributes:
         kind: `graded` on a scale, `binary`, `choice` of a label, or `pair` for the better of two.
         low: The worst value of the scale.
         high: The best value of the scale.
         choices: The score of each label, from 0 (worst) to 1 (best).
-        reference: Whether the verdict compares with a reference answer.
-        ties: Whether a pair may be called equal.
-        pass_at: The score, from 0 to 1, that passes where the eval says none.
+        reference: The verdict compares with a reference.
+        ties: A pair may be a tie.
+        pass_at: The least score from 0 to 1 that passes, unless the eval sets one.
     """
 
     kind: RubricKind
@@ -302,23 +303,23 @@ class RubricSpec:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """The values of a scale of whole numbers, worst first; empty for any other scale."""
-        whole = self.low == int(self.low) and self.high == int(self.high)
+        """The values of a short scale of whole numbers, worst first; empty for any other scale."""
+        is_whole = self.low == int(self.low) and self.high == int(self.high)
         count = int(self.high - self.low) + 1
-        if self.kind != "graded" or not whole or not _CHOICES_MIN < count <= _LISTED_MAX:
+        if self.kind != "graded" or not is_whole or not _CHOICES_MIN < count <= _LISTED_MAX:
             return ()
         return tuple(range(int(self.low), int(self.high) + 1))
 
     @property
     def verdict_key(self) -> str:
-        """The key of the reply that holds the verdict."""
+        """The key of the verdict in the response."""
         return {"graded": "score", "binary": "verdict", "choice": "choice", "pair": "winner"}[
             self.kind
         ]
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The words a verdict is one of; empty for a graded one."""
+        """The possible verdicts; empty for a graded one."""
         match self.kind:
             case "graded":
                 return ()
@@ -340,7 +341,7 @@ class RubricSpec:
         return f"{means[self.kind]}{against}, passes at {self.pass_at:g}"
 
     def response_format(self) -> dict[str, JSON]:
-        """The form of the reply as the OpenAI API takes it: reasoning first, then the verdict."""
+        """The response format for the OpenAI API: reasoning first, then the verdict."""
         verdict: dict[str, JSON] = {"type": "string", "enum": list(self.labels)}
         if self.kind == "graded":
             steps = self.steps
@@ -358,7 +359,7 @@ class RubricSpec:
         }
 
     def to_json(self) -> dict[str, JSON]:
-        """The settings that the form of the reply does not state, for digests."""
+        """Convert the settings outside the response format to JSON, for digests."""
         return {
             "kind": self.kind,
             "scale": [self.low, self.high],
@@ -371,13 +372,13 @@ class RubricSpec:
 def read_rubric(
     reader: Reader, entries: Entries, variables: Collection[str], lines: dict[str, int]
 ) -> RubricSpec | None:
-    """Read the key `rubric`; None, with the errors noted, if it is invalid.
+    """Read the key `rubric`; None, with errors, if it is invalid.
 
     Args:
-        reader: Where faults are noted.
+        reader: Receives the errors.
         entries: The top-level entries of the file.
-        variables: What the messages use.
-        lines: Where the line of the key is noted.
+        variables: The variables of the messages.
+        lines: Receives the line of the key.
     """
     key, node = entries["rubric"]
     lines["rubric"] = line_of(key)
@@ -388,19 +389,21 @@ def read_rubric(
     for other in ("responseFormat", "jsonSchema"):
         if other in entries:
             message = f"{other} is given, but `rubric` decides the form of the reply"
-            reader.fault(entries[other][0], message, "remove it")
+            reader.add_error(entries[other][0], message, "remove it")
     kind = _kind(reader, node, inner)
     if kind is None:
         return None
-    for name, of in _OF_KIND.items():
+    for name, of in _KEY_KINDS.items():
         if name in inner and kind != of:
-            reader.fault(inner[name][0], f"rubric: {name!r} belongs to the kind {of}, not {kind}")
-    missing = [name for name in _JUDGED[kind] if name not in variables]
+            reader.add_error(
+                inner[name][0], f"rubric: {name!r} belongs to the kind {of}, not {kind}"
+            )
+    missing = [name for name in _JUDGED_VARIABLES[kind] if name not in variables]
     if kind != "pair" and _OF_CONVERSATIONS.intersection(variables):
         missing = []
     if missing:
         message = f"no message uses {{{{{missing[0]}}}}}, so nothing would be judged"
-        reader.fault(key, message, f"put {{{{{missing[0]}}}}} into a message")
+        reader.add_error(key, message, f"put {{{{{missing[0]}}}}} into a message")
     low, high = _scale(reader, inner)
     return RubricSpec(
         kind=kind,
@@ -415,7 +418,7 @@ def read_rubric(
 
 def _kind(reader: Reader, node: yaml.Node, inner: Entries) -> RubricKind | None:
     if "kind" not in inner:
-        reader.fault(node, "rubric has no `kind`", _FIX)
+        reader.add_error(node, "rubric has no `kind`", _FIX)
         return None
     node, noun = inner["kind"][1], "rubric: the kind"
     kind = reader.word(node, "the kind of a rubric", _KINDS, noun=noun, fix=_FIX)
@@ -434,10 +437,10 @@ def _scale(reader: Reader, inner: Entries) -> tuple[float, float]:
     high = _number(reader, ends["max"][1], "scale.max") if "max" in ends else None
     if high is None or low is None:
         if "max" not in ends:
-            reader.fault(inner["scale"][0], "scale has no `max`", fix)
+            reader.add_error(inner["scale"][0], "scale has no `max`", fix)
         return 0, 1
     if low >= high:
-        reader.fault(inner["scale"][0], f"scale: min {low} is not below max {high}", fix)
+        reader.add_error(inner["scale"][0], f"scale: min {low} is not below max {high}", fix)
         return 0, 1
     return low, high
 
@@ -445,51 +448,55 @@ def _scale(reader: Reader, inner: Entries) -> tuple[float, float]:
 def _choices(reader: Reader, node: yaml.Node, inner: Entries) -> dict[str, float]:
     fix = "write `choices: {good: 1, bad: 0}`, the score of each label from 0 to 1"
     if "choices" not in inner:
-        reader.fault(node, "a rubric of kind choice has no `choices`", fix)
+        reader.add_error(node, "a rubric of kind choice has no `choices`", fix)
         return {}
     labels = reader.mapping(inner["choices"][1], "choices", fix)
     if labels is None:
         return {}
     if len(labels) < _CHOICES_MIN:
-        reader.fault(inner["choices"][0], "choices: there is nothing to choose between", fix)
-    folded: dict[str, str] = {}
+        reader.add_error(inner["choices"][0], "choices: there is nothing to choose between", fix)
+    names_by_fold: dict[str, str] = {}
     for name, (key, _) in labels.items():
-        twin = folded.setdefault(name.strip().casefold(), name)
+        twin = names_by_fold.setdefault(name.strip().casefold(), name)
         if twin != name or not name.strip():
-            reader.fault(key, f"choices: {name!r} cannot be distinguished from {twin!r} in a reply")
+            reader.add_error(
+                key, f"choices: {name!r} cannot be distinguished from {twin!r} in a reply"
+            )
     return {name: _share(reader, labels, name, 0.0) for name in labels}
 
 
 def _reference(reader: Reader, inner: Entries, variables: Collection[str]) -> bool:
-    used = any(name.partition(".")[0] in _REFERENCES for name in variables)
-    stated = (
+    is_used = any(name.partition(".")[0] in _REFERENCES for name in variables)
+    setting = (
         reader.flag(inner["reference"][1], "rubric.reference") if "reference" in inner else None
     )
-    if stated is None or stated == used:
-        return used
+    if setting is None or setting == is_used:
+        return is_used
     problem = (
         "but no message uses {{reference}} or {{expected}}"
-        if stated
+        if setting
         else "but a message uses {{reference}} or {{expected}}"
     )
-    reader.fault(inner["reference"][0], f"rubric: reference is {str(stated).lower()}, {problem}")
-    return used
+    reader.add_error(
+        inner["reference"][0], f"rubric: reference is {str(setting).lower()}, {problem}"
+    )
+    return is_used
 
 
-def _share(reader: Reader, inner: Entries, name: str, otherwise: float) -> float:
+def _share(reader: Reader, inner: Entries, name: str, default: float) -> float:
     if name not in inner:
-        return otherwise
+        return default
     value = _number(reader, inner[name][1], name)
     if value is not None and not 0 <= value <= 1:
-        reader.fault(inner[name][1], f"rubric: {name} is a score from 0 to 1, not {value}")
-        return otherwise
-    return otherwise if value is None else value
+        reader.add_error(inner[name][1], f"rubric: {name} is a score from 0 to 1, not {value}")
+        return default
+    return default if value is None else value
 
 
-def _number(reader: Reader, node: yaml.Node, what: str) -> float | None:
-    value = reader.json(node, what)
+def _number(reader: Reader, node: yaml.Node, subject: str) -> float | None:
+    value = reader.json(node, subject)
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return value
     if scalar_tag(node) not in {"int", "float"}:
-        reader.fault(node, f"rubric: {what} must be a number")
+        reader.add_error(node, f"rubric: {subject} must be a number")
     return None

@@ -1,4 +1,4 @@
-"""The values that a prompt file is made of: versions, templates, messages, inputs."""
+"""The values in a prompt file: versions, templates, messages, inputs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _PATTERN = re.compile(
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class Semver:
-    """One version, ordered by precedence: 1.0.0-rc.1 comes before 1.0.0.
+    """A semantic version, ordered by precedence: 1.0.0-rc.1 is before 1.0.0.
 
-    Build metadata (`+...`) is refused: two versions that differ in it alone have the same rank.
+    Build metadata (`+...`) is refused, as it has no precedence.
 
     >>> Semver.parse("1.2.3").bump("minor")
     Semver(major=1, minor=3, patch=0, prerelease=())
@@ -56,7 +56,7 @@ class Semver:
         )
 
     def bump(self, part: Part) -> Semver:
-        """The next version; one that is still a prerelease becomes its release where that fits."""
+        """The next version; a prerelease becomes its release if that is the next version."""
         if self.prerelease:
             released = Semver(self.major, self.minor, self.patch)
             zeros = {"major": (self.minor, self.patch), "minor": (self.patch,), "patch": ()}
@@ -85,7 +85,7 @@ class Semver:
         return (self.major, self.minor, self.patch, not self.prerelease, identifiers)
 
 
-# A dot or a hyphen is a letter like any other: nothing is looked up inside a value.
+# Dots and hyphens are part of a name: values have no attributes.
 NAME = re.compile(r"[^\W\d][\w.\-]*")
 _PLACEHOLDER = re.compile(
     r"\{\{[ \t]*"
@@ -93,25 +93,25 @@ _PLACEHOLDER = re.compile(
     r"""|"(?P<double>\{\{|\}\})"|'(?P<single>\{\{|\}\})')"""
     r"[ \t]*\}\}"
 )
-# One encoder for all: `json.dumps` would make one for every value.
+# A shared encoder, because `json.dumps` makes one for every value.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _ODD = re.compile(r"\{\{[^{}\n]{0,80}\}\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text cut at its placeholders.
+    """A text split at its placeholders.
 
     Attributes:
-        pieces: Literal texts and, at the positions in `slots`, room for a value.
-        slots: Pairs of a position in `pieces` and the name that belongs there.
+        pieces: Literal texts, with an empty text at each position in `slots`.
+        slots: Pairs of a position in `pieces` and the name of its value.
     """
 
     pieces: tuple[str, ...]
     slots: tuple[tuple[int, str], ...]
 
     def fill(self, texts: Mapping[str, str]) -> str:
-        """Put the texts in; they are not looked at, so nothing in them is expanded."""
+        """Insert the texts, without expanding placeholders in them."""
         pieces = list(self.pieces)
         for position, name in self.slots:
             pieces[position] = texts[name]
@@ -119,7 +119,7 @@ class Template:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        r"""Matches filled templates, a group for each name; white space may differ.
+        r"""The pattern of filled templates, with a group for each name; white space may differ.
 
         >>> compile_template("<a>{{ a }}</a>").pattern.fullmatch("<a>x y</a>\n")["a"]
         'x y'
@@ -137,10 +137,9 @@ class Template:
 
 
 def compile_template(text: str) -> Template:
-    """Cut a text at its placeholders.
+    """Split a text at its placeholders.
 
-    `{{"{{"}}` stands for two literal braces. Whatever else stands between double braces and is no
-    name stays as it is.
+    `{{"{{"}}` is two literal braces. Double braces without a name stay unchanged.
 
     >>> compile_template('{{ a }} is not {{"{{"}}a}} nor {{{{a}}}}').fill({"a": "{{b}}"})
     '{{b}} is not {{a}} nor {{{{b}}}}'
@@ -160,24 +159,24 @@ def compile_template(text: str) -> Template:
     return Template(tuple(pieces), tuple(slots))
 
 
-def first_lines(text: str, start: int, end: int) -> dict[str, int]:
-    r"""By name: the line of its first placeholder between two offsets, the first line being 1.
+def placeholder_lines(text: str, start: int, end: int) -> dict[str, int]:
+    r"""The line of the first placeholder of each name between two offsets, from 1.
 
-    >>> first_lines("{{ a }}\n{{b}} {{a}}", 0, 20)
+    >>> placeholder_lines("{{ a }}\n{{b}} {{a}}", 0, 20)
     {'a': 1, 'b': 2}
     """
     lines: dict[str, int] = {}
-    line, counted = 1, 0
+    line, counted_to = 1, 0
     for match in _PLACEHOLDER.finditer(text, start, end):
-        line += text.count("\n", counted, match.start())
-        counted = match.start()
+        line += text.count("\n", counted_to, match.start())
+        counted_to = match.start()
         if match["name"]:
             lines.setdefault(match["name"], line)
     return lines
 
 
 def odd_braces(text: str) -> Iterator[str]:
-    """Texts that look like placeholders to a reader but are plain text to a template.
+    """Texts in double braces that are no placeholders.
 
     >>> list(odd_braces("{{ x }} {{ x | upper }} {{{{ y }}}} {{}}"))
     ['{{ x | upper }}', '{{{{ y }}}}', '{{}}']
@@ -191,7 +190,7 @@ def odd_braces(text: str) -> Iterator[str]:
 
 
 TEMPLATE_TAG: Final = re.compile(r"\{%[-+]?\s*(?:if|elif|for|set|unless)\s[^%{}\n]{1,200}%\}")
-"""Conditions and loops of other template languages, which are plain text here.
+"""The pattern of conditions and loops of other template languages.
 
 >>> TEMPLATE_TAG.findall("{% if x %}{{ x }}{% endif %} 5 {% 6 %}")
 ['{% if x %}']
@@ -199,11 +198,11 @@ TEMPLATE_TAG: Final = re.compile(r"\{%[-+]?\s*(?:if|elif|for|set|unless)\s[^%{}\
 
 
 def input_text(value: JSON) -> str:
-    """A value as text inside a prompt: a string unchanged, any other value as JSON.
+    """Write a value for a prompt: a text unchanged, any other value as JSON.
 
     Raises:
         TypeError: The value is no JSON value.
-        ValueError: The value holds NaN or an infinity, or contains itself.
+        ValueError: The value has NaN or an infinity, or contains itself.
     """
     if isinstance(value, str):
         return value
@@ -212,22 +211,28 @@ def input_text(value: JSON) -> str:
 
 _Fields: TypeAlias = "dict[str, object]"
 _SUM: Final = "sha256"
-ATTACHED: Final = ("image", "pdf")
-"""The keys of an input that name an attachment."""
+ATTACHMENT_KINDS: Final = ("image", "pdf")
+"""The kinds of attachments, as keys of an input."""
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A function the model wants called; `arguments` is the text it wrote, JSON or not."""
+    """A tool call of a model.
+
+    Attributes:
+        id: The id of the call.
+        name: The name of the tool.
+        arguments: The text of the model, JSON or not.
+    """
 
     id: str
     name: str
     arguments: str
 
     def to_json(self) -> dict[str, JSON]:
-        """A plain document, for recordings and digests."""
+        """Convert to JSON, for recordings and digests."""
         return {"id": self.id, "name": self.name, "arguments": self.arguments}
 
 
@@ -236,9 +241,9 @@ class Attachment:
     """An image or a PDF file in a message.
 
     Attributes:
-        path: From the fixtures folder, with `/`; it stands in the text of the message as `name`.
-        sha256: Of the content of the file.
-        start: Where `name` begins in the text of the message.
+        path: The path from the fixtures folder, with `/`.
+        sha256: The SHA-256 of the file; empty if no dataset read it.
+        start: The offset of `name` in the text of the message.
     """
 
     kind: Literal["image", "pdf"]
@@ -248,7 +253,7 @@ class Attachment:
 
     @property
     def name(self) -> str:
-        """The words for it in reports and other texts.
+        """The text for it in messages and reports.
 
         >>> Attachment(kind="image", path="shots/a.png", sha256="").name
         '[image: shots/a.png]'
@@ -256,18 +261,15 @@ class Attachment:
         return f"[{self.kind}: {self.path}]"
 
     def to_json(self) -> dict[str, JSON]:
-        """A plain document, for digests: what a model is shown, and where."""
+        """Convert to JSON, for digests."""
         return {"kind": self.kind, "sha256": self.sha256, "start": self.start}
 
 
 def attachment_of(value: object) -> Attachment | None:
-    """The attachment that an input names, as `{"image": "path", "sha256": "..."}`; else None.
-
-    Without `sha256` the file was not read by a dataset.
-    """
+    """Parse an attachment, as `{"image": "path", "sha256": "..."}`; None for another value."""
     if not isinstance(value, dict) or not value or len(fields := cast("_Fields", value)) > 2:  # noqa: PLR2004 - path and digest
         return None
-    for kind in ATTACHED:
+    for kind in ATTACHMENT_KINDS:
         path, sha256 = fields.get(kind), fields.get("sha256", "")
         if isinstance(path, str) and isinstance(sha256, str) and not fields.keys() - {kind, _SUM}:
             return Attachment(kind=kind, path=path, sha256=sha256)
@@ -275,7 +277,7 @@ def attachment_of(value: object) -> Attachment | None:
 
 
 def content_of(value: object) -> tuple[str, tuple[Attachment, ...]]:
-    """The text of a content and its attachments: a text, or a list of texts and attachments.
+    """Split a content into its text and attachments: a text, or a list of both.
 
     >>> content_of(["Look: ", {"image": "shots/a.png", "sha256": "0"}])[0]
     'Look: [image: shots/a.png]'
@@ -291,9 +293,9 @@ def content_of(value: object) -> tuple[str, tuple[Attachment, ...]]:
             inner = cast("_Fields", part).get("text")
         if isinstance(inner, str):
             text += inner
-        elif attached := attachment_of(inner):
-            attachments.append(replace(attached, start=len(text)))
-            text += attached.name
+        elif attachment := attachment_of(inner):
+            attachments.append(replace(attachment, start=len(text)))
+            text += attachment.name
         else:
             raise ValueError(
                 'has a part that is neither text nor `{"image": "path"}` or `{"pdf": "path"}`'
@@ -306,11 +308,10 @@ class Message:
     """One message: a template in a prompt, plain text once rendered.
 
     Attributes:
-        tool_calls: The calls that a message of the assistant makes; `content` may be empty then.
-        tool_call_id: The call that a message of the role `tool` answers.
-        history: In a prompt: whether the list of messages in the input that `content` names is
-            inserted here.
-        attachments: The images and files in `content`, in order; only messages of the user.
+        tool_calls: The calls of an assistant message, whose `content` may be empty.
+        tool_call_id: The call whose result a message of the role `tool` is.
+        history: In a prompt: insert the messages in the input that `content` names.
+        attachments: The images and files in `content`, in order, in user messages only.
     """
 
     role: Role
@@ -324,16 +325,16 @@ class Message:
     def parts(self) -> Iterator[str | Attachment]:
         """The texts and attachments of the content, in order."""
         end = 0
-        for attached in self.attachments:
-            if before := self.content[end : attached.start]:
+        for attachment in self.attachments:
+            if before := self.content[end : attachment.start]:
                 yield before
-            yield attached
-            end = attached.start + len(attached.name)
+            yield attachment
+            end = attachment.start + len(attachment.name)
         if rest := self.content[end:]:
             yield rest
 
     def to_json(self) -> dict[str, JSON]:
-        """A plain document, for digests and reports; what is not set is left out."""
+        """Convert to JSON without unset values, for digests and reports."""
         document: dict[str, JSON] = {"role": self.role, "content": self.content}
         if self.tool_calls:
             document["tool_calls"] = [call.to_json() for call in self.tool_calls]
@@ -351,8 +352,8 @@ class InputSpec:
     """One declared input.
 
     Attributes:
-        required: Whether every case must give it.
-        default: What stands in for it where it is not required and not given; None leaves nothing.
+        required: Every case must have it.
+        default: The value if a case does not have it; None for an empty text.
     """
 
     name: str
@@ -363,10 +364,12 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
-    """A statement of an author about one golden case, for the gate and for reviewers.
+    """A statement of the author about one golden case, for the gate and reviewers.
 
     Attributes:
-        line: Where it stands in the prompt file, from 1.
+        case: The id of the case.
+        reason: The reason.
+        line: The line in the prompt file, from 1.
     """
 
     case: str
@@ -379,9 +382,11 @@ class ChangelogEntry:
     """The changes of one version, from the prompt file.
 
     Attributes:
-        date: As the file writes it, such as `2025-06-30`; empty where it says nothing.
-        accepted: Golden cases that may pass less often from this version on, because it is wanted.
-        removed: Golden cases that were taken away.
+        version: The version, as in the file.
+        text: The description of the changes.
+        date: The date, such as `2025-06-30`; empty for none.
+        accepted: The golden cases that may pass less often from this version on.
+        removed: The golden cases that were removed.
     """
 
     version: str
@@ -393,12 +398,13 @@ class ChangelogEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluator:
-    """One entry of `evaluators` as the file states it; judges give it a meaning.
+    """One entry of `evaluators` in the file.
 
     Attributes:
-        kind: The key that says what it is: `string`, `judge`, `llm` or `uses`.
-        body: What stands under that key.
-        line: Where the entry starts in the prompt file, counted from 1.
+        name: The name of the judge.
+        kind: `string`, `judge`, `llm` or `uses`.
+        body: The value of that key.
+        line: The line in the prompt file, from 1.
     """
 
     name: str
@@ -412,8 +418,8 @@ class PromptVersion:
     """The identity of a state of a prompt.
 
     Attributes:
-        version: As the file states it.
-        digest: Of everything that changes behaviour.
+        version: The version in the file; None for none.
+        digest: The digest of the behaviour.
     """
 
     name: str

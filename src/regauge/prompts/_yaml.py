@@ -1,4 +1,4 @@
-"""YAML of prompt files: plain data by the rules of YAML 1.2, with the line of everything."""
+"""YAML of prompt files: plain data by the rules of YAML 1.2, with line numbers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
 
-# No prompt reaches it: a deeper file is an attack or a mistake.
+# Far above any prompt: a deeper file is an attack or a mistake.
 DEPTH_MAX = 100
 _STANDARD = "tag:yaml.org,2002:"
 
 
-# Per kind of scalar: what it looks like, and the characters it can start with ("" when empty).
+# The form of each kind of scalar, and its first characters ("" for an empty one).
 _SCALARS = {
     "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
     "null": (r"~|null|Null|NULL|", "~nN"),
@@ -41,7 +41,7 @@ _SCALARS = {
 
 
 def scalar_resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    """The scalars of YAML 1.2, by their first character: what a PyYAML loader resolves."""
+    """The scalars of YAML 1.2 for a PyYAML loader, by their first character."""
     table: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
     for tag, (pattern, first) in _SCALARS.items():
         entry = (_STANDARD + tag, re.compile(rf"(?:{pattern})\Z"))
@@ -57,10 +57,10 @@ class _Loader(yaml.SafeLoader):
 
 
 def compose(text: str, path: Path) -> yaml.MappingNode:
-    """The root of the document, a mapping, with marks that index `text`.
+    """Parse a document to its root mapping, with marks that index `text`.
 
     Raises:
-        PromptError: The text is no YAML, or is something else than one mapping.
+        PromptError: The text is no YAML, or is not one mapping.
     """
     loader: _Loader | None = None
     try:
@@ -68,7 +68,7 @@ def compose(text: str, path: Path) -> yaml.MappingNode:
         node = loader.get_single_node()
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        problem = f"the character {chr(int(error.character))!r} may not stand in YAML"
+        problem = f"the character {chr(int(error.character))!r} is not allowed in YAML"
         raise _error(path, line, problem, "remove it, or write it as an escape") from error
     except yaml.MarkedYAMLError as error:
         mistake_line, problem, fix = explain_yaml_error(error)
@@ -88,12 +88,12 @@ def compose(text: str, path: Path) -> yaml.MappingNode:
 
 
 def line_of(node: yaml.Node) -> int:
-    """The line that a node starts on, counted from 1."""
+    """The first line of a node, from 1."""
     return node.start_mark.line + 1
 
 
 def scalar_tag(node: yaml.Node) -> str:
-    r"""The short name of a node's tag: `str`, `int`, `null`, or the tag itself where it is odd.
+    r"""The short name of a node's tag: `str`, `int`, `null`, or the full tag if it is none of YAML.
 
     >>> from pathlib import Path
     >>> [scalar_tag(v) for _, v in compose("a: no\nb: 010\nc: 1e3\nd:", Path("x")).value]
@@ -106,7 +106,7 @@ def scalar_value(node: yaml.Node) -> JSON:
     """The value of a scalar.
 
     Raises:
-        ValueError: JSON has none for it, or its tag is none of YAML's own.
+        ValueError: The value has no JSON form, or its tag is none of YAML.
     """
     text = str(node.value)
     match scalar_tag(node):
@@ -136,186 +136,186 @@ Entries = dict[str, tuple[yaml.Node, yaml.Node]]
 
 _TEXT_TAGS = frozenset({"str", "int", "float", "bool", "merge"})
 
-# Aliases make a small file stand for a huge value; this many values is more than any prompt holds.
+# With aliases a small file can have a huge value; no prompt has this many values.
 _VALUES_MAX = 100_000
 
 
 class Reader:
-    """Reads nodes of one file into plain values.
+    """Converts nodes of one file to plain values.
 
     Args:
-        path: The file, for errors.
-        lenient: Whether unknown keys are warnings, as for texts of commits.
+        path: The path of the file, for errors.
+        lenient: Unknown keys are warnings, as for texts of commits.
 
     Attributes:
-        faults: What makes the file unusable, in the order it was found.
-        warnings: What is odd and yet usable.
+        errors: The errors, in order.
+        warnings: The warnings, in order.
     """
 
     def __init__(self, path: Path, *, lenient: bool = False) -> None:
         self.path = path
         self._lenient = lenient
-        self.faults: list[Fault] = []
+        self.errors: list[Fault] = []
         self.warnings: list[Fault] = []
         self._values_left = _VALUES_MAX
         self._refused_size = False
 
-    def fault(self, node: yaml.Node, message: str, fix: str = "") -> None:
-        """Note that the file is unusable because of this node."""
-        self.fault_at(line_of(node), message, fix)
+    def add_error(self, node: yaml.Node, message: str, fix: str = "") -> None:
+        """Add an error about a node."""
+        self.add_error_at(line_of(node), message, fix)
 
-    def fault_at(self, line: int, message: str, fix: str = "") -> None:
-        """Note that the file is unusable because of this line."""
-        self.faults.append(Fault(path=self.path, line=line, message=message, fix=fix))
+    def add_error_at(self, line: int, message: str, fix: str = "") -> None:
+        """Add an error about a line."""
+        self.errors.append(Fault(path=self.path, line=line, message=message, fix=fix))
 
-    def warn(self, line: int, message: str, fix: str = "") -> None:
-        """Note that something is odd."""
+    def add_warning(self, line: int, message: str, fix: str = "") -> None:
+        """Add a warning about a line."""
         self.warnings.append(Fault(path=self.path, line=line, message=message, fix=fix))
 
-    def entries(self, node: yaml.MappingNode, what: str) -> Entries:
-        """The entries of a mapping, merge keys (`<<`) resolved; a key given twice is a fault."""
-        self._refuse_tag(node, "map", what)
-        own: Entries = {}
+    def entries(self, node: yaml.MappingNode, subject: str) -> Entries:
+        """The entries of a mapping, with merged ones (`<<`); a duplicate key is an error."""
+        self._refuse_tag(node, "map", subject)
+        direct: Entries = {}
         merged: Entries = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                self.fault(key, f"a key of {what} must be a text")
+                self.add_error(key, f"a key of {subject} must be a text")
             elif scalar_tag(key) == "merge":
-                merged = self._merge(value, what) | merged
-            elif key.value in own:
-                first = line_of(own[key.value][0])
-                self.fault(key, f"{what} gives {key.value!r} twice, first on line {first}")
+                merged = self._merge(value, subject) | merged
+            elif key.value in direct:
+                first = line_of(direct[key.value][0])
+                self.add_error(key, f"{subject} gives {key.value!r} twice, first on line {first}")
             else:
-                own[key.value] = (key, value)
-        return merged | own
+                direct[key.value] = (key, value)
+        return merged | direct
 
-    def mapping(self, node: yaml.Node, what: str, fix: str = "") -> Entries | None:
-        """The entries of a node that must be a mapping."""
+    def mapping(self, node: yaml.Node, subject: str, fix: str = "") -> Entries | None:
+        """The entries of a mapping; None, with an error, for another node."""
         if isinstance(node, yaml.MappingNode):
-            return self.entries(node, what)
-        self.fault(node, f"{what} must be a mapping of keys, not {kind_of(node)}", fix)
+            return self.entries(node, subject)
+        self.add_error(node, f"{subject} must be a mapping of keys, not {kind_of(node)}", fix)
         return None
 
-    def items(self, node: yaml.Node, what: str, fix: str = "") -> list[yaml.Node]:
-        """The items of a node that must be a list; null counts as an empty one."""
+    def items(self, node: yaml.Node, subject: str, fix: str = "") -> list[yaml.Node]:
+        """The items of a list; null is an empty list, another node an error."""
         if isinstance(node, yaml.SequenceNode):
-            self._refuse_tag(node, "seq", what)
+            self._refuse_tag(node, "seq", subject)
             return list(node.value)
         if scalar_tag(node) != "null":
-            self.fault(node, f"{what} must be a list, not {kind_of(node)}", fix)
+            self.add_error(node, f"{subject} must be a list, not {kind_of(node)}", fix)
         return []
 
-    def text(self, node: yaml.Node, what: str, fix: str = "") -> str | None:
-        """The text of a scalar, as it is written even if it looks like a number."""
+    def text(self, node: yaml.Node, subject: str, fix: str = "") -> str | None:
+        """The text of a scalar as written, even of a number; None, with an error, otherwise."""
         if isinstance(node, yaml.ScalarNode) and scalar_tag(node) in _TEXT_TAGS:
             return str(node.value)
-        self.fault(node, f"{what} must be a text, not {kind_of(node)}", fix)
+        self.add_error(node, f"{subject} must be a text, not {kind_of(node)}", fix)
         return None
 
     def word(
-        self, node: yaml.Node, what: str, words: Sequence[str], *, noun: str, fix: str = ""
+        self, node: yaml.Node, subject: str, words: Sequence[str], *, noun: str, fix: str = ""
     ) -> str | None:
-        """A text that is one of some words.
+        """A text that is one of some words; None, with an error, for another node.
 
         Args:
             node: The node.
-            what: Its name in errors.
-            words: Those that may stand there.
-            noun: The name of the word in the error for an unknown one.
-            fix: The fix for anything that is not one of the words; by default their list.
+            subject: Its name in errors.
+            words: The allowed words.
+            noun: The noun in the error for an unknown word.
+            fix: The fix in errors; by default the list of words.
         """
-        text = self.text(node, what, fix)
+        text = self.text(node, subject, fix)
         if text is None or text in words:
             return text
         fix = did_you_mean(text, words) or fix or f"write one of {', '.join(words)}"
-        self.fault(node, f"{noun} {text!r} is unknown", fix)
+        self.add_error(node, f"{noun} {text!r} is unknown", fix)
         return None
 
-    def flag(self, node: yaml.Node, what: str) -> bool | None:
-        """True or false."""
-        value = self.json(node, what)
+    def flag(self, node: yaml.Node, subject: str) -> bool | None:
+        """A boolean; None, with an error, for another node."""
+        value = self.json(node, subject)
         if isinstance(value, bool):
             return value
-        self.fault(node, f"{what} must be true or false")
+        self.add_error(node, f"{subject} must be true or false")
         return None
 
-    def json(self, node: yaml.Node, what: str, above: tuple[int, ...] = ()) -> JSON:
-        """The plain value of a node. What is no JSON is a fault, and null here.
+    def json(self, node: yaml.Node, subject: str, above: tuple[int, ...] = ()) -> JSON:
+        """The JSON value of a node; None, with an error, for a value that is no JSON.
 
         Args:
             node: The node.
-            what: Its name in errors.
-            above: The ids of the nodes that it is in.
+            subject: Its name in errors.
+            above: The ids of the enclosing nodes.
         """
         self._values_left -= 1
         if id(node) in above:
-            self.fault(node, f"{what} contains itself through an alias")
+            self.add_error(node, f"{subject} contains itself through an alias")
             return None
         if len(above) > DEPTH_MAX:
-            self.fault(node, f"{what} is nested deeper than {DEPTH_MAX} levels")
+            self.add_error(node, f"{subject} is nested deeper than {DEPTH_MAX} levels")
             return None
         if self._values_left <= 0:
-            self._refuse_size(node, what)
+            self._refuse_size(node, subject)
             return None
         below = (*above, id(node))
         if isinstance(node, yaml.MappingNode):
-            entries = self.entries(node, what)
-            return {key: self.json(value, what, below) for key, (_, value) in entries.items()}
+            entries = self.entries(node, subject)
+            return {key: self.json(value, subject, below) for key, (_, value) in entries.items()}
         if isinstance(node, yaml.SequenceNode):
-            self._refuse_tag(node, "seq", what)
-            return [self.json(item, what, below) for item in node.value]
-        return self._scalar(node, what)
+            self._refuse_tag(node, "seq", subject)
+            return [self.json(item, subject, below) for item in node.value]
+        return self._scalar(node, subject)
 
-    def unknown(self, entries: Entries, names: Iterable[str], what: str) -> None:
-        """Note the keys that are not read."""
+    def unknown(self, entries: Entries, names: Iterable[str], subject: str) -> None:
+        """Add an error for each unknown key."""
         names = tuple(names)
         for name, (key, _) in entries.items():
             if name not in names:
-                message = f"{what} has no key {name!r}"
+                message = f"{subject} has no key {name!r}"
                 fix = did_you_mean(name, names) or f"known keys: {', '.join(names)}"
                 if self._lenient:
-                    self.warn(line_of(key), f"{message}; it is ignored", fix)
+                    self.add_warning(line_of(key), f"{message}; it is ignored", fix)
                 else:
-                    self.fault(key, message, fix)
+                    self.add_error(key, message, fix)
 
-    def _merge(self, node: yaml.Node, what: str) -> Entries:
+    def _merge(self, node: yaml.Node, subject: str) -> Entries:
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         merged: Entries = {}
         for source in sources:
             if not isinstance(source, yaml.MappingNode):
-                self.fault(node, "`<<` merges a mapping or a list of mappings")
+                self.add_error(node, "`<<` merges a mapping or a list of mappings")
             elif any(scalar_tag(key) == "merge" for key, _ in source.value):
-                self.fault(node, "`<<` may not merge a mapping that itself uses `<<`")
+                self.add_error(node, "`<<` may not merge a mapping that itself uses `<<`")
             else:
                 self._values_left -= len(source.value)
                 if self._values_left <= 0:
-                    self._refuse_size(node, what)
+                    self._refuse_size(node, subject)
                     break
-                merged = self.entries(source, what) | merged
+                merged = self.entries(source, subject) | merged
         return merged
 
-    def _refuse_size(self, node: yaml.Node, what: str) -> None:
+    def _refuse_size(self, node: yaml.Node, subject: str) -> None:
         if not self._refused_size:
             self._refused_size = True
-            self.fault(
-                node, f"{what}: the file holds over {_VALUES_MAX:,} values, aliases resolved"
+            self.add_error(
+                node, f"{subject}: the file holds over {_VALUES_MAX:,} values, aliases resolved"
             )
 
-    def _scalar(self, node: yaml.Node, what: str) -> JSON:
+    def _scalar(self, node: yaml.Node, subject: str) -> JSON:
         try:
             return scalar_value(node)
         except ValueError:
             value, tag = str(node.value), scalar_tag(node)
         if tag in {"bool", "int", "float"}:
-            self.fault(node, f"{what}: {value[:40]!r} is no number or word that JSON knows")
+            self.add_error(node, f"{subject}: {value[:40]!r} is no number or word that JSON knows")
         else:
-            self._refuse_tag(node, "str", what)
+            self._refuse_tag(node, "str", subject)
         return None
 
-    def _refuse_tag(self, node: yaml.Node, usual: str, what: str) -> None:
+    def _refuse_tag(self, node: yaml.Node, usual: str, subject: str) -> None:
         tag = scalar_tag(node)
         if tag != usual:
-            self.fault(node, f"{what}: the tag {tag!r} is not supported", "remove the tag")
+            self.add_error(node, f"{subject}: the tag {tag!r} is not supported", "remove the tag")
 
 
 def kind_of(node: yaml.Node) -> str:

@@ -147,7 +147,7 @@ def _words(error: BaseException) -> str:
 
 # A third less work per call than over the SDK's default transport.
 class _BoundedClient(openai.DefaultAioHttpClient):
-    """Read responses up to a size; every failure is an error of httpx2."""
+    """A client that limits the size of responses; every failure is an error of httpx2."""
 
     async def send(
         self, request: httpx2.Request, *, stream: bool = False, **options: Any

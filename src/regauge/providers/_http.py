@@ -71,7 +71,7 @@ _WIRES: Final[Mapping[str, _Wire]] = {
 
 
 class HttpApi:
-    """Make attempts at one endpoint. For one event loop.
+    """The attempts at one endpoint. For one event loop.
 
     Args:
         endpoint: The endpoint.

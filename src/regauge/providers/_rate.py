@@ -570,7 +570,7 @@ class Permit:
 
 
 class AdaptiveLimit:
-    """Delay requests until the window has room and the pace of their model allows it.
+    """A limit that delays requests until the window has room and their model's pace allows it.
 
     For one event loop. Retries go before first attempts, so that no request starves behind a long
     queue.

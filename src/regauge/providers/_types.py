@@ -238,7 +238,7 @@ class Completion:
 
 
 class Provider(Protocol):
-    """Complete requests; implement it, do not subclass it."""
+    """Anything that completes requests; implement it, do not subclass it."""
 
     async def complete(self, request: CompletionRequest) -> Completion:
         """Complete one request.

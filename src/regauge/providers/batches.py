@@ -425,10 +425,10 @@ class BatchClient:
             nonlocal cut_off
             with part.open("wb") as out:
                 await self._stream(client, url, out.write, bytes_max=_RESULTS_MAX)
-            received = part.stat().st_size
-            if cut_off := isinstance(size, int) and received < size:
+            received_bytes = part.stat().st_size
+            if cut_off := isinstance(size, int) and received_bytes < size:
                 raise AttemptError(
-                    f"{self.endpoint}: the file is cut off, {received} of {size} bytes arrived",
+                    f"{self.endpoint}: the file is truncated, {received_bytes} of {size} bytes",
                     kind="connection",
                     transient=True,
                 )

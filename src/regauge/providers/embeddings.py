@@ -34,7 +34,7 @@ _SERVER_ERRORS: Final = 500
 
 
 class OpenAIEmbedder:
-    """Embed texts at one OpenAI-compatible endpoint. For one event loop.
+    """An embedding model at one OpenAI-compatible endpoint. For one event loop.
 
     Args:
         endpoint: `[tool.regauge.providers.<name>]`.

@@ -229,7 +229,7 @@ class Calls:
 
 
 class AttemptApi(Protocol):
-    """Make one attempt of a request."""
+    """The attempts at an endpoint: one per call."""
 
     @property
     def attempt_count(self) -> int:

@@ -63,7 +63,7 @@ class MeasurementLine:
             "key": self.key,
             "measurement": self.measurement,
             "totals": self.totals,
-            "asked": [[key.digest, key.trial] for key in self.calls],
+            "calls": [[key.digest, key.trial] for key in self.calls],
         }
         try:
             return encode_json(document).encode("utf-8", "backslashreplace")
@@ -88,7 +88,7 @@ class MeasurementLine:
                 judge=fields["judge"],
                 trial=fields["trial"],
                 measurement=fields["measurement"],
-                calls=tuple([RecordingKey(digest, trial) for digest, trial in fields["asked"]]),
+                calls=tuple([RecordingKey(digest, trial) for digest, trial in fields["calls"]]),
                 totals=fields["totals"],
             )
         except KeyError as error:

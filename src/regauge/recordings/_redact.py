@@ -48,7 +48,7 @@ _PATH: Final = re.compile(r"\A(?:[A-Za-z]:\\|~?/|\./|https?://[^\s@]*\Z)")
 
 
 class Redactor:
-    """Replace secrets with `[redacted by regauge]`.
+    """Replaces secrets with `[redacted by regauge]`.
 
     Secrets are matches of the patterns, keys in well-known forms, and values labelled as passwords
     and the like. Values of the named variables are secrets, too, and those of variables whose name

@@ -261,7 +261,7 @@ def _write_ahead(database: sqlite3.Connection) -> None:
             return
 
 
-Claim = Literal["mine", "taken", "answered"]
+Claim = Literal["acquired", "taken", "recorded"]
 
 # A claim of a dead process is free after this: longer than the slowest completion. With a shorter
 # lease, slow completions are made twice; a longer one delays the run after a crash. An interrupted
@@ -426,13 +426,13 @@ class LocalStore:
             lease_s: Seconds after which another process may take over in any case.
 
         Returns:
-            `mine`: make the call, then `put` or `release`. `answered`: `get` finds the recording.
+            `acquired`: make the call, then `put` or `release`. `recorded`: `get` finds it.
             `taken`: another process or thread is making the call; retry later.
         """
         now = time.time()
         with self._write() as database:
             if self._body(database, key) is not None:
-                return "answered"
+                return "recorded"
             row = database.execute(
                 "SELECT owner, holder, expires_at FROM claims"
                 " WHERE digest = ? AND trial = ? AND session = ?",
@@ -446,7 +446,7 @@ class LocalStore:
                 "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?)",
                 (key.digest, key.trial, self._session, self._owner, self._holder, now + lease_s),
             )
-            return "mine"
+            return "acquired"
 
     def release(self, key: RecordingKey) -> None:
         """Release a claim without a recording; without a claim nothing happens."""

@@ -189,7 +189,7 @@ def note_of(accepted: Accepted) -> str:
 def _is_committed(lock: Path, entry: str) -> bool:
     """Return whether the last commit has a line of the lock; not where there is no git."""
     try:
-        repository = Repository.at(lock.parent)
+        repository = Repository.open(lock.parent)
         data = repository.read(repository.commit("HEAD"), repository.inside(lock))
     except GitError:
         return False
@@ -222,7 +222,7 @@ def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
     """See that a commit of what a run proposes would not be empty."""
     read_whole(run)
     check_unchanged(run, path)
-    repository = Repository.at(path.resolve().parent)
+    repository = Repository.open(path.resolve().parent)
     head = repository.commit("HEAD")
     text = run.revision.read_bytes()
     files = {repository.inside(path): text}

@@ -364,7 +364,7 @@ def near_duplicates(texts: Iterable[str], other: Iterable[str]) -> bool:
 def section_at(text: PromptText, anchor: Anchor) -> tuple[int, MessageSection]:
     """The message that holds the section which a line begins, and its place in there."""
     if anchor.message is None:
-        return Replaceable(section=anchor.line).found_in(text.messages)
+        return Replaceable(section=anchor.line).locate(text.messages)
     if anchor.message not in range(len(text.messages)):
         raise SectionError(f"the prompt has no message {anchor.message}")
     return anchor.message, section_below(text.messages[anchor.message].content, anchor.line)

@@ -576,7 +576,7 @@ def replaces_section(edit: Edit) -> bool:
 
 def _words(text: PromptText, mark: Replaceable) -> int:
     try:
-        return count_words(section_text(text, *mark.found_in(text.messages)))
+        return count_words(section_text(text, *mark.locate(text.messages)))
     except SectionError:
         return 0
 
@@ -678,7 +678,7 @@ class Guard:
         for mark in self.replaceable:
             grown = (1 + policy.section_growth) * _words(self.base, mark) + policy.section_words
             with suppress(SectionError):
-                index, place = mark.found_in(text.messages)
+                index, place = mark.locate(text.messages)
                 section = OpenSection(
                     heading=mark.section,
                     message=index,

@@ -17,9 +17,9 @@ from regauge.project import GoalSettings  # noqa: TC001 - pydantic reads annotat
 from regauge.prompts import (
     Message,
     content_errors,
+    fix_messages,
     parse_prompt,
-    replaceable_faults,
-    without_errors,
+    replaceable_errors,
 )
 from regauge.providers import parse_model_id
 from regauge.providers.registry import endpoint_of
@@ -201,7 +201,7 @@ def setting_of(
     judging: Mapping[str, float] | None = None,
 ) -> LoopConfig:
     """The setting of a run."""
-    marked = replaceable_faults(subject.prompt)
+    marked = replaceable_errors(subject.prompt)
     if marked:
         raise PromptError(marked)
     base = subject.text
@@ -265,7 +265,7 @@ def setting_of(
 
 def _without_errors(subject: Subject) -> tuple[Release, ...]:
     """The prompt with every error undone that `regauge lint` warns about, tried as a release is."""
-    messages = without_errors(subject.prompt.messages, subject.prompt.response_format)
+    messages = fix_messages(subject.prompt.messages, subject.prompt.response_format)
     if messages == subject.prompt.messages:
         return ()
     text = PromptText(messages=messages)

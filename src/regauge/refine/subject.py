@@ -89,7 +89,7 @@ class Subject:
             judge.name: judge
             for suite in suites.values()
             for judge in suite.judges
-            if suite.standing(judge).gates
+            if suite.standing(judge).blocking
         }
 
 
@@ -358,7 +358,9 @@ def _bound(declared: GoalSettings, subject: Subject, project: Project) -> Goal |
         if checks:
             names = ", ".join(f"{name} ({criterion_of(deciding[name])})" for name in checks)
             message = f"no judge that decides about {prompt} counts under {declared.criterion}"
-            count = f"count one under it: .judging({declared.criterion!r}), or remove the goal"
+            count = (
+                f"count one under it: .with_criterion({declared.criterion!r}), or remove the goal"
+            )
             return fault(key, f"{message}: {names}", count)
         message = f"the evals of {prompt} have no judge {declared.judge!r}"
         return fault(key, message, _nearest(declared.judge, {*advisory}.union(*words.values())))
@@ -415,7 +417,7 @@ def deciding_judges(suite: Eval, check: str | None = None) -> tuple[Judge, ...]:
         check: The only check whose LLM judge is wanted; None wants them all. A suite without
             rules keeps all its judges: a trial has to have a verdict.
     """
-    judges = tuple(judge for judge in suite.judges if suite.standing(judge).gates)
+    judges = tuple(judge for judge in suite.judges if suite.standing(judge).blocking)
     if check is None:
         return judges
     models = {judge.name for judge in suite.model_judges}

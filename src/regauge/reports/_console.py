@@ -1,4 +1,4 @@
-"""The summary at the end of a run: a table with a line per eval, and what is unmeasured and why."""
+"""The summary at the end of a run: a table with a line per eval, and unmeasured cases."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NAMED_CASES_MAX = 5
 _K_SHOWN = 5
 _GROUPS_MAX, _MODES_MAX, _NAMES_MAX = 5, 5, 2
 _RECORDED_NOUNS = {"embeddings": "vector", "judges": "judge call", "verdicts": "measurement"}
-_TEXT_COLUMNS = frozenset({"prompt", "version", "model", "answers", "difference to the first"})
+_TEXT_COLUMNS = frozenset({"prompt", "version", "model", "completions", "difference to the first"})
 # A column that only some tables need.
 _NOT_BLOCKING = "not blocking"
 COMPARED = ("pass rate", "difference to the first")
@@ -39,14 +39,14 @@ COMPARED = ("pass rate", "difference to the first")
 
 @dataclass(frozen=True, slots=True)
 class StyledLine:
-    """One line of the summary, and how it is to be read."""
+    """One line of the summary, with its tone."""
 
     text: str
     tone: Tone = "plain"
 
 
 def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
-    """The table: a heading, and one line per suite."""
+    """The table of suites: headings, and a line per suite."""
     if not suites:
         return []
     rows = [suite_cells(suite) for suite in suites]
@@ -64,30 +64,30 @@ def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
 
 
 def shard_lines(record: RunRecord) -> list[StyledLine]:
-    """The part of a run that a record holds; empty for a whole run."""
+    """Lines on the shard or on missing shards; empty for a complete run."""
     if (part := record.shard) is not None:
         name = f"shard {part.number} of {part.count}"
-        own = sum(suite.selected_cases for suite in part.suites)
-        what = "no decision" if part.base else f"{own:,} of {_all(part):,} cases"
+        case_count = sum(suite.selected_cases for suite in part.suites)
+        content = "no decision" if part.base else f"{case_count:,} of {_total_cases(part):,} cases"
         join = "  join the shards: regauge runs merge DIR..."
-        return [StyledLine(f"{name}: {what}"), StyledLine(join)]
+        return [StyledLine(f"{name}: {content}"), StyledLine(join)]
     if record.merged is None or not record.merged.missing:
         return []
     numbers = ", ".join(map(str, record.merged.missing))
-    many = "shards" if len(record.merged.missing) > 1 else "shard"
-    return [StyledLine(f"unmeasured: {many} {numbers} of {record.merged.count} missing", "bad")]
+    noun = "shards" if len(record.merged.missing) > 1 else "shard"
+    return [StyledLine(f"unmeasured: {noun} {numbers} of {record.merged.count} missing", "bad")]
 
 
-def _all(part: ShardPart) -> int:
+def _total_cases(part: ShardPart) -> int:
     """The cases of all shards."""
     return sum(suite.total for suite in part.suites)
 
 
 def not_blocking_lines(failed: Mapping[str, Sequence[str]]) -> list[StyledLine]:
-    """Failed cases that do not fail the run, each with the reason.
+    """Lines on failed cases that do not fail the run.
 
     Args:
-        failed: Per prompt, the id of each case and the reason.
+        failed: The id of each case with the reason, by prompt.
     """
     lines: list[StyledLine] = []
     for prompt, cases in failed.items():
@@ -105,10 +105,10 @@ class FailedCase:
     """A case that failed.
 
     Attributes:
-        version: Of the prompt; `-` without one.
-        judge: The first that failed it.
-        mode: How: expected label and output, or the judge's code.
-        reason: In one line.
+        version: The prompt's version; `-` without one.
+        judge: The first judge that failed it.
+        mode: The failure mode: expected label and output, or the judge's code.
+        reason: The judge's reason, one line.
     """
 
     prompt: str
@@ -120,19 +120,19 @@ class FailedCase:
 
 
 def failed_lines(failed: Sequence[FailedCase], suites: Sequence[SuiteSummary]) -> list[StyledLine]:
-    """Failed cases by judge and failure mode, the largest groups first; empty without any.
+    """Lines on failed cases by judge and failure mode, the largest groups first.
 
     Args:
         failed: The failed cases.
-        suites: Of the run, for the number of cases.
+        suites: The suites of the run, for the number of cases.
     """
     judges: dict[tuple[str, str, str], dict[str, list[FailedCase]]] = {}
     for case in failed:
         modes = judges.setdefault((case.prompt, case.version, case.judge), {})
         modes.setdefault(case.mode, []).append(case)
     lines: list[StyledLine] = []
-    ordered = sorted(judges.items(), key=lambda item: -sum(map(len, item[1].values())))
-    for (prompt, version, judge), modes in ordered[:_GROUPS_MAX]:
+    by_size = sorted(judges.items(), key=lambda item: -sum(map(len, item[1].values())))
+    for (prompt, version, judge), modes in by_size[:_GROUPS_MAX]:
         of = sum(
             suite.cases
             for suite in suites
@@ -142,18 +142,19 @@ def failed_lines(failed: Sequence[FailedCase], suites: Sequence[SuiteSummary]) -
         text = f"{prompt} {version}: {number} of {plural(of, 'case')} FAILED on {judge}"
         labels = ", expected -> output" if any(" -> " in mode for mode in modes) else ""
         lines.append(StyledLine(printable(f"{text}{labels}:"), "bad"))
-        by_size = sorted(modes.items(), key=lambda item: -len(item[1]))
+        modes_by_size = sorted(modes.items(), key=lambda item: -len(item[1]))
         lines += [
-            StyledLine(printable(_mode_line(mode, cases))) for mode, cases in by_size[:_MODES_MAX]
+            StyledLine(printable(_mode_line(mode, cases)))
+            for mode, cases in modes_by_size[:_MODES_MAX]
         ]
-        if len(by_size) > _MODES_MAX:
-            lines.append(StyledLine(f"  and {len(by_size) - _MODES_MAX} more", "quiet"))
-    if len(ordered) > _GROUPS_MAX:
-        rest = sum(len(cases) for _, modes in ordered[_GROUPS_MAX:] for cases in modes.values())
+        if len(modes_by_size) > _MODES_MAX:
+            lines.append(StyledLine(f"  and {len(modes_by_size) - _MODES_MAX} more", "quiet"))
+    if len(by_size) > _GROUPS_MAX:
+        rest = sum(len(cases) for _, modes in by_size[_GROUPS_MAX:] for cases in modes.values())
         lines.append(StyledLine(f"and {plural(rest, 'case')} that failed on other judges", "bad"))
     if lines:
-        more = "re-run: pytest --lf     all: pytest -v     page: regauge report -o report.html"
-        lines += [StyledLine(more), StyledLine("")]
+        hint = "re-run: pytest --lf     all: pytest -v     page: regauge report -o report.html"
+        lines += [StyledLine(hint), StyledLine("")]
     return lines
 
 
@@ -164,28 +165,28 @@ def _mode_line(mode: str, cases: Sequence[FailedCase]) -> str:
 
 
 def cause_lines(groups: Sequence[CauseGroup], *, tracebacks: bool = False) -> list[StyledLine]:
-    """The reasons for unmeasured cases, each once, with the number of cases.
+    """Lines on unmeasured cases by cause.
 
     Args:
-        groups: The cases by reason.
-        tracebacks: Show the traceback of a judge that raised.
+        groups: The cases by cause.
+        tracebacks: Whether to show the traceback of a judge that raised.
     """
     lines: list[StyledLine] = []
     for group in groups:
         ids = sorted(set(group.cases.values()))
-        named = first_of(ids, _NAMED_CASES_MAX)
+        examples = first_of(ids, _NAMED_CASES_MAX)
         count = plural(len(group.cases), "case")
         prompts = ", ".join(group.prompts)
         lines.append(StyledLine(f"unmeasured: {count} of {prompts} ({group.kind})", "bad"))
-        lines.append(StyledLine(f"  {named}", "quiet"))
-        if group.kind != "MissingRecordingError":  # `needs recording` says that better
+        lines.append(StyledLine(f"  {examples}", "quiet"))
+        if group.kind != "MissingRecordingError":  # `needs recording` reports these
             words = f"{group.message}\n{group.traceback}" if tracebacks else group.message
             lines.extend(StyledLine(f"  {text}") for text in printable(words).splitlines())
     return lines
 
 
 def missing_lines(missing: Sequence[MissingAnswers]) -> list[StyledLine]:
-    """The missing recordings, about their cost, and the command that records them."""
+    """Lines on missing recordings: estimated cost, and the command that records them."""
     lines: list[StyledLine] = []
     for group in missing:
         model = f"{group.model}, simulated" if group.simulated else group.model
@@ -194,7 +195,7 @@ def missing_lines(missing: Sequence[MissingAnswers]) -> list[StyledLine]:
             group,
             f"{group.prompt}, {plural(group.cases, 'case')}",
             "an older request",
-            f"{plural(group.answers, 'answer')} of {model}: about{calls}",
+            f"{plural(group.answers, 'completion')} of {model}: about{calls}",
         )
     return lines
 
@@ -210,7 +211,7 @@ def _needed_lines(
 
 
 def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
-    """The model calls of judges, apart from the prompts', and the advisory judges."""
+    """Lines on the judges' model calls, repeated trials, advisory judges and wrong labels."""
     lines: list[StyledLine] = []
     for suite in suites:
         if suite.judge_calls:
@@ -219,14 +220,14 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
             tokens = quantity(suite.judge_input_tokens + suite.judge_output_tokens)
             lines.append(
                 StyledLine(
-                    f"judge calls: {_named(suite)}, {suite.judge_calls}{live}{retried},"
+                    f"judge calls: {_suite_name(suite)}, {suite.judge_calls}{live}{retried},"
                     f" {tokens} tokens, {money(suite.judge_cost_usd)},"
                     f" {duration(suite.judge_latency_s)} per judgement",
                     "quiet",
                 )
             )
     lines += [
-        StyledLine(f"{_named(suite)}: {rates}", "quiet")
+        StyledLine(f"{_suite_name(suite)}: {rates}", "quiet")
         for suite in suites
         if (rates := rates_of_k(suite))
     ]
@@ -235,7 +236,7 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
         lines.append(StyledLine("advisory judges:"))
         lines += [
             StyledLine(
-                f"  {_named(suite)}: {judge.name} ({judge.standing}), passed {judge.passed},"
+                f"  {_suite_name(suite)}: {judge.name} ({judge.standing}), passed {judge.passed},"
                 f" failed {judge.failed}"
                 + (f", abstained {judge.abstained}" if judge.abstained else "")
             )
@@ -243,28 +244,28 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
         ]
     for suite in suites:
         for judge in wrong_labels(suite):
-            lines.append(StyledLine(f"labels of {_named(suite)} by {judge.name}:"))
+            lines.append(StyledLine(f"labels of {_suite_name(suite)} by {judge.name}:"))
             lines += _table_lines(label_table(judge))
     return lines
 
 
 def rates_of_k(suite: SuiteSummary) -> str:
-    """pass^k and pass@k of a suite; empty where its cases have one trial."""
+    """pass^k and pass@k of a suite; empty if its cases have one trial."""
 
-    def listed(mark: str, rates: Sequence[float]) -> str:
+    def format_rates(mark: str, rates: Sequence[float]) -> str:
         ks = sorted({*range(1, min(len(rates), _K_SHOWN) + 1), len(rates)})
         return ", ".join(f"pass{mark}{k} {rates[k - 1]:.0%}" for k in ks)
 
     if not suite.all_of_k:
         return ""
     return (
-        f"all k trials pass: {listed('^', suite.all_of_k)};"
-        f" at least one: {listed('@', suite.one_of_k)}"
+        f"all k trials pass: {format_rates('^', suite.all_of_k)};"
+        f" at least one: {format_rates('@', suite.one_of_k)}"
     )
 
 
-def _named(suite: SuiteSummary) -> str:
-    """The prompt, with the model where several have the same cases."""
+def _suite_name(suite: SuiteSummary) -> str:
+    """The prompt, with the model if the run compares several."""
     return f"{suite.prompt} on {suite.model}" if suite.comparison else suite.prompt
 
 
@@ -284,7 +285,7 @@ def _table_lines(table: Sequence[Sequence[str]]) -> list[StyledLine]:
 
 
 def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[StyledLine]:
-    """The missing judgements, about their cost, and the command that records them."""
+    """Lines on missing judgements: estimated cost, and the command that records them."""
     lines: list[StyledLine] = []
     for group in missing:
         judgements = plural(group.judgements, "judgement")
@@ -298,44 +299,53 @@ def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[Styled
     return lines
 
 
-def recorded_lines(project: Project, written: Mapping[str, int]) -> list[StyledLine]:
-    """The changed committed recordings, and those that are large for GitHub."""
+def recorded_lines(project: Project, line_counts: Mapping[str, int]) -> list[StyledLine]:
+    """Lines on changed recordings, and warnings about files too large for GitHub.
+
+    Args:
+        project: The project.
+        line_counts: The number of changed lines by file.
+    """
     lines = [
         StyledLine(
             f"recorded: {plural(count, recorded_noun(path))} in {path}; commit it with the prompt"
         )
-        for path, count in written.items()
+        for path, count in line_counts.items()
     ]
-    warnings = check_file_sizes(project, map(Path, written)) if written else ()
+    warnings = check_file_sizes(project, map(Path, line_counts)) if line_counts else ()
     return lines + [StyledLine(f"warning: {warning}", "bad") for warning in warnings]
 
 
-def stored_lines(stored: Mapping[str, int]) -> list[StyledLine]:
-    """The completions of a replay that only the local store has."""
+def stored_lines(line_counts: Mapping[str, int]) -> list[StyledLine]:
+    """Warnings about replayed completions in the local store only.
+
+    Args:
+        line_counts: The number of completions by recordings file.
+    """
     return [
         StyledLine(
             f"warning: {plural(count, recorded_noun(path))} of {path} not committed, only in the"
             " local store; write the file: regauge record",
             "bad",
         )
-        for path, count in stored.items()
+        for path, count in line_counts.items()
     ]
 
 
 def recorded_noun(path: str) -> str:
-    """The noun for the lines of a file of recordings.
+    """The noun for a line of a recordings file.
 
     >>> recorded_noun("fixtures/recordings/judges/triage.jsonl")
     'judge call'
     """
-    return _RECORDED_NOUNS.get(PurePath(path).parent.name, "answer")
+    return _RECORDED_NOUNS.get(PurePath(path).parent.name, "completion")
 
 
-def progress_line(progress: DrawProgress, budget: Budget, noun: str = "answers") -> str:
-    """The progress of completions, the cost so far, and the time left."""
+def progress_line(progress: DrawProgress, budget: Budget, noun: str = "completions") -> str:
+    """Finished completions, the cost so far, and the time left."""
     remaining = progress.remaining_s
     left = f", about {remaining:.0f} s left" if remaining is not None else ""
-    failed = f", {progress.failed} without an answer" if progress.failed else ""
+    failed = f", {progress.failed} without a completion" if progress.failed else ""
     failed += f", {progress.judge_calls} judge calls" if progress.judge_calls else ""
     return (
         f"regauge: {progress.landed} of {progress.total} {noun}{failed},"
@@ -344,7 +354,7 @@ def progress_line(progress: DrawProgress, budget: Budget, noun: str = "answers")
 
 
 def quantity(count: float) -> str:
-    """A count for people.
+    """A count with a unit prefix.
 
     >>> quantity(950), quantity(41_234), quantity(2_500_000)
     ('950', '41.2k', '2.5M')
@@ -356,7 +366,7 @@ def quantity(count: float) -> str:
 
 
 def money(amount_usd: float | None) -> str:
-    """US dollars for people; `?` when the price is unknown.
+    """An amount in US dollars; `?` if the price is unknown.
 
     >>> money(0.0), money(0.00042), money(1.234), money(None)
     ('$0', '$0.0004', '$1.23', '?')
@@ -369,7 +379,7 @@ def money(amount_usd: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A latency for people; a dash when there is none.
+    """A latency with a unit; `-` for None.
 
     >>> duration(0.0042), duration(1.26), duration(None)
     ('4 ms', '1.3 s', '-')
@@ -395,7 +405,7 @@ def in_batch(cost_usd: float | None) -> str:
 
 
 def suite_cells(suite: SuiteSummary) -> dict[str, str]:
-    """The cells of one line of a table of suites by their headings, in order."""
+    """The cells of a suite in the table, by heading."""
     sources = [
         f"{count} {word}" for count, word in ((suite.replays, "replayed"), (suite.live, "live"))
         if count
@@ -403,7 +413,7 @@ def suite_cells(suite: SuiteSummary) -> dict[str, str]:
     if suite.retries:
         sources.append(f"{suite.retries} retries")
     comparison = suite.comparison
-    compared = (
+    comparison_cells = (
         ("-", "-") if comparison is None else (rate_text(comparison), difference_text(comparison))
     )
     return {
@@ -416,17 +426,17 @@ def suite_cells(suite: SuiteSummary) -> dict[str, str]:
         "tracked": str(suite.tracked_failed),
         _NOT_BLOCKING: str(suite.not_blocking),
         "unmeasured": str(suite.unmeasured),
-        **dict(zip(COMPARED, compared, strict=True)),
+        **dict(zip(COMPARED, comparison_cells, strict=True)),
         "tokens": quantity(suite.input_tokens + suite.output_tokens),
         "cost": money(suite.cost_usd),
         "p50": duration(suite.latency_p50_s),
         "p95": duration(suite.latency_p95_s),
-        "answers": ", ".join(sources) or "none",
+        "completions": ", ".join(sources) or "none",
     }
 
 
 def _align(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
-    """Text to the left, numbers to the right."""
+    """A line of the table: texts aligned to the left, numbers to the right."""
     parts = [
         cell.ljust(widths[name]) if name in _TEXT_COLUMNS else cell.rjust(widths[name])
         for name, cell in cells.items()

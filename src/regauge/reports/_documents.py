@@ -25,15 +25,16 @@ class _Document(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class AnswerDocument(_Document):
-    """One answer that shows what a case did, as evidence for a reader.
+class OutputDocument(_Document):
+    """One output of a case, as evidence.
 
     Attributes:
-        side: Whose answer it is.
-        judge: The check that failed it; empty when it passed.
-        reason: What that judge said.
-        expected: What that judge compares with; null where it compares with nothing.
-        output: What it found instead.
+        side: The side of the trial.
+        text: The full text.
+        judge: The check that failed it; empty if it passed.
+        reason: The judge's reason.
+        expected: The expected value, or null.
+        output: The value that the judge compared with it, or null.
     """
 
     side: Literal["candidate", "base"]
@@ -82,8 +83,8 @@ class CaseDocument(_Document):
     today: Count
     candidate: Count
     checks: list[CheckReport] = []
-    passing: AnswerDocument | None = None
-    failing: AnswerDocument | None = None
+    passing: OutputDocument | None = None
+    failing: OutputDocument | None = None
 
 
 class RuleDocument(_Document):
@@ -122,14 +123,14 @@ class GuardsDocument(_Document):
 
     Attributes:
         prompt: Its name.
-        guarded: Those whose deletion the gate notices.
-        total: All but equivalent ones.
-        open: Those that are undecided or not measured.
-        base_guarded: The same on the base, by the classes that are committed there; null without.
-        trials: Those of mutants for this change.
-        floor: The least share; null without one.
-        below: `floor` where that rejects the change; `open` where instructions without a class
-            decide it, so that the change is unmeasured; empty otherwise.
+        guarded: Instructions whose deletion the gate detects.
+        total: Instructions without equivalent ones.
+        open: Undecided or unmeasured instructions.
+        base_guarded: The number on base, by its committed classes; null without these.
+        trials: Trials of mutants for this change.
+        floor: The least share of guarded instructions, from 0 to 1; null without one.
+        below: `floor` if the floor rejects the change; `open` if undecided instructions decide
+            that, so that the change is unmeasured; else empty.
     """
 
     prompt: str
@@ -215,9 +216,9 @@ class CallsDocument(_Document):
     Attributes:
         first: The first trials of the candidate.
         follow_up: Further trials of the candidate.
-        base: Trials of the base, drawn for comparison.
-        live: Calls that were made now, of prompts and judges; all else was recorded or stored.
-        cost_usd: Of the calls that were made now; null when a price is unknown.
+        base: Trials of the base, for comparison.
+        live: Calls of this run, of prompts and judges; the others are replayed.
+        cost_usd: Cost of the live calls; null if a price is unknown.
     """
 
     first: int
@@ -328,7 +329,7 @@ class VerdictRow(_Document):
         outcome: An `abstain` counts nowhere.
         reason: One line, with the evidence quoted.
         gates: It is blocking; else advisory.
-        standing: The reason for that, for an LLM judge.
+        standing: The reason for its status, for an LLM judge.
         cost_usd: Of its model calls, replayed ones at the recorded cost; null without a price.
         spent_usd: Of this run's calls.
         calls: Model calls; a call that several verdicts share counts for one.
@@ -377,7 +378,7 @@ class Cause(_Document):
 
 
 class TrialRow(_Document):
-    """One judged draw of one case.
+    """One judged trial of one case.
 
     Attributes:
         node: The pytest item.
@@ -441,12 +442,11 @@ class LabelRow(_Document):
     """The outputs for one expected label.
 
     Attributes:
-        count: The cases that expect it and have a judged output.
-        precision: The share of outputs with this label that are right, from 0 to 1; None where no
-            output has it.
-        recall: The share of outputs for this label that are right, from 0 to 1.
-        outputs: How often each label was given; `(other)` stands for labels that no case expects,
-            `(no label)` for outputs without any.
+        count: Cases with this expected label and a judged output.
+        precision: The correct share of outputs with this label, from 0 to 1; null without any.
+        recall: The correct share of outputs for cases with this label, from 0 to 1.
+        outputs: The number of outputs per label; `(other)` for unexpected labels, `(no label)` for
+            outputs without one.
     """
 
     label: str
@@ -460,12 +460,14 @@ class JudgeName(_Document):
     """A judge of a suite.
 
     Attributes:
-        criterion: What kind of quality it is about; empty in runs that did not say so.
-        gates: Whether its verdicts count for outcomes; otherwise they inform.
-        standing: Why they do or do not, for a judge that asks a model.
-        passed: How many trials it passed; `failed` and `abstained` count alike.
-        labels: Where it compares labels, such as a severity: the confusion matrix, by row, over the
-            first judged trial of each case.
+        criterion: The kind of quality; empty in runs that state none.
+        gates: It is blocking; else advisory.
+        standing: The reason for its status, for an LLM judge.
+        passed: Passed trials.
+        failed: Failed trials.
+        abstained: Trials without an opinion.
+        labels: The rows of the confusion matrix over the first judged trial of each case, for a
+            judge that compares labels.
     """
 
     name: str
@@ -480,19 +482,17 @@ class JudgeName(_Document):
 
 
 class ModelComparison(_Document):
-    """One of several models on the same cases, or one of several runs.
+    """One of several models or runs on the same cases, compared with the first.
 
     Attributes:
-        rate: The mean pass rate over cases, from 0 to 1; None where no trial was measured.
+        rate: The mean pass rate over cases, from 0 to 1; null without a measured trial.
         low: The lower end of its 95 % interval.
         high: The upper end.
-        cases: Cases with trials of this model and of the first; 0 for the first itself.
-        difference: This rate minus that of the first on those cases, from -1 to 1; None without
-            any.
+        cases: Cases with trials of both; 0 for the first itself.
+        difference: This rate minus that of the first on those cases, from -1 to 1; or null.
         difference_low: The lower end of its 95 % interval.
         difference_high: The upper end.
-        p_value: How likely a difference so large is if the models are alike: two-sided, multiplied
-            by the number of models that are compared with the first.
+        p_value: The two-sided p-value, times the number of models compared with the first.
         outcome: `worse` or `better` up to a p-value of 0.05.
     """
 
@@ -575,17 +575,17 @@ class SuiteSummary(_Document):
 
 
 class Suggestion(_Document):
-    """The result of the refinement loop after a failed run.
+    """The result of a refinement run after a failed run.
 
     Attributes:
-        run: The refinement run; empty where there was none.
-        stop: Why it ended.
-        headline: The result of it, in one sentence.
-        diff: Of the prompt's file; empty where nothing is proposed.
-        evidence: A line per edit and one for the suite: how often trials failed before and after.
-        markdown: The whole rationale.
-        calls: Of the prompt's model.
-        usd: What it cost, in US dollars.
+        run: The id of the refinement run; empty without one.
+        stop: The reason why it ended.
+        headline: The result, in one sentence.
+        diff: The diff of the prompt file; empty without a revision.
+        evidence: Failed trials before and after, a line per edit and one for the suite.
+        markdown: The rationale.
+        calls: Calls of the prompt's model.
+        usd: The cost, in US dollars.
     """
 
     prompt: str
@@ -601,7 +601,7 @@ class Suggestion(_Document):
 
 
 class GitState(_Document):
-    """The commit that was checked out, and whether the work tree differed from it.
+    """The checked-out commit, and whether the work tree differed from it.
 
     Attributes:
         branch: Null if none is checked out.
@@ -614,16 +614,16 @@ class GitState(_Document):
 
 
 class ShardSuite(_Document):
-    """The part of one eval, with one model, that a shard ran.
+    """A shard's part of one eval with one model.
 
     Attributes:
         eval: The node id of the test function, or the prompt file.
         dataset_digest: The SHA-256 of the golden file.
-        judges: The digest of each judge, by its name.
-        total: The cases of the golden file.
-        cases: Those of them that are this shard's.
-        selected_cases: Those of them that were selected.
-        plan: The digest of how cases were dealt by time; empty where a hash of ids deals them.
+        judges: The digest of each judge, by name.
+        total: The number of cases in the golden file.
+        cases: The number of this shard's cases.
+        selected_cases: The number of this shard's selected cases.
+        plan: The digest of the assignment by time; empty for an assignment by id.
     """
 
     eval: str
@@ -642,10 +642,10 @@ class ShardSuite(_Document):
 
 
 class JobState(_Document):
-    """The CI job that a shard ran in.
+    """The CI job of a shard.
 
     Attributes:
-        id: Of the workflow run or the pipeline; empty outside of CI.
+        id: The workflow run or the pipeline; empty outside CI.
         fork: Whether it ran for a pull request from a fork.
     """
 
@@ -654,18 +654,18 @@ class JobState(_Document):
 
 
 class ShardPart(_Document):
-    """The part that a run is of a sharded one.
+    """The shard that a run is.
 
     Attributes:
-        number: From 1.
-        shard_by: How cases are dealt.
-        base: The commit that a gate compares with; empty for a run that does not gate.
+        number: The number of the shard, from 1.
+        count: The number of shards.
+        shard_by: The assignment of cases to shards.
+        base: The base commit of a gate; empty without a gate.
         record: The record mode.
-        exit_status: Of pytest.
-        selection: What selected some of its cases, such as `-k disk` and node ids.
-        suites: What it ran, in the order of collection.
-        lines: Of each file that it left next to its record, so that a copy which was cut off is
-            noticed.
+        exit_status: The exit status of pytest.
+        selection: Options that selected cases, such as `-k disk` and node ids.
+        suites: Its part of each eval, in the order of collection.
+        lines: The number of lines of each file next to the record, to detect truncated copies.
     """
 
     number: int = Field(ge=1)
@@ -681,11 +681,12 @@ class ShardPart(_Document):
 
 
 class MergedShards(_Document):
-    """The shards that a run was merged from.
+    """The shards of a merged run.
 
     Attributes:
-        missing: The numbers of shards that were not there or did not finish.
-        base: The commit that a gate compares with; empty for a run that does not gate.
+        count: The number of shards.
+        missing: The numbers of missing or unfinished shards.
+        base: The base commit of a gate; empty without a gate.
     """
 
     count: int = Field(ge=1, le=SHARDS_MAX)

@@ -1,4 +1,4 @@
-"""A decision on a terminal: its reasons, its cases in groups, and output diffs."""
+"""A decision on a terminal: reasons, groups of cases, and output diffs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from regauge.gate import GateProgress
     from regauge.reports._console import Tone
     from regauge.reports._documents import (
-        AnswerDocument,
         CaseDocument,
         DecisionDocument,
         GuardsDocument,
+        OutputDocument,
         PromptDocument,
     )
 
-# A longer value is no label that a message can quote.
+# Longer values are no labels that a message can quote.
 _VALUE_CHARS_MAX = 40
 
 
@@ -36,9 +36,9 @@ class CaseGroup:
     """Cases of one kind.
 
     Attributes:
-        kind: The check with what it expected and got, or why cases are unmeasured; empty where no
-            output shows it.
-        cases: At least one, in the order of the decision.
+        kind: The check with expected value and output, or the reason why cases are unmeasured;
+            empty without such evidence.
+        cases: At least one case, in the order of the decision.
     """
 
     kind: str
@@ -46,18 +46,18 @@ class CaseGroup:
 
     @property
     def title(self) -> str:
-        """One line: how many cases, and their kind."""
-        counted = plural(len(self.cases), "case")
-        return f"{counted}: {self.kind}" if self.kind else counted
+        """The number of cases and their kind."""
+        count = plural(len(self.cases), "case")
+        return f"{count}: {self.kind}" if self.kind else count
 
 
 def groups_of(cases: Iterable[CaseDocument]) -> list[CaseGroup]:
-    """The cases by kind, the largest group first; groups of one size keep their order."""
+    """Group cases by kind, the largest group first."""
     groups: dict[str, list[CaseDocument]] = {}
     for case in cases:
         groups.setdefault(_kind(case), []).append(case)
-    listed = [CaseGroup(kind=kind, cases=members) for kind, members in groups.items()]
-    return sorted(listed, key=lambda group: -len(group.cases))
+    case_groups = [CaseGroup(kind=kind, cases=members) for kind, members in groups.items()]
+    return sorted(case_groups, key=lambda group: -len(group.cases))
 
 
 def _kind(case: CaseDocument) -> str:
@@ -75,21 +75,21 @@ def _kind(case: CaseDocument) -> str:
 
 
 def _shorten(value: object) -> str:
-    """A value that many cases can share, on one line; empty where it is longer than that."""
+    """A value on one line; empty if too long to be shared by cases."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = " ".join(text.split())
     return text if len(text) <= _VALUE_CHARS_MAX else ""
 
 
 # A difference of outputs stays on one screen.
-_ANSWER_CHARS_MAX = 2000
+_OUTPUT_CHARS_MAX = 2000
 _CONTEXT_LINES = 2
 
 
-def answer_diff(case: CaseDocument) -> list[str]:
-    """One passing and one failing answer of a case as a unified diff, then what the judge said.
+def output_diff(case: CaseDocument) -> list[str]:
+    """A unified diff of a passing and a failing output of a case, then the judge's reason.
 
-    Where there is but one of them, that answer; nothing where there is none.
+    With only one output, that output; empty without any.
     """
     passing, failing = case.passing, case.failing
     if passing is None or failing is None:
@@ -97,47 +97,47 @@ def answer_diff(case: CaseDocument) -> list[str]:
         if only is None:
             return []
         label = "passed" if only is passing else "failed"
-        return [f"{label} ({_who(only)}):", *answer_lines(only.text), *_reason(only)]
+        return [f"{label} ({_trial_name(only)}):", *output_lines(only.text), *_reason(only)]
     first, second = (failing, passing) if case.verdict == "fixed" else (passing, failing)
     labels = ("failed", "passed") if case.verdict == "fixed" else ("passed", "failed")
     lines = list(
         unified_diff(
-            answer_lines(first.text),
-            answer_lines(second.text),
-            f"{labels[0]} ({_who(first)})",
-            f"{labels[1]} ({_who(second)})",
+            output_lines(first.text),
+            output_lines(second.text),
+            f"{labels[0]} ({_trial_name(first)})",
+            f"{labels[1]} ({_trial_name(second)})",
             lineterm="",
             n=_CONTEXT_LINES,
         )
     )
     lines = [line for line in lines if not line.startswith("@@ ")]
-    return [*(lines or ["both answers are the same text"]), *_reason(failing)]
+    return [*(lines or ["both outputs are equal"]), *_reason(failing)]
 
 
-def _who(answer: AnswerDocument) -> str:
-    return f"{answer.side}, trial {answer.trial}"
+def _trial_name(output: OutputDocument) -> str:
+    return f"{output.side}, trial {output.trial}"
 
 
-def _reason(answer: AnswerDocument) -> list[str]:
-    if not answer.reason:
+def _reason(output: OutputDocument) -> list[str]:
+    if not output.reason:
         return []
-    return [f"{answer.judge}: {printable(' '.join(answer.reason.split()))}"]
+    return [f"{output.judge}: {printable(' '.join(output.reason.split()))}"]
 
 
-def answer_lines(text: str) -> list[str]:
-    """The lines of an answer; JSON with a line per value, so that a diff shows which differ."""
-    if len(text) <= _ANSWER_CHARS_MAX and text.lstrip()[:1] in {"{", "["}:
+def output_lines(text: str) -> list[str]:
+    """The lines of an output; JSON gets a line per value, for diffs."""
+    if len(text) <= _OUTPUT_CHARS_MAX and text.lstrip()[:1] in {"{", "["}:
         with suppress(ValueError, RecursionError):
             text = json.dumps(read_json(text), ensure_ascii=False, indent=2)
-    if len(text) > _ANSWER_CHARS_MAX:
-        text = f"{text[:_ANSWER_CHARS_MAX]}\n… {len(text) - _ANSWER_CHARS_MAX} more characters"
+    if len(text) > _OUTPUT_CHARS_MAX:
+        text = f"{text[:_OUTPUT_CHARS_MAX]}\n… {len(text) - _OUTPUT_CHARS_MAX} more characters"
     return printable(text).splitlines() or ["(empty)"]
 
 
 # As git abbreviates in repositories of this size.
 _SHORT_HASH = 9
-_PROVISIONAL = "provisional, by answers that the author of the change recorded"
-# The decision stays on one screen; the comment and the report have the rest.
+_PROVISIONAL = "provisional, from recordings by the author of the change"
+# The decision stays on one screen; the comment and the HTML report have the rest.
 _DIFFS_MAX = 3
 _DIFF_LINES_MAX = 12
 _GROUPS_MAX = 10
@@ -148,22 +148,23 @@ _GUARDS_MAX = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _VerdictWords:
-    """The words for a verdict.
+    """The presentation of a case status.
 
     Attributes:
-        title: Above its cases.
-        column: In a table, and after a count.
-        listed: Whether its cases are listed.
-        diff: Whether their answers are.
-        most: So many of its cases are listed, and the others counted.
+        title: The heading of its cases.
+        column: The word in tables and after counts.
+        tone: The tone of its lines.
+        is_listed: Whether to list its cases.
+        diff: Whether to show their outputs.
+        cases_max: The number of cases to list; the others are counted.
     """
 
     title: str
     column: str
     tone: Tone = "plain"
-    listed: bool = True
+    is_listed: bool = True
     diff: bool = False
-    most: int = 20
+    cases_max: int = 20
 
 
 VERDICTS: Mapping[CaseStatus, _VerdictWords] = {
@@ -177,10 +178,10 @@ VERDICTS: Mapping[CaseStatus, _VerdictWords] = {
     "mixed": _VerdictWords(title="Mixed", column="mixed"),
     "flaky": _VerdictWords(title="Flaky", column="flaky"),
     "known-failing": _VerdictWords(
-        title="Known failing", column="known failing", tone="quiet", most=3
+        title="Known failing", column="known failing", tone="quiet", cases_max=3
     ),
-    "passed": _VerdictWords(title="Passed", column="passed", listed=False),
-    "unchanged": _VerdictWords(title="Unchanged", column="unchanged", listed=False),
+    "passed": _VerdictWords(title="Passed", column="passed", is_listed=False),
+    "unchanged": _VerdictWords(title="Unchanged", column="unchanged", is_listed=False),
 }
 _DECISIONS = {
     "accept": "accepted",
@@ -197,19 +198,19 @@ def headline(
     name: Callable[[str], str] = str,
     words: Callable[[str], str] = str,
 ) -> str:
-    """The decision in a few words, with what it was compared with.
+    """The decision in a few words, with the base.
 
     Args:
-        document: What was decided.
+        document: The decision.
         name: Formats the reference and the commit of the base.
-        words: Formats other text that the document brings.
+        words: Formats other texts of the document.
     """
     against = "with" if document.decision == "refused" else "against"
-    named = f"{_DECISIONS[document.decision]} {against} {name(document.ref)}"
+    title = f"{_DECISIONS[document.decision]} {against} {name(document.ref)}"
     if document.base_commit and not document.base_commit.startswith(document.ref):
-        named += f" ({name(document.base_commit[:_SHORT_HASH])})"
+        title += f" ({name(document.base_commit[:_SHORT_HASH])})"
     counts = _balance(document)
-    text = f"{named}: {counts}" if counts else named
+    text = f"{title}: {counts}" if counts else title
     text += words(_allowed(document))
     if document.looser_options:
         text += f" (with {words(', '.join(document.looser_options))})"
@@ -217,16 +218,16 @@ def headline(
         text += f"; review also: {words(', '.join(document.caveats))}"
     if document.base_unavailable:
         text += f"; the base of {words(', '.join(document.base_unavailable))} could not be called,"
-        text += " so its history alone decided"
+        text += " so the baseline alone decided"
     return f"{text}; {_PROVISIONAL}" if document.provisional else text
 
 
 def reasons_beside(document: DecisionDocument) -> list[str]:
-    """The reasons that neither the headline nor a refusal states."""
-    summed = _add_up(document)
-    stated = broke_words(summed.get("broken", 0), sum(summed.values()))
-    elsewhere = {stated, *(refusal.message for refusal in document.refusals)}
-    return [reason for reason in document.reasons if reason not in elsewhere]
+    """The reasons that are neither in the headline nor in a refusal."""
+    counts = _add_up(document)
+    sum_reason = broke_words(counts.get("broken", 0), sum(counts.values()))
+    shown_reasons = {sum_reason, *(refusal.message for refusal in document.refusals)}
+    return [reason for reason in document.reasons if reason not in shown_reasons]
 
 
 def broke_words(count: int, total: int) -> str:
@@ -241,24 +242,24 @@ def broke_words(count: int, total: int) -> str:
 def _balance(document: DecisionDocument) -> str:
     """The changes, the overall direction first: `+14.4 points: 15 fixed, 5 broken`.
 
-    Without broken or fixed cases, points are stated where their interval excludes 0.
+    Without broken or fixed cases, points appear only if their interval excludes 0.
     """
-    summed = _add_up(document)
+    counts = _add_up(document)
     tests = [prompt.test for prompt in document.prompts if prompt.test is not None]
     differences = [test.difference for test in tests if test.difference is not None]
     change = differences[0].candidate - differences[0].base if len(differences) == 1 else None
     order: list[CaseStatus] = ["broken", "fixed"]
     if change is not None and change > 0:
         order.reverse()
-    parts = [f"{summed[name]} {name}" for name in order if summed.get(name)]
+    parts = [f"{counts[name]} {name}" for name in order if counts.get(name)]
     if parts:
-        parts[-1] += f" of {plural(sum(summed.values()), 'case')}"
-    rest = _counts(summed, only={"undecided", "unmeasured"})
-    counts = ", ".join([*parts, *([rest] if rest else [])])
+        parts[-1] += f" of {plural(sum(counts.values()), 'case')}"
+    rest = _counts(counts, only={"undecided", "unmeasured"})
+    counts_text = ", ".join([*parts, *([rest] if rest else [])])
     certain = change is not None and not differences[0].low <= 0 <= differences[0].high
     if change is None or not (parts or certain) or accepted_cases(document):
-        return counts
-    return f"{100 * change:+.1f} points{': ' if counts else ''}{counts}"
+        return counts_text
+    return f"{100 * change:+.1f} points{': ' if counts_text else ''}{counts_text}"
 
 
 def _allowed(document: DecisionDocument) -> str:
@@ -271,37 +272,37 @@ def _allowed(document: DecisionDocument) -> str:
     parts: list[str] = []
     if accepted:
         of = f"{accepted} of {len(document.cases)} {'case' if accepted == 1 else 'cases'}"
-        parts.append(f"{of} accepted by the author's word")
+        parts.append(f"{of} accepted by the author")
     if left := len(broken) - accepted - tracked:
-        weighed = any(prompt.test is not None and prompt.test.net for prompt in document.prompts)
+        is_net = any(prompt.test is not None and prompt.test.net for prompt in document.prompts)
         policy = document.policy.get("on_broken")
         parts.append(
             "outweighed by fixed cases side by side"
-            if policy == "net" and weighed
+            if policy == "net" and is_net
             else f"{left} allowed by on_broken = {policy}"
         )
     return f" ({'; '.join(parts)})"
 
 
 def difference_words(difference: RateDifference, *, left_out: int = 0) -> str:
-    """Points up or down, with the interval.
+    """A difference in points, with its interval.
 
     Args:
-        difference: Over the compared cases.
-        left_out: Broken cases that the changelog accepts: they are not compared.
+        difference: The difference over the compared cases.
+        left_out: The number of accepted broken cases, which are not compared.
 
     >>> from regauge.evidence import RateDifference
     >>> difference_words(RateDifference(base=0.9, candidate=0.82, low=-0.12, high=-0.04))
     '-8.0 points (95 % interval -12.0 to -4.0)'
     """
-    value = difference.candidate - difference.base
-    points = (f"{100 * each:+.1f}" for each in (value, difference.low, difference.high))
+    change = difference.candidate - difference.base
+    points = (f"{100 * value:+.1f}" for value in (change, difference.low, difference.high))
     words = "{} points (95 % interval {} to {})".format(*points)
     return f"{words}, without {plural(left_out, 'accepted case')}" if left_out else words
 
 
 def accepted_cases(document: DecisionDocument, prompt: str | None = None) -> int:
-    """Broken cases, of one prompt or all, that the changelog accepts."""
+    """The number of broken cases that the changelog accepts, of one prompt or all."""
     return sum(
         case.verdict == "broken" and bool(case.accepted)
         for case in document.cases
@@ -310,7 +311,7 @@ def accepted_cases(document: DecisionDocument, prompt: str | None = None) -> int
 
 
 def verdict_words(verdict: CaseStatus) -> str:
-    """A verdict as people read it.
+    """The word for a case status.
 
     >>> verdict_words("broken"), verdict_words("known-failing")
     ('broken', 'known failing')
@@ -319,17 +320,17 @@ def verdict_words(verdict: CaseStatus) -> str:
 
 
 def gate_progress_line(progress: GateProgress) -> str:
-    """The progress of this wave of trials, the cost of the run, and the time left."""
+    """Finished trials of this round, the cost of the run, and the time left."""
     remaining = progress.remaining_s
     left = f", about {remaining:.0f} s left of it" if remaining is not None else ""
     return (
-        f"regauge gate: wave {progress.wave}, {progress.finished_trials} of"
+        f"regauge gate: round {progress.wave}, {progress.finished_trials} of"
         f" {progress.requested_trials} trials, {money(progress.spent_usd)}{left}"
     )
 
 
 def decision_lines(document: DecisionDocument) -> list[StyledLine]:
-    """The end of a run for users, the decision first."""
+    """The lines of a decision, the decision first."""
     return list(_lines(document))
 
 
@@ -341,8 +342,8 @@ def _lines(document: DecisionDocument) -> Iterator[StyledLine]:
         yield from (
             StyledLine(printable(f"    {detail}"), tone) for detail in refusal.details[:_NAMES_MAX]
         )
-        if more := len(refusal.details[_NAMES_MAX:]):
-            yield StyledLine(f"    and {more} more", tone)
+        if hidden_count := len(refusal.details[_NAMES_MAX:]):
+            yield StyledLine(f"    and {hidden_count} more", tone)
         yield StyledLine(printable(f"    fix: {refusal.fix}"))
     for reason in reasons_beside(document):
         yield StyledLine(printable(f"  {reason}"), tone)
@@ -350,8 +351,8 @@ def _lines(document: DecisionDocument) -> Iterator[StyledLine]:
         if omission.fix:
             yield StyledLine(printable(f"  fix of {omission.path}: {omission.fix}"))
     for prompt in document.prompts:
-        nothing = "not run" if document.not_run else "nothing to compare"
-        yield from _prompt_lines(document, prompt, nothing)
+        empty_text = "not run" if document.not_run else "nothing to compare"
+        yield from _prompt_lines(document, prompt, empty_text)
         yield from _prompt_diff(prompt, document.ref)
     yield from _cases(document)
     for note in document.notes:
@@ -365,9 +366,9 @@ def _lines(document: DecisionDocument) -> Iterator[StyledLine]:
 
 
 def _prompt_lines(
-    document: DecisionDocument, prompt: PromptDocument, nothing: str
+    document: DecisionDocument, prompt: PromptDocument, empty_text: str
 ) -> Iterator[StyledLine]:
-    counts = _counts(prompt.counts) or nothing
+    counts = _counts(prompt.counts) or empty_text
     if prompt.test is not None and prompt.test.difference is not None:
         left_out = accepted_cases(document, prompt.prompt)
         counts = f"{difference_words(prompt.test.difference, left_out=left_out)}; {counts}"
@@ -384,25 +385,25 @@ def _prompt_lines(
 
 
 def guard_lines(guards: GuardsDocument) -> list[str]:
-    """Changed guards, a line each; then notes."""
+    """A line per changed guard; then notes."""
     messages = [change.message for change in guards.changes[:_GUARDS_MAX]]
-    more = len(guards.changes) - len(messages)
-    return [*messages, *([f"and {more} more"] if more else []), *guards.notes]
+    hidden_count = len(guards.changes) - len(messages)
+    return [*messages, *([f"and {hidden_count} more"] if hidden_count else []), *guards.notes]
 
 
 def _prompt_diff(prompt: PromptDocument, ref: str) -> Iterator[StyledLine]:
-    """The changed lines of a prompt file, without their context."""
+    """The changed lines of a prompt file, without context."""
     changed = [
         line
         for line in prompt.diff.splitlines()
         if line[:1] in {"+", "-"} and not line.startswith(("+++", "---"))
     ]
     yield from (StyledLine(printable(f"  {line}"), "quiet") for line in changed[:_DIFF_LINES_MAX])
-    more = len(changed) - _DIFF_LINES_MAX
-    if more > 0:
+    hidden_count = len(changed) - _DIFF_LINES_MAX
+    if hidden_count > 0:
         command = f"regauge diff {prompt.prompt} {ref}"
         yield StyledLine(
-            printable(f"  and {plural(more, 'changed line')} more: {command}"), "quiet"
+            printable(f"  and {plural(hidden_count, 'changed line')} more: {command}"), "quiet"
         )
 
 
@@ -410,34 +411,34 @@ def _cases(document: DecisionDocument) -> Iterator[StyledLine]:
     diffs_left = _DIFFS_MAX
     for verdict, words in VERDICTS.items():
         cases = [case for case in document.cases if case.verdict == verdict]
-        if not words.listed or not cases:
+        if not words.is_listed or not cases:
             continue
         yield StyledLine(f"{words.title.lower()}:", "quiet")
         groups = groups_of(cases) if words.diff else [CaseGroup(kind="", cases=cases)]
         for group in groups[:_GROUPS_MAX]:
-            joined = words.diff and len(group.cases) > 1
-            most = _GROUP_CASES_MAX if joined else words.most
-            if joined:
+            is_group = words.diff and len(group.cases) > 1
+            cases_max = _GROUP_CASES_MAX if is_group else words.cases_max
+            if is_group:
                 yield StyledLine(printable(f"  {group.title}"), words.tone)
-            for number, case in enumerate(group.cases[:most]):
-                indent = "    " if joined else "  "
+            for number, case in enumerate(group.cases[:cases_max]):
+                indent = "    " if is_group else "  "
                 yield StyledLine(printable(f"{indent}{case.message}"), words.tone)
                 diff = words.diff and not number and diffs_left > 0
                 diffs_left -= diff
                 yield from _details(case, diff=diff)
-            if joined and group.cases[most:]:
+            if is_group and group.cases[cases_max:]:
                 # Ids of several datasets may be equal.
                 several = len({case.prompt for case in group.cases}) > 1
-                others = first_of(
+                other_names = first_of(
                     (
                         f"{case.prompt}/{case.case}" if several else case.case
-                        for case in group.cases[most:]
+                        for case in group.cases[cases_max:]
                     ),
                     _NAMES_MAX,
                 )
-                yield StyledLine(printable(f"    also {others}"), "quiet")
-            elif len(group.cases) > most:
-                yield StyledLine(f"  and {len(group.cases) - most} more", "quiet")
+                yield StyledLine(printable(f"    also {other_names}"), "quiet")
+            elif len(group.cases) > cases_max:
+                yield StyledLine(f"  and {len(group.cases) - cases_max} more", "quiet")
         if rest := sum(len(group.cases) for group in groups[_GROUPS_MAX:]):
             yield StyledLine(f"  and {plural(rest, 'case')} of other kinds", "quiet")
 
@@ -446,11 +447,11 @@ def _details(case: CaseDocument, *, diff: bool) -> Iterator[StyledLine]:
     if case.accepted:
         yield StyledLine(printable(f"    accepted by the changelog: {case.accepted}"), "quiet")
     if diff:
-        yield from (StyledLine(f"    {line}", "quiet") for line in answer_diff(case))
+        yield from (StyledLine(f"    {line}", "quiet") for line in output_diff(case))
 
 
 def calls_line(document: DecisionDocument) -> str:
-    """The trials of the decision, by kind, and their cost."""
+    """The trials of the decision by kind, and their cost."""
     calls = document.calls
     total = calls.first + calls.follow_up + calls.base
     kinds = f"{calls.first} initial, {calls.follow_up} follow-up, {calls.base} on base"
@@ -463,7 +464,7 @@ def calls_line(document: DecisionDocument) -> str:
 
 
 def version_step(prompt: PromptDocument) -> str:
-    """From which version to which, or which model."""
+    """The change of version or model."""
     version = prompt.version or "unversioned"
     if prompt.base_version is None and prompt.base_digest is None:
         return f"{version} (new)"

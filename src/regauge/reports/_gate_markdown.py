@@ -9,16 +9,22 @@ from regauge.reports._console import duration, money
 from regauge.reports._gate_console import (
     VERDICTS,
     accepted_cases,
-    answer_diff,
     calls_line,
     difference_words,
     groups_of,
     guard_lines,
     headline,
+    output_diff,
     reasons_beside,
     version_step,
 )
-from regauge.reports._markdown import fenced, inline_code, shown_name, shown_text, suggestion_blocks
+from regauge.reports._markdown import (
+    fence_lines,
+    inline_code,
+    shown_name,
+    shown_text,
+    suggestion_blocks,
+)
 from regauge.wording import plural, printable
 
 if TYPE_CHECKING:
@@ -39,16 +45,20 @@ def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> 
     """The results of each prompt's cases, with cost and latency.
 
     Args:
-        document: What was decided.
-        suites: Of the run; without them nothing is said of cost and time.
+        document: The decision.
+        suites: The suites of the run, for cost and latency; empty to omit these.
     """
-    met: list[CaseStatus] = [
+    statuses: list[CaseStatus] = [
         verdict
         for verdict in VERDICTS
         if any(prompt.counts.get(verdict) for prompt in document.prompts)
     ]
-    drawn = any(case.candidate.trials for case in document.cases)
-    columns = ["cases", *(VERDICTS[name].column for name in met), *(["pass rate"] if drawn else [])]
+    has_trials = any(case.candidate.trials for case in document.cases)
+    columns = [
+        "cases",
+        *(VERDICTS[name].column for name in statuses),
+        *(["pass rate"] if has_trials else []),
+    ]
     if suites:
         columns += ["cost per 1000", "p50"]
     yield f"| prompt | version | {' | '.join(columns)} |"
@@ -56,15 +66,15 @@ def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> 
     for prompt in document.prompts:
         cells = [shown_text(prompt.prompt), shown_text(version_step(prompt))]
         cells += [str(sum(prompt.counts.values()))]
-        cells += [str(prompt.counts.get(verdict, 0)) for verdict in met]
-        cells += [pass_rates(document, prompt)] if drawn else []
+        cells += [str(prompt.counts.get(verdict, 0)) for verdict in statuses]
+        cells += [pass_rates(document, prompt)] if has_trials else []
         if suites:
             cells += [_step(prompt, suites, _cost), _step(prompt, suites, _latency)]
         yield f"| {' | '.join(cells)} |"
 
 
 def pass_rates(document: DecisionDocument, prompt: PromptDocument) -> str:
-    """The base's and the candidate's, with the 95 % interval of their difference."""
+    """The pass rates of base and candidate, with the 95 % interval of the difference."""
     if prompt.test is not None and prompt.test.verdict == "unmeasured":
         return "-"
     if prompt.test is not None and (difference := prompt.test.difference) is not None:
@@ -97,7 +107,7 @@ def _step(
     suites: Sequence[SuiteSummary],
     cell_of: Callable[[SuiteSummary], str],
 ) -> str:
-    """The base's value and the candidate's, where both were drawn and differ."""
+    """The values of base and candidate; only the candidate's if base has none or the same."""
     of_sides = {
         suite.side: cell_of(suite)
         for suite in suites
@@ -115,14 +125,14 @@ def _latency(suite: SuiteSummary) -> str:
     return duration(suite.latency_p50_s)
 
 
-# What finds the comment of an earlier run, to write over it.
+# The mark by which a later run finds the comment, to update it.
 _MARK = "<!-- regauge gate -->"
-# GitHub takes 65,536 characters of a comment; some are left for what else is in it.
+# GitHub accepts 65,536 characters in a comment; the rest is for its other parts.
 _CHARS_MAX = 60_000
 _MESSAGE_CHARS_MAX = 1000
 # Longer diffs open on a click.
 _OPEN_LINES_MAX = 24
-# These decide nothing; who reads in ten seconds need not see each.
+# These decide nothing, so their cases are folded.
 _FOLDED = frozenset({"flaky", "mixed", "known-failing"})
 _MARKS = {
     "accept": "✅",
@@ -135,27 +145,28 @@ _MARKS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MarkdownLimits:
-    """The limits of each part of the text.
+    """The limits of a comment's parts.
 
     Attributes:
-        cases: Of each verdict.
-        answers: How many cases show their answers.
-        prompts: How many prompts show what changed in them.
-        lines: Of each folded block; `chars` alike.
+        cases: The number of cases per status.
+        outputs: The number of cases with outputs.
+        prompts: The number of prompts with a diff.
+        lines: The number of lines per folded block.
+        chars: The number of characters per folded block.
     """
 
     cases: int
-    answers: int
+    outputs: int
     prompts: int
     lines: int
     chars: int
 
 
-# Where the first would be too long for a comment, the next is tried.
+# The first limits whose text fits into a comment apply.
 _LIMITS = (
-    _MarkdownLimits(cases=30, answers=8, prompts=4, lines=60, chars=4000),
-    _MarkdownLimits(cases=15, answers=4, prompts=2, lines=40, chars=2000),
-    _MarkdownLimits(cases=5, answers=2, prompts=1, lines=20, chars=800),
+    _MarkdownLimits(cases=30, outputs=8, prompts=4, lines=60, chars=4000),
+    _MarkdownLimits(cases=15, outputs=4, prompts=2, lines=40, chars=2000),
+    _MarkdownLimits(cases=5, outputs=2, prompts=1, lines=20, chars=800),
 )
 
 
@@ -165,14 +176,14 @@ def decision_markdown(
     suites: Sequence[SuiteSummary] = (),
     suggestions: Sequence[Suggestion] = (),
 ) -> str:
-    """The decision, a table of prompts, each case that matters, and how to decide again.
+    """The decision, a table of prompts, listed cases, and the command that decides again.
 
-    Everything a model, a judge or a file says is escaped.
+    Texts of models, judges and files are escaped.
 
     Args:
-        document: What was decided.
-        suites: Of the run, for what answers cost and how long they took.
-        suggestions: What was found to repair what broke.
+        document: The decision.
+        suites: The suites of the run, for cost and latency.
+        suggestions: Suggested revisions.
     """
     text = ""
     for limits in _LIMITS:
@@ -195,8 +206,8 @@ def _parts(
     for refusal in document.refusals:
         yield f"- {shown_text(refusal.message)}"
         yield from (f"  - {shown_text(detail)}" for detail in refusal.details[: limits.cases])
-        if more := len(refusal.details[limits.cases :]):
-            yield f"  - … and {more} more"
+        if hidden_count := len(refusal.details[limits.cases :]):
+            yield f"  - … and {hidden_count} more"
     reasons = [f"- {shown_text(reason)}" for reason in reasons_beside(document)]
     reasons += [
         f"- Fix of {shown_text(omission.path)}: {shown_text(omission.fix)}"
@@ -248,14 +259,14 @@ def _guards(document: DecisionDocument) -> Iterator[str]:
 
 
 def _cases(document: DecisionDocument, limits: _MarkdownLimits) -> Iterator[str]:
-    answers_left = limits.answers
+    outputs_left = limits.outputs
     for verdict, words in VERDICTS.items():
         cases = [case for case in document.cases if case.verdict == verdict]
-        if not words.listed or not cases:
+        if not words.is_listed or not cases:
             continue
-        folded = verdict in _FOLDED
+        is_folded = verdict in _FOLDED
         yield ""
-        if folded:
+        if is_folded:
             yield f"<details><summary>{words.title}: {len(cases)}</summary>"
         else:
             yield f"**{words.title}**"
@@ -263,19 +274,19 @@ def _cases(document: DecisionDocument, limits: _MarkdownLimits) -> Iterator[str]
         if words.diff:
             groups = groups_of(cases)
             for group in groups[: limits.cases]:
-                yield from _group(group, limits, answers=answers_left > 0)
-                answers_left -= 1
+                yield from _group(group, limits, with_outputs=outputs_left > 0)
+                outputs_left -= 1
             if rest := sum(len(group.cases) for group in groups[limits.cases :]):
                 yield f"- … and {plural(rest, 'case')} of other kinds"
         else:
             yield from _list_cases(cases, limits)
-        if folded:
+        if is_folded:
             yield ""
             yield "</details>"
 
 
 def _message(case: CaseDocument) -> str:
-    """The message of a case, with the name that it begins with as code."""
+    """The message of a case, with its name as code."""
     name = f"{case.prompt}/{case.case}"
     text = _short(case.message)
     if not text.startswith(f"{name}:"):
@@ -283,20 +294,20 @@ def _message(case: CaseDocument) -> str:
     return shown_name(name) + shown_text(text.removeprefix(name))
 
 
-def _group(group: CaseGroup, limits: _MarkdownLimits, *, answers: bool) -> Iterator[str]:
-    """One kind of change: its first case with both answers, the others folded."""
-    first, *others = group.cases
-    if not others:
+def _group(group: CaseGroup, limits: _MarkdownLimits, *, with_outputs: bool) -> Iterator[str]:
+    """Cases of one kind: the first with its outputs, the others folded."""
+    first, *other_cases = group.cases
+    if not other_cases:
         yield f"- {_message(first)}{_accepted_reason(first)}"
     else:
         yield f"- **{shown_text(group.title)}**, such as"
         yield f"  {_message(first)}{_accepted_reason(first)}"
-    if answers:
-        yield from _answers(first, limits)
-    if others:
-        yield f"  <details><summary>{len(others)} more</summary>"
+    if with_outputs:
+        yield from _output_lines(first, limits)
+    if other_cases:
+        yield f"  <details><summary>{len(other_cases)} more</summary>"
         yield ""
-        yield from (f"  {line}" for line in _list_cases(others, limits))
+        yield from (f"  {line}" for line in _list_cases(other_cases, limits))
         yield ""
         yield "  </details>"
 
@@ -322,8 +333,8 @@ def _accepted_reason(case: CaseDocument) -> str:
     return f" Accepted by the changelog: {shown_text(case.accepted)}" if case.accepted else ""
 
 
-def _answers(case: CaseDocument, limits: _MarkdownLimits) -> Iterator[str]:
-    lines = answer_diff(case)
+def _output_lines(case: CaseDocument, limits: _MarkdownLimits) -> Iterator[str]:
+    lines = output_diff(case)
     if lines:
         yield from _fold("outputs", lines, limits, indent="  ")
 
@@ -338,11 +349,11 @@ def _prompt_diff(prompt: PromptDocument, limits: _MarkdownLimits) -> Iterator[st
 def _fold(
     title: str, lines: Sequence[str], limits: _MarkdownLimits, *, indent: str = ""
 ) -> Iterator[str]:
-    """A block that is open if it is short; the text inside cannot end it."""
+    """A folded block, open if short; the text inside cannot end it."""
     is_open = " open" if len(lines) <= _OPEN_LINES_MAX else ""
     yield f"{indent}<details{is_open}><summary>{shown_text(title)}</summary>"
     yield ""
-    yield from fenced(lines, lines_max=limits.lines, chars_max=limits.chars, indent=indent)
+    yield from fence_lines(lines, lines_max=limits.lines, chars_max=limits.chars, indent=indent)
     yield ""
     yield f"{indent}</details>"
 

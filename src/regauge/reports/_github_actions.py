@@ -28,21 +28,21 @@ _LEVELS = {
 
 
 def decision_annotations(document: DecisionDocument, *, below: str = "") -> list[str]:
-    """One workflow command per broken rule and per case that matters.
+    """A workflow command per violated rule and per broken or unclear case.
 
-    Nothing a model, a file or a judge says can begin another command or end this one.
+    Texts are escaped, so that they cannot begin or end a command.
 
     Args:
-        document: What was decided.
-        below: Where the project is in the repository, with a slash at the end; empty at its top.
+        document: The decision.
+        below: The project's directory in the repository, with a slash at the end; empty at its top.
     """
     counts = {"error": 0, "warning": 0}
-    kept: list[str] = []
+    commands: list[str] = []
     for level, command in _commands(document, below):
         counts[level] += 1
         if counts[level] <= _EACH_MAX:
-            kept.append(command)
-    return kept
+            commands.append(command)
+    return commands
 
 
 def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str]]:
@@ -76,7 +76,7 @@ def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str
 
 
 def _place(case: CaseDocument, prompt: PromptDocument, below: str) -> tuple[str, int]:
-    """The line to look at: of a new case its own, else what changed in the prompt."""
+    """The line of a new case, else the first changed line of the prompt."""
     path, _, line = case.location.rpartition(":")
     if case.verdict == "new" and path and line.isdigit():
         return below + path, int(line)
@@ -95,13 +95,13 @@ def mark_line(level: str, place: tuple[str, int], title: str, message: str) -> s
 
 
 def _data(text: str) -> str:
-    r"""A message as the runner reads it.
+    r"""A message, escaped for the runner.
 
     >>> _data("50 % done\n::error::x")
     '50 %25 done%0A::error::x'
     """
     text = printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return break_commands(f"_{text}")[1:]  # it is not the beginning of a line
+    return break_commands(f"_{text}")[1:]  # the text does not begin a line
 
 
 def _property(text: str) -> str:
@@ -114,10 +114,10 @@ _MESSAGE_CHARS_MAX = 1000
 
 
 def write_job_summary(record: RunRecord, directory: Path, environ: Mapping[str, str]) -> str:
-    """Add a run to the summary of its job, where there is one.
+    """Add a run to the job summary, if there is one.
 
     Returns:
-        Why it could not be written, as a warning of the workflow; empty when all is well.
+        The reason why it could not be written; empty on success.
     """
     path = environ.get("GITHUB_STEP_SUMMARY", "")
     if not path:
@@ -139,32 +139,33 @@ def write_job_summary(record: RunRecord, directory: Path, environ: Mapping[str, 
 def gate_annotations(
     document: DecisionDocument, root: Path, environ: Mapping[str, str]
 ) -> list[str]:
-    """The marks of a decision, with paths as the repository has them."""
+    """The annotations of a decision, with paths relative to the repository."""
     return decision_annotations(document, below=_below(root, environ))
 
 
 def failure_annotations(
     failures: Sequence[tuple[str, str, str]], root: Path, environ: Mapping[str, str]
 ) -> list[str]:
-    """A mark for each of the first cases that failed.
+    """Annotations of the first failed cases.
 
     Args:
-        failures: Where the case stands, as `fixtures/golden/x.jsonl:12`; the pytest item; why.
-        root: Of the project.
-        environ: Of the process.
+        failures: The location of the case, as `fixtures/golden/x.jsonl:12`; the pytest item; the
+            reason.
+        root: The project's directory.
+        environ: The environment.
     """
     below = _below(root, environ)
     marks: list[str] = []
-    for at, item, why in failures[:_ERRORS_MAX]:
-        path, _, line = at.rpartition(":")
+    for location, item, reason in failures[:_ERRORS_MAX]:
+        path, _, line = location.rpartition(":")
         if path and line.isdigit():
             place = (below + path, int(line))
-            marks.append(mark_line("error", place, item, why[:_MESSAGE_CHARS_MAX]))
+            marks.append(mark_line("error", place, item, reason[:_MESSAGE_CHARS_MAX]))
     return marks
 
 
 def _below(root: Path, environ: Mapping[str, str]) -> str:
-    """Where the project is below the top of the checkout, with a slash at the end."""
+    """The project's directory in the checkout, with a slash at the end; empty at its top."""
     workspace = environ.get("GITHUB_WORKSPACE", "")
     if not workspace or not root.is_relative_to(workspace):
         return ""

@@ -1,4 +1,4 @@
-"""A run as Markdown, and untrusted text in Markdown: nothing in it ends the place it stands in."""
+"""A run as Markdown, and escaping of untrusted text in Markdown."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
     from regauge.reports._documents import RunRecord, Suggestion, SuiteSummary
 
-# What has a meaning inside a table cell, in Markdown, to GitHub or in HTML. A list, a heading or a
-# rule begins a line, which a cell never does; a colon matters in an address alone.
+# Characters with a meaning inside a table cell, in Markdown, to GitHub or in HTML. Lists, headings
+# and rules begin a line, so they are impossible in cells; a colon matters in addresses only.
 _SPECIAL = re.compile(
     r"(?P<sha>(?<![0-9a-z])[0-9a-f]{7,40}(?![0-9a-z]))|(?P<parted>[@#]|:(?=//)|www(?=\.)|GH(?=-\d))"
     r"|[\\`*_\[\]|<>~&$]",
     re.IGNORECASE,
 )
-# GitHub looks for mentions, references and commits after entities are read: a space without width
-# parts them. It takes 7 to 40 hexadecimal digits for a commit.
+# GitHub detects mentions, references and commits after decoding entities, so a space without width
+# separates them. It reads 7 to 40 hexadecimal digits as a commit.
 _SPACE = "&#8203;"
 _SHA_PART = 6
 _NAME = re.compile(r"[A-Za-z0-9_.+/~^-]{1,250}")
 
 
 def escape_markdown(text: str) -> str:
-    """Text that a table cell shows as it is: no markup, no link, no mention, on one line.
+    """Reduce untrusted text to one plain line: no markup, link or mention.
 
     >>> escape_markdown("a|b @c")
     'a&#124;b &#64;&#8203;c'
@@ -44,14 +44,12 @@ def escape_markdown(text: str) -> str:
 
 
 def shown_text(text: str) -> str:
-    """Text of others that is shown as it is, and moves no cursor where it is printed."""
+    """Reduce untrusted text to one plain line, without control characters."""
     return escape_markdown(printable(text))
 
 
 def shown_name(text: str) -> str:
-    """An id, a path or a commit as code, which can be copied and which GitHub links nowhere.
-
-    Names of other characters than those of ids are escaped.
+    """An id, a path or a commit as code, which GitHub does not link; other texts are escaped.
 
     >>> shown_name("alert/case-deadbeef"), shown_name("a|b")
     ('`alert/case-deadbeef`', 'a&#124;b')
@@ -59,7 +57,7 @@ def shown_name(text: str) -> str:
     return f"`{text}`" if _NAME.fullmatch(text) else shown_text(text)
 
 
-def fenced(
+def fence_lines(
     lines: Sequence[str],
     *,
     lines_max: int,
@@ -67,24 +65,24 @@ def fenced(
     indent: str = "",
     language: str = "diff",
 ) -> Iterator[str]:
-    """A block of code, cut where it is longer than that."""
-    kept: list[str] = []
+    """A code block, truncated to the limits."""
+    kept_lines: list[str] = []
     chars_left = chars_max
     for line in lines[:lines_max]:
         if chars_left <= 0:
             break
-        kept.append(line if len(line) <= chars_left else f"{line[:chars_left]}…")
+        kept_lines.append(line if len(line) <= chars_left else f"{line[:chars_left]}…")
         chars_left -= len(line)
-    if len(lines) > len(kept):
-        kept.append(f"… {len(lines) - len(kept)} more lines")
-    fence = "`" * max(3, 1 + _longest_run(kept))
+    if len(lines) > len(kept_lines):
+        kept_lines.append(f"… {len(lines) - len(kept_lines)} more lines")
+    fence = "`" * max(3, 1 + _longest_run(kept_lines))
     yield f"{indent}{fence}{language}"
-    yield from (f"{indent}{line}" for line in kept)
+    yield from (f"{indent}{line}" for line in kept_lines)
     yield f"{indent}{fence}"
 
 
 def inline_code(text: str) -> str:
-    """A command as inline code, whatever is in it.
+    """A command as inline code, with any characters.
 
     >>> inline_code("pytest -k `x`")
     '`` pytest -k `x` ``'
@@ -110,7 +108,7 @@ def _escape(match: re.Match[str]) -> str:
     return f"&#{ord(text)};"
 
 
-# A comment has room for a few of them; each takes up to a dozen lines of prose next to its diff.
+# A comment has room for a few suggestions, each with up to a dozen lines of text and a diff.
 _SHOWN_MAX = 3
 _LINES_MAX = 80
 _CHARS_MAX = 6000
@@ -118,9 +116,9 @@ _LINE_CHARS_MAX = 600
 
 
 def suggestion_blocks(suggestions: Sequence[Suggestion]) -> Iterator[str]:
-    """A folded block for each suggested revision: evidence, cost, how to take it, the diff.
+    """A folded block per suggested revision: evidence, cost, commands, diff.
 
-    Everything a model or a file says is escaped.
+    Texts of models and files are escaped.
     """
     revisions = [suggestion for suggestion in suggestions if suggestion.diff]
     for proposal in revisions[:_SHOWN_MAX]:
@@ -132,13 +130,13 @@ def suggestion_blocks(suggestions: Sequence[Suggestion]) -> Iterator[str]:
         yield from (f"- {text}" for text in taking_lines(proposal))
         yield ""
         diff = printable(proposal.diff).splitlines()
-        yield from fenced(diff, lines_max=_LINES_MAX, chars_max=_CHARS_MAX)
+        yield from fence_lines(diff, lines_max=_LINES_MAX, chars_max=_CHARS_MAX)
         yield ""
         yield "</details>"
-    others = [suggestion for suggestion in suggestions if not suggestion.diff]
-    if others or len(revisions) > _SHOWN_MAX:
+    stops = [suggestion for suggestion in suggestions if not suggestion.diff]
+    if stops or len(revisions) > _SHOWN_MAX:
         yield ""
-        yield from (f"- No revision is suggested: {_line(other.headline)}" for other in others)
+        yield from (f"- No revision is suggested: {_line(other.headline)}" for other in stops)
         yield from (
             f"- Suggested revision: {_line(revision.headline)}"
             for revision in revisions[_SHOWN_MAX:]
@@ -146,11 +144,14 @@ def suggestion_blocks(suggestions: Sequence[Suggestion]) -> Iterator[str]:
 
 
 def taking_lines(suggestion: Suggestion) -> list[str]:
-    """The steps that put a suggested revision into the prompt's file, as Markdown."""
-    here = inline_code(f"regauge refine apply {suggestion.run}")
-    elsewhere = inline_code(f"regauge refine {suggestion.prompt} --proposers=rules --apply")
+    """The commands that apply or explain a suggested revision, as Markdown."""
+    local_command = inline_code(f"regauge refine apply {suggestion.run}")
+    other_command = inline_code(f"regauge refine {suggestion.prompt} --proposers=rules --apply")
     return [
-        f"Take it: {here} where it was found; anywhere else {elsewhere}, which looks for it again.",
+        (
+            f"Take it: {local_command} where it was found; anywhere else {other_command},"
+            " which looks for it again."
+        ),
         f"See why: {inline_code(f'regauge refine show {suggestion.run}')}",
     ]
 
@@ -172,7 +173,7 @@ def _line(text: str) -> str:
     return shown_text(text if len(text) <= _LINE_CHARS_MAX else f"{text[:_LINE_CHARS_MAX]}…")
 
 
-# A comment of GitHub holds 65,536 characters; the report has every case.
+# GitHub accepts 65,536 characters in a comment; the HTML report has every case.
 _REASON_CHARS_MAX = 200
 _COUNTS = ("prompt", "version", "model", "cases", "passed", "failed", "tracked", "unmeasured")
 _CALLS = ("tokens", "cost", "p50", "p95")
@@ -184,7 +185,7 @@ _CONVERSATION_CHARS_MAX = 6000
 
 
 def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
-    """The table of suites, then each failed or unmeasured case with its reasons.
+    """The table of suites, then failed and unmeasured cases with their reasons.
 
     Args:
         record: The run.
@@ -204,7 +205,7 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
     troubled: list[dict[str, Any]] = []
     conversations: list[dict[str, Any]] = []
     count = 0
-    for row in rows:  # of a large run, only those that are shown are kept
+    for row in rows:  # a large run has more rows than fit in memory
         if row["outcome"] != "passed" and row["tier"] != "tracked" and not row.get("not_blocking"):
             count += 1
             if count <= _FAILED_CASES_MAX:
@@ -219,8 +220,11 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
             lines += ["", f"… and {count - _FAILED_CASES_MAX} more."]
         lines += _conversations(conversations)
     lines += suggestion_blocks(record.suggestions)
-    when, by = escape_markdown(record.started_at), escape_markdown(record.regauge_version)
-    lines += ["", f"Run {shown_name(record.id)}, {when}, regauge {by}."]
+    started_at, regauge_version = (
+        escape_markdown(record.started_at),
+        escape_markdown(record.regauge_version),
+    )
+    lines += ["", f"Run {shown_name(record.id)}, {started_at}, regauge {regauge_version}."]
     return "\n".join(lines) + "\n"
 
 
@@ -229,20 +233,20 @@ def _headline(record: RunRecord) -> str:
     unmeasured = sum(suite.unmeasured for suite in record.suites)
     not_blocking = sum(suite.not_blocking for suite in record.suites)
     cases = sum(suite.cases for suite in record.suites)
-    counted = "1 case" if cases == 1 else f"{cases} cases"
+    count = "1 case" if cases == 1 else f"{cases} cases"
     if record.status == "interrupted":
-        return f"interrupted after {counted}"
+        return f"interrupted after {count}"
     if failed or unmeasured:
-        return f"{failed} of {counted} failed, {unmeasured} unmeasured"
+        return f"{failed} of {count} failed, {unmeasured} unmeasured"
     if not_blocking:
-        return f"{counted}, {not_blocking} failed without blocking"
-    return f"{counted}, none failed"
+        return f"{count}, {not_blocking} failed without blocking"
+    return f"{count}, none failed"
 
 
 def suite_table(suites: Sequence[SuiteSummary]) -> list[str]:
-    """The table of suites; with several models of a prompt, each next to the first."""
-    compared = any(suite.comparison for suite in suites)
-    columns = (*_COUNTS, *(COMPARED if compared else ()), *_CALLS)
+    """The table of suites; several models of a prompt are compared with the first."""
+    has_comparison = any(suite.comparison for suite in suites)
+    columns = (*_COUNTS, *(COMPARED if has_comparison else ()), *_CALLS)
     heads = ["pass rate (95 % interval)" if name == "pass rate" else name for name in columns]
     rows = [
         [escape_markdown(cell) if name in _TEXTS else cell for name, cell in cells.items()]
@@ -277,7 +281,7 @@ def _conversations(rows: Iterable[dict[str, Any]]) -> list[str]:
             "",
             f"<details><summary>Conversation of {title}</summary>",
             "",
-            *fenced(text, lines_max=200, chars_max=_CONVERSATION_CHARS_MAX, language="text"),
+            *fence_lines(text, lines_max=200, chars_max=_CONVERSATION_CHARS_MAX, language="text"),
             "",
             "</details>",
         ]
@@ -285,7 +289,7 @@ def _conversations(rows: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def _criteria_notes(suites: Sequence[SuiteSummary]) -> list[str]:
-    """Where any verdict that decides fails: how many, by what kind of quality it is about."""
+    """A line with failed blocking verdicts by criterion; empty with fewer than two criteria."""
     judges = [judge for suite in suites for judge in suite.judges if judge.gates]
     notes: list[str] = []
     for criterion in CRITERIA:
@@ -305,8 +309,8 @@ def _judge_notes(suites: Sequence[SuiteSummary]) -> list[str]:
     if calls:
         tokens = sum(suite.judge_input_tokens + suite.judge_output_tokens for suite in suites)
         cost = money(sum_if_known(suite.judge_cost_usd for suite in suites))
-        made = "1 model call" if calls == 1 else f"{calls} model calls"
-        notes += ["", f"Judges made {made}: {quantity(tokens)} tokens, {cost}."]
+        call_count = "1 model call" if calls == 1 else f"{calls} model calls"
+        notes += ["", f"Judges made {call_count}: {quantity(tokens)} tokens, {cost}."]
     informing = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]
     if informing:
         notes += ["", "Advisory judges:", ""]
@@ -319,7 +323,7 @@ def _judge_notes(suites: Sequence[SuiteSummary]) -> list[str]:
 
 
 def _label_tables(suites: Sequence[SuiteSummary]) -> list[str]:
-    """The confusion matrix of each judge that found wrong labels."""
+    """The confusion matrix of each judge with wrong labels."""
     lines: list[str] = []
     for suite in suites:
         for judge in wrong_labels(suite):
@@ -337,17 +341,17 @@ def _label_tables(suites: Sequence[SuiteSummary]) -> list[str]:
 
 def _case_row(row: dict[str, Any], *, with_model: bool) -> str:
     if row["cause"] is not None:
-        what, why = "unmeasured", row["cause"]["message"]
+        checks, reason = "unmeasured", row["cause"]["message"]
     else:
         failed = [
             verdict
             for verdict in row["verdicts"]
             if verdict["outcome"] == "fail" and verdict.get("gates", True)
         ]
-        what = ", ".join(verdict["judge"] for verdict in failed) or row["outcome"]
-        why = "; ".join(verdict["reason"] for verdict in failed)
-    if len(why) > _REASON_CHARS_MAX:
-        why = f"{why[: _REASON_CHARS_MAX - 1]}…"
+        checks = ", ".join(verdict["judge"] for verdict in failed) or row["outcome"]
+        reason = "; ".join(verdict["reason"] for verdict in failed)
+    if len(reason) > _REASON_CHARS_MAX:
+        reason = f"{reason[: _REASON_CHARS_MAX - 1]}…"
     case = f"{escape_markdown(row['prompt'])} {shown_name(row['case'])}"
     case += f", {escape_markdown(row['model'])}" if with_model else ""
-    return f"| {case} | {row['trial']} | {escape_markdown(what)} | {escape_markdown(why)} |"
+    return f"| {case} | {row['trial']} | {escape_markdown(checks)} | {escape_markdown(reason)} |"

@@ -1,4 +1,4 @@
-"""Finds the runs of a project, reads them back, and writes their trials as tables."""
+"""Find and read the runs of a project; export their trials."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _SECOND = len("20260131-235959")
-# A count of 64 bits; longer ones overflow where shares are computed from them.
+# Digits of a 64-bit count; longer ones would overflow in computed shares.
 _DIGITS_MAX = 19
 _WHY_CHARS = 300
 _MIB = 1024 * 1024
@@ -47,7 +47,7 @@ def list_runs(project: Project) -> list[Path]:
         return []
     return sorted(
         (path for path in runs.iterdir() if (path / "run.json").is_file()),
-        # Runs of one second are distinguished by when they ended.
+        # Runs of the same second are sorted by their end.
         key=lambda path: (path.name[:_SECOND], (path / "run.json").stat().st_mtime_ns),
         reverse=True,
     )
@@ -57,14 +57,14 @@ def find_run(project: Project, name: str) -> Path:
     """The directory of one run.
 
     Args:
-        project: Whose runs.
-        name: A run's id, the beginning of just one id, `latest`, or a directory.
+        project: The project.
+        name: A run's id, the beginning of exactly one id, `latest`, or a directory.
 
     Raises:
-        UsageError: There is no such run, or several begin so.
+        UsageError: The number of matching runs is not 1.
     """
     if os.path.lexists(Path(name) / "run.json"):
-        # Reading it says what is wrong with it.
+        # Reading it reports its errors.
         return Path(name)
     runs = list_runs(project)
     if name == "latest" and runs:
@@ -86,7 +86,7 @@ def read_record(run: Path) -> RunRecord:
     """The record of one run.
 
     Raises:
-        FaultyFileError: It does not parse, or is of a schema version this program does not know.
+        FaultyFileError: It does not parse, or has an unknown schema version.
     """
     path = run / "run.json"
     document = _parse(path, _read(path), "run record")
@@ -120,7 +120,7 @@ def read_rows(run: Path) -> Iterator[dict[str, Any]]:
 
 
 def _parts(run: Path) -> int:
-    """The number of shards that a run of this machine was merged from; 1 for any other run."""
+    """The number of shards of a run merged on this machine; 1 for any other run."""
     if run.resolve().parent.name != "runs" or run.resolve().parents[1].name != ".regauge":
         return 1
     try:
@@ -131,11 +131,11 @@ def _parts(run: Path) -> int:
 
 
 def row_lines(path: Path, *, parts: int = 1) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file of rows, one after the other, with their numbers from 1.
+    """The lines of a file of rows, with their numbers from 1.
 
     Args:
         path: The file.
-        parts: The number of runs whose rows it holds; each may have as many bytes.
+        parts: The number of merged runs; the size limit applies to each.
 
     Raises:
         FaultyFileError: It is no regular file, is too large, or cannot be read.
@@ -162,7 +162,7 @@ def parse_row(path: Path, number: int, line: bytes) -> tuple[TrialRow, dict[str,
 
 @contextmanager
 def _open(path: Path, *, parts: int = 1) -> Generator[BinaryIO]:
-    """A file of a run, which may come from elsewhere: a link could lead to any file.
+    """Open a file of a run, which is untrusted: a link could lead to any file.
 
     Raises:
         FaultyFileError: It is no regular file, is too large, or cannot be read.
@@ -183,10 +183,10 @@ def _read(path: Path) -> bytes:
 
 
 def _parse(path: Path, data: bytes, kind: str, line: int | None = None) -> dict[str, Any]:
-    """The object that JSON of a run holds.
+    """Parse an object from a run's JSON.
 
     Raises:
-        FaultyFileError: It is no object, or nothing that regauge writes.
+        FaultyFileError: It is invalid JSON or no object.
     """
     try:
         document: object = json.loads(
@@ -213,31 +213,31 @@ def _finite(digits: str) -> float:
 
 
 def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> FaultyFileError:
-    """The error for a file that holds something else, in one line."""
+    """The error for a file with invalid content, in one line."""
     fix = ""
     match error:
         case ValidationError():
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             place = ".".join(str(part) for part in first["loc"])
-            why = f"{place}: {first['msg']}" if place else first["msg"]
+            reason = f"{place}: {first['msg']}" if place else first["msg"]
         case RecursionError():
-            why = "nested too deeply"
+            reason = "nested too deeply"
         case json.JSONDecodeError():
-            why = str(error)
+            reason = str(error)
             fix = "copy its directory again in case it was cut off, or repeat the run"
         case _:
-            why = str(error)
-    message = f"not a {kind}: {printable(why)[:_WHY_CHARS]}"
+            reason = str(error)
+    message = f"not a {kind}: {printable(reason)[:_WHY_CHARS]}"
     fault = Fault(path=path, line=line, message=message, fix=fix)
     return FaultyFileError([fault])
 
 
-# Letters and symbols of Unicode that show as blanks: Hangul fillers and the empty Braille cell.
+# Letters and symbols of Unicode that look blank: Hangul fillers and the empty Braille cell.
 _FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The line of a row in a table."""
+    """A row as a flat line of a table."""
     line = {key: value for key, value in row.items() if key not in {"verdicts", "cause"}}
     line["tags"] = ";".join(row["tags"])
     cause = row["cause"]
@@ -247,7 +247,7 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
         line[f"outcome.{judge}"] = verdict["outcome"]
         line[f"score.{judge}"] = verdict["score"]
         line[f"reason.{judge}"] = verdict["reason"]
-        if verdict.get("standing"):  # it asks a model
+        if verdict.get("standing"):  # an LLM judge
             line[f"gates.{judge}"] = verdict.get("gates", True)
             for key in ("calls", "cost_usd", "latency_s"):
                 line[f"{key}.{judge}"] = verdict.get(key)
@@ -255,10 +255,10 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_csv(read: Callable[[], Iterable[dict[str, Any]]], path: Path) -> None:
-    """Write the table as CSV: UTF-8, a heading, one line per trial.
+    """Write the rows as CSV: UTF-8, a heading, one line per trial.
 
     Args:
-        read: Reads the rows; it is called twice, first for the columns.
+        read: Reads the rows; called twice, first for the columns.
         path: The file.
     """
     columns = {name: None for row in read() for name in _flat(row)}
@@ -270,15 +270,15 @@ def write_csv(read: Callable[[], Iterable[dict[str, Any]]], path: Path) -> None:
             writer.writerow({name: _spreadsheet_safe(value) for name, value in line.items()})
 
 
-# Rows that are in memory at once.
+# Rows in memory at once.
 _BATCH = 5000
 
 
 def write_parquet(read: Callable[[], Iterable[dict[str, Any]]], path: Path) -> None:
-    """Write the table as parquet; lists and objects are JSON.
+    """Write the rows as parquet, with lists and objects as JSON.
 
     Args:
-        read: Reads the rows; it is called twice, first for the columns.
+        read: Reads the rows; called twice, first for the columns.
         path: The file.
 
     Raises:
@@ -292,7 +292,7 @@ def write_parquet(read: Callable[[], Iterable[dict[str, Any]]], path: Path) -> N
         for name, value in _flat(row).items():
             kinds.setdefault(name, set()).add(_kind(value))
     types = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64()}
-    common = {name: _common_kind(met) for name, met in kinds.items()}
+    common = {name: _common_kind(value_kinds) for name, value_kinds in kinds.items()}
     schema = pa.schema([(name, types.get(kind, pa.string())) for name, kind in common.items()])
     with parquet.ParquetWriter(path, schema) as writer:
         lines = map(_flat, read())
@@ -324,7 +324,7 @@ def _kind(value: object) -> str:
 
 
 def _common_kind(kinds: set[str]) -> str:
-    """The kind of a column whose values are of some kinds."""
+    """The kind of a column from the kinds of its values."""
     kinds = kinds - {""}
     if kinds == {"int", "float"}:
         return "float"
@@ -332,7 +332,7 @@ def _common_kind(kinds: set[str]) -> str:
 
 
 def _spreadsheet_safe(value: object) -> object:
-    r"""A cell that no spreadsheet takes for a formula; model output is hostile.
+    r"""A cell that no spreadsheet interprets as a formula; model output is untrusted.
 
     >>> _spreadsheet_safe("=1+1"), _spreadsheet_safe("text"), _spreadsheet_safe(-1)
     ("'=1+1", 'text', -1)
@@ -345,10 +345,10 @@ def _spreadsheet_safe(value: object) -> object:
 
 
 def _may_be_formula(text: str) -> bool:
-    """Return whether a text begins with a tab, CR or formula sign, after dropped signs.
+    """Return whether a text begins with a tab, CR or formula sign.
 
-    Full-width and other forms of the signs count, and so does a sign behind blanks, line feeds
-    and characters without a glyph.
+    Full-width and other forms of the signs count, as do signs after blanks, line feeds and
+    invisible characters.
     """
     if text[:1] in {"\t", "\r"}:
         return True
@@ -357,7 +357,7 @@ def _may_be_formula(text: str) -> bool:
 
 
 def _is_unseen(character: str) -> bool:
-    """Return whether a character is blank, control, format, or a mark without a base."""
+    """Return whether a character is a blank, a control or format character, or a mark."""
     return (
         character.isspace() or unicodedata.category(character)[0] in "CMZ" or character in _FILLERS
     )
@@ -367,11 +367,11 @@ _SPANS_AT_ONCE = 512  # events a request, as the SDK's own processor sends them
 
 
 def verdict_events(record: RunRecord, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The attributes of one event per verdict, and per unmeasured trial.
+    """The attributes of an event per verdict and per unmeasured trial.
 
     Args:
         record: The run.
-        rows: Its trials, as `read_rows` gives them.
+        rows: Its rows, from `read_rows`.
     """
     cases: dict[str, dict[str, str]] = defaultdict(dict)
     for row in rows:
@@ -412,7 +412,7 @@ def verdict_events(record: RunRecord, rows: list[dict[str, Any]]) -> Iterator[di
 
 
 def export_run(directory: Path) -> tuple[int, str]:
-    """Send the verdicts of a run to the endpoint that `OTEL_EXPORTER_OTLP_*` variables name.
+    """Send the verdicts of a run to the endpoint of the `OTEL_EXPORTER_OTLP_*` variables.
 
     Returns:
         The number of events, and the endpoint.

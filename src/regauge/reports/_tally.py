@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # A wider table of labels does not fit on a screen, and longer values are texts.
 _LABELS_MAX: Final = 12
 _LABEL_CHARS_MAX: Final = 40
-# With fewer outputs per label on average, the values are hardly classes.
+# With fewer outputs per label on average, the values are unlikely to be classes.
 _EACH_MIN: Final = 2
 _NONE: Final = "(no label)"
 _OTHER: Final = "(other)"
@@ -51,7 +51,7 @@ class LabelCounts:
     usable: bool = True
 
     def add(self, verdict: Mapping[str, Any]) -> bool:
-        """Count a verdict that compares labels; False where it does not."""
+        """Count a verdict that compares labels; return False for any other."""
         if not verdict.get("labels") or verdict["outcome"] == "abstain" or not self.usable:
             return False
         expected = _label(verdict.get("expected"))
@@ -72,7 +72,7 @@ class LabelCounts:
         self.usable = self.usable and other.usable
 
     def rows(self) -> list[LabelRow]:
-        """A row per expected label; none where the values are no labels."""
+        """A row per expected label; empty if the values are no labels."""
         from regauge.reports._documents import LabelRow
 
         labels = sorted({expected for expected, _ in self.counts})
@@ -81,10 +81,10 @@ class LabelCounts:
             return []
         if total < _EACH_MIN * len(labels):
             return []
-        listed = {*labels, _NONE}
+        known_labels = {*labels, _NONE}
         merged: Counter[tuple[str, str]] = Counter()
         for (expected, output), count in self.counts.items():
-            merged[expected, output if output in listed else _OTHER] += count
+            merged[expected, output if output in known_labels else _OTHER] += count
         totals = {column: sum(merged[other, column] for other in labels) for column in labels}
         rows: list[LabelRow] = []
         for label in labels:
@@ -108,7 +108,7 @@ class LabelCounts:
 
 
 def _label(value: Any) -> str:
-    """A value as a label; empty where it is none."""
+    """A value as a label; empty for other values."""
     values: list[Any] = value if isinstance(value, list) else [value]  # pyright: ignore[reportUnknownVariableType]
     value = values[0] if len(values) == 1 else ""
     if isinstance(value, bool | int):
@@ -119,7 +119,7 @@ def _label(value: Any) -> str:
 
 
 def label_table(judge: JudgeName) -> list[list[str]]:
-    """The confusion matrix with precision and recall, a heading first; empty without labels."""
+    """The confusion matrix with precision and recall, headings first; empty without labels."""
     rows = judge.labels
     if not rows:
         return []
@@ -140,28 +140,28 @@ def label_table(judge: JudgeName) -> list[list[str]]:
 
 
 def wrong_labels(suite: SuiteSummary) -> list[JudgeName]:
-    """The judges of a suite that compare labels and found a wrong one.
+    """The judges of a suite with wrong labels; empty for a gate run.
 
-    A gate's own report states what it decided; its HTML and JSON reports hold the matrices.
+    The matrices of a gate run are in its HTML and JSON reports only.
     """
     if suite.side is not None:
         return []
     return [judge for judge in suite.judges if any(row.recall < 1 for row in judge.labels)]
 
 
-_CHECKS = "checks"  # the judge of what golden cases bring
-# Their messages hold names and sums that differ from case to case.
+_CHECKS = "checks"  # the judge for `checks` of golden cases
+# Kinds whose messages contain names and sums that differ between cases.
 _SAME_CAUSE = frozenset({"MissingRecordingError", "BudgetError"})
 
 
 @dataclass(slots=True)
 class CauseGroup:
-    """Cases that are unmeasured for one cause, with the words of the first of them.
+    """Cases that are unmeasured for one cause, with the message of the first case.
 
     Attributes:
-        cases: The ids of the cases, by their items.
-        prompts: The prompts they are of, in the order they were met.
-        traceback: Of the first of them, where a judge raised.
+        traceback: The traceback of the first case; empty unless a judge raised.
+        cases: The ids of the cases, by item.
+        prompts: The prompts of the cases, in order.
     """
 
     kind: str
@@ -171,11 +171,11 @@ class CauseGroup:
     prompts: dict[str, None] = field(default_factory=dict[str, None])
 
 
-# What the calls of a judgement used, as its row says.
+# Fields of a verdict row on its model calls.
 _CALL_COUNTS: Final = ("calls", "live_calls", "retries", "input_tokens", "output_tokens")
-# What counts of two parts of a run have of both.
+# Fields to add up when parts of a run are merged.
 _JUDGE_SUMS: Final = ("counts", "costs_usd", "spent_usd", "latencies_s")
-_SUITE_SUMS: Final = (*_JUDGE_SUMS, "settled", "settled_nodes")
+_SUITE_SUMS: Final = (*_JUDGE_SUMS, "settled_outcomes", "settled_nodes")
 # Amounts whose sum does not depend on their order, 8 bytes each; NaN is an unknown one.
 Amounts: TypeAlias = "array[float]"
 
@@ -200,7 +200,8 @@ class _JudgeCount:
     """The running counts of one judge of a suite.
 
     Attributes:
-        counts: Verdicts by outcome, `judgements` that made calls, and what these calls used.
+        counts: Verdicts by outcome, `judgements` with calls, and the usage of these calls.
+        labelled: Items whose label is counted.
     """
 
     first: Mapping[str, Any]
@@ -213,7 +214,7 @@ class _JudgeCount:
 
     def add(self, verdict: Mapping[str, Any], *, node: str) -> None:
         self.counts[verdict["outcome"]] += 1
-        # A gate draws suspicious cases more often; one trial per case keeps the counts unbiased.
+        # A gate re-runs suspicious cases; one trial per case keeps the counts unbiased.
         if node not in self.labelled and self.labels.add(verdict):
             self.labelled.add(node)
         if "cost_usd" in verdict:
@@ -231,7 +232,7 @@ class _JudgeCount:
             setattr(self, name, total)
         self.labels.join(other.labels)
 
-    def named(self) -> JudgeName:
+    def to_document(self) -> JudgeName:
         from regauge.reports._documents import JudgeName
 
         return JudgeName(
@@ -261,8 +262,8 @@ class _SuiteCount:
     """The running counts of one suite.
 
     Attributes:
-        case_counts: Passed and measured trials of each case that is settled.
-        counts: Trials, where their completions came from, and what their calls used.
+        case_counts: Passed and measured trials of each settled case.
+        counts: Trials, sources of completions, and the usage of calls.
     """
 
     first: Mapping[str, Any]
@@ -274,7 +275,7 @@ class _SuiteCount:
     )
     judges: dict[str, _JudgeCount] = field(default_factory=dict[str, "_JudgeCount"])
     latencies_s: Amounts = field(default_factory=_no_amounts)
-    settled: Counter[str] = field(default_factory=Counter[str])
+    settled_outcomes: Counter[str] = field(default_factory=Counter[str])
     settled_nodes: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
     counts: Counter[str] = field(default_factory=Counter[str])
     costs_usd: Amounts = field(default_factory=_no_amounts)
@@ -321,19 +322,19 @@ class _SuiteCount:
         if not self.nodes:
             return self.case_counts
         counts = dict(self.case_counts)
-        for node, (case, _, more_passed, more) in self.nodes.items():
-            if more:
+        for node, (case, _, node_passed, node_measured) in self.nodes.items():
+            if node_measured:
                 passed, measured = counts.get(key := (eval_of(node), case), (0, 0))
-                counts[key] = (passed + more_passed, measured + more)
+                counts[key] = (passed + node_passed, measured + node_measured)
         return counts
 
     def settle(self, *, compares_models: bool) -> None:
-        """Keep the counts of the cases so far, and forget which cases they are of.
+        """Keep the counts of the cases so far, and forget the cases.
 
         Args:
-            compares_models: Whether models are compared case by case, which takes the counts of each.
+            compares_models: Whether models are compared by case, which needs counts per case.
         """
-        self.settled += self._outcomes()
+        self.settled_outcomes += self._outcomes()
         self.settled_nodes += self._counts_of_nodes()
         if compares_models:
             self.case_counts = self.counts_of_cases()
@@ -342,7 +343,7 @@ class _SuiteCount:
             judge.labelled = set()
 
     def join(self, other: _SuiteCount) -> None:
-        """Add the counts of other cases, which are settled."""
+        """Add the counts of other, settled cases."""
         for name in _SUITE_SUMS:
             total = getattr(self, name)
             total += getattr(other, name)
@@ -356,7 +357,7 @@ class _SuiteCount:
                 self.judges[name] = judge
 
     def _outcomes(self) -> Counter[str]:
-        """The number of cases by outcome; failed tracked ones are `tracked`, too."""
+        """The number of cases by outcome; `tracked` counts failed tracked ones."""
         outcomes = Counter(node.outcome for node in self.nodes.values())
         outcomes["tracked"] = sum(self.nodes[node].outcome == "failed" for node in self.tracked)
         return outcomes
@@ -365,7 +366,7 @@ class _SuiteCount:
         from regauge.reports._documents import SuiteSummary
 
         first = self.first
-        outcomes = self.settled + self._outcomes()
+        outcomes = self.settled_outcomes + self._outcomes()
         tracked_failed = outcomes.pop("tracked", 0)
         latencies = sorted(self.latencies_s)
         cost_usd = _total(self.costs_usd)
@@ -382,7 +383,7 @@ class _SuiteCount:
             dataset=first["dataset"],
             model=first["model"],
             simulated=is_simulated(first["model"]),
-            judges=[judge.named() for judge in judges],
+            judges=[judge.to_document() for judge in judges],
             cases=outcomes.total(),
             passed=outcomes["passed"],
             failed=outcomes["failed"] - tracked_failed - len(self.not_blocking),
@@ -414,7 +415,7 @@ class _SuiteCount:
 
 
 def _order_of_judge(judge: _JudgeCount) -> str:
-    """Advisory checks of cases come last, by name: each case brings its own."""
+    """The sort key of a judge; advisory checks, which differ by case, come last by name."""
     name: str = judge.first["judge"]
     return name if name.startswith(f"{_CHECKS}: ") else ""
 
@@ -452,7 +453,7 @@ def one_of_k(counts: Counter[tuple[int, int]]) -> list[float]:
 def _over_k(
     counts: Counter[tuple[int, int]], rate: Callable[[int, int, int], float]
 ) -> list[float]:
-    """A rate of each k up to the fewest trials of a case."""
+    """The rate for each k up to the fewest trials of a case."""
     fewest = min((trials for _, trials in counts), default=0)
     return [
         math.fsum(
@@ -493,16 +494,16 @@ class RunTally:
             group.prompts[row["prompt"]] = None
 
     def settle(self, *, compares_models: bool) -> None:
-        """Forget the cases so far, whose rows are all counted.
+        """Forget the cases so far, once all of their rows are counted.
 
         Args:
-            compares_models: Whether models are compared case by case.
+            compares_models: Whether models are compared by case.
         """
         for suite in self._suites.values():
             suite.settle(compares_models=compares_models)
 
     def join(self, other: RunTally) -> None:
-        """Add the counts of other cases of the same run, which are settled."""
+        """Add the counts of other, settled cases of the same run."""
         for key, suite in other._suites.items():
             if key in self._suites:
                 self._suites[key].join(suite)
@@ -514,7 +515,7 @@ class RunTally:
             cause.prompts |= group.prompts
 
     def not_blocking(self) -> dict[str, list[str]]:
-        """Per prompt, each failed case that does not fail the run, with the reason."""
+        """Failed cases that do not fail the run, with the reason, by prompt."""
         cases: dict[str, list[str]] = {}
         for suite in self._suites.values():
             if suite.not_blocking:
@@ -524,19 +525,19 @@ class RunTally:
     def suites(
         self, models: Sequence[str] = (), *, across_versions: bool = False
     ) -> list[SuiteSummary]:
-        """One summary per suite, in the order they were first met.
+        """A summary per suite, in order of appearance.
 
         Args:
-            models: Those of the run, in their order: a prompt's others are compared with the first.
-            across_versions: Whether versions of a prompt are compared, too.
+            models: The run's models; the others are compared with the first.
+            across_versions: Whether to compare versions of a prompt, too.
         """
         ranks = {model: number for number, model in enumerate(models)}
         groups: dict[tuple[Any, ...], list[_SuiteCount]] = {}
         for suite in self._suites.values():
             first = suite.first
-            own = id(suite) if first.get("side") else None  # a gate compares its sides itself
+            side_key = id(suite) if first.get("side") else None  # a gate compares its sides itself
             version = None if across_versions else first["version"]
-            key = (first["prompt"], version, first["dataset"], own)
+            key = (first["prompt"], version, first["dataset"], side_key)
             groups.setdefault(key, []).append(suite)
         for group in groups.values():
             group.sort(key=lambda suite: ranks.get(suite.first["model"], len(ranks)))
@@ -548,25 +549,25 @@ class RunTally:
 
 
 def _summaries(group: Sequence[_SuiteCount]) -> list[SuiteSummary]:
-    """The summaries of what has the same cases, each compared with the first."""
+    """The summaries of suites with the same cases, each compared with the first."""
     summaries = [suite.summary() for suite in group]
     if len(group) == 1:
         return summaries
-    compared = compare_models([suite.counts_of_cases() for suite in group])
+    comparisons = compare_models([suite.counts_of_cases() for suite in group])
     return [
         summary.model_copy(update={"comparison": comparison})
-        for summary, comparison in zip(summaries, compared, strict=True)
+        for summary, comparison in zip(summaries, comparisons, strict=True)
     ]
 
 
 def eval_of(node: str) -> str:
-    """The eval that an item belongs to; the rest of its id names the case and the model."""
+    """The eval of an item; the rest of the node id names the case and the model."""
     function, bracket, _ = node.partition("[")
     return intern(function if bracket else node.partition("::")[0])
 
 
 def _advisory_checks(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The advisory checks of a case, each like a verdict of an advisory judge."""
+    """The advisory checks of a case, as verdicts of advisory judges."""
     if verdict["judge"] != _CHECKS:
         return
     for check in verdict.get("details", {}).get("checks", ()):
@@ -584,7 +585,7 @@ def _advisory_checks(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
-    """The model calls of all judges of a suite, in the names of `SuiteSummary`."""
+    """The judges' model calls, by field of `SuiteSummary`."""
     counts = sum((judge.counts for judge in judges), Counter[str]())
     latency_s = _total(chain.from_iterable(judge.latencies_s for judge in judges))
     judgements = counts["judgements"]
@@ -601,7 +602,7 @@ def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
 
 
 def _left_to_gate(row: Mapping[str, Any]) -> bool:
-    """Return whether a trial without a recording leaves its case measured, or is one of the base.
+    """Return whether to ignore a trial without a recording: of base, or of a measured case.
 
     A replayed gate plans more trials than are recorded; its decision names unmeasured cases.
     """
@@ -611,33 +612,32 @@ def _left_to_gate(row: Mapping[str, Any]) -> bool:
 
 
 def _without_case(cause: Mapping[str, str], case: str) -> str:
-    """The common text of reasons that differ only in the case they name."""
+    """The text of a cause without the case's name, to group equal causes."""
     if cause["kind"] in _SAME_CAUSE:
         return ""
     message = re.sub(rf"(?<![\w-]){re.escape(case)}(?![\w-])", "", cause["message"])
     return re.sub(r"(\([^()\n]+):\d+\)", r"\1)", message)  # the line of the case
 
 
-def _percentile(ordered: list[float], share: float) -> float | None:
-    """The nearest-rank percentile of an ordered list; None of an empty one."""
-    if not ordered:
+def _percentile(values: list[float], share: float) -> float | None:
+    """The nearest-rank percentile of a sorted list; None for an empty list."""
+    if not values:
         return None
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+    return values[max(0, math.ceil(share * len(values)) - 1)]
 
 
-# Models are compared to inform, and nothing is blocked: the usual level.
+# The usual level: comparisons of models are informative and block nothing.
 _LEVEL = 0.05
 
 
 def compare_models(models: Sequence[CaseCounts]) -> list[ModelComparison]:
     """Compare models with the first, case by case.
 
-    The rate is the mean over cases. The p-value is two-sided and comes from the gate's exact test
-    within cases, with equal weights; it is multiplied by the number of models that are compared
-    with the first.
+    The rate is the mean over cases. The two-sided p-value comes from the gate's exact test within
+    cases, with equal weights, times the number of models compared with the first.
 
     Args:
-        models: The counts of each model; a case without a measured trial is left out.
+        models: The counts of each model, without cases that have no measured trial.
     """
     return [
         _compare(model, models[0] if number else None, tests=len(models) - 1)
@@ -653,12 +653,14 @@ def _compare(counts: CaseCounts, first: CaseCounts | None, *, tests: int) -> Mod
     rates = [passed / trials for passed, trials in counts.values()]
     interval = wilson(sum(rates), len(rates))
     rate = sum(rates) / len(rates) if rates else None
-    own = ModelComparison(rate=rate, low=interval.low, high=interval.high)
-    both = [key for key in first or () if key in counts]
-    if first is None or not both:
-        return own
+    result = ModelComparison(rate=rate, low=interval.low, high=interval.high)
+    shared_cases = [key for key in first or () if key in counts]
+    if first is None or not shared_cases:
+        return result
     sides = [
-        [tallies[key][place] for key in both] for tallies in (first, counts) for place in (0, 1)
+        [tallies[key][place] for key in shared_cases]
+        for tallies in (first, counts)
+        for place in (0, 1)
     ]
     comparison = rate_difference(*sides)
     assert comparison is not None, "every case has trials of both"
@@ -668,9 +670,9 @@ def _compare(counts: CaseCounts, first: CaseCounts | None, *, tests: int) -> Mod
     )
     p_value = min(1.0, 2 * tests * min(worse, better))
     significant = p_value <= _LEVEL
-    return own.model_copy(
+    return result.model_copy(
         update={
-            "cases": len(both),
+            "cases": len(shared_cases),
             "difference": comparison.value,
             "difference_low": comparison.low,
             "difference_high": comparison.high,
@@ -681,12 +683,12 @@ def _compare(counts: CaseCounts, first: CaseCounts | None, *, tests: int) -> Mod
 
 
 def models_of(record: RunRecord) -> dict[str, list[str]]:
-    """By prompt, the models that a run compares on its cases, the first first."""
+    """The models that a run compares, in order, by prompt."""
     models: dict[str, dict[str, None]] = {}
     for suite in record.suites:
         if suite.comparison is not None:
             models.setdefault(suite.prompt, {})[suite.model] = None
-    return {prompt: list(named) for prompt, named in models.items()}
+    return {prompt: list(names) for prompt, names in models.items()}
 
 
 def rate_text(comparison: ModelComparison) -> str:

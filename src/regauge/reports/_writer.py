@@ -1,4 +1,4 @@
-"""Writes a run as it happens: its commit, rows as they are judged, the record that closes it."""
+"""Write a run as it happens: rows of judged trials, then the record."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from regauge.reports._documents import DecisionDocument, RunRecord, ShardPart, Suggestion
     from regauge.runner import Eval, EvalResult, JudgedVerdict, PlannedCase
 
-# git answers at once, unless its disk or a lock hangs.
+# git is fast, unless its disk or a lock hangs.
 _TIMEOUT_S = 10
 
 
@@ -52,7 +52,7 @@ def git_state(root: Path, *, output_dir: Path | None = None) -> GitState | None:
 
     Args:
         root: A directory of the work tree.
-        output_dir: Where the run itself writes; what differs there says nothing of what it ran.
+        output_dir: The directory that the run writes to, whose changes are ignored.
     """
     top = work_tree(root)
     if top is None:
@@ -95,8 +95,8 @@ def job_state(environ: Mapping[str, str]) -> JobState:
             head = read_event(environ).head_repo
         except UsageError:
             head = ""
-        own = environ.get("GITHUB_REPOSITORY", "")
-        return JobState(id=f"github:{run}", fork=bool(head) and head != own)
+        repository = environ.get("GITHUB_REPOSITORY", "")
+        return JobState(id=f"github:{run}", fork=bool(head) and head != repository)
     if pipeline := environ.get("CI_PIPELINE_ID"):
         source = environ.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID", "")
         return JobState(
@@ -108,24 +108,24 @@ def job_state(environ: Mapping[str, str]) -> JobState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnd:
-    """The end of a run in one process, or in all of them.
+    """The end of a run, in one process or in all.
 
     Attributes:
-        collected_cases: Cases of all evals that were collected.
-        selected_cases: Those of them that were selected.
-        missing: Missing completions; only in record mode `none`.
-        missing_judgements: Missing replies of judges' models; only in record mode `none`.
-        written_lines: Per recordings file, how many of its lines are new or differ.
-        uncommitted: Per recordings file, the completions that only the local store has; only in record
-            mode `none`.
-        session: The local store's session of the run, in record mode `all`.
-        turns: How many of the planned cases had their turn.
-        without_result: The items that had their turn and neither a result nor a failure.
-        left_out: Why an item counts as unmeasured, by its node id, where no row says so.
-        omissions: What the run leaves out without a word of the user, each with its fix.
-        trouble: What could not be written, and why.
-        unwritten: Rows of the run record that are not on the disk.
-        parts: In a shard, what it runs of each eval, in the shape of `ShardSuite`.
+        collected_cases: The number of collected cases.
+        selected_cases: The number of selected cases.
+        missing: Missing completions, in record mode `none`.
+        missing_judgements: Missing responses of judges' models, in record mode `none`.
+        written_lines: The number of new or different lines per recordings file.
+        uncommitted: The number of completions in the local store only, per recordings file, in
+            record mode `none`.
+        session: The run's session in the local store, in record mode `all`.
+        turns: The number of planned cases that had their turn.
+        without_result: Items that had their turn without a result or failure.
+        left_out: The reason why an item without a row counts as unmeasured, by node id.
+        omissions: Omissions that the user did not select, each with its fix.
+        trouble: Errors of writing.
+        unwritten: Rows that could not be written.
+        parts: In a shard, its part of each eval, in the shape of `ShardSuite`.
     """
 
     collected_cases: int = 0
@@ -144,7 +144,7 @@ class RunEnd:
     parts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     def merge(self, other: RunEnd) -> RunEnd:
-        """Of two processes: all plan the same cases, each writes recordings of its own."""
+        """Merge the ends of two processes, which plan the same cases and write different files."""
         return RunEnd(
             collected_cases=max(self.collected_cases, other.collected_cases),
             selected_cases=max(self.selected_cases, other.selected_cases),
@@ -165,7 +165,7 @@ class RunEnd:
     def with_files(
         self, *, written_lines: Mapping[str, int], uncommitted: Mapping[str, int]
     ) -> RunEnd:
-        """The same end, with further recordings written, and others only stored."""
+        """The same end, with further recordings."""
         return replace(
             self,
             written_lines=_add_counts(self.written_lines, written_lines),
@@ -173,7 +173,7 @@ class RunEnd:
         )
 
     def to_text(self) -> str:
-        """As JSON, for another process."""
+        """The end as JSON, for another process."""
         return TypeAdapter(RunEnd).dump_json(self).decode()
 
     @classmethod
@@ -183,30 +183,30 @@ class RunEnd:
 
 
 def _join(
-    before: Sequence[MissingJudgements], more: Sequence[MissingJudgements]
+    before: Sequence[MissingJudgements], later: Sequence[MissingJudgements]
 ) -> list[MissingJudgements]:
-    """Each process judges cases of its own."""
-    joined = {(missing.prompt, missing.judge): missing for missing in before}
-    for missing in more:
+    """Add the missing judgements of two processes, which judge different cases."""
+    merged = {(missing.prompt, missing.judge): missing for missing in before}
+    for missing in later:
         key = (missing.prompt, missing.judge)
-        joined[key] = joined[key].plus(missing) if key in joined else missing
-    return list(joined.values())
+        merged[key] = merged[key].plus(missing) if key in merged else missing
+    return list(merged.values())
 
 
-def _add_counts(before: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
-    return {path: before.get(path, 0) + more.get(path, 0) for path in sorted({*before, *more})}
+def _add_counts(before: Mapping[str, int], later: Mapping[str, int]) -> dict[str, int]:
+    return {path: before.get(path, 0) + later.get(path, 0) for path in sorted({*before, *later})}
 
 
 def parts_of(
     evals: Mapping[str, Sequence[Eval]], selected: Sequence[PlannedCase]
 ) -> list[dict[str, Any]]:
-    """The part of each eval that a shard runs, in the shape of `ShardSuite`.
+    """A shard's part of each eval, in the shape of `ShardSuite`.
 
     Args:
-        evals: The suites of each eval, by its node id.
-        selected: The cases that are left to run.
+        evals: The suites of each eval, by node id.
+        selected: The selected cases.
     """
-    planned = Counter(id(case.suite) for case in selected)
+    counts = Counter(id(case.suite) for case in selected)
     digests: dict[Path, str] = {}
     for suites in evals.values():
         for suite in suites:
@@ -227,7 +227,7 @@ def parts_of(
             "trials": suite.trials,
             "total": suite.dataset.size,
             "cases": len(suite.dataset),
-            "selected_cases": planned[id(suite)],
+            "selected_cases": counts[id(suite)],
             "plan": suite.dataset.shard.plan if suite.dataset.shard is not None else "",
         }
         for node, suites in evals.items()
@@ -235,16 +235,16 @@ def parts_of(
     ]
 
 
-# Enough to see why a response has no verdict.
+# Enough to understand why a response has no verdict.
 _RAW_CHARS_MAX = 4000
 
 
 def rows_of(result: EvalResult, *, side: str | None = None) -> Iterator[dict[str, Any]]:
-    """One row per trial, in the shape of `TrialRow`; plain values, for speed.
+    """A row per trial, in the shape of `TrialRow`; plain values, for speed.
 
     Args:
         result: The judged trials of one case.
-        side: In a run that gates, whose they are: `candidate` or `base`.
+        side: The side of the trials, with `--gate`; else None.
     """
     suite, case = result.suite, result.case
     outcome = result.outcome
@@ -268,7 +268,7 @@ def rows_of(result: EvalResult, *, side: str | None = None) -> Iterator[dict[str
             "case_outcome": outcome,
             "not_blocking": result.not_blocking,
             "outcome": trial.outcome,
-            "verdicts": [_verdict_row(judged) for judged in trial.verdicts],
+            "verdicts": [_verdict_row(verdict) for verdict in trial.verdicts],
             "cause": cause_of(trial.error) if trial.error else None,
             "source": trial.answer.source if trial.answer else None,
             "answer": completion.text if completion else None,
@@ -287,13 +287,13 @@ def rows_of(result: EvalResult, *, side: str | None = None) -> Iterator[dict[str
 
 
 def cause_of(error: UnmeasuredError) -> dict[str, JSON]:
-    """The kind and the words of an error, in the shape of `Cause`."""
-    named = error.__cause__ if isinstance(error.__cause__, RegaugeError) else error
-    reported = next(
-        (failure for failure in (error, named) if isinstance(failure, ProviderError)), None
+    """An error in the shape of `Cause`."""
+    root_cause = error.__cause__ if isinstance(error.__cause__, RegaugeError) else error
+    provider_error = next(
+        (failure for failure in (error, root_cause) if isinstance(failure, ProviderError)), None
     )
     cause: dict[str, JSON] = {
-        "kind": reported.kind if reported else type(named).__name__,
+        "kind": provider_error.kind if provider_error else type(root_cause).__name__,
         "message": str(error),
     }
     if isinstance(error, JudgeError) and error.raw is not None:
@@ -304,7 +304,7 @@ def cause_of(error: UnmeasuredError) -> dict[str, JSON]:
 
 
 def _shorten(raw: str) -> str:
-    """The beginning of what a judge's model said; the recordings hold all of it."""
+    """The beginning of a judge model's response; the recordings have the full text."""
     if len(raw) <= _RAW_CHARS_MAX:
         return raw
     return f"{raw[:_RAW_CHARS_MAX]}… {len(raw) - _RAW_CHARS_MAX} more characters"
@@ -314,12 +314,12 @@ def _attempts(error: UnmeasuredError | None) -> int:
     return error.attempts if isinstance(error, ProviderError) else 0
 
 
-def _verdict_row(judged: JudgedVerdict) -> dict[str, JSON]:
-    verdict = judged.verdict
+def _verdict_row(judged_verdict: JudgedVerdict) -> dict[str, JSON]:
+    verdict = judged_verdict.verdict
     row: dict[str, JSON] = {
-        "judge": judged.judge,
-        "judge_digest": judged.judge_digest,
-        "criterion": judged.criterion,
+        "judge": judged_verdict.judge,
+        "judge_digest": judged_verdict.judge_digest,
+        "criterion": judged_verdict.criterion,
         "outcome": verdict.outcome,
         "score": verdict.score,
         "reason": verdict.reason,
@@ -328,13 +328,13 @@ def _verdict_row(judged: JudgedVerdict) -> dict[str, JSON]:
         row["expected"] = verdict.expected
     if verdict.actual is not None:
         row["actual"] = verdict.actual
-    if judged.labels:
+    if judged_verdict.labels:
         row["labels"] = True
-    if not judged.gates:
+    if not judged_verdict.gates:
         row["gates"] = False
-    if judged.standing:
-        row["standing"] = judged.standing
-    calls = judged.calls
+    if judged_verdict.standing:
+        row["standing"] = judged_verdict.standing
+    calls = judged_verdict.calls
     if calls is None:
         if verdict.cost_usd:
             row["cost_usd"] = verdict.cost_usd
@@ -354,25 +354,26 @@ def _verdict_row(judged: JudgedVerdict) -> dict[str, JSON]:
 
 RECORD = "run.json"
 _ROWS = "trials.jsonl"
-# What models, judges and providers said; the rest is our own.
+# Values from models, judges and providers; the others are regauge's.
 _ROW_TEXTS = ("answer", "refusal", "cause", "answered_by", "fingerprint", "messages")
 _VERDICT_TEXTS = ("reason", "expected", "actual", "details")
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class RunWriter:
-    """Appends the rows of one process to a run.
+    """A writer of one process's rows.
 
     Args:
-        directory: Of the run; made with the first row, so a run without rows leaves nothing.
-        redact: Takes secrets out of a text before it is written.
-        worker: The name of a worker process that shares the run with others; its rows go to a
-            file of their own, which `gather` joins.
+        directory: The run's directory, created with the first row.
+        redact: Masks secrets in a text.
+        worker: The name of a worker process, whose rows go to a separate file for `gather`; None
+            in the controlling process.
 
     Attributes:
-        empty: Whether there is nothing to report.
-        unwritten: Rows that the disk did not take, as lines; they count all the same.
-        trouble: What could not be written and why; empty where all was.
+        tally: The counts of the rows.
+        empty: Whether there are no rows.
+        unwritten: Rows that could not be written, as lines; they are counted, too.
+        trouble: The first error of writing; empty without one.
     """
 
     def __init__(
@@ -388,7 +389,7 @@ class RunWriter:
         self._file: FileIO | None = None
 
     def add(self, result: EvalResult, *, side: str | None = None) -> None:
-        """Write the trials of one case; in a run that gates, `side` says whose they are."""
+        """Write the trials of one case; `side` is their side, with `--gate`."""
         self.empty = False
         rows = list(rows_of(result, side=side))
         for row in rows:
@@ -400,11 +401,11 @@ class RunWriter:
             self.tally.add(row)
 
     def _append(self, path: Path, lines: Sequence[str]) -> None:
-        """Write as many whole lines as the disk takes; the others are `unwritten`."""
+        """Write as many whole lines as possible; add the others to `unwritten`."""
         if not lines:
             return
         content = "".join(lines).encode("utf-8", "backslashreplace")
-        whole = written = 0
+        kept_bytes = written_bytes = 0
         try:
             if self.trouble:
                 return
@@ -413,19 +414,19 @@ class RunWriter:
                 self._file = path.open("ab", buffering=0)
             end = os.fstat(self._file.fileno()).st_size
             try:
-                while written < len(content):
-                    written += self._file.write(content[written:])
+                while written_bytes < len(content):
+                    written_bytes += self._file.write(content[written_bytes:])
             finally:
-                whole = content.rfind(b"\n", 0, written) + 1
-                if whole < written:
-                    self._file.truncate(end + whole)
+                kept_bytes = content.rfind(b"\n", 0, written_bytes) + 1
+                if kept_bytes < written_bytes:
+                    self._file.truncate(end + kept_bytes)
         except OSError as error:
             self._note(error, path)
         finally:
-            self.unwritten += lines[content.count(b"\n", 0, whole) :]
+            self.unwritten += lines[content.count(b"\n", 0, kept_bytes) :]
 
     def _clean(self, table: dict[str, Any], names: Iterable[str]) -> None:
-        """Take secrets out of some values."""
+        """Mask secrets in some values."""
         for name in names:
             value = table.get(name)
             if type(value) is str:
@@ -440,7 +441,7 @@ class RunWriter:
             self._file = None
 
     def gather(self, unwritten: Sequence[str] = ()) -> None:
-        """Join the rows of worker processes, in the order of their items, and count them.
+        """Merge the rows of worker processes, sorted by item, and count them.
 
         Args:
             unwritten: Rows that workers could not write.
@@ -472,17 +473,18 @@ class RunWriter:
         suggestions: Sequence[Suggestion] = (),
         shard: ShardPart | None = None,
     ) -> RunRecord:
-        """Close the run with its record; `decision` is that of a gate, without secrets already.
+        """Write the record; an error of writing is in `trouble`.
 
-        Where it cannot be written, `trouble` says so.
+        Args:
+            decision: The gate's decision, with secrets masked; None without a gate.
         """
-        from regauge.reports._documents import RunRecord  # only now: pydantic takes its time for it
+        from regauge.reports._documents import RunRecord  # loaded late: pydantic takes time
 
         self.close()
         record = RunRecord(
             id=self.directory.name,
             started_at=started_at.isoformat(),
-            # With its fraction, which tells runs apart that began in one second.
+            # With its fraction, to distinguish runs that began in one second.
             finished_at=datetime.now(UTC).isoformat(),
             status="interrupted" if interrupted else "finished",
             regauge_version=version("regauge"),
@@ -503,12 +505,12 @@ class RunWriter:
         return record
 
     def _note(self, error: OSError, path: Path) -> None:
-        """Keep the first reason why the record of the run is not whole."""
-        what = MachineError.from_os_error(error, path)
-        self.trouble = self.trouble or f"the record of this run is incomplete: {what}"
+        """Keep the first error of writing the record."""
+        problem = MachineError.from_os_error(error, path)
+        self.trouble = self.trouble or f"the record of this run is incomplete: {problem}"
 
     def export(self, target: Path) -> None:
-        """Copy the run to a directory, for CI to keep."""
+        """Copy the run to a directory, for CI to upload."""
         shutil.copytree(self.directory, target, dirs_exist_ok=True)
 
 
@@ -518,7 +520,7 @@ def _lines_of(path: Path) -> Iterator[str]:
 
 
 def _encode(row: dict[str, Any]) -> str:
-    """A row as JSON, which has no word for NaN or infinity; judges and prices may state them."""
+    """A row as JSON; replaces NaN and infinity of judges and prices."""
     try:
         return _ENCODE(row)
     except ValueError:
@@ -529,7 +531,7 @@ def _encode(row: dict[str, Any]) -> str:
 
 
 def _finite(value: object) -> object:
-    """A value with numbers that JSON does not know as texts.
+    """A value with NaN and infinity as texts.
 
     >>> _finite({"a": [1.5, float("nan")]})
     {'a': [1.5, 'nan']}
@@ -544,7 +546,7 @@ def _finite(value: object) -> object:
 
 
 def junit_properties(result: EvalResult) -> Iterator[tuple[str, object]]:
-    """Names and values, of the case and then of each of its trials."""
+    """JUnit properties of the case, then of each trial."""
     yield "regauge.prompt", str(result.suite.prompt.id)
     yield "regauge.case", result.case.id
     yield "regauge.tier", result.case.tier
@@ -554,18 +556,18 @@ def junit_properties(result: EvalResult) -> Iterator[tuple[str, object]]:
     for trial in result.trials:
         if trial.answer is not None:
             completion = trial.answer.completion
-            at = f"[{trial.number}]" if len(result.trials) > 1 else ""
+            index = f"[{trial.number}]" if len(result.trials) > 1 else ""
             if completion.latency_s is not None:
-                yield f"regauge.latency_s{at}", completion.latency_s
+                yield f"regauge.latency_s{index}", completion.latency_s
             if completion.cost_usd is not None:
-                yield f"regauge.cost_usd{at}", completion.cost_usd
-            yield f"regauge.source{at}", trial.answer.source
-            for judged in trial.verdicts:
-                yield f"regauge.score{at}.{judged.judge}", judged.verdict.score
-                if not judged.gates:
-                    yield f"regauge.informs{at}.{judged.judge}", judged.standing
-                calls = judged.calls
+                yield f"regauge.cost_usd{index}", completion.cost_usd
+            yield f"regauge.source{index}", trial.answer.source
+            for verdict in trial.verdicts:
+                yield f"regauge.score{index}.{verdict.judge}", verdict.verdict.score
+                if not verdict.gates:
+                    yield f"regauge.informs{index}.{verdict.judge}", verdict.standing
+                calls = verdict.calls
                 if calls is not None:
-                    yield f"regauge.judge_calls{at}.{judged.judge}", calls.calls
+                    yield f"regauge.judge_calls{index}.{verdict.judge}", calls.calls
                     if calls.cost_usd is not None:
-                        yield f"regauge.judge_cost_usd{at}.{judged.judge}", calls.cost_usd
+                        yield f"regauge.judge_cost_usd{index}.{verdict.judge}", calls.cost_usd

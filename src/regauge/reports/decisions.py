@@ -1,4 +1,4 @@
-"""Makes the document of a decision: from what a gate run left, or again from its record."""
+"""The document of a decision, from a gate run or again from its record."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from regauge.model_id import is_simulated
 from regauge.project import TARGET_KINDS
 from regauge.providers import shown_messages, shown_output, sum_if_known
 from regauge.reports._documents import (
-    AnswerDocument,
     AuditDocument,
     CallsDocument,
     CaseDocument,
     DecisionDocument,
     NextDocument,
+    OutputDocument,
     PromptDocument,
     RefusalDocument,
     RuleDocument,
@@ -70,45 +70,45 @@ if TYPE_CHECKING:
 
 
 def calls_of(decided: GateResult) -> CallsDocument:
-    """The trials of a gate run by kind, and what the live ones used."""
+    """The trials of a gate run by kind, and the usage of live calls."""
     kinds: Counter[str] = Counter()
-    used: list[CallTotals] = []
+    totals: list[CallTotals] = []
     for (prompt, _, side), trials in decided.trials.items():
         first_draws = decided.outcome.first_draws.get(prompt, 1)
         for number, trial in enumerate(trials):
             if trial.answer is not None:
                 first = "first" if number < first_draws else "follow_up"
                 kinds["base" if side == "base" else first] += 1
-                used += _usage_of(trial, trial.answer)
+                totals += _usage_of(trial, trial.answer)
     return CallsDocument(
         first=kinds["first"],
         follow_up=kinds["follow_up"],
         base=kinds["base"],
-        live=sum(totals.live for totals in used),
-        input_tokens=sum(totals.input_tokens for totals in used),
-        output_tokens=sum(totals.output_tokens for totals in used),
-        cost_usd=sum_if_known(totals.spent_usd for totals in used),
+        live=sum(call_totals.live for call_totals in totals),
+        input_tokens=sum(call_totals.input_tokens for call_totals in totals),
+        output_tokens=sum(call_totals.output_tokens for call_totals in totals),
+        cost_usd=sum_if_known(call_totals.spent_usd for call_totals in totals),
     )
 
 
 def _usage_of(trial: Trial, answer: SourcedCompletion) -> Iterator[CallTotals]:
-    """The usage of a trial: the prompt's own live calls, then those of its judges."""
+    """The usage of a trial's live calls: the prompt's, then the judges'."""
     if answer.source == "live":
         yield CallTotals().plus(answer.completion, live=True)
-    for judged in trial.verdicts:
-        if judged.calls is not None and judged.calls.live:
-            yield judged.calls
+    for verdict in trial.verdicts:
+        if verdict.calls is not None and verdict.calls.live:
+            yield verdict.calls
 
 
-# Failures of a target for a reason that a further call does not remove.
+# Kinds of target failures that persist in further calls.
 _LASTING = frozenset({"import", "outside", "signature", "malformed", "too-large"})
 
 
 def lasting_fix(errors: Iterable[tuple[str, str]]) -> str:
-    """The fix of the first failure that the same command would repeat; empty without one.
+    """The fix of the first failure that would persist; empty without one.
 
     Args:
-        errors: The kind and the message of each.
+        errors: Pairs of kind and message.
     """
     return next(
         (message.partition("\n  fix: ")[2] for kind, message in errors if kind in _LASTING), ""
@@ -120,8 +120,8 @@ def next_step(document: DecisionDocument, missing: str = "", *, fix: str = "") -
 
     Args:
         document: The decision.
-        missing: The command that makes missing trials; empty where no trial is missing.
-        fix: What has to be done before it can make them.
+        missing: The command that runs missing trials; empty if none is missing.
+        fix: The fix to make first; empty without one.
     """
     match document.decision:
         case "accept":
@@ -135,8 +135,8 @@ def next_step(document: DecisionDocument, missing: str = "", *, fix: str = "") -
         case "unmeasured":
             fixes = dict.fromkeys(omission.fix for omission in document.unmeasured if omission.fix)
             open_ = any(guards.below for prompt in document.prompts for guards in prompt.guards)
-            what = "measure the changed lines with a key" if open_ else "make the missing trials"
-            text = "; ".join(fixes) or (f"{fix}; then {what}" if fix else what)
+            action = "measure the changed lines with a key" if open_ else "make the missing trials"
+            text = "; ".join(fixes) or (f"{fix}; then {action}" if fix else action)
             return NextDocument(text=text, command=missing)
 
 
@@ -169,20 +169,22 @@ def _after_undecided(document: DecisionDocument, missing: str) -> NextDocument:
 def _after_rejecting(document: DecisionDocument) -> NextDocument:
     steps = list(dict.fromkeys(_steps(document)))
     blocking = [case.prompt for case in document.cases if case.verdict == "broken" and case.blocks]
-    tests = ((each.prompt, each.test) for each in document.prompts)
+    tests = ((prompt.prompt, prompt.test) for prompt in document.prompts)
     worse = [name for name, test in tests if test is not None and test.verdict == "worse"]
     targets = {
-        each.prompt for each in document.prompts if each.model.partition(":")[0] in TARGET_KINDS
+        prompt.prompt
+        for prompt in document.prompts
+        if prompt.model.partition(":")[0] in TARGET_KINDS
     }
-    prompts = [name for name in (*blocking, *worse) if name not in targets]
+    names = [name for name in (*blocking, *worse) if name not in targets]
     if targets.intersection((*blocking, *worse)):
         accept = ", or accept broken cases in its `changelog`" if blocking else ""
         steps.append(f"revert or edit the code of the target{accept}")
-    if prompts:
+    if names:
         accept = ", accept broken cases in its changelog" if blocking else ""
         steps.append(f"revert or edit the prompt{accept}, or search for a fix")
-        prompt = prompts[0].partition(" (")[0]
-        return NextDocument(text="; ".join(steps), command=f"regauge refine {prompt}")
+        name = names[0].partition(" (")[0]
+        return NextDocument(text="; ".join(steps), command=f"regauge refine {name}")
     return NextDocument(text="; ".join(steps) or "revert or edit the prompt")
 
 
@@ -210,22 +212,22 @@ def _steps(document: DecisionDocument) -> Iterator[str]:
 _CONTEXT_LINES = 3
 # The order of the sections of a prompt file in a diff; others come between.
 _SECTIONS = {"messages": 0, "version": 2, "changelog": 2}
-# A decision states these next to the diff.
+# Sections that a decision shows next to the diff.
 _STATED = frozenset({"version", "changelog"})
 _KEY = re.compile(r"([A-Za-z]\w*):")
 
 
 def prompt_document(
-    decided: GateResult, compared: SuiteBase, guards: Iterable[ChangedGuards] = ()
+    decided: GateResult, suite_base: SuiteBase, guards: Iterable[ChangedGuards] = ()
 ) -> PromptDocument:
     """The document of one prompt."""
-    suite, base = compared.suite, compared.base.suite
-    at = decided.comparison.base_commit
-    project = at.project
+    suite, base = suite_base.suite, suite_base.base.suite
+    base_commit = decided.comparison.base_commit
+    project = base_commit.project
     return PromptDocument(
-        prompt=compared.name,
+        prompt=suite_base.name,
         path=str(project.relative(suite.prompt.path)),
-        state="new" if base is None else "unchanged" if compared.base.unchanged else "changed",
+        state="new" if base is None else "unchanged" if suite_base.base.unchanged else "changed",
         version=suite.version or None,
         base_version=(base.version or None) if base else None,
         digest=suite.prompt.digest,
@@ -234,23 +236,24 @@ def prompt_document(
         base_model=str(base.model) if base else None,
         simulated=is_simulated(str(suite.model)),
         line=_changed_line(suite.prompt, base.prompt) if base is not None else 1,
-        diff=_prompt_diff(decided, compared),
-        counts=verdict_counts(decided.outcome, compared.name),
-        test=suite_test(decided.outcome, compared.name),
-        anchor=decided.anchors.get(compared.name),
+        diff=_prompt_diff(decided, suite_base),
+        counts=verdict_counts(decided.outcome, suite_base.name),
+        test=suite_test(decided.outcome, suite_base.name),
+        anchor=decided.anchors.get(suite_base.name),
         guards=[
-            guards_document(each, decided.comparison.base_commit.ref)
-            for each in guards
-            if each.suite == compared.name
+            guards_document(guard_changes, decided.comparison.base_commit.ref)
+            for guard_changes in guards
+            if guard_changes.suite == suite_base.name
         ],
         rules=[
-            rule_document(rule, fault, project.relative) for rule, fault in decided.rules(compared)
+            rule_document(rule, fault, project.relative)
+            for rule, fault in decided.rules(suite_base)
         ],
     )
 
 
 def rule_document(rule: str, fault: Fault, relative: Callable[[Path], Path]) -> RuleDocument:
-    """The document of something that is wrong at one place; `relative` shortens its path."""
+    """The document of an error; `relative` shortens its path."""
     return RuleDocument(
         rule=rule,
         message=fault.message,
@@ -261,7 +264,7 @@ def rule_document(rule: str, fault: Fault, relative: Callable[[Path], Path]) -> 
 
 
 def _changed_line(head: Prompt, base: Prompt) -> int:
-    """The first line of the messages that changed, or of the whole file where none of them did."""
+    """The first changed line, of the messages if there is one."""
     lines = SequenceMatcher(
         None, base.source.splitlines(), head.source.splitlines(), autojunk=False
     )
@@ -271,19 +274,19 @@ def _changed_line(head: Prompt, base: Prompt) -> int:
     return next(of_messages, spans[0][0] if spans else 1)
 
 
-def _prompt_diff(decided: GateResult, compared: SuiteBase) -> str:
-    base = compared.base.suite
-    if base is None or base.prompt.source == compared.suite.prompt.source:
+def _prompt_diff(decided: GateResult, suite_base: SuiteBase) -> str:
+    base = suite_base.base.suite
+    if base is None or base.prompt.source == suite_base.suite.prompt.source:
         return ""
-    path = str(decided.comparison.base_commit.project.relative(compared.suite.prompt.path))
+    path = str(decided.comparison.base_commit.project.relative(suite_base.suite.prompt.path))
     files = f"{path} ({decided.comparison.base_commit.ref})", path
-    return "\n".join(prompt_diff(base.prompt.source, compared.suite.prompt.source, files=files))
+    return "\n".join(prompt_diff(base.prompt.source, suite_base.suite.prompt.source, files=files))
 
 
 def prompt_diff(before: str, now: str, *, files: tuple[str, str]) -> list[str]:
-    """Two states of a prompt file as a unified diff, section by section.
+    """A unified diff of two states of a prompt file, by section.
 
-    The messages come first. Version and changelog are left out where anything else changed.
+    The messages come first. Version and changelog appear only if nothing else changed.
     """
     old, new = _sections(before), _sections(now)
     lines: list[str] = []
@@ -301,7 +304,7 @@ def prompt_diff(before: str, now: str, *, files: tuple[str, str]) -> list[str]:
 
 
 def _sections(source: str) -> dict[str, tuple[int, list[str]]]:
-    """The lines below each key of a prompt file, with the line before them."""
+    """The lines of each top-level key of a prompt file, with the number of lines before them."""
     sections: dict[str, tuple[int, list[str]]] = {}
     name = ""
     for number, line in enumerate(source.splitlines()):
@@ -328,7 +331,7 @@ def _hunk(
 
 
 def suite_test(outcome: GateOutcome, prompt: str) -> SuiteReport | None:
-    """The test of a prompt as a whole; None where nothing was tested."""
+    """The suite test of a prompt; None if not run."""
     report = next((suite for suite in outcome.suites if suite.prompt == prompt), None)
     if report is None or report.verdict != "unmeasured":
         return report
@@ -336,12 +339,12 @@ def suite_test(outcome: GateOutcome, prompt: str) -> SuiteReport | None:
 
 
 def verdict_counts(outcome: GateOutcome, prompt: str) -> dict[CaseStatus, int]:
-    """The number of cases of a prompt with each verdict."""
+    """The number of cases of a prompt by status."""
     return dict(Counter(case.verdict for case in outcome.cases if case.prompt == prompt))
 
 
-_SHOWN_ANSWERS = frozenset({"broken", "fixed", "undecided", "drifted", "new"})
-# What is counted over cases, in the order it is said: of one of them, and of several.
+_SHOWN_STATUSES = frozenset({"broken", "fixed", "undecided", "drifted", "new"})
+# Reasons to count over cases, in order, in singular and plural.
 _SUMS: Mapping[str, tuple[str, str]] = {
     "critical": ("is critical and broke", "are critical and broke"),
     "new": ("misses the bar of new cases", "miss the bar of new cases"),
@@ -369,11 +372,11 @@ def decision_document(
     """The document of a decision.
 
     Args:
-        decided: What the gate run left.
-        nodes: The pytest item of each planned case, by the case's identity.
+        decided: The result of the gate run.
+        nodes: The pytest item of each planned case, by `id` of the case.
         rerun_command: The command that decides again.
-        missing: The command that makes missing trials; empty where no trial is missing.
-        operating_line: How often this gate is wrong.
+        missing: The command that runs missing trials; empty if none is missing.
+        operating_line: The sensitivity of this gate.
         looser_options: Options of the command that are looser than the base's policy.
         guards: The instructions that lose or get a guard.
     """
@@ -413,16 +416,18 @@ def decision_document(
         prompts=prompts,
         unmeasured=unmeasured,
         cases=[
-            _case_document(outcome, compared.case, report, _evidence(decided, compared, nodes))
-            for compared, report in zip(decided.compared_cases, outcome.cases, strict=True)
+            _case_document(
+                outcome, comparison_case.case, report, _evidence(decided, comparison_case, nodes)
+            )
+            for comparison_case, report in zip(decided.compared_cases, outcome.cases, strict=True)
         ],
         calls=calls_of(decided),
         operating_line=operating_line,
         rerun_command=rerun_command,
         policy=policy_to_json(outcome.policy),
         cells=[
-            {**case_to_json(compared.case), "graded": sorted(compared.graded)}
-            for compared in decided.compared_cases
+            {**case_to_json(comparison_case.case), "graded": sorted(comparison_case.graded)}
+            for comparison_case in decided.compared_cases
         ],
     )
     errors = (error for error in decided.errors() if isinstance(error, ProviderError))
@@ -431,7 +436,7 @@ def decision_document(
 
 
 def _held_to_floor(decision: FinalDecision, prompts: Iterable[PromptDocument]) -> FinalDecision:
-    """The decision, unless too few instructions of a prompt are guarded."""
+    """The decision, after the check for enough guarded instructions."""
     below = {guards.below for prompt in prompts for guards in prompt.guards}
     if decision == "refused":
         return decision
@@ -458,7 +463,7 @@ def reasons_of(
     *,
     not_run: int = 0,
 ) -> list[str]:
-    """The deciding reasons that concern no single case: versions, whole prompts, sums."""
+    """The deciding reasons, except on single cases: versions, prompts, totals."""
     reasons: list[str] = []
     if rules := sum(len(prompt.rules) for prompt in prompts):
         reasons.append(f"{plural(rules, 'rule')} of versions broken")
@@ -495,21 +500,21 @@ def _count_of(kind: str, outcome: GateOutcome) -> int:
 
 
 class _Evidence(NamedTuple):
-    """The evidence of a run, or of its record, on one case.
+    """The evidence of a run or its record on one case.
 
     Attributes:
         node: The pytest item.
-        at: The file and line of the case.
-        unmeasured: Why trials have no verdict, on one line.
-        across_models: Whether the sides have models of their own.
-        answers: The measured trials of a side: number, output, and the checks that failed.
+        location: The file and line of the case.
+        unmeasured: The reason why trials have no verdict, on one line.
+        across_models: Whether the sides have different models.
+        outputs: Returns the output and the failed checks of each measured trial of a side.
     """
 
     node: str
-    at: str
+    location: str
     unmeasured: str
     across_models: bool
-    answers: Callable[[Side], Iterable[tuple[AnswerDocument, list[AnswerDocument]]]]
+    outputs: Callable[[Side], Iterable[tuple[OutputDocument, list[OutputDocument]]]]
 
 
 def _case_document(
@@ -537,7 +542,7 @@ def _case_document(
         accepted=report.accepted,
         edit_sensitive=report.edit_sensitive,
         node=evidence.node,
-        location=evidence.at,
+        location=evidence.location,
         before=report.before,
         today=report.today,
         candidate=report.candidate,
@@ -547,65 +552,72 @@ def _case_document(
     )
 
 
-def _evidence(decided: GateResult, compared: CaseComparison, nodes: Mapping[int, str]) -> _Evidence:
-    candidate, base = compared.candidate, compared.base
+def _evidence(
+    decided: GateResult, comparison: CaseComparison, nodes: Mapping[int, str]
+) -> _Evidence:
+    candidate, base = comparison.candidate, comparison.base
 
-    def answers(side: Side) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:
-        for trial in decided.trials.get((*compared.case.key, side), ()):
+    def read_outputs(side: Side) -> Iterator[tuple[OutputDocument, list[OutputDocument]]]:
+        for trial in decided.trials.get((*comparison.case.key, side), ()):
             if trial.answer is not None and trial.error is None:
                 completion = trial.answer.completion
                 text = shown_output(completion.text, completion.refusal, shown_messages(completion))
                 failures = [
-                    (each.judge, each.verdict.reason, each.verdict.expected, each.verdict.actual)
-                    for each in trial.failures
+                    (
+                        failure.judge,
+                        failure.verdict.reason,
+                        failure.verdict.expected,
+                        failure.verdict.actual,
+                    )
+                    for failure in trial.failures
                 ]
-                yield _answer(side, trial.number, text, failures)
+                yield _output_documents(side, trial.number, text, failures)
 
     return _Evidence(
         node=nodes.get(id(candidate), ""),
-        at=candidate.case.location if candidate is not None else "",
-        unmeasured=cause_of_case(decided, *compared.case.key),
+        location=candidate.case.location if candidate is not None else "",
+        unmeasured=cause_of_case(decided, *comparison.case.key),
         across_models=candidate is not None
         and base is not None
         and candidate.suite.model != base.suite.model,
-        answers=answers,
+        outputs=read_outputs,
     )
 
 
-def _answer(
+def _output_documents(
     side: Side, trial: int, text: str | None, failures: Iterable[tuple[str, str, Any, Any]]
-) -> tuple[AnswerDocument, list[AnswerDocument]]:
-    """An answer, and the same for each judge that failed it, with what the judge said."""
-    answer = AnswerDocument(side=side, trial=trial, text=text or "")
+) -> tuple[OutputDocument, list[OutputDocument]]:
+    """The document of an output, and one per judge that failed it, with the judge's reason."""
+    output = OutputDocument(side=side, trial=trial, text=text or "")
     fields = ("judge", "reason", "expected", "output")
-    return answer, [
-        answer.model_copy(update=dict(zip(fields, failure, strict=True))) for failure in failures
+    return output, [
+        output.model_copy(update=dict(zip(fields, failure, strict=True))) for failure in failures
     ]
 
 
 def _passing_and_failing(
     report: CaseReport, evidence: _Evidence
-) -> tuple[AnswerDocument | None, AnswerDocument | None]:
-    """One answer that passed and one that failed, of the sides that the verdict sets apart.
+) -> tuple[OutputDocument | None, OutputDocument | None]:
+    """A passing and a failing output as evidence for the status of a case.
 
-    An answer that failed for another reason than the case did is no evidence.
+    An output that failed on another check than the case is no evidence.
     """
-    if report.verdict not in _SHOWN_ANSWERS:
+    if report.verdict not in _SHOWN_STATUSES:
         return None, None
     good: Side = "candidate" if report.verdict == "fixed" else "base"
     bad: Side = "base" if report.verdict == "fixed" else "candidate"
     check = report.decisive.check if report.decisive is not None else ""
 
-    def documents(side: Side) -> Iterator[AnswerDocument]:
-        for answer, failures in evidence.answers(side):
+    def documents(side: Side) -> Iterator[OutputDocument]:
+        for output, failures in evidence.outputs(side):
             failed = [failure for failure in failures if not check or failure.judge == check]
             if failed or not failures:
-                yield failed[0] if failed else answer
+                yield failed[0] if failed else output
 
     of_good, of_bad = list(documents(good)), list(documents(bad))
     return (
-        next((answer for answer in (*of_good, *of_bad) if not answer.judge), None),
-        next((answer for answer in (*of_bad, *of_good) if answer.judge), None),
+        next((output for output in (*of_good, *of_bad) if not output.judge), None),
+        next((output for output in (*of_bad, *of_good) if output.judge), None),
     )
 
 
@@ -621,18 +633,18 @@ def decide_again(
     baseline: Baseline | None = None,
     rerun_command: str = "",
 ) -> DecisionDocument:
-    """The decision that the trials of a run lead to; a missing trial was not recorded.
+    """Decide again on the trials of a run; missing trials count as not recorded.
 
     Args:
-        document: What the run came to.
-        rows: Its trials.
-        policy: What to hold the change to now.
+        document: The decision of the run.
+        rows: The rows of the run.
+        policy: The policy to apply.
         looser_options: Options that are looser than the policy of the run.
-        baseline: The base's histories, instead of those the run knew.
-        rerun_command: The command that decides so again.
+        baseline: Another baseline to use; None for that of the run.
+        rerun_command: The command that decides again; empty to keep the old one.
 
     Raises:
-        UsageError: The record cannot be read, or the baseline is about something else.
+        UsageError: The record cannot be read, or the baseline does not match.
     """
     recorded = _by_case(document, rows)
     cases = [case_from_json({k: v for k, v in c.items() if k != "graded"}) for c in document.cells]
@@ -643,8 +655,10 @@ def decide_again(
     }
     outcome = _outcome(cases, policy, graded, recorded)
     selected = document.audit is not None and document.audit.result == "better"
-    lost = any(prompt.anchor is not None and prompt.anchor.blocks for prompt in document.prompts)
-    rules = selected or lost or any(prompt.rules for prompt in document.prompts)
+    has_loss = any(
+        prompt.anchor is not None and prompt.anchor.blocks for prompt in document.prompts
+    )
+    rules = selected or has_loss or any(prompt.rules for prompt in document.prompts)
     decision = _held_to_floor(
         final_decision(outcome.decision, broken=rules, unmeasured=bool(document.unmeasured)),
         document.prompts,
@@ -706,7 +720,7 @@ def _outcome(
     graded: Mapping[tuple[str, str], frozenset[str]],
     recorded: Rows,
 ) -> GateOutcome:
-    """The gate's decision on the trials of the record, and no others."""
+    """The gate's decision on recorded trials only."""
     gate = Gate(cases, policy)
     checks = {case.key: case.checks for case in cases}
     while requests := gate.pending_trials():
@@ -724,7 +738,7 @@ def _outcome(
 
 
 def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> Rows:
-    """The trials by what the gate calls their suite, case and side, in the order of numbers."""
+    """The trials by suite, case and side, sorted by number."""
     keys = {case.node: (case.prompt, case.case) for case in document.cases if case.node}
     by_case: Rows = defaultdict(list)
     for row in rows:
@@ -739,7 +753,7 @@ def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> Rows
 def _recorded_evidence(
     case: GateCase, before: CaseDocument, recorded: Rows, *, across_models: bool
 ) -> _Evidence:
-    def answers(side: Side) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:
+    def read_outputs(side: Side) -> Iterator[tuple[OutputDocument, list[OutputDocument]]]:
         for row in recorded.get((*case.key, side), ()):
             if row["cause"] is None and row["source"] is not None:
                 text = shown_output(row["answer"], row["refusal"], row.get("messages", ()))
@@ -748,32 +762,32 @@ def _recorded_evidence(
                     for verdict in row["verdicts"]
                     if verdict["outcome"] == "fail" and verdict["gates"]
                 ]
-                yield _answer(side, row["trial"], text, failures)
+                yield _output_documents(side, row["trial"], text, failures)
 
     rows = recorded.get((*case.key, "candidate"), ())
     causes = [row["cause"]["message"] for row in rows if row["cause"]]
     return _Evidence(
         node=before.node,
-        at=before.location,
+        location=before.location,
         unmeasured=cause_line(causes[0]) if causes else "",
         across_models=across_models,
-        answers=answers,
+        outputs=read_outputs,
     )
 
 
 def _with_baseline(
     cases: Sequence[GateCase], document: DecisionDocument, baseline: Baseline, recorded: Rows
 ) -> list[GateCase]:
-    """The cases of the baseline's prompt with its histories instead of their own."""
-    stored: dict[str, StoredHistory] = {}
+    """The cases, with the baseline's histories for its prompt."""
+    histories: dict[str, StoredHistory] = {}
     for prompt in document.prompts:
-        own = [case for case in cases if case.prompt == prompt.prompt]
-        if prompt.prompt.split(" (")[0] == baseline.prompt and own:
-            history_of_prompt = _find_stored(prompt, baseline, own)
-            stored |= {prompt.prompt: history_of_prompt} if history_of_prompt is not None else {}
-    if not stored:
+        own_cases = [case for case in cases if case.prompt == prompt.prompt]
+        if prompt.prompt.split(" (")[0] == baseline.prompt and own_cases:
+            history_of_prompt = _find_stored(prompt, baseline, own_cases)
+            histories |= {prompt.prompt: history_of_prompt} if history_of_prompt is not None else {}
+    if not histories:
         raise UsageError(
-            f"the baseline of {baseline.prompt!r} knows nothing of what this run compared with\n"
+            f"the baseline of {baseline.prompt!r} does not match the base of this run\n"
             "  fix: name a baseline of the same prompt, base version, model and judges"
         )
     changed: list[GateCase] = []
@@ -781,7 +795,7 @@ def _with_baseline(
         digest = next(
             (row["case_digest"] for row in recorded.get((*case.key, "candidate"), ())), None
         )
-        history = stored.get(case.prompt)
+        history = histories.get(case.prompt)
         if history is not None and case.state == "changed" and digest is not None:
             changed.append(replace(case, history=history.history(case.case, digest)))
         else:
@@ -792,7 +806,7 @@ def _with_baseline(
 def _find_stored(
     prompt: PromptDocument, baseline: Baseline, cases: Sequence[GateCase]
 ) -> StoredHistory | None:
-    """The history of what a prompt was compared with; of several datasets that of these cases."""
+    """The history of a prompt's base, for the dataset of these cases; None without one."""
     names = {case.case for case in cases}
     checks = {check for case in cases for check in case.checks}
     fitting = [

@@ -1,4 +1,4 @@
-"""A mutation report for readers: lines of a terminal, and Markdown."""
+"""A mutation report as terminal lines and Markdown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CLASS_TONES: dict[MutantClass, Tone] = {
     "undecided": "quiet",
     "equivalent": "quiet",
 }
-# Of several mutants of a line the first of these marks it.
+# The class of a line is the first of these among its mutants.
 WORST_FIRST: tuple[MutantClass, ...] = (
     "harmful",
     "survived",
@@ -57,7 +57,7 @@ OBEYED: dict[MutantClass, str] = {
     "no-effect": "outputs stay as they are",
 }
 NOT_MEASURED = "not measured"
-# With class and place, a row stays a line of a wide terminal.
+# With class and place, a row fits into a line of a wide terminal.
 _CASES_SHOWN = 2
 _TEXT_SHOWN = 70
 
@@ -97,8 +97,8 @@ def mutation_lines(report: MutationReport, prompt: Prompt) -> Iterator[tuple[str
             words = f"{CLASS_WORDS[kind]}: {plural(len(rows), 'mutant')}; {meaning}"
             yield words, CLASS_TONES[kind]
         for row in rows:
-            why = f"  ({row.reason})" if row.reason else _example(row)
-            yield f"  {row.id}  line {row.line}  {_cut(row.text)}{why}", "plain"
+            note = f"  ({row.reason})" if row.reason else _example(row)
+            yield f"  {row.id}  line {row.line}  {_cut(row.text)}{note}", "plain"
     for line in missing_lines(report):
         yield line, "warn"
     for row in report.mutants:
@@ -108,7 +108,7 @@ def mutation_lines(report: MutationReport, prompt: Prompt) -> Iterator[tuple[str
 
 
 def _marked_lines(rows: Sequence[MutantRow], source: Sequence[str]) -> Iterator[tuple[str, Tone]]:
-    """The lines of the prompt file from the first mutant to the last one."""
+    """The lines of the prompt file from the first mutant to the last, with marks."""
     by_line: dict[int, list[MutantRow]] = {}
     for row in rows:
         by_line.setdefault(row.line, []).append(row)
@@ -120,18 +120,18 @@ def _marked_lines(rows: Sequence[MutantRow], source: Sequence[str]) -> Iterator[
             continue
         worst = min(by_line[number], key=lambda row: WORST_FIRST.index(row.kind))
         count = len(by_line[number])
-        many = f" ({count} mutants)" if count > 1 else ""
+        count_note = f" ({count} mutants)" if count > 1 else ""
         mark = f"{class_words(worst):{width}}  {number:4}  "
-        yield f"{mark}{text}{many}{_by(worst)}", CLASS_TONES[worst.kind]
+        yield f"{mark}{text}{count_note}{_case_note(worst)}", CLASS_TONES[worst.kind]
 
 
 def class_words(row: MutantRow) -> str:
-    """The class of a mutant as a reader sees it: one without any trial is not measured."""
+    """The words for a mutant's class; `not measured` without trials."""
     return CLASS_WORDS[row.kind] if row.measured else NOT_MEASURED
 
 
 def missing_lines(report: MutationReport) -> Iterator[str]:
-    """The facts that recordings alone show of a suite; empty if all is measured."""
+    """Lines on unmeasured mutants, with facts from recordings; empty if all is measured."""
     missing = report.missing
     if missing is None:
         return
@@ -149,7 +149,7 @@ def missing_lines(report: MutationReport) -> Iterator[str]:
     )
 
 
-def _by(row: MutantRow) -> str:
+def _case_note(row: MutantRow) -> str:
     if not row.cases:
         return ""
     return f"   [{first_of(row.cases, _CASES_SHOWN)}]"
@@ -164,7 +164,7 @@ def _cut(text: str) -> str:
 
 
 def score_lines(report: MutationReport) -> Iterator[str]:
-    """Scores by part of the prompt and by operator, and the mutants that each judge kills."""
+    """Scores by section and operator, and the instructions that each judge guards."""
 
     def grouped(title: str, group: Callable[[MutantRow], str]) -> Iterator[str]:
         measured = [row for row in report.mutants if row.measured]
@@ -203,7 +203,7 @@ def _next(report: MutationReport) -> str:
 
 
 def mutation_markdown(report: MutationReport) -> str:
-    """The report as Markdown: the mutants that need work first, guarded ones folded away."""
+    """The report as Markdown: mutants that need work first, guarded ones folded."""
     lines = [f"### {escape_markdown(mutation_headline(report))}", ""]
     lines += [f"- {escape_markdown(line)}" for line in missing_lines(report)]
     measured = [row for row in report.mutants if row.measured]
@@ -248,7 +248,7 @@ def mutation_badge(report: MutationReport, mutants: int) -> dict[str, Any]:
     """The score as an endpoint of shields.io.
 
     Args:
-        mutants: Those that the prompt has; a sample of them is called so.
+        mutants: The number of all mutants; a report on fewer is marked as a sample.
     """
     score = report.score
     message, color = "not measured", "lightgrey"
@@ -268,7 +268,7 @@ def guards_document(guards: ChangedGuards, ref: str) -> GuardsDocument:
     """The document of guarded instructions under a change; lost guards come first.
 
     Args:
-        ref: The base, as it was named.
+        ref: The base as named in the command.
     """
     now, base = guards.now, guards.base
     of = f" of {guards.prompt}" if guards.prompt != guards.suite else ""
@@ -277,7 +277,9 @@ def guards_document(guards: ChangedGuards, ref: str) -> GuardsDocument:
         message += f" ({base.guarded} of {base.total} on {ref})"
     if now.open:
         message += f", {now.open} not measured"
-    changes = sorted(guards.changes, key=lambda each: (_is_guarded(each), _KINDS.index(each.kind)))
+    changes = sorted(
+        guards.changes, key=lambda change: (_is_guarded(change), _KINDS.index(change.kind))
+    )
     return GuardsDocument(
         prompt=guards.prompt,
         guarded=now.guarded,

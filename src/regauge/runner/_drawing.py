@@ -527,7 +527,7 @@ class Drawing:
                 # Where nothing can be written, the process with the claim cannot give it back.
                 await self._store(lambda: self._answers.check_writable(question))
             pause_s = min(1.5 * pause_s, _ASK_AGAIN_MAX_S)
-        if claim == "answered":  # by another process, in the meantime
+        if claim == "recorded":  # by another process, in the meantime
             landed = self._answers.find(question.answer_key)
             assert landed is not None
             return landed

@@ -227,7 +227,7 @@ def _undecided(suite: Eval, verdicts: list[JudgedVerdict]) -> UnmeasuredError | 
             "  fix: add a rule, or calibrate a judge: regauge judges calibrate NAME"
         )
     if all(judged_verdict.verdict.outcome == "abstain" for judged_verdict in deciding):
-        names = ", ".join(judge.name for judge in suite.judges if suite.standing(judge).gates)
+        names = ", ".join(judge.name for judge in suite.judges if suite.standing(judge).blocking)
         why = [
             f"\n  {judged_verdict.judge}: {judged_verdict.verdict.details.get('why')}"
             for judged_verdict in deciding
@@ -245,7 +245,7 @@ async def _verdict(
         if not isinstance(judge, Rule):
             with no_network(judge.name, active=offline):
                 return checked_verdict(judge.name, await judge.judge(completion, case))
-        if judge.own or not offline:
+        if judge.is_builtin or not offline:
             return checked_verdict(judge.name, judge.examine(answer))
         with no_network(judge.name, active=True):
             return checked_verdict(judge.name, judge.examine(answer))
@@ -540,7 +540,7 @@ class ModelJudging:
             judge_digest=judge.digest,
             verdict=replace(verdict, cost_usd=totals.cost_usd or 0.0),
             criterion=criterion_of(judge),
-            gates=standing.gates,
+            gates=standing.blocking,
             standing=standing.reason,
             calls=totals,
         )

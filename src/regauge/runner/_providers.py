@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from regauge.digests import digest_of
 from regauge.errors import ProviderError, UsageError
-from regauge.judges import EXTERNAL
+from regauge.judges import EXTERNAL_JUDGES
 from regauge.model_id import SIMULATED
 from regauge.project import (
     ENDPOINT_IDENTITY,
@@ -224,7 +224,7 @@ def endpoint_digest(settings: Settings, environ: Mapping[str, str], name: str) -
 
 def price_for(settings: Settings, request: CompletionRequest) -> PriceSettings | None:
     """The price of the model of a request; None if it is unknown."""
-    if request.provider in EXTERNAL or request.provider == "recorded":
+    if request.provider in EXTERNAL_JUDGES or request.provider == "recorded":
         return _FREE
     if request.provider in TARGET_KINDS:
         return None

@@ -169,7 +169,7 @@ class Trial:
 
 
 # A failure stays on one screen of a terminal, a conversation on two; the HTML report has all.
-_ANSWER_CHARS_MAX = 1200
+_OUTPUT_CHARS_MAX = 1200
 _CONVERSATION_CHARS_MAX = 4000
 _VALUE_CHARS_MAX = 300
 
@@ -264,9 +264,9 @@ def _shorten_middle(text: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    if len(text) <= _ANSWER_CHARS_MAX:
+    if len(text) <= _OUTPUT_CHARS_MAX:
         return text
-    return f"{text[:_ANSWER_CHARS_MAX]}\n… {len(text) - _ANSWER_CHARS_MAX} more characters"
+    return f"{text[:_OUTPUT_CHARS_MAX]}\n… {len(text) - _OUTPUT_CHARS_MAX} more characters"
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, cast
 from regauge.datasets import Dataset, find_dataset, load_dataset
 from regauge.errors import Fault, PromptError, UsageError
 from regauge.judges import (
-    EXTERNAL,
+    EXTERNAL_JUDGES,
     JudgeContext,
     JudgeStatus,
     Rule,
     RuleFactory,
     as_judge,
+    build_checks_judge,
     judge_from_spec,
-    judge_of_checks,
-    standing_of,
+    judge_status,
     with_prompt_schema,
 )
 from regauge.project import TRIALS_MAX, PythonTarget
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from regauge.runner._spec import EvalSpec, JudgeLike, RunOptions
     from regauge.targets import Target
 
-_RULE = JudgeStatus(gates=True, reason="")
+_RULE = JudgeStatus(blocking=True, reason="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -171,7 +171,7 @@ def bind(
         shard=shard,
     )
     context = _context(project, options, prompt)
-    checks = judge_of_checks(dataset, context)
+    checks = build_checks_judge(dataset, context)
     judges = _judges(
         (*spec.judges, checks) if checks else spec.judges, where, context, options=options
     )
@@ -305,14 +305,14 @@ def _judges(
         models = [model for judge in judges for model in _models_of_judge(judge)]
         for at, model in models:
             provider = parse_model_id(model, location=at).provider
-            if provider not in EXTERNAL:
+            if provider not in EXTERNAL_JUDGES:
                 endpoint_of(context.project.settings, provider)
     counts = Counter(judge.name for judge in judges)
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
         raise UsageError(
             f"{where}: two judges are called {twice[0]!r}, and their verdicts could not be"
-            " distinguished\n  fix: remove one, or give it a name of its own with .named(...)"
+            " distinguished\n  fix: remove one, or give it a name of its own with .with_name(...)"
         )
     return judges
 
@@ -350,7 +350,7 @@ def _judge(like: JudgeLike, where: str, context: JudgeContext) -> Judge:
 def _standings(judges: Iterable[Judge], project: Project) -> Mapping[str, JudgeStatus]:
     """The statuses of judges that call a model, by name."""
     asking = [cast("ModelJudge", judge) for judge in judges if hasattr(judge, "judge_with")]
-    return {judge.name: standing_of(judge, project) for judge in asking}
+    return {judge.name: judge_status(judge, project) for judge in asking}
 
 
 def _place(function: Callable[..., Any]) -> str:

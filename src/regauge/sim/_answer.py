@@ -216,7 +216,7 @@ def complete(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completio
 
 
 class SimulatedProvider:
-    """Complete requests for `sim:clerk-1` in this process; the latency is the computing time."""
+    """The provider of `sim:clerk-1` in this process; its latency is the computing time."""
 
     local = True
     models = (CLERK_1.model,)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from regauge.errors import ProviderError, UsageError
-from regauge.judges._external_calls import headers_of, run_program, send, values_of
+from regauge.judges._external_calls import build_headers, environment_values, run_program, send
 from regauge.judges._output import MISSING, MissingValue, parse_path, value_at
 from regauge.prompts import CANDIDATES_ENV, input_text
 from regauge.strict_json import read_json
@@ -76,7 +76,7 @@ class HttpCaller:
             ProviderError: There is no response, or a declared part is missing.
         """
         settings = self._settings
-        values = values_of(settings.headers_env.values(), self._environ)
+        values = environment_values(settings.headers_env.values(), self._environ)
         inputs = case.inputs
         document: JSON = (
             inputs if settings.body is None else _fill(settings.body, inputs, json_value)
@@ -88,7 +88,7 @@ class HttpCaller:
             settings.method,
             str(url),
             body=data if sends else None,
-            headers=headers_of(settings.headers_env, values),
+            headers=build_headers(settings.headers_env, values),
             timeout_s=timeout_s,
             output_max=OUTPUT_MAX,
             accepted=range(200, 300) if settings.status is None else settings.status,
@@ -221,7 +221,7 @@ class CommandCaller:
         Raises:
             ProviderError: It cannot be started, fails, takes too long, or writes too much.
         """
-        own = values_of(
+        own = environment_values(
             (
                 name.removesuffix("?")
                 for name in self._settings.env

@@ -97,7 +97,7 @@ def test_outputs_are_labelled_by_keys_and_saved_as_the_file_of_labels(
     assert {line["by"] for line in lines} == {"Ada"}
     assert list(lines[0]) == list(json.loads(written.splitlines()[1]))
     compared = judged.command("judges", "calibrate", "tone", "--repeats=1")
-    assert "6 answers" in compared.stdout
+    assert "6 outputs" in compared.stdout
     again = judged.command("judges", "calibrate", "tone", "--from-run=latest")
     assert again.stdout.startswith("added 0 outputs")
     assert opened(page_of(judged)).text("main").endswith("All outputs have a label.")

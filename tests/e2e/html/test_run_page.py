@@ -191,9 +191,9 @@ def test_what_is_missing_is_said_and_the_rest_is_shown(
     project.golden([project.case(0), project.case(1, inputs={"text": "critical: other"})])
     file = page_of(project)
     changed = opened(file, "#/case/triage/disk-001").text(".warning")
-    assert changed == "The case was changed after this run: this is how it stands now."
+    assert changed == "The case was changed after this run; this is its current state."
     gone = opened(file, "#/case/triage/disk-002").text(".warning")
-    assert gone == "The case 'disk-002' is in the golden cases no more."
+    assert gone == "The case 'disk-002' is no longer in the golden cases."
     project.write("fixtures/golden/triage.jsonl", "{")
     unread = opened(page_of(project), "#/case/triage/disk-000").text(".warning")
     assert unread.startswith("The golden cases could not be read: ")
@@ -237,7 +237,7 @@ def test_a_suggested_repair_is_shown_with_the_cycles_that_led_to_it(
     (made,) = project.records()[-1]["suggestions"]
     seen = opened(page_of(project))
     shown = seen.text("#view-overview")
-    assert "Suggested repair of triage" in shown
+    assert "Suggested revision of triage" in shown
     assert made["headline"] in shown
     assert made["run"] in shown
     seen.page.locator("details.cycle summary").first.click()

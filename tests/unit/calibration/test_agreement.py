@@ -97,7 +97,7 @@ def test_labels_that_never_vary_leave_kappa_open():
 def test_disagreements_are_shown_up_to_a_screen_and_the_others_counted(more):
     judged = [answer(number, "pass", "fail") for number in range(20 + more)]
     lines = disagreement_lines("outcomes", [*judged, answer(99, "fail", "fail")])
-    assert f"judge and people disagree on {20 + more} of {21 + more}:" in lines
+    assert f"judge and labels disagree on {20 + more} of {21 + more}:" in lines
     assert sum(line.startswith("  l") for line in lines) == 20
     assert [line for line in lines if "see --json" in line] == (
         [f"  and {more} more, see --json"] if more else []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from regauge.errors import FaultyFileError
-from regauge.judges import standing_of
+from regauge.judges import judge_status
 from regauge.judges.calibration import (
     Agreement,
     Calibration,
@@ -61,22 +61,22 @@ def store(project):
 
 
 def informs(project, judge=None):
-    standing = standing_of(judge or Judge(), project)
-    assert not standing.gates
+    standing = judge_status(judge or Judge(), project)
+    assert not standing.blocking
     return standing.reason
 
 
 def test_a_judge_that_agrees_with_people_gates(project, labels, store):
     store(calibrated(labels))
-    assert standing_of(Judge(), project).gates
-    assert standing_of(Judge(), project).reason == "calibrated on 2026-11-21"
+    assert judge_status(Judge(), project).blocking
+    assert judge_status(Judge(), project).reason == "calibrated on 2026-11-21"
 
 
 @pytest.mark.parametrize(("fails", "gates"), [(0, False), (1, False), (9, False), (10, True)])
 def test_few_labels_of_one_side_gate_nothing(project, labels, store, fails, gates):
     store(calibrated(labels, fails=fails))
-    standing = standing_of(Judge(), project)
-    assert standing.gates is gates
+    standing = judge_status(Judge(), project)
+    assert standing.blocking is gates
     assert gates or standing.reason.startswith(f"{fails} labels differ from the most frequent one")
 
 
@@ -93,8 +93,8 @@ def test_another_rubric_or_another_model_voids_the_record(project, labels, store
         "it was calibrated with sim:clerk-1, not with openai:m"
     )
     store(calibrated(labels), calibrated(labels, models=("openai:m",), digest="d3"))
-    assert standing_of(Judge(digest="d3", models=("openai:m",)), project).gates
-    assert standing_of(Judge(), project).gates
+    assert judge_status(Judge(digest="d3", models=("openai:m",)), project).blocking
+    assert judge_status(Judge(), project).blocking
 
 
 def test_other_labels_void_the_record(project, labels, store, write):
@@ -110,7 +110,7 @@ def test_labels_of_another_judge_count_as_well(project, labels, store, load):
     known = calibrated(others)
     summary = known.labels.model_copy(update={"judge": "manners"})
     store(known.model_copy(update={"labels": summary}))
-    assert standing_of(Judge(), project).gates
+    assert judge_status(Judge(), project).blocking
     load([{"id": "l", "case": "c", "answer": "y", "label": "fail"}], "manners")
     assert informs(project) == "its labels changed since it was calibrated"
 
@@ -137,7 +137,7 @@ def test_the_project_says_what_is_enough(project, labels, store):
     (project.root / "pyproject.toml").write_text(
         "[tool.regauge.calibration]\nfloor = 0.25\nmin_labels = 12\n", encoding="utf-8"
     )
-    assert standing_of(Judge(), project).gates
+    assert judge_status(Judge(), project).blocking
 
 
 def test_a_record_that_cannot_be_read_lets_nobody_gate(project, labels, store):

@@ -259,13 +259,13 @@ def bettered(verdict: str, new: Count, before: Count, today: Count) -> CaseRepor
                 " certain among 100 checks. Add trials (--more-trials 8), or mark the case critical."
             ),
         ),
-        (report("removed", accepted="a duplicate"), "removed, as the changelog says."),
+        (report("removed", accepted="a duplicate"), "removed, as listed in the changelog."),
         (report("unmeasured", unmeasured_trials=1), "its only trial has no verdict (HTTP 429)."),
         (report("unchanged"), "the request is the same to the byte; not run."),
         (
             report("removed", blocks=True),
             (
-                "base has this case and it is gone. Put it back, or say why in the changelog entry of"
+                "base has this case and it is gone. Put it back, or give a reason in the changelog of"
                 " the prompt: `removed: [{case: late-return, reason: ...}]`."
             ),
         ),
@@ -543,8 +543,8 @@ def critical(**more: Any) -> CaseReport:
         (
             [critical(failure_bound=0.15), critical(failure_bound=0.3, before=count(10, 10))],
             (
-                "2 critical cases; what base never failed may still fail up to 30 of 100 times, so"
-                " few trials there are of it; 1 without 20 of 20 on base, which a critical case"
+                "2 critical cases; cases that base never failed may still fail up to 30 % of"
+                " trials; 1 without 20 of 20 on base, which a critical case"
                 " should have"
             ),
         ),

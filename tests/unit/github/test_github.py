@@ -170,7 +170,7 @@ _MARKED = {"body": "<!-- regauge gate -->\nx", "user": ACTIONS, "id": 1}
         (Fault(200, _LARGE, {"Content-Encoding": "gzip"}), "64 MiB"),
         (Fault(403, _LARGE, {"Content-Encoding": "deflate"}), "64 MiB"),
         (Fault(200, b"[" * 200_000), "no JSON"),
-        (Fault(403, b"[" * 200_000), "answered 403"),
+        (Fault(403, b"[" * 200_000), "returned 403"),
         (Fault(200, b"\xff\xfe"), "no JSON"),
         (Fault(200, {"message": "fine"}), "no list"),
         (Fault(200, [1]), "no object"),
@@ -195,7 +195,7 @@ def test_an_answer_that_is_not_githubs_ends_in_one_sentence(server, github, faul
 @pytest.mark.parametrize("said", [None, {}, {"id": "x"}, []])
 def test_a_comment_without_an_id_was_not_written(server, github, said):
     server.faults[f"POST {COMMENTS}"] = [Fault(201, said)]
-    with pytest.raises(GitHubError, match="does not answer as GitHub does"):
+    with pytest.raises(GitHubError, match="does not respond as GitHub does"):
         github.upsert_comment(7, "x", mark=GATE)
 
 
@@ -227,7 +227,7 @@ def test_the_token_goes_to_no_other_host(server, github):
                 github.upsert_comment(7, "x", mark=GATE)
     link = {"Link": '<http://127.0.0.1:9/x>; rel="next"'}
     server.faults[f"GET {COMMENTS}"] = [Fault(200, [], link)]
-    with pytest.raises(GitHubError, match="does not answer as GitHub does"):
+    with pytest.raises(GitHubError, match="does not respond as GitHub does"):
         github.upsert_comment(7, "x", mark=GATE)
 
 

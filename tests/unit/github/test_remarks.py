@@ -76,6 +76,4 @@ def test_a_number_that_is_no_pull_request_is_an_error_also_where_it_is_an_issue(
         with pytest.raises(GitHubError) as caught:
             remarks(server, number)
         assert caught.value.kind == "not-found"
-        assert f"read what people said on pull request {number} of acme/prompts" in str(
-            caught.value
-        )
+        assert f"read the comments on pull request {number} of acme/prompts" in str(caught.value)

@@ -78,7 +78,7 @@ def case(**more: Any) -> GoldenCase:
         "inputs": {"report": "The disk was full."},
         "expected": {"reference": "It was the disk."},
         "split": "train",
-        "at": "fixtures/golden/x.jsonl:1",
+        "location": "fixtures/golden/x.jsonl:1",
     }
     return GoldenCase(**{**given, **more})
 

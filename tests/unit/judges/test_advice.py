@@ -133,7 +133,7 @@ def test_a_function_says_what_its_docstring_begins_with() -> None:
 
 def test_an_author_says_it_in_their_own_words_and_the_digest_stays() -> None:
     made = judges.max_words(40)
-    said = made.advising("Be brief.")
+    said = made.with_instruction("Be brief.")
     assert said.advice() == "Be brief."
     assert said.digest == made.digest
     assert judges.all_of(said, judges.no_comma()).advice() == "Be brief. Do not use any commas."
@@ -151,7 +151,7 @@ def test_a_rule_of_somebody_else_says_nothing_until_its_author_does() -> None:
 
     assert sounds_calm().advice() == ""
     assert sounds_calm().description == "The answer sounds calm."
-    assert sounds_calm().advising("Stay calm.").advice() == "Stay calm."
+    assert sounds_calm().with_instruction("Stay calm.").advice() == "Stay calm."
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ def test_a_rule_of_somebody_else_says_nothing_until_its_author_does() -> None:
         (judges.field_equals("x"), "correctness"),
         (judges.is_refusal(), "relevance"),
         (judges.no_secrets(), "format"),
-        (judges.max_words(5).judging("relevance"), "relevance"),
-        (~judges.max_words(5).judging("relevance"), "relevance"),
+        (judges.max_words(5).with_criterion("relevance"), "relevance"),
+        (~judges.max_words(5).with_criterion("relevance"), "relevance"),
     ],
     ids=lambda part: part.name if isinstance(part, Rule) else part,
 )

@@ -97,7 +97,7 @@ def test_those_of_github_ask_in_words_of_ours(plugin: str):
         ("{prompt: x, choices: [{choice: a, score: 5}, {choice: b, score: 0}]}", "from 0 to 1"),
         ("{prompt: x, choices: [{choice: a, score: 0}, {choice: b, score: 0}]}", "above 0"),
         ("{prompt: x, choises: []}", "no 'choises'"),
-        ("ask", "asks nothing"),
+        ("ask", "has no keys"),
     ],
 )
 def test_what_makes_no_sense_is_said_with_its_line(body: str, why: str):

@@ -43,22 +43,22 @@ JUDGES: list[tuple[Any, str]] = [
 def test_a_judge_counts_under_its_own_criterion_or_the_one_it_is_given(judge, criterion):
     assert criterion_of(judge) == criterion
     for another in CRITERIA:
-        moved = judge.judging(another)
+        moved = judge.with_criterion(another)
         assert (criterion_of(moved), moved.name) == (another, judge.name)
     with pytest.raises(
         UsageError, match="there is no criterion 'fromat'\n  fix: did you mean 'format'"
     ):
-        judge.judging("fromat")
+        judge.with_criterion("fromat")
 
 
 def test_a_judge_that_is_bound_keeps_its_criterion_and_its_digest(tmp_path: Path):
     known = context(tmp_path, tone=GRADED)
     plain, moved = (
-        one.bind(known) for one in (rubric("tone"), rubric("tone").judging("completeness"))
+        one.bind(known) for one in (rubric("tone"), rubric("tone").with_criterion("completeness"))
     )
     assert (plain.criterion, moved.criterion) == ("relevance", "completeness")
     assert plain.digest == moved.digest
-    assert max_words(40).digest == max_words(40).judging("relevance").digest
+    assert max_words(40).digest == max_words(40).with_criterion("relevance").digest
 
 
 def test_a_panel_is_about_what_its_members_are_about(tmp_path: Path):
@@ -67,12 +67,12 @@ def test_a_panel_is_about_what_its_members_are_about(tmp_path: Path):
         tone=GRADED,
         facts=f"description: facts\n{GRADED}".replace("Grade the", "Check the"),
     )
-    facts = rubric("facts").judging("correctness")
+    facts = rubric("facts").with_criterion("correctness")
     assert panel([rubric("tone"), rubric("facts")]).bind(known).criterion == "relevance"
-    alike = panel([rubric("tone").judging("correctness"), facts])
+    alike = panel([rubric("tone").with_criterion("correctness"), facts])
     assert alike.bind(known).criterion == "correctness"
     assert panel([rubric("tone"), facts]).bind(known).criterion == "relevance"
-    assert alike.judging("format").bind(known).criterion == "format"
+    assert alike.with_criterion("format").bind(known).criterion == "format"
 
 
 def test_a_judge_of_somebody_else_that_says_nothing_usable_is_about_correctness():

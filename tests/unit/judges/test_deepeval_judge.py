@@ -54,7 +54,7 @@ def test_declared_and_bound_it_satisfies_the_contracts():
     assert isinstance(FAITHFUL, UnboundJudge)
     assert isinstance(bound(FAITHFUL), MemoisedJudge)
     assert bound(FAITHFUL).models == ("local:judge",)
-    assert FAITHFUL.named("mine").name == "mine"
+    assert FAITHFUL.with_name("mine").name == "mine"
 
 
 def test_the_score_is_held_to_a_threshold_of_ours():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.errors import JudgeError, PromptError, ProviderError, UsageError
-from regauge.judges import ModelJudge, UnboundJudge, expected, rubric, standing_of
+from regauge.judges import ModelJudge, UnboundJudge, expected, judge_status, rubric
 from regauge.judges.model._ask import count
 from regauge.prompts import load_prompt
 from tests.unit.judges.asked import GRADED, Asked, case, completion, context, verdict_reply
@@ -223,7 +223,7 @@ async def test_the_digest_follows_whatever_may_change_a_verdict(tmp_path: Path):
 
 
 async def test_the_judges_are_what_they_say_they_are(tmp_path: Path):
-    declared = rubric("faithful").named("mine")
+    declared = rubric("faithful").with_name("mine")
     assert isinstance(declared, UnboundJudge)
     judge = declared.bind(context(tmp_path, faithful=GRADED))
     assert isinstance(judge, ModelJudge)
@@ -274,7 +274,7 @@ async def test_ready_made_rubrics_need_no_file(tmp_path: Path, name, given, scor
     assert ("It was the disk." in shown) is (name in {"factuality", "closed-qa", "equivalence"})
     own = rubric(name).bind(context(tmp_path, **{name.replace("-", "_"): GRADED}))
     assert own.prompt.path == tmp_path / "prompts" / "judges" / f"{name}.prompt.yml"
-    assert not standing_of(own, project.project).gates
+    assert not judge_status(own, project.project).blocking
 
 
 async def test_ready_made_rubrics_without_a_reference_are_no_verdict(tmp_path: Path):

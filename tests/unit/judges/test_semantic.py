@@ -79,7 +79,7 @@ def test_a_fallback_is_named():
     verdict = judged(means_like(Down(), fallback="similarity"), "north")
     assert verdict.outcome == "pass"
     assert verdict.reason.startswith(
-        "atlas:places-1 could not be asked (connection), lexical fallback: ratio 1"
+        "atlas:places-1 could not be called (connection), lexical fallback: ratio 1"
     )
 
 
@@ -116,8 +116,8 @@ def test_a_model_is_named_without_anything_being_opened():
     judge = means_like(model="openai/text-embedding-3-small", at_least=0.8)
     assert judge.embedder.model == "openai:text-embedding-3-small"
     assert judge.digest == means_like(model="openai:text-embedding-3-small", at_least=0.8).digest
-    assert judge.named("near").name == "near"
-    with pytest.raises(JudgeError, match="asked by runs of `pytest evals` alone"):
+    assert judge.with_name("near").name == "near"
+    with pytest.raises(JudgeError, match="called only by runs of `pytest evals`"):
         judged(judge, "north")
 
 

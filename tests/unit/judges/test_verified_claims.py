@@ -162,7 +162,7 @@ async def test_a_project_may_bring_its_own_step(tmp_path: Path):
 
 
 async def test_verified_claims_are_a_judge_that_asks_a_model(tmp_path: Path):
-    declared = verified_claims("report").named("claims")
+    declared = verified_claims("report").with_name("claims")
     assert isinstance(declared, UnboundJudge)
     bound = declared.bind(context(tmp_path))
     assert isinstance(bound, ModelJudge)

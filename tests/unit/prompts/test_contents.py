@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from regauge.prompts import Message, content_errors, load_prompt, without_errors
+from regauge.prompts import Message, content_errors, fix_messages, load_prompt
 
 ROOT = Path(__file__).parents[3]
 PROMPTS = ("alert-severity", "incident-summary", "alert-runbook")
@@ -44,7 +44,7 @@ Example: {"queue": "sales", "summary": "a lamp", "due": "Monday"}
 def errors(text: str, user: str = "<ticket>{{ticket}}</ticket>\n<name>{{name}}</name>"):
     messages = (Message(role="system", content=text), Message(role="user", content=user))
     found = content_errors(messages, FORMAT)
-    undone = without_errors(messages, FORMAT)
+    undone = fix_messages(messages, FORMAT)
     return [error.text for error in found], undone
 
 
@@ -123,7 +123,7 @@ def test_examples_and_idioms_are_no_errors():
 @given(st.text(max_size=200))
 def test_any_text_is_read_and_what_is_undone_stays_so(text):
     messages = (Message(role="system", content=text),)
-    undone = without_errors(messages, FORMAT)
+    undone = fix_messages(messages, FORMAT)
     assert len(undone) == 1
     for error in content_errors(messages, FORMAT):
         assert 0 <= error.start <= error.end <= len(text)

@@ -78,7 +78,7 @@ def test_versions_survive_a_rename(project, greet):
 
 def test_every_version_is_listed_with_its_first_commit(project, greet):
     change(greet, "1.1.0\nchangelog", "1.2.0\nchangelog")
-    records = version_records(greet, Repository.at(project.root))
+    records = version_records(greet, Repository.open(project.root))
     shown = [(str(r.version), r.released, r.date, r.text, bool(r.commit)) for r in records]
     assert shown == [
         ("1.2.0", False, "", "", False),

@@ -50,10 +50,10 @@ prompts/bare.prompt.yml:1: has no version
 prompts/broken.prompt.yml:1: not YAML: a `[` or `{` above is not closed, or has no value between its commas
   fix: close it, or remove it
 prompts/locked.prompt.yml: a second prompt named 'locked'; the other is prompts/judges/locked.prompt.yml
-  fix: rename one: a name stands for one prompt everywhere
+  fix: rename one: names of prompts are unique
 prompts/locked.prompt.yml:1: the content changed, but the version is still 1.0.0, which is released
   fix: regauge bump locked minor
-prompts/schema.prompt.yml:2: the schema of the answer is no JSON schema: 'objct' is not valid under any of the given schemas (at $.type)
+prompts/schema.prompt.yml:2: the output schema is no JSON schema: 'objct' is not valid under any of the given schemas (at $.type)
 prompts/schema.prompt.yml:3: version 1.0.0 is not in prompts.lock
   fix: regauge bump schema
 prompts/unused.prompt.yml:1: input 'y' is declared, but no message uses it
@@ -102,6 +102,6 @@ def test_sentences_that_are_said_twice_are_warned_of(project):
     assert "\n".join(map(str, warnings)).replace(f"{project.root}/", "") == snapshot("""\
 prompts/forgotten.yml: is not loaded as a prompt
   fix: name it forgotten.prompt.yml, or keep it elsewhere
-prompts/twice.prompt.yml:9: says twice: 'answer  with one word and nothing else.'
-  fix: say it once, where it matters most\
+prompts/twice.prompt.yml:9: repeats 'answer  with one word and nothing else.'
+  fix: write it once, where it matters most\
 """)

@@ -63,7 +63,7 @@ prompts/greet.prompt.yml:2: version '1.0' is no semantic version
 prompts/greet.prompt.yml:3: model must be a text, not a list
 prompts/greet.prompt.yml:5: modelParameters.temperature must be a number, not 'hot'
   fix: write `temperature: 0.7` or so
-prompts/greet.prompt.yml:7: modelParameters: max_tokens and maxTokens say the same thing with different values
+prompts/greet.prompt.yml:7: modelParameters: max_tokens and maxTokens are one parameter with two values
   fix: keep one of them
 prompts/greet.prompt.yml:8: responseFormat 'json_shema' is unknown
   fix: did you mean 'json_schema'?
@@ -91,7 +91,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         ("messages: [hi]", ":1: a message must be a mapping of keys, not a text"),
         ("messages:\n\t- a", ":2: not YAML: found character '\\t' that cannot start any token"),
         ("a: 'b\n", ":1: not YAML: the quote of this line is not closed"),
-        ("a: \x00", ":1: the character '\\x00' may not stand in YAML"),
+        ("a: \x00", ":1: the character '\\x00' is not allowed in YAML"),
         ("a: " + "[" * 5000, "nested deeper than 100 levels"),
         (f"model: a\nmodel: b\n{MESSAGES}", ":2: the file gives 'model' twice, first on line 1"),
         (f"testData: [{{a: 1, a: 2}}]\n{MESSAGES}", ":1: testData gives 'a' twice"),
@@ -128,7 +128,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         ),
         (
             f"evaluators: [{{name: a, string: {{}}, llm: {{}}}}]\n{MESSAGES}",
-            "one key next to `name`",
+            "one key for its kind",
         ),
         (f"version: [1]\n{MESSAGES}", ":1: version must be a text, not a list"),
         (f"version: new\n{MESSAGES}", "write three numbers, such as 1.0.0"),

@@ -14,7 +14,7 @@ from regauge.prompts import (
     SectionError,
     lint_prompts,
     parse_prompt,
-    replaceable_faults,
+    replaceable_errors,
     section_below,
 )
 
@@ -94,11 +94,11 @@ def test_a_section_ends_as_its_form_says_and_has_no_blank_lines_around_it(headin
 @pytest.mark.parametrize(
     ("heading", "content", "said"),
     [
-        ("## Tone", MESSAGE, "no line says '## Tone'"),
-        ("Be brief.", MESSAGE, "no line says 'Be brief.'"),
-        ("# A", "# A\nx\n# A\ny", "2 lines say '# A'"),
-        ("# A", "# A\n\n# B\ny", "nothing stands below '# A'"),
-        ("<a>", "<a>\nx", "no line below '<a>' says '</a>'"),
+        ("## Tone", MESSAGE, "no line is '## Tone'"),
+        ("Be brief.", MESSAGE, "no line is 'Be brief.'"),
+        ("# A", "# A\nx\n# A\ny", "2 lines are '# A'"),
+        ("# A", "# A\n\n# B\ny", "nothing below '# A'"),
+        ("<a>", "<a>\nx", "no line below '<a>' is '</a>'"),
     ],
 )
 def test_what_begins_no_section_or_several_is_an_error(heading, content, said):
@@ -110,9 +110,9 @@ def test_marks_are_read_with_their_message_words_and_line():
     prompt = read("{section: '## Labels', message: system, words: 40}")
     assert prompt.replaceable == (Replaceable(section="## Labels", message="system", words=40),)
     assert prompt.replaceable[0].line == 3
-    index, place = prompt.replaceable[0].found_in(prompt.messages)
+    index, place = prompt.replaceable[0].locate(prompt.messages)
     assert (index, place.first, place.end) == (0, 1, 2)
-    assert replaceable_faults(prompt) == []
+    assert replaceable_errors(prompt) == []
     assert prompt.digest == read("'## Other'").digest, "a mark changes nothing of what is asked"
 
 
@@ -150,11 +150,11 @@ def test_a_mark_that_stands_for_no_section_fails_lint(project):
     faults = lint_prompts(Project(root=project.root))
     said = "\n".join(str(fault) for fault in faults if "replaceable" in fault.message)
     assert said.replace(f"{project.root}/", "") == snapshot("""\
-prompts/p.prompt.yml:3: `replaceable` names no section: 2 messages have a line that says '## Labels'
-  fix: say which is meant: `message: system`, below `section:`
-prompts/p.prompt.yml:4: `replaceable` names no section: no message has a line that says '## Tone'
+prompts/p.prompt.yml:3: `replaceable` names no section: 2 messages have the line '## Labels'
+  fix: set the role: `message: system`, below `section:`
+prompts/p.prompt.yml:4: `replaceable` names no section: no message has the line '## Tone'
   fix: write the line that begins it as the message has it: a heading such as '## Labels' or 'Labels:', or a tag such as '<labels>'
-prompts/p.prompt.yml:5: `replaceable` names no section: no assistant message has a line that says '## Labels'
+prompts/p.prompt.yml:5: `replaceable` names no section: no assistant message has the line '## Labels'
   fix: write the line that begins it as the message has it: a heading such as '## Labels' or 'Labels:', or a tag such as '<labels>'\
 """)
 
@@ -168,7 +168,7 @@ def test_a_mark_that_nothing_can_replace_fails_lint(project):
     said = [fault for fault in faults if "replaceable" in fault.message]
     nothing, few = (fault.message for fault in said)
     assert nothing == "`replaceable`: '<expression>' holds nothing but inputs, which have to stay"
-    assert few.startswith("`replaceable`: '## Labels' has 6 words and marks, and `words: 1` asks")
+    assert few.startswith("`replaceable`: '## Labels' has 6 words and marks, and `words: 1` is")
 
 
 SLOT = """\

@@ -116,7 +116,7 @@ def test_two_processes_ask_for_each_answer_once(path):
             wanted = recording(number)
             while (claim := store.claim(wanted.key)) == "taken":
                 time.sleep(0.002)
-            if claim == "mine":
+            if claim == "acquired":
                 time.sleep(0.005)
                 store.put(wanted)
                 print(number)
@@ -133,9 +133,9 @@ def test_two_processes_ask_for_each_answer_once(path):
 
 
 def test_the_claim_of_a_killed_process_is_free(path, made):
-    killed("store = LocalStore(path)\nassert store.claim(recording(1).key) == 'mine'", path)
+    killed("store = LocalStore(path)\nassert store.claim(recording(1).key) == 'acquired'", path)
     with LocalStore(path) as store:
-        assert store.claim(made(1).key) == "mine"
+        assert store.claim(made(1).key) == "acquired"
 
 
 def test_the_claim_of_a_living_process_is_not_free_until_it_expires(path, made):
@@ -152,29 +152,29 @@ def test_the_claim_of_a_living_process_is_not_free_until_it_expires(path, made):
             time.sleep(0.02)
             with LocalStore(path) as store:
                 assert store.claim(made(1).key) == "taken"
-                assert store.claim(made(2).key) == "mine"
+                assert store.claim(made(2).key) == "acquired"
         finally:
             process.kill()
 
 
 def test_a_claim_holds_inside_one_process_too(path, made):
     with LocalStore(path) as store, LocalStore(path) as other:
-        assert store.claim(made(1).key) == "mine"
+        assert store.claim(made(1).key) == "acquired"
         assert store.claim(made(1).key) == "taken"
         assert other.claim(made(1).key) == "taken"
         other.release(made(1).key)
         assert other.claim(made(1).key) == "taken"
         store.release(made(1).key)
-        assert other.claim(made(1).key) == "mine"
+        assert other.claim(made(1).key) == "acquired"
         other.put(made(1))
-        assert store.claim(made(1).key) == "answered"
+        assert store.claim(made(1).key) == "recorded"
 
 
 def test_closing_gives_claims_back(path, made):
     with LocalStore(path) as store:
         store.claim(made(1).key)
     with LocalStore(path) as store:
-        assert store.claim(made(1).key) == "mine"
+        assert store.claim(made(1).key) == "acquired"
 
 
 def test_threads_share_a_store(path, made):
@@ -183,7 +183,7 @@ def test_threads_share_a_store(path, made):
 
         def work():
             for number in range(50):
-                if store.claim(made(number).key) == "mine":
+                if store.claim(made(number).key) == "acquired":
                     store.put(made(number))
                     mine.append(number)
 
@@ -200,7 +200,7 @@ def test_a_fresh_session_finds_only_its_own_answers(path, made):
         store.put(made(1, "old"))
         session = store.begin("plan", "all")
         assert store.get(made(1).key) is None
-        assert store.claim(made(1).key) == "mine"
+        assert store.claim(made(1).key) == "acquired"
         store.put(made(1, "new"))
         assert store.get(made(1).key).completion.text == "new"
         store.finish(session)

@@ -62,8 +62,8 @@ def test_blank_lines_around_a_new_text_are_left_out_when_it_is_read():
 @pytest.mark.parametrize(
     ("op", "said"),
     [
-        (ReplaceSection(Anchor("## Tone"), "x"), "no message has a line that says '## Tone'"),
-        (ReplaceSection(Anchor("- now"), "x"), "no message has a line that says '- now'"),
+        (ReplaceSection(Anchor("## Tone"), "x"), "no message has the line '## Tone'"),
+        (ReplaceSection(Anchor("- now"), "x"), "no message has the line '- now'"),
         (ReplaceSection(AT, "- now\n## Form\n- x"), "would not stay inside the section"),
         (ReplaceSection(AT, "```\n- x"), "would not stay inside the section"),
         (ReplaceSection(Anchor("Keys:"), "- a\n\n- b"), "would not stay inside the section"),
@@ -81,7 +81,7 @@ def test_a_text_that_would_leave_its_section_is_refused(op, said):
 
 def test_a_heading_of_two_messages_needs_the_message_and_a_section_comes_alone():
     twice = PromptText.from_contents("# A\nx", "# A\ny")
-    with pytest.raises(EditError, match="2 messages have a line that says '# A'"):
+    with pytest.raises(EditError, match="2 messages have the line '# A'"):
         apply(twice, [ReplaceSection(Anchor("# A"), "z")])
     assert apply(twice, [ReplaceSection(Anchor("# A", None, 1), "z")]).whole == "# A\nx\n# A\nz"
     with pytest.raises(EditError, match="an edit that does nothing else"):

@@ -8,7 +8,7 @@ import pytest
 
 from regauge.evidence import AnchorReport, Count, RateDifference, SuiteReport
 from regauge.reports import (
-    AnswerDocument,
+    OutputDocument,
     RunTally,
     decision_annotations,
     decision_lines,
@@ -227,7 +227,7 @@ DECISIONS: dict[str, Any] = {
         *(a_case(f"k{number}", "known-failing", blocks=False) for number in range(5)),
         *(a_case(f"n{number}", "mixed", blocks=False) for number in range(33)),
         *(a_case(f"long{number}", **answers("x" * 2100, "y")) for number in range(2)),
-        a_case("only", passing=AnswerDocument(side="base", trial=3, text="")),
+        a_case("only", passing=OutputDocument(side="base", trial=3, text="")),
         a_case("same", **answers("same", "same", reason="")),
         prompts=[a_prompt(prompt=f"p{number}") for number in range(6)],
     ),

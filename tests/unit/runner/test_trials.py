@@ -152,8 +152,8 @@ def test_a_suite_with_another_prompt_keeps_what_its_judges_count_for(root: Path)
     (suite,) = session.bind(spec, evaluated)
     asking = suite.model_judges
     assert [judge.name for judge in asking] == ["told"]
-    assert not suite.standing(asking[0]).gates
-    assert suite.standing(suite.judges[0]) == JudgeStatus(gates=True, reason="")
+    assert not suite.standing(asking[0]).blocking
+    assert suite.standing(suite.judges[0]) == JudgeStatus(blocking=True, reason="")
 
 
 class _Counted(Trials):

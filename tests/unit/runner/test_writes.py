@@ -31,7 +31,7 @@ def test_writes_that_are_asked_for_at_once_are_one_transaction(tmp_path: Path) -
                 *[writes.do(lambda key=key: store.claim(key)) for key in keys]  # type: ignore[misc] # a default binds it
             )
 
-        assert asyncio.run(claim_all()) == ["mine"] * 20
+        assert asyncio.run(claim_all()) == ["acquired"] * 20
         assert commits == 1
 
 
@@ -52,7 +52,7 @@ def test_a_write_that_fails_leaves_the_others_kept(tmp_path: Path) -> None:
             )
 
         first, second = asyncio.run(both())
-        assert first == "mine"
+        assert first == "acquired"
         assert isinstance(second, RecordingError)
         assert other.claim(key) == "taken"
 
@@ -63,9 +63,9 @@ def test_a_block_that_breaks_leaves_nothing_behind(tmp_path: Path) -> None:
 
         def broken() -> None:
             with store.transaction():
-                assert store.claim(key) == "mine"
+                assert store.claim(key) == "acquired"
                 raise KeyError
 
         with pytest.raises(KeyError):
             broken()
-        assert store.claim(key) == "mine"
+        assert store.claim(key) == "acquired"

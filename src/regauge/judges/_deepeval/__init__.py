@@ -24,7 +24,7 @@ from regauge.judges._output import (
     parse_path,
     value_at,
 )
-from regauge.judges._types import Declared, DeclaredJudge
+from regauge.judges._types import DeclaredJudge, JudgeDeclaration
 from regauge.lexicon import Lexicon
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def deepeval(
         raise UsageError(f"{label}: a threshold is from 0 to 1, not {threshold!r}")
     sources = Fields.read(fields, judge=label)
 
-    def bind(declared: Declared, context: JudgeContext) -> DeepevalJudge:
+    def bind(declared: JudgeDeclaration, context: JudgeContext) -> DeepevalJudge:
         from regauge.judges._deepeval._judge import DeepevalJudge, asks_model, kind_of, metric_name
         from regauge.model_id import parse_model_id
 

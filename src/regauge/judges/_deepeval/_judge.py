@@ -34,7 +34,7 @@ from regauge.judges._types import (
     Verdict,
     abstained,
     failed,
-    number,
+    format_number,
     passed,
     truncate_value,
 )
@@ -469,7 +469,7 @@ class DeepevalJudge(RunOnlyJudge):
         )
         object.__setattr__(self, "measurement_digest", digest)
 
-    def _made_of(self) -> dict[str, JSON]:
+    def _identity(self) -> dict[str, JSON]:
         return {"measurement": self.measurement_digest, "threshold": self.threshold}
 
     def prepare(self) -> None:
@@ -497,7 +497,7 @@ class DeepevalJudge(RunOnlyJudge):
             UnmeasuredError: The model could not be asked.
         """
         if not (completion.text or "").strip() and not completion.tool_calls:
-            empty = JudgedOutput.from_completion(completion, case).nothing()
+            empty = JudgedOutput.from_completion(completion, case).no_text_verdict()
             code = empty.code if completion.text is None else "no_text"
             return Measurement(score=None, reason=empty.reason, details={"code": code})
         fields = self.fields.values(completion, case)
@@ -557,19 +557,19 @@ class DeepevalJudge(RunOnlyJudge):
             limit = float(own) if isinstance(own, (int, float)) else _THRESHOLD
         rising = details.get("better") != "lower"
         well = score >= limit if rising else score <= limit
-        limit_text = f"{'at least' if rising else 'at most'} {number(limit)} wanted"
+        limit_text = f"{'at least' if rising else 'at most'} {format_number(limit)} wanted"
         why = f": {measurement.reason}" if measurement.reason else ""
-        reason = f"{self.name} {number(score)}, {limit_text}{why}"
+        reason = f"{self.name} {format_number(score)}, {limit_text}{why}"
         held = score if rising else 1 - score
         verdict = (
-            passed(reason, score=held, actual=number(score))
+            passed(reason, score=held, actual=format_number(score))
             if well
             else failed(
                 reason,
                 code="below_threshold" if rising else "above_threshold",
                 score=held,
                 expected=limit_text,
-                actual=number(score),
+                actual=format_number(score),
             )
         )
         facts = {name: details[name] for name in ("metric", "judged") if name in details}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, get_args
 from regauge.digests import digest_of
 from regauge.errors import Fault, JudgeError, PromptError, UsageError
 from regauge.judges._output import Expected, JudgedOutput, parse_path
-from regauge.judges._types import RunOnlyJudge, Verdict, is_number, number
+from regauge.judges._types import RunOnlyJudge, Verdict, format_number, is_number
 from regauge.judges.model._reply import ReplyFault
 from regauge.providers import CompletionRequest, parse_model_id, shown_messages, shown_output
 
@@ -36,12 +36,12 @@ def judged_text(completion: Completion, case: GoldenCase, field: str) -> str | V
     """The text that is judged: the answer or one field of it, or the verdict that there is none."""
     answer = JudgedOutput.from_completion(completion, case)
     if field:
-        part = answer.at(field, parse_path(field))
+        part = answer.part_at(field, parse_path(field))
         if isinstance(part, Verdict):
             return part
         answer = part
     if answer.text is None or not answer.text.strip():
-        return answer.nothing()
+        return answer.no_text_verdict()
     return answer.text
 
 
@@ -115,7 +115,7 @@ def case_text(name: str, case: GoldenCase, *, judge: str, reference: Expected | 
         return text_of_value(answer.resolve(reference_name, judge=judge))
     if name == "expected" or name.startswith("expected."):
         return text_of_value(answer.resolve(Expected(name.partition(".")[2]), judge=judge))
-    raise answer.lacks(f"input {name!r}", judge=judge)
+    raise answer.missing_error(f"input {name!r}", judge=judge)
 
 
 def usual_reference(case: GoldenCase) -> Expected:
@@ -140,7 +140,9 @@ def reply_form(spec: RubricSpec) -> str:
     """The words; servers without structured output have nothing else to go by."""
     if spec.kind == "graded":
         kind = "a whole number" if spec.steps else "a number"
-        value = f"{kind} from {number(spec.low)} (worst) to {number(spec.high)} (best)"
+        value = (
+            f"{kind} from {format_number(spec.low)} (worst) to {format_number(spec.high)} (best)"
+        )
     else:
         words = [json.dumps(label, ensure_ascii=False) for label in spec.labels]
         value = f"{', '.join(words[:-1])} or {words[-1]}"

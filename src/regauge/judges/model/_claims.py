@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from regauge.judges._output import Expected, JudgedOutput
-from regauge.judges._types import Declared, DeclaredJudge, Verdict, abstained, quote
+from regauge.judges._types import DeclaredJudge, JudgeDeclaration, Verdict, abstained, quote
 from regauge.judges.model._ask import (
     PROTOCOL,
     OneModelJudge,
@@ -71,7 +71,7 @@ def verified_claims(
     check_parameters(name, at_least=at_least, field=field, model=model, declared=name)
     part = f", field={field}" if field else ""
 
-    def bind(declared: Declared, context: JudgeContext) -> ClaimsJudge:
+    def bind(declared: JudgeDeclaration, context: JudgeContext) -> ClaimsJudge:
         return ClaimsJudge(
             name=declared.name,
             criterion=declared.criterion or "correctness",
@@ -102,7 +102,7 @@ class ClaimsJudge(OneModelJudge):
         """Three steps, and one call per claim."""
         return 3 + _CLAIMS_USUAL
 
-    def _made_of(self) -> dict[str, JSON]:
+    def _identity(self) -> dict[str, JSON]:
         source = (
             {"expected": self.source.path} if isinstance(self.source, Expected) else self.source
         )

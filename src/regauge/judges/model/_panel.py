@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 from regauge.errors import UsageError
 from regauge.judges._output import Expected, JudgedOutput
 from regauge.judges._types import (
-    Declared,
     DeclaredJudge,
+    JudgeDeclaration,
     ModelJudge,
     RunOnlyJudge,
     UnboundJudge,
@@ -89,7 +89,7 @@ def panel(
     check_reducer(reducer, judge=name)
     check_at_least(name, at_least)
 
-    def bind(declared: Declared, context: JudgeContext) -> PanelJudge:
+    def bind(declared: JudgeDeclaration, context: JudgeContext) -> PanelJudge:
         bound: list[ModelJudge] = []
         for member in members:
             judge = member.bind(context) if isinstance(member, UnboundJudge) else member
@@ -136,7 +136,7 @@ class PanelJudge(RunOnlyJudge):
         """Those of all members."""
         return sum(usual_calls(member) for member in self.members)
 
-    def _made_of(self) -> dict[str, JSON]:
+    def _identity(self) -> dict[str, JSON]:
         return {
             "kind": "panel",
             "version": 1,
@@ -267,7 +267,7 @@ def pairwise(
         rubric, at_least=at_least, field=field, model=model, declared=f"pairwise({rubric!r})"
     )
 
-    def bind(declared: Declared, context: JudgeContext) -> PairJudge:
+    def bind(declared: JudgeDeclaration, context: JudgeContext) -> PairJudge:
         prompt, spec = load_rubric(rubric, context, version=version, judge=declared.name)
         if spec.kind != "pair":
             raise another_kind(
@@ -303,7 +303,7 @@ class PairJudge(OneModelJudge):
     spec: RubricSpec
     against: Expected | None
 
-    def _made_of(self) -> dict[str, JSON]:
+    def _identity(self) -> dict[str, JSON]:
         return {
             "kind": "pairwise",
             "version": 1,

@@ -22,7 +22,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from regauge.judges._output import ATTEMPT_CHARS, FAILED_CHARS_MAX, parse_json
-from regauge.judges._types import listed, number, quote
+from regauge.judges._types import format_number, quote, quote_list
 from regauge.lexicon import Lexicon
 from regauge.prompts import RubricSpec
 from regauge.strict_json import DuplicateKeyError, InvalidNumberError, refuse_constant, unique, walk
@@ -76,7 +76,8 @@ def value_of(stated: JSON, spec: RubricSpec) -> float:
     if not spec.low <= value <= spec.high:  # NaN is on no scale
         stated_text = stated if isinstance(stated, str) else repr(stated)[:40]
         raise ReplyFault(
-            f"the score {stated_text} is not on the scale {number(spec.low)} to {number(spec.high)}"
+            f"the score {stated_text} is not on the scale {format_number(spec.low)} to"
+            f" {format_number(spec.high)}"
         )
     return value
 
@@ -102,7 +103,9 @@ def _written(text: str, spec: RubricSpec) -> float:
         return value
     if spec.high == 1 and whole > 0:
         return value / whole
-    raise ReplyFault(f"the score {text.strip()} is of {match['of']}, not of {number(spec.high)}")
+    raise ReplyFault(
+        f"the score {text.strip()} is of {match['of']}, not of {format_number(spec.high)}"
+    )
 
 
 def _kind(value: JSON) -> str:
@@ -454,7 +457,7 @@ def _last_word(
         named = dict.fromkeys(
             str(values.get(statement.start, statement.value)) for statement in statements
         )
-        raise TwoVerdictsFault(f"the reply states more than one verdict: {listed(list(named))}")
+        raise TwoVerdictsFault(f"the reply states more than one verdict: {quote_list(list(named))}")
     return last
 
 
@@ -893,12 +896,14 @@ def _value(stated: JSON, spec: RubricSpec) -> float | str:
     if spec.kind == "graded":
         return value_of(stated, spec)
     if not isinstance(stated, str):
-        raise ReplyFault(f"the {spec.verdict_key} is {stated!r}, not one of {listed(spec.labels)}")
+        raise ReplyFault(
+            f"the {spec.verdict_key} is {stated!r}, not one of {quote_list(spec.labels)}"
+        )
     folded = stated.strip().casefold()
     label = next((label for label in spec.labels if label.casefold() == folded), None)
     if label is None:
         raise ReplyFault(
-            f"the {spec.verdict_key} is {quote(stated)}, not one of {listed(spec.labels)}"
+            f"the {spec.verdict_key} is {quote(stated)}, not one of {quote_list(spec.labels)}"
         )
     return label
 

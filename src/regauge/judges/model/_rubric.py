@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._types import Declared, DeclaredJudge, Verdict, number, quote
+from regauge.judges._types import DeclaredJudge, JudgeDeclaration, Verdict, format_number, quote
 from regauge.judges.model._ask import (
     PROTOCOL,
     OneModelJudge,
@@ -70,7 +70,9 @@ def numbered(criteria: Sequence[str]) -> str:
 def several_form(spec: RubricSpec, count: int) -> str:
     """The form of the response, in words."""
     kind = "a whole number" if spec.steps else "a number"
-    return _FORM.format(count=count, kind=kind, low=number(spec.low), high=number(spec.high))
+    return _FORM.format(
+        count=count, kind=kind, low=format_number(spec.low), high=format_number(spec.high)
+    )
 
 
 def several_format(spec: RubricSpec, count: int) -> dict[str, JSON]:
@@ -244,7 +246,7 @@ def rubric(
         raise UsageError(f"{label}: votes must be at least 1, not {votes!r}")
     check_reducer(reducer, judge=label)
 
-    def bind(declared: Declared, context: JudgeContext) -> RubricJudge:
+    def bind(declared: JudgeDeclaration, context: JudgeContext) -> RubricJudge:
         prompt, spec = load_rubric(
             name or _CRITERION, context, version=version, judge=declared.name
         )
@@ -383,7 +385,7 @@ class RubricJudge(OneModelJudge):
             }
         )
 
-    def _made_of(self) -> dict[str, JSON]:
+    def _identity(self) -> dict[str, JSON]:
         return {"measurement": self.measurement_digest, "at_least": self.at_least}
 
     async def judge_with(
@@ -538,4 +540,4 @@ def passing(spec: RubricSpec, pass_at: float) -> float:
 
 
 def _format_value(value: float | str) -> str:
-    return value if isinstance(value, str) else number(value)
+    return value if isinstance(value, str) else format_number(value)

@@ -1,4 +1,4 @@
-"""Rules: deterministic judges, one function each, grouped by what they look at."""
+"""Rules: deterministic judges, one function each, grouped by subject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judges made of judges: combinations of rules, and one or every turn of a conversation."""
+"""Judges of judges: combinations of rules, and judges of one turn or every turn."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, cast, overload
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._function import as_rule
 from regauge.judges._output import JudgedOutput
-from regauge.judges._rule import Check, Rule, negated
+from regauge.judges._rule import Check, Rule, negate
 from regauge.judges._rule_factory import RANGES, Place, Share, rule
 from regauge.judges._types import (
-    NO_ANSWER,
-    Declared,
+    NO_OUTPUT_CODES,
     DeclaredJudge,
+    JudgeDeclaration,
     ModelJudge,
     RunOnlyJudge,
     UnboundJudge,
@@ -23,8 +23,8 @@ from regauge.judges._types import (
     calibrated_judges,
     criterion_of,
     failed,
+    format_number,
     graded,
-    number,
     passed,
     usual_calls,
 )
@@ -55,7 +55,7 @@ def not_(judge: Rule) -> Rule:
     >>> print(not_(contains("TODO")).check_text("Done."))
     pass: rightly does not hold: does not contain 'TODO'
     """
-    return negated(cast("Rule", as_rule(judge)))
+    return negate(cast("Rule", as_rule(judge)))
 
 
 def _combine(
@@ -65,10 +65,16 @@ def _combine(
     *,
     least: int = 1,
 ) -> Check:
-    """A check by the verdicts of several rules, without those that abstain.
+    """Combine rules to a check, without those that abstain.
+
+    Args:
+        kind: The kind of the combination, for errors.
+        judges: The rules.
+        decide: Called with the rules that do not abstain and their verdicts.
+        least: The number of verdicts without which the check abstains.
 
     Raises:
-        UsageError: There is no rule, or something else among them.
+        UsageError: There is no rule, or one is no rule.
     """
     if not judges:
         raise UsageError(f"{kind}: name at least one judge")
@@ -95,11 +101,11 @@ def _reasons(verdicts: Sequence[tuple[Rule, Verdict]]) -> str:
 
 def _code(verdicts: Sequence[tuple[Rule, Verdict]], otherwise: str) -> str:
     codes = {verdict.code for _, verdict in verdicts}
-    return codes.pop() if len(codes) == 1 and codes <= NO_ANSWER else otherwise
+    return codes.pop() if len(codes) == 1 and codes <= NO_OUTPUT_CODES else otherwise
 
 
 def _advise_all(judge: Rule, *, field: str | None, negated: bool) -> str:
-    """All parts at once; to deny it, one of them is to be denied."""
+    """The advice of all parts; negated, that of one negated part."""
     advice = [part.advice(field=field, negated=negated) for part in judge.parts]
     return _either(advice) if negated else " ".join(filter(None, advice))
 
@@ -232,27 +238,27 @@ def weighted(weights: Mapping[Rule, float], *, at_least: Share = 0.5) -> Check:
         total = sum(weights[judge] for judge, _ in opinions)
         mean = sum(verdict.score * weights[judge] for judge, verdict in opinions) / total
         parts = ", ".join(
-            f"{judge.name} {number(verdict.score)} x {number(weights[judge])}"
+            f"{judge.name} {format_number(verdict.score)} x {format_number(weights[judge])}"
             for judge, verdict in opinions
         )
-        nothing = all(verdict.code in NO_ANSWER for _, verdict in opinions)
+        all_without_output = all(verdict.code in NO_OUTPUT_CODES for _, verdict in opinions)
         return graded(
             mean,
             at_least=at_least,
-            reason=f"{parts}: {number(mean)}, {number(at_least)} wanted",
-            code=_code(opinions, "too_low") if nothing else "too_low",
+            reason=f"{parts}: {format_number(mean)}, {format_number(at_least)} wanted",
+            code=_code(opinions, "too_low") if all_without_output else "too_low",
         )
 
     return _combine("weighted", tuple(weights), decide)
 
 
 def case_of_turn(case: GoldenCase, turn: int, completion: Completion) -> GoldenCase:
-    """A case as judges of one turn see it: its input, and what is expected of it.
+    """The case of one turn: with its input and its `expected`.
 
     Args:
-        case: The case.
-        turn: Counted from 1.
-        completion: Of the turn.
+        case: The case of the conversation.
+        turn: The number of the turn, from 1.
+        completion: The completion of the turn.
     """
     turns = case.script.turns if case.script is not None else ()
     contents = [message.get("content") for message in completion.messages[:1]]
@@ -267,7 +273,7 @@ def _no_turn(turn: int, count: int) -> Verdict:
 
 
 def _over_turns(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdict on all turns: every one of them must pass; abstentions do not count."""
+    """Combine the verdicts on all turns: each must pass; abstentions do not count."""
     opinions = [
         (turn, verdict)
         for turn, verdict in enumerate(verdicts, start=1)
@@ -291,16 +297,18 @@ def _over_turns(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def _turns(answer: JudgedOutput, kind: str) -> list[JudgedOutput]:
-    """The answer of each turn."""
+    """The output of each turn."""
     from regauge.providers import Conversation
 
     completion = completion_of(answer, kind)
     case = answer.case
     return [
-        JudgedOutput(each.text, completion=each)
+        JudgedOutput(turn_completion.text, completion=turn_completion)
         if case is None
-        else JudgedOutput.from_completion(each, case_of_turn(case, turn, each))
-        for turn, each in enumerate(Conversation(completion).turns, start=1)
+        else JudgedOutput.from_completion(
+            turn_completion, case_of_turn(case, turn, turn_completion)
+        )
+        for turn, turn_completion in enumerate(Conversation(completion).turns, start=1)
     ]
 
 
@@ -344,22 +352,22 @@ def in_turn(
     The judge compares with the `expected` of the turn. A conversation without that turn fails.
 
     Args:
-        turn: Counted from 1. A turn begins with a message of the user.
+        turn: The number of the turn, from 1; a turn begins with a user message.
         judge: A rule, a function or an LLM judge.
 
     Raises:
-        UsageError: It is no such judge, or no such turn.
+        UsageError: The judge or the turn is invalid.
 
     >>> from regauge.judges import contains
     >>> in_turn(2, contains("refund")).name
     'in_turn(2, contains(refund))'
     """
-    if not (place := RANGES["Place"]).holds(turn):
+    if not (place := RANGES["Place"]).contains(turn):
         raise UsageError(f"in_turn: turn is {place.words}, not {turn!r}")
-    made = _rule_or_judge("in_turn", judge)
-    if isinstance(made, Rule):
-        return in_turn_(turn, made)
-    return _declare_turns(f"in_turn({turn}, {_name(made)})", made, turn)
+    inner = _rule_or_judge("in_turn", judge)
+    if isinstance(inner, Rule):
+        return in_turn_(turn, inner)
+    return _declare_turns(f"in_turn({turn}, {_name(inner)})", inner, turn)
 
 
 @overload
@@ -377,22 +385,22 @@ def each_turn(
         judge: A rule, a function or an LLM judge.
 
     Raises:
-        UsageError: It is no such judge.
+        UsageError: The judge is invalid.
 
     >>> from regauge.judges import max_words
     >>> each_turn(max_words(60)).name
     'each_turn(max_words(60))'
     """
-    made = _rule_or_judge("each_turn", judge)
-    if isinstance(made, Rule):
-        return each_turn_(made)
-    return _declare_turns(f"each_turn({_name(made)})", made)
+    inner = _rule_or_judge("each_turn", judge)
+    if isinstance(inner, Rule):
+        return each_turn_(inner)
+    return _declare_turns(f"each_turn({_name(inner)})", inner)
 
 
 def _rule_or_judge(kind: str, judge: object) -> Rule | UnboundJudge | ModelJudge:
-    made = as_rule(judge)
-    if isinstance(made, Rule | UnboundJudge | ModelJudge):
-        return made
+    inner = as_rule(judge)
+    if isinstance(inner, Rule | UnboundJudge | ModelJudge):
+        return inner
     raise UsageError(f"{kind}: {judge!r} is no judge\n  fix: give a rule, a function or a rubric")
 
 
@@ -403,15 +411,17 @@ def _name(judge: UnboundJudge | ModelJudge) -> str:
 def _declare_turns(
     name: str, inner: UnboundJudge | ModelJudge, turn: int | None = None
 ) -> DeclaredJudge[TurnsJudge]:
-    """An LLM judge of one turn, or of all turns, as an eval declares it."""
+    """Declare an LLM judge of one turn, or of all turns if `turn` is None."""
 
-    def bind(declared: Declared, context: JudgeContext) -> TurnsJudge:
+    def bind(declaration: JudgeDeclaration, context: JudgeContext) -> TurnsJudge:
         judge = inner.bind(context) if isinstance(inner, UnboundJudge) else inner
         if not isinstance(judge, ModelJudge):
             fix = "give a rule, a function or a rubric"
-            raise UsageError(f"{declared.name}: {judge.name!r} cannot judge single turns", fix=fix)
-        criterion = declared.criterion or criterion_of(judge)
-        return TurnsJudge(name=declared.name, criterion=criterion, inner=judge, turn=turn)
+            raise UsageError(
+                f"{declaration.name}: {judge.name!r} cannot judge single turns", fix=fix
+            )
+        criterion = declaration.criterion or criterion_of(judge)
+        return TurnsJudge(name=declaration.name, criterion=criterion, inner=judge, turn=turn)
 
     return DeclaredJudge(name=name, criterion=None, make=bind)
 
@@ -421,8 +431,8 @@ class TurnsJudge(RunOnlyJudge):
     """An LLM judge of turns that is ready to judge.
 
     Attributes:
-        inner: What judges a turn.
-        turn: The one that is judged; None for all.
+        inner: The judge of each turn.
+        turn: The judged turn, from 1; None for all.
     """
 
     inner: ModelJudge
@@ -435,21 +445,21 @@ class TurnsJudge(RunOnlyJudge):
 
     @property
     def calibrated(self) -> tuple[ModelJudge, ...]:
-        """The judges whose calibration it rests on: that of the inner one."""
+        """The judges whose calibration applies: those of the inner judge."""
         return calibrated_judges(self.inner)
 
     @property
     def usual_calls(self) -> int:
-        """Those of the inner judge; of two turns where it judges all."""
+        """The calls of the inner judge; for two turns if it judges all."""
         return usual_calls(self.inner) * (1 if self.turn else 2)
 
-    def _made_of(self) -> dict[str, JSON]:
+    def _identity(self) -> dict[str, JSON]:
         return {"kind": "turns", "version": 1, "judge": self.inner.digest, "turn": self.turn}
 
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
     ) -> Verdict:
-        """Judge the turn, or all turns at the same time.
+        """Judge the turn, or all turns concurrently.
 
         Raises:
             JudgeError: A turn has no verdict.
@@ -462,8 +472,10 @@ class TurnsJudge(RunOnlyJudge):
         if self.turn is not None and len(turns) < self.turn:
             return _no_turn(self.turn, len(turns))
         verdicts = await together(
-            self.inner.judge_with(each, case_of_turn(case, number, each), calls)
-            for number, each in enumerate(turns, start=1)
+            self.inner.judge_with(
+                turn_completion, case_of_turn(case, number, turn_completion), calls
+            )
+            for number, turn_completion in enumerate(turns, start=1)
             if self.turn in {None, number}
         )
         if self.turn is None:
@@ -472,18 +484,18 @@ class TurnsJudge(RunOnlyJudge):
 
 
 @rule(opposite="remove it: it has no verdict")
-def unmeasured(why: str) -> Check:
-    """A check that is still to be written: it never passes, and leaves its case unmeasured.
+def unmeasured(reason: str) -> Check:
+    """A placeholder for a missing check: it leaves its case unmeasured.
 
     Args:
-        why: What is to be done.
+        reason: The missing work.
 
-    >>> unmeasured("ask Ada for the expected total").name
-    "unmeasured('ask Ada for the expected total')"
+    >>> unmeasured("add the expected total").name
+    "unmeasured('add the expected total')"
     """
 
     def check(answer: JudgedOutput) -> Verdict:
         del answer
-        raise JudgeError(f"unmeasured: {why}", judge="unmeasured")
+        raise JudgeError(f"unmeasured: {reason}", judge="unmeasured")
 
     return check

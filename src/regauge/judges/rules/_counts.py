@@ -46,20 +46,20 @@ class CountLimits(TypedDict, total=False):
     exactly: int | None
 
 
-def bounds(kind: str, **limits: Unpack[CountLimits]) -> tuple[int | None, int | None, str]:
-    """The limits of a count and how people say them.
+def parse_limits(kind: str, **limits: Unpack[CountLimits]) -> tuple[int | None, int | None, str]:
+    """Parse the limits of a count: the least, the most, and both in words.
 
     Raises:
-        UsageError: No limit, one below zero, or limits that exclude each other.
+        UsageError: There is no limit, or limits are invalid or exclude each other.
     """
     at_least, at_most = limits.get("at_least"), limits.get("at_most")
     exactly = limits.get("exactly")
-    stated = [limit for limit in (at_least, at_most, exactly) if limit is not None]
-    if not stated:
-        raise UsageError(f"{kind}: say at_least, at_most or exactly")
-    if exactly is not None and len(stated) > 1:
-        raise UsageError(f"{kind}: exactly stands alone, without at_least and at_most")
-    for limit in stated:
+    limit_values = [limit for limit in (at_least, at_most, exactly) if limit is not None]
+    if not limit_values:
+        raise UsageError(f"{kind}: set at_least, at_most or exactly")
+    if exactly is not None and len(limit_values) > 1:
+        raise UsageError(f"{kind}: set exactly without at_least and at_most")
+    for limit in limit_values:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:  # pyright: ignore[reportUnnecessaryIsInstance] - from YAML
             raise UsageError(f"{kind}: a limit is a whole number from 0 up, not {limit!r}")
     low, high = (exactly, exactly) if exactly is not None else (at_least, at_most)
@@ -71,7 +71,7 @@ def bounds(kind: str, **limits: Unpack[CountLimits]) -> tuple[int | None, int | 
     return low, high, " and ".join(words)
 
 
-def counted(
+def count_check(
     kind: str,
     count: Callable[[str], Count],
     noun: str,
@@ -80,29 +80,29 @@ def counted(
     field: str | None = None,
     **limits: Unpack[CountLimits],
 ) -> Check:
-    """A check that something occurs as often as it should.
+    """Build a check of a count.
 
-    The score of a failure is how near the count came: limit over count, or count over limit.
-    A count may be a range; where the limits lie within it, the check abstains.
+    The score of a failure is limit over count, or count over limit. A count may be a range; the
+    check abstains if a limit is inside the range.
     """
-    low, high, wish = bounds(kind, **limits)
+    low, high, wish = parse_limits(kind, **limits)
 
     def check(text: str) -> Verdict:
         counts = count(text)
-        least, most = (counts, counts) if isinstance(counts, int) else counts
-        if low is not None and most < low:
-            least = most
-        elif high is not None and least > high:
-            most = least
-        elif (low is not None and least < low) or (high is not None and most > high):
+        minimum, maximum = (counts, counts) if isinstance(counts, int) else counts
+        if low is not None and maximum < low:
+            minimum = maximum
+        elif high is not None and minimum > high:
+            maximum = minimum
+        elif (low is not None and minimum < low) or (high is not None and maximum > high):
             return abstained(
-                f"between {least} and {plural(most, noun, nouns)}, {wish} wanted: the script does"
-                " not mark them; limit the characters instead (max_chars, min_chars)",
+                f"between {minimum} and {plural(maximum, noun, nouns)}, {wish} wanted: the script"
+                " does not mark them; limit the characters instead (max_chars, min_chars)",
                 code="uncountable",
             )
         codes = ("too_short", "too_long") if kind in _LENGTHS else ("too_few", "too_many")
-        reason = f"{plural(least, noun, nouns)}, {wish} wanted"
-        return verdict_on_count(least, low, high, reason, wish=wish, codes=codes)
+        reason = f"{plural(minimum, noun, nouns)}, {wish} wanted"
+        return verdict_on_count(minimum, low, high, reason, wish=wish, codes=codes)
 
     return on_text(field, check)
 
@@ -116,7 +116,7 @@ def verdict_on_count(
     wish: JSON = None,
     codes: tuple[str, str] = ("too_few", "too_many"),
 ) -> Verdict:
-    """The verdict on a count between two limits; a failure scores how near the count is to one."""
+    """Compare a count with two limits; a failure scores limit over count, or count over limit."""
     if low is not None and count < low:
         return failed(reason, code=codes[0], score=count / low, expected=wish, actual=count)
     if high is not None and count > high:
@@ -125,7 +125,7 @@ def verdict_on_count(
 
 
 class CountRule(Protocol):
-    """A rule that limits a count, as its callers see it."""
+    """A kind of rule that limits a count."""
 
     def __call__(self, *, field: str | None = None, **limits: Unpack[CountLimits]) -> Rule:
         """Make a rule."""
@@ -150,22 +150,22 @@ def count_rule(
     """Turn a function that counts something in a text into a kind of rule.
 
     Args:
-        noun: One of what it counts.
-        nouns: Several; by default with an s.
-        version: Raised whenever the rule may judge an answer differently than before.
+        noun: The name of one counted thing.
+        nouns: Its plural; by default with an s.
+        version: Raised when the rule may judge an output differently than before.
     """
 
     def wrap(count: Callable[[str], Count]) -> CountRule:
         def build(*, field: str | None = None, **limits: Unpack[CountLimits]) -> Check:
-            return counted(count.__name__, count, noun, nouns, field=field, **limits)
+            return count_check(count.__name__, count, noun, nouns, field=field, **limits)
 
         build.__name__ = build.__qualname__ = count.__name__
         build.__module__ = count.__module__
         text, _, example = cleandoc(count.__doc__ or "").partition("\n\n>>> ")
-        text, own = split_sections(text)
+        text, sections = split_sections(text)
         for title, amount in (("Advice", "{bounds}"), ("Negated", "{unbounded}")):
-            own.setdefault(title, f"Write {amount} {nouns or noun + 's'}{{inside}}.")
-        advice = "".join(f"{title}: {sentence}\n" for title, sentence in own.items())
+            sections.setdefault(title, f"Write {amount} {nouns or noun + 's'}{{inside}}.")
+        advice = "".join(f"{title}: {sentence}\n" for title, sentence in sections.items())
         build.__doc__ = f"{text}{_LIMITS}{advice}\n>>> {example}"
         return rule(version=version, about="format")(build)
 
@@ -175,8 +175,8 @@ def count_rule(
 _LENGTHS = frozenset({"max_words", "max_chars", "min_words", "min_chars"})
 
 
-def _word_counter(by: WordUnit) -> Callable[[str], Count]:
-    return functools.partial(count_words, by_letters=by == "letters")
+def _word_counter(unit: WordUnit) -> Callable[[str], Count]:
+    return functools.partial(count_words, by_letters=unit == "letters")
 
 
 @rule(version=2, about="format")
@@ -202,7 +202,7 @@ def word_count(
     >>> print(word_count(at_least=2, at_most=4).check_text("The disk is full."))
     pass: 4 words, at least 2 and at most 4 wanted
     """
-    return counted("word_count", _word_counter(by), "word", field=field, **limits)
+    return count_check("word_count", _word_counter(by), "word", field=field, **limits)
 
 
 @rule(version=2, about="format")
@@ -225,7 +225,7 @@ def max_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> C
     >>> print(max_words(3).check_text("The disk is full."))
     fail (0.75): 4 words, at most 3 wanted
     """
-    return counted("max_words", _word_counter(by), "word", at_most=n, field=field)
+    return count_check("max_words", _word_counter(by), "word", at_most=n, field=field)
 
 
 @rule(version=2, about="format")
@@ -247,7 +247,7 @@ def min_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> C
     >>> print(min_words(3).check_text("Disk full."))
     fail (0.67): 2 words, at least 3 wanted
     """
-    return counted("min_words", _word_counter(by), "word", at_least=n, field=field)
+    return count_check("min_words", _word_counter(by), "word", at_least=n, field=field)
 
 
 @rule(about="format")
@@ -265,7 +265,7 @@ def max_chars(n: int, *, field: str | None = None) -> Check:
     >>> print(max_chars(10).check_text("Disk full."))
     pass: 10 characters, at most 10 wanted
     """
-    return counted("max_chars", len, "character", at_most=n, field=field)
+    return count_check("max_chars", len, "character", at_most=n, field=field)
 
 
 @rule(about="format")
@@ -283,7 +283,7 @@ def min_chars(n: int, *, field: str | None = None) -> Check:
     >>> print(min_chars(20).check_text("Disk full."))
     fail (0.50): 10 characters, at least 20 wanted
     """
-    return counted("min_chars", len, "character", at_least=n, field=field)
+    return count_check("min_chars", len, "character", at_least=n, field=field)
 
 
 @count_rule("sentence", version=4)
@@ -339,10 +339,10 @@ def text_count(
     """
     if not text:
         raise UsageError("text_count: the text to count cannot be empty")
-    return counted(
+    return count_check(
         "text_count",
-        lambda whole: sum(
-            1 for _ in occurrences(whole, text, ignore_case=ignore_case, whole_word=whole_word)
+        lambda output: sum(
+            1 for _ in occurrences(output, text, ignore_case=ignore_case, whole_word=whole_word)
         ),
         f"time {quote(text)}",
         f"times {quote(text)}",
@@ -390,7 +390,7 @@ def match_count(
         except TimeoutError:
             raise slow_pattern_error("match_count", pattern, timeout_s, text) from None
 
-    return counted(
+    return count_check(
         "match_count",
         count,
         f"match of {quote(pattern)}",
@@ -403,8 +403,8 @@ def match_count(
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
 
 
-def splitter(separator: str | None, kind: str) -> Callable[[str], list[str]]:
-    """The function that splits a text into paragraphs.
+def paragraph_splitter(separator: str | None, kind: str) -> Callable[[str], list[str]]:
+    """Return the function that splits a text into paragraphs.
 
     Raises:
         UsageError: The separator is empty.
@@ -416,8 +416,8 @@ def splitter(separator: str | None, kind: str) -> Callable[[str], list[str]]:
     return lambda text: text.split(separator)
 
 
-def filled_parts(parts: list[str]) -> tuple[int, bool]:
-    """The number of parts with text, and whether one between two others is blank."""
+def count_filled_parts(parts: list[str]) -> tuple[int, bool]:
+    """Count the parts with text; also return whether one between two others is blank."""
     full = [bool(part.strip()) for part in parts]
     return sum(full), not all(full[1:-1])
 
@@ -443,16 +443,14 @@ def paragraph_count(
     >>> print(paragraph_count(exactly=2).check_text("One.\n\nTwo."))
     pass: 2 paragraphs, exactly 2 wanted
     """
-    low, high, wish = bounds("paragraph_count", **limits)
-    split = splitter(separator, "paragraph_count")
+    low, high, wish = parse_limits("paragraph_count", **limits)
+    split = paragraph_splitter(separator, "paragraph_count")
     gaps_count = separator is not None and bool(separator.strip())
 
     def check(text: str) -> Verdict:
-        count, gap = filled_parts(split(text))
+        count, gap = count_filled_parts(split(text))
         if gap and gaps_count:
-            return failed(
-                f"nothing stands between two {quote(separator or '')}", code="empty_paragraph"
-            )
+            return failed(f"nothing between two {quote(separator or '')}", code="empty_paragraph")
         reason = f"{plural(count, 'paragraph')}, {wish} wanted"
         return verdict_on_count(count, low, high, reason, wish=wish)
 

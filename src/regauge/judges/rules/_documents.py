@@ -16,9 +16,17 @@ from xml.parsers import expat
 
 from regauge.errors import UsageError
 from regauge.judges._output import MissingValue, parse_integer, parse_path, value_at
-from regauge.judges._rule import Check, Rule, listing, on_answer, on_text
+from regauge.judges._rule import Check, Rule, listing, on_output, on_text
 from regauge.judges._rule_factory import Place, rule
-from regauge.judges._types import Verdict, abstained, around, failed, listed, passed, quote
+from regauge.judges._types import (
+    Verdict,
+    abstained,
+    failed,
+    passed,
+    quote,
+    quote_around,
+    quote_list,
+)
 from regauge.judges.rules._counts import Count, count_rule
 from regauge.lexicon import Lexicon
 from regauge.wording import plural
@@ -43,9 +51,9 @@ __all__ = [
     "yaml_parses",
 ]
 
-# The parser of inline marks takes more than linear time; longer paragraphs are read in pieces.
+# The parser of inline marks takes more than linear time; longer paragraphs are parsed in pieces.
 _INLINE_CHARS_MAX = 2_000
-# What follows is not read: a count is then a lower limit.
+# The rest of a longer text is not counted; the count is then a range.
 _CHARS_MAX = 100_000
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(?:[^\n]*\n)*?---[ \t]*(?:\n|\Z)")
 _BULLET_SIGN = re.compile(r"^[^\S\n]*[•‣◦▪●∙·]\s", re.MULTILINE)
@@ -57,18 +65,18 @@ _PLACEHOLDER = re.compile(r"(?<![\w\])])\[(?!\^|[xX]\])(?=[^\[\]\n]*[^\W\d_])[^\
 def _parser() -> Any:
     from markdown_it import MarkdownIt
 
-    # Models write HTML and Markdown side by side; what stands in tags is read as Markdown.
+    # Models mix HTML and Markdown; the text in tags is parsed as Markdown.
     return MarkdownIt("commonmark", {"html": False}).disable("inline")
 
 
 def _blocks(text: str, parsed: dict[str, Any] | None = None) -> Sequence[Any]:
-    """The block tokens of a text, without front matter; `parsed` receives its references."""
+    """The block tokens of a text, without front matter; its references are added to `parsed`."""
     tokens: Sequence[Any] = _parser().parse(_FRONT_MATTER.sub("", text, count=1), parsed)
     return tokens
 
 
 def _inline(text: str, marks: str) -> Iterator[list[Any]]:
-    """The inline tokens of each block with one of these marks, code aside."""
+    """The inline tokens of each block with one of these marks, without code."""
     parser = _parser()
     parsed: dict[str, Any] = {}
     blocks = _blocks(text, parsed)
@@ -91,7 +99,7 @@ def _inline(text: str, marks: str) -> Iterator[list[Any]]:
 
 
 def _language(info: str) -> str:
-    """The language that a fence names, such as `yaml`."""
+    """The language of a fence, such as `yaml`."""
     return info.strip().partition(" ")[0].strip("{}.").lower()
 
 
@@ -127,7 +135,7 @@ def _count_highlights(text: str) -> int:
 
 def _count_placeholders(text: str) -> int:
     count = 0
-    if not _CLOSED.search(text):  # the parser of links takes long for brackets that stay open
+    if not _CLOSED.search(text):  # the parser of links is slow for unclosed brackets
         return count
     for tokens in _inline(text, "["):
         depth, plain = 0, ""
@@ -139,7 +147,7 @@ def _count_placeholders(text: str) -> int:
 
 
 def _count_start(count: Callable[[str], int], text: str) -> Count:
-    """A count of the start of a long text: the range that the whole can have."""
+    """Count in the start of a long text, and return the range for all of it."""
     least = count(text[:_CHARS_MAX])
     return least if len(text) <= _CHARS_MAX else (least, least + len(text) - _CHARS_MAX)
 
@@ -191,9 +199,9 @@ def highlight_count(text: str) -> Count:
 def _advise_fence(judge: Rule, *, field: str | None, negated: bool) -> str:
     inner = judge.parts[0].advice(field=field, negated=negated)
     languages = judge.params.get("languages")
-    named = f" marked {listing('or', '`')(languages)}" if languages else ""
+    marking = f" marked {listing('or', '`')(languages)}" if languages else ""
     inner = inner.replace(", no Markdown", "").replace(", no code fence", "")
-    return f"Put it into a code fence{named}. {inner}".rstrip()
+    return f"Put it into a code fence{marking}. {inner}".rstrip()
 
 
 @rule(version=3, compose=_advise_fence)
@@ -234,14 +242,14 @@ def in_fence(
         if len(bodies) < nth:
             if not required:
                 return examine(answer)
-            kinds = f" of {listed(sorted(allowed))}" if allowed else ""
+            kinds = f" of {quote_list(sorted(allowed))}" if allowed else ""
             return failed(
                 f"{plural(len(bodies), 'code fence')}{kinds}, {nth} wanted", code="no_fence"
             )
         verdict = examine(answer.part(bodies[nth - 1]))
         return replace(verdict, reason=f"in the code fence: {verdict.reason}")
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -258,15 +266,21 @@ _NUMBERING = re.compile(r"^\s*(?:(?:\d+(?:\.\d+)+[.)]?|\d+[.)])\s+|[一二三四
 
 @dataclass(slots=True)
 class MarkdownSection:
-    """A heading, and whether there is text below it, up to the next of its level or above."""
+    """A heading.
+
+    Attributes:
+        title: The text of the heading.
+        level: From 1 to 6; 7 for a bold line.
+        has_content: There is text before the next heading of this or a higher level.
+    """
 
     title: str
     level: int
-    filled: bool = False
+    has_content: bool = False
 
 
 def _headings(text: str, *, bold: bool) -> Iterator[tuple[str, int, str]]:
-    """Every line with its heading level (0 for none) and title; -1 -2 name the line before."""
+    """Each line, its heading level and title: 0 for no heading, -1 or -2 for the line before."""
     fence, previous = "", ""
     for line in text.splitlines():
         if not line:
@@ -291,30 +305,30 @@ def _headings(text: str, *, bold: bool) -> Iterator[tuple[str, int, str]]:
 
 
 def sections_of(text: str, *, bold: bool = False) -> list[MarkdownSection]:
-    r"""The sections of a Markdown text, in order; headings in code fences are none.
+    r"""The sections of a Markdown text, in order, without headings in code fences.
 
     >>> [(part.level, part.title) for part in sections_of("# A\n## B\ntext")]
     [(1, 'A'), (2, 'B')]
     """
     sections: list[MarkdownSection] = []
     open_: list[MarkdownSection] = []
-    has_text = False  # whether the line before is text; a line below it can make it a title
+    has_text = False  # of the previous line, which an underline turns into a title
     for line, level, title in _headings(_COMMENT.sub("", text), bold=bold):
         if has_text and level >= 0:
             for section in open_:
-                section.filled = True
+                section.has_content = True
         has_text = level == 0 and bool(line.strip())
         if level == 0:
             continue
         while open_ and open_[-1].level >= abs(level):
             open_.pop()
         for section in open_:
-            section.filled = True
+            section.has_content = True
         open_.append(MarkdownSection(title.strip(), abs(level)))
         sections.append(open_[-1])
     if has_text:
         for section in open_:
-            section.filled = True
+            section.has_content = True
     return sections
 
 
@@ -375,11 +389,11 @@ def has_sections(
             title = _plain(section.title)
             if title not in places or title in empty:
                 places[title] = place
-                (empty.discard if section.filled else empty.add)(title)
+                (empty.discard if section.has_content else empty.add)(title)
         missing = [title for title, key in expected if key not in places]
         if missing:
             return failed(
-                f"no section {listed(missing)}",
+                f"no section {quote_list(missing)}",
                 code="missing_section",
                 score=1 - len(missing) / len(expected),
                 expected=titles,
@@ -389,7 +403,7 @@ def has_sections(
         bare = [title for title, key in expected if key in empty]
         if filled and bare:
             return failed(
-                f"nothing stands below {listed(bare)}",
+                f"nothing below {quote_list(bare)}",
                 code="empty_section",
                 score=1 - len(bare) / len(expected),
                 details={"empty": bare},
@@ -398,26 +412,26 @@ def has_sections(
         if ordered and order != sorted(order):
             actual = [title for _, title in sorted(zip(order, titles, strict=True))]
             return failed(
-                f"the order is {listed(actual)}",
+                f"the order is {quote_list(actual)}",
                 code="section_order",
                 expected=titles,
                 actual=actual,
             )
-        return passed(f"has {listed(titles)}")
+        return passed(f"has {quote_list(titles)}")
 
     return on_text(field, check)
 
 
-# Longer or deeper outputs fail: the time of parsing grows with the length, and each level takes
-# several frames of Python's stack, of which it has 1,000.
+# Longer or deeper outputs fail: parsing time grows with the length, and each level takes several of
+# the 1,000 frames of Python's stack.
 _YAML_CHARS_MAX = 100_000
 _YAML_DEPTH_MAX = 200
 
 
 def _yaml_composer() -> Any:
-    """Composes YAML nodes: an anchor may be defined again, and nesting has a limit.
+    """Return a composer of YAML nodes with redefinable anchors and a nesting limit.
 
-    libyaml reads the events where it is installed; it would compose nodes until the stack ends.
+    libyaml parses events if it is installed; its own composer has no nesting limit.
     """
     import yaml
 
@@ -448,7 +462,7 @@ def _yaml_composer() -> Any:
 
 @functools.cache
 def _yaml_loader() -> Any:
-    """A loader of YAML 1.2 that refuses double keys and leaves tags such as `!Ref` out."""
+    """Return a loader of YAML 1.2 that refuses duplicate keys and ignores tags such as `!Ref`."""
     import yaml
 
     from regauge.prompts._yaml import scalar_resolvers
@@ -493,7 +507,7 @@ def _yaml_loader() -> Any:
 
 
 def yaml_documents(text: str) -> list[Any] | str:
-    """The documents of a YAML 1.2 text, or why it is none."""
+    """Parse the documents of a YAML 1.2 text; return the reason if it is invalid."""
     import yaml
 
     if len(text) > _YAML_CHARS_MAX:
@@ -511,7 +525,7 @@ def yaml_documents(text: str) -> list[Any] | str:
 
 
 def _container(document: object) -> str:
-    """The kind of a document; dates and numbers are scalars like texts."""
+    """The kind of a document: `object`, `array` or `scalar`."""
     if isinstance(document, dict):
         return "object"
     return "array" if isinstance(document, list) else "scalar"
@@ -560,7 +574,7 @@ def yaml_parses(
                 if isinstance(value_at(document, steps), MissingValue)
             ]
             if missing:
-                return failed(f"no field {listed(missing)}", code="missing_field")
+                return failed(f"no field {quote_list(missing)}", code="missing_field")
         return passed(f"YAML, {plural(len(documents), 'document')}")
 
     return on_text(field, check)
@@ -613,7 +627,7 @@ def csv_parses(
                 )
         missing = [name for name in columns if name not in header]
         if missing:
-            return failed(f"no column {listed(missing)}", code="missing_column", actual=header)
+            return failed(f"no column {quote_list(missing)}", code="missing_column", actual=header)
         if len(rows) - 1 < min_rows:
             reason = f"{plural(len(rows) - 1, 'row')}, at least {min_rows} wanted"
             return failed(reason, code="too_few")
@@ -649,27 +663,27 @@ def python_parses(*, functions: Sequence[str] = (), field: str | None = None) ->
         except SyntaxError as error:
             return failed(f"not Python: {error.msg} at line {error.lineno}", code="python_invalid")
         except (ValueError, RecursionError, MemoryError) as error:
-            why = str(error) or "nested too deeply"
-            return failed(f"not Python: {why}", code="python_invalid")
+            problem = str(error) or "nested too deeply"
+            return failed(f"not Python: {problem}", code="python_invalid")
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         defined = {node.name for node in tree.body if isinstance(node, kinds)}
         missing = [name for name in functions if name not in defined]
         if missing:
-            return failed(f"does not define {listed(missing)}", code="missing_function")
+            return failed(f"does not define {quote_list(missing)}", code="missing_function")
         return passed("Python that parses")
 
     return on_text(field, check)
 
 
 _XML_TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z_][\w.:-]*)(?=[\s/>])[^<>]*?(?P<empty>/?)>")
-# How many characters are read for elements that turn out to be none.
+# The most characters to parse for elements that are not well-formed.
 _WASTED_CHARS_MAX = 2_000_000
 
 
 def _xml(text: str) -> set[str] | str:
-    """The element paths of an XML document from its root, such as `a.b`, or why it is none.
+    """The element paths of an XML document, such as `a.b`, or the reason why it is invalid.
 
-    A path with prefixes is there without them, too.
+    Paths with prefixes are included without them, too.
     """
     paths: set[str] = set()
     names: list[str] = []
@@ -727,7 +741,7 @@ def xml_parses(*, elements: Sequence[str] = (), field: str | None = None) -> Che
         missing = _missing(paths, elements)
         if missing:
             return failed(
-                f"no element {listed(missing)}",
+                f"no element {quote_list(missing)}",
                 code="missing_element",
                 score=1 - len(missing) / len(elements),
             )
@@ -737,22 +751,22 @@ def xml_parses(*, elements: Sequence[str] = (), field: str | None = None) -> Che
 
 
 def _fragments(text: str) -> Iterator[tuple[str, set[str]]]:
-    """The well-formed XML elements of a text, outermost ones, with their paths."""
-    at, wasted = 0, 0
+    """The outermost well-formed XML elements of a text, with their paths."""
+    position, wasted = 0, 0
     for start, end in sorted(_elements(text)):
-        if start < at or wasted > _WASTED_CHARS_MAX:
+        if start < position or wasted > _WASTED_CHARS_MAX:
             continue
         fragment = text[start:end]
         paths = _xml(fragment)
         if isinstance(paths, str):
             wasted += len(fragment)
             continue
-        at = end
+        position = end
         yield fragment, paths
 
 
 def _elements(text: str) -> Iterator[tuple[int, int]]:
-    """Where the elements of a text begin and end, by tags of the same name alone."""
+    """The start and end of each element of a text, by tags of the same name only."""
     open_: dict[str, list[int]] = {}
     for tag in _XML_TAG.finditer(text):
         starts = open_.setdefault(tag["name"], [])
@@ -787,7 +801,7 @@ def contains_xml(*, elements: Sequence[str] = (), field: str | None = None) -> C
             least = missing if least is None or len(missing) < len(least) else least
         if least is None:
             return failed("contains no well-formed XML element", code="xml_missing")
-        return failed(f"no element {listed(least)}", code="missing_element")
+        return failed(f"no element {quote_list(least)}", code="missing_element")
 
     return on_text(field, check)
 
@@ -796,12 +810,12 @@ _HTML: Final = Lexicon("regauge.judges", file="data/formats.toml")
 _HTML_TAG = re.compile(
     r"</?([A-Za-z][A-Za-z0-9]*)(?=[\s/>])[^<>]*>|<!doctype\s+html", re.IGNORECASE
 )
-# Longer outputs fail; the time of parsing grows with the length.
+# Longer outputs fail, as parsing time grows with the length.
 _HTML_CHARS_MAX = 200_000
 
 
 class _Html(HTMLParser):
-    """Finds out what a document of HTML does wrong."""
+    """Finds the first error of an HTML document."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -867,7 +881,7 @@ def html_parses(*, field: str | None = None) -> Check:
     """
 
     def check(text: str) -> Verdict:
-        # An open tag at the end makes the parser start over at every `<`.
+        # An unclosed tag at the end makes the parser restart at every `<`.
         if text.rfind("<") > text.rfind(">"):
             return failed("not HTML: the last tag is never closed", code="html_invalid")
         if len(text) > _HTML_CHARS_MAX:
@@ -906,7 +920,7 @@ def contains_html(*, field: str | None = None) -> Check:
     def check(text: str) -> Verdict:
         for tag in _HTML_TAG.finditer(text):
             if tag[1] is None or tag[1].lower() in _HTML.words("elements"):
-                return passed(f"a tag: {around(text, *tag.span())}")
+                return passed(f"a tag: {quote_around(text, *tag.span())}")
         return failed("contains no tag of HTML", code="html_missing")
 
     return on_text(field, check)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from regauge.errors import UsageError
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import Verdict, failed, listed, passed
+from regauge.judges._types import Verdict, failed, passed, quote_list
 from regauge.judges.rules._documents import yaml_documents
 from regauge.lexicon import Lexicon
 from regauge.wording import plural
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 __all__ = ["kubernetes_manifests", "sql_parses", "terraform_parses"]
 
-# The parser is slow: 20,000 characters took 37 s on a busy core. A larger limit holds up the run.
+# The parser is slow: 20,000 characters took 37 s on a busy core. A larger limit delays the run.
 _HCL_CHARS_MAX = 20_000
-_KNOWN: Final = Lexicon("regauge.judges", file="data/formats.toml")
+_FORMATS: Final = Lexicon("regauge.judges", file="data/formats.toml")
 
 
 def _hcl_blocks(text: str) -> list[str] | str:
-    """The names of the blocks at the top of a Terraform file, or why it is none."""
+    """The names of the top-level blocks of a Terraform file, or the reason why it is invalid."""
     from hcl2.parser import parser
 
     if len(text) > _HCL_CHARS_MAX:
         return f"longer than {_HCL_CHARS_MAX} characters"
     try:
-        # The grammar ends lines, and not files.
+        # The grammar needs a line end at the end of the file.
         hcl: Any = parser()
         [body] = hcl.parse(text + "\n").children
     except RecursionError:
         return "nested too deeply"
-    except Exception as error:  # noqa: BLE001 - a grammar's call-backs raise what they like
+    except Exception as error:  # noqa: BLE001 - callbacks of a grammar raise any error
         return str(error).partition("\n")[0][:200] or type(error).__name__
     names: set[str] = set()
     for part in body.children:
@@ -48,9 +48,9 @@ def _hcl_blocks(text: str) -> list[str] | str:
             for label in part.children
             if getattr(label, "data", "") in {"identifier", "string"}
         )
-        needed = _KNOWN.entry("terraform_labels").get(kind, len(labels))
-        if len(labels) != needed:
-            return f"{kind} takes {plural(needed, 'label')}, and one has {len(labels)}"
+        label_count = _FORMATS.entry("terraform_labels").get(kind, len(labels))
+        if len(labels) != label_count:
+            return f"{kind} takes {plural(label_count, 'label')}, and one has {len(labels)}"
         names.add(".".join((kind, *labels)))
     return sorted(names)
 
@@ -59,7 +59,7 @@ def _is_no_quote(token: Any) -> bool:
     return bool(token.type != "DBLQUOTE")
 
 
-@rule(version=3, about="format", needs="hcl2")
+@rule(version=3, about="format", required_module="hcl2")
 def terraform_parses(*, blocks: Sequence[str] = (), field: str | None = None) -> Check:
     r"""The whole output is Terraform (HCL2) with at least one block, by python-hcl2.
 
@@ -91,24 +91,24 @@ def terraform_parses(*, blocks: Sequence[str] = (), field: str | None = None) ->
         ]
         if missing:
             return failed(
-                f"no block {listed(missing)}", code="missing_block", actual=hcl_blocks[:20]
+                f"no block {quote_list(missing)}", code="missing_block", actual=hcl_blocks[:20]
             )
-        return passed(f"Terraform with {listed(hcl_blocks)}")
+        return passed(f"Terraform with {quote_list(hcl_blocks)}")
 
     return on_text(field, check)
 
 
 def _mapping(value: object) -> dict[str, Any]:
-    """A value as a mapping; an empty one when it is none."""
+    """A mapping; empty if the value is none."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _items(value: object) -> list[Any]:
-    """A value as a list; an empty one when it is none."""
+    """A list; empty if the value is none."""
     return [*cast("Sequence[Any]", value)] if isinstance(value, list) else []
 
 
-# Since Kubernetes 1.34 they may name no host.
+# Kubernetes 1.34 forbids a host in these.
 _HOOKS = (
     "livenessProbe",
     "readinessProbe",
@@ -127,12 +127,12 @@ def _dig(value: Any, *keys: str) -> Any:
 
 def _pod(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The pod or pod template of a manifest; empty for a kind without one."""
-    steps = _KNOWN.entry("pod_templates").get(str(manifest.get("kind")))
+    steps = _FORMATS.entry("pod_templates").get(str(manifest.get("kind")))
     return {} if steps is None else _mapping(_dig(manifest, *steps))
 
 
 def _containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The containers of a pod with the place each stands at."""
+    """The containers of a pod, each with its place."""
     for key in ("initContainers", "containers", "ephemeralContainers"):
         for place, container in enumerate(_items(_dig(pod, "spec", key))):
             yield f"{key}[{place}]", _mapping(container)
@@ -149,7 +149,7 @@ def _is_tagged(image: Any) -> bool:
 
 
 def _manifests(documents: Sequence[Any]) -> Iterator[Any]:
-    """The manifests of documents, those inside lists among them."""
+    """The manifests of documents, including those in lists."""
     for document in documents:
         items: object = _dig(document, "items")
         if str(_dig(document, "kind")).endswith("List") and isinstance(items, list):
@@ -159,7 +159,7 @@ def _manifests(documents: Sequence[Any]) -> Iterator[Any]:
 
 
 def _all_privileges(pod: Mapping[str, Any]) -> Iterator[str]:
-    """The privileges that a pod takes from its node, each with its place."""
+    """The privileges of a pod on its node, each with its place."""
     spec = _mapping(pod.get("spec"))
     yield from (f": {key}" for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key))
     for volume in map(_mapping, _items(spec.get("volumes"))):
@@ -170,11 +170,13 @@ def _all_privileges(pod: Mapping[str, Any]) -> Iterator[str]:
         if str(key).startswith(_APPARMOR) and annotations[key] == "unconfined":
             yield f": annotation {key} unconfined"
     for sysctl in _items(_dig(spec, "securityContext", "sysctls")):
-        if _dig(sysctl, "name") not in _KNOWN.words("sysctls"):
+        if _dig(sysctl, "name") not in _FORMATS.words("sysctls"):
             yield f": sysctl {_dig(sysctl, 'name')}"
-    yield from (f": {what}" for what in _privileges(_mapping(spec.get("securityContext"))))
+    yield from (
+        f": {privilege}" for privilege in _privileges(_mapping(spec.get("securityContext")))
+    )
     for place, container in _containers(pod):
-        yield from (f" {place}: {what}" for what in _container_privileges(container))
+        yield from (f" {place}: {privilege}" for privilege in _container_privileges(container))
 
 
 def _container_privileges(container: Mapping[str, Any]) -> Iterator[str]:
@@ -195,7 +197,7 @@ def _privileges(context: Mapping[str, Any]) -> Iterator[str]:
         key for key in ("privileged", "allowPrivilegeEscalation") if context.get(key) is True
     )
     for name in _items(_dig(context, "capabilities", "add")):
-        if str(name).upper().removeprefix("CAP_") not in _KNOWN.words("capabilities"):
+        if str(name).upper().removeprefix("CAP_") not in _FORMATS.words("capabilities"):
             yield f"capability {name}"
     if context.get("procMount") not in {None, "Default"}:
         yield f"procMount {context.get('procMount')}"
@@ -208,40 +210,43 @@ def _privileges(context: Mapping[str, Any]) -> Iterator[str]:
     if (
         linux.get("user")
         or linux.get("role")
-        or linux.get("type", "") not in _KNOWN.entry("selinux_types")
+        or linux.get("type", "") not in _FORMATS.entry("selinux_types")
     ):
         yield "seLinuxOptions"
 
 
-def _faults(
+def _manifest_errors(
     manifest: Any, *, limits: bool, pinned: bool, unprivileged: bool
 ) -> Iterator[tuple[str, str]]:
-    """The errors of one manifest: a code and a sentence each."""
+    """The errors of a manifest, each with its code and message."""
     if not isinstance(manifest, dict):
         yield "manifest_invalid", "a document is no mapping"
         return
     document = _mapping(cast("object", manifest))
     title = _dig(document, "metadata", "name") or _dig(document, "metadata", "generateName")
-    needed = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind")}
-    for path, value in {**needed, "metadata.name": title}.items():
+    required = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind")}
+    for path, value in {**required, "metadata.name": title}.items():
         if not isinstance(value, str):
             yield "missing_field", f"no {path}"
     name = f"{document.get('kind')}/{title}"
     pod = _pod(document)
     containers = list(_containers(pod))
-    if document.get("kind") in _KNOWN.entry("pod_templates") and not containers:
+    if document.get("kind") in _FORMATS.entry("pod_templates") and not containers:
         yield "missing_field", f"{name}: no containers"
     if unprivileged:
-        yield from (("privileged", f"{name}{what}") for what in _all_privileges(pod))
+        yield from (("privileged", f"{name}{privilege}") for privilege in _all_privileges(pod))
     for place, container in containers:
-        at = f"{name} {place}"
+        location = f"{name} {place}"
         if pinned and not _is_tagged(container.get("image")):
-            yield "image_not_pinned", f"{at}: image {container.get('image')!r} has no fixed tag"
+            yield (
+                "image_not_pinned",
+                f"{location}: image {container.get('image')!r} has no fixed tag",
+            )
         missing = [
             key for key in ("cpu", "memory") if _dig(container, "resources", "limits", key) is None
         ]
         if limits and missing:
-            yield "no_limits", f"{at}: no limit of {' and '.join(missing)}"
+            yield "no_limits", f"{location}: no limit of {' and '.join(missing)}"
 
 
 @rule(version=4, about="format")
@@ -286,35 +291,39 @@ def kubernetes_manifests(
         manifests = [*_manifests(documents)]
         if not manifests:
             return failed("no manifest", code="manifest_invalid")
-        faults = [
+        errors = [
             fault
             for manifest in manifests
-            for fault in _faults(manifest, limits=limits, pinned=pinned, unprivileged=unprivileged)
+            for fault in _manifest_errors(
+                manifest, limits=limits, pinned=pinned, unprivileged=unprivileged
+            )
         ]
-        if faults:
-            code, first = faults[0]
-            more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
+        if errors:
+            code, first = errors[0]
+            suffix = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
             return failed(
-                f"{first}{more}", code=code, details={"faults": [text for _, text in faults[:20]]}
+                f"{first}{suffix}", code=code, details={"faults": [text for _, text in errors[:20]]}
             )
         found_kinds = {str(_mapping(manifest).get("kind")) for manifest in manifests}
         missing = [kind for kind in kinds if kind not in found_kinds]
         if missing:
-            return failed(f"no {listed(missing)}", code="missing_kind", actual=sorted(found_kinds))
-        return passed(f"{plural(len(manifests), 'manifest')}: {listed(sorted(found_kinds))}")
+            return failed(
+                f"no {quote_list(missing)}", code="missing_kind", actual=sorted(found_kinds)
+            )
+        return passed(f"{plural(len(manifests), 'manifest')}: {quote_list(sorted(found_kinds))}")
 
     return on_text(field, check)
 
 
-# Longer outputs fail; the time of parsing grows with the length.
+# Longer outputs fail, as parsing time grows with the length.
 _SQL_CHARS_MAX = 50_000
 _INCOMPLETE = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*?(\w+)'>")
 _NO_STATEMENTS = frozenset({"alias", "literal", "column", "paren", "identifier", "boolean", "null"})
 
 
 @contextmanager
-def _quietly() -> Generator[None]:
-    """Keep the parser from telling the log which statements it does not look into."""
+def _mute_parser() -> Generator[None]:
+    """Suppress the parser's log of statements that it does not parse."""
     log = logging.getLogger("sqlglot")
 
     def silent(_record: logging.LogRecord) -> bool:
@@ -327,16 +336,16 @@ def _quietly() -> Generator[None]:
         log.removeFilter(silent)
 
 
-def _parse(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one per fault
-    """The statements of a text, or why it is no SQL."""
+def _parse(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one per error
+    """Parse the statements of a text; return the reason if it is no SQL."""
     import sqlglot
     from sqlglot.errors import SqlglotError
 
     if len(text) > _SQL_CHARS_MAX:
         return f"longer than {_SQL_CHARS_MAX} characters"
     try:
-        with _quietly():
-            # A comment after the last semicolon comes as a statement of its own.
+        with _mute_parser():
+            # A comment after the last semicolon is a statement to the parser.
             checks: list[Any] = [
                 part
                 for part in sqlglot.parse(text, read=dialect or None)
@@ -346,9 +355,9 @@ def _parse(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one p
         errors: list[Any] = getattr(error, "errors", [])
         if errors:
             first = errors[0]
-            # The parser names one of several missing parts, in no fixed order.
-            what = _INCOMPLETE.sub(r"\1 is incomplete", first["description"])
-            return f"{what} at line {first['line']}, column {first['col']}"[:200]
+            # The parser names any of several missing parts, in no fixed order.
+            problem = _INCOMPLETE.sub(r"\1 is incomplete", first["description"])
+            return f"{problem} at line {first['line']}, column {first['col']}"[:200]
         return " ".join(str(error).split())[:200]
     except RecursionError:
         return "nested too deeply"
@@ -357,14 +366,14 @@ def _parse(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one p
     if not checks:
         return "no statement"
     for statement in checks:
-        # A command that the parser passes over begins with a word.
+        # A valid command that the parser does not parse begins with a word.
         misspelt = statement.key == "command" and not str(statement.this or "").isalpha()
         if statement.key in _NO_STATEMENTS or misspelt:
             return f"no statement: {str(statement)[:60]!r}"
     return checks
 
 
-@rule(version=2, about="format", needs="sqlglot")
+@rule(version=2, about="format", required_module="sqlglot")
 def sql_parses(
     *,
     dialect: str = "",
@@ -410,20 +419,22 @@ def sql_parses(
             foreign_kinds = [kind for kind in _kinds(statement) if kind not in kinds]
             if foreign_kinds:
                 return failed(
-                    f"{foreign_kinds[0]!r} is not among {listed(sorted(kinds))}",
+                    f"{foreign_kinds[0]!r} is not among {quote_list(sorted(kinds))}",
                     code="statement_not_allowed",
                 )
         if allowed is not None:
-            used = sorted({table for statement in parsed for table in _tables(statement)})
-            if foreign := [name for name in used if name not in allowed]:
-                return failed(f"uses {listed(foreign)}", code="table_not_allowed", actual=used)
+            table_names = sorted({table for statement in parsed for table in _tables(statement)})
+            if foreign := [name for name in table_names if name not in allowed]:
+                return failed(
+                    f"uses {quote_list(foreign)}", code="table_not_allowed", actual=table_names
+                )
         return passed(f"{plural(len(parsed), 'statement')} of SQL")
 
     return on_text(field, check)
 
 
 def _kinds(statement: Any) -> list[str]:
-    """The kind of a statement, then those of the statements inside it."""
+    """The kind of a statement, then those of its inner statements."""
     from sqlglot import exp
 
     changes = (
@@ -451,7 +462,7 @@ def _kinds(statement: Any) -> list[str]:
 
 
 def _tables(statement: Any) -> set[str]:
-    """The tables of a statement in lower case, without those it defines itself."""
+    """The tables of a statement in lower case, without those that it defines."""
     from sqlglot import exp
 
     has_ctes = statement.find(exp.CTE) is not None
@@ -464,9 +475,9 @@ def _tables(statement: Any) -> set[str]:
 
 
 def _is_cte(table: Any, name: str) -> bool:
-    """Return whether a name stands for a common table expression that is in scope there.
+    """Return whether a name is that of a common table expression in scope.
 
-    The name of one, inside itself, stands for a table, unless it is recursive.
+    Inside the expression, the name is that of a table unless the expression is recursive.
     """
     from sqlglot import exp
 

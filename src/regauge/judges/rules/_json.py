@@ -1,4 +1,4 @@
-"""JSON: as a whole, field by field, and in part."""
+"""JSON values: complete, by field, and in part."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from regauge.judges._output import (
     Steps,
     expected,
     find_json,
+    json_equal,
     kind_of,
     parse_json,
     parse_path,
-    same,
     value_at,
 )
-from regauge.judges._rule import Check, Rule, on_answer, on_text
+from regauge.judges._rule import Check, Rule, on_output, on_text
 from regauge.judges._rule_factory import Amount, Share, resolve_in, rule
 from regauge.judges._types import (
     Verdict,
     abstained,
     failed,
+    format_number,
     is_number,
-    listed,
-    number,
     passed,
-    value_text,
+    quote_list,
+    quote_value,
 )
 from regauge.judges.rules._schema import schema_validator, schema_verdict
 from regauge.judges.rules._text import normaliser, verdict_on_parts
@@ -101,7 +101,7 @@ def json_parses(
             )
         return passed(f"{_a(actual_kind)} of JSON")
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 def _a(kind: str) -> str:
@@ -109,7 +109,7 @@ def _a(kind: str) -> str:
 
 
 def _unfence(text: str) -> str:
-    """A text without the code fence it stands in."""
+    """Remove the code fence around a text."""
     return _FENCE_END.sub("", _FENCE_START.sub("", text.strip(), count=1)).strip()
 
 
@@ -163,7 +163,7 @@ def json_matches_schema(
             return failed(f"not JSON: {value.message}", code="json_invalid", actual=answer.text)
         return schema_verdict(validator, value)
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 def _without_schema(_: JudgedOutput) -> Verdict:
@@ -200,10 +200,10 @@ def contains_json(
             if kind is not None and kind_of(value) != kind:
                 continue
             if validator is None:
-                return passed(f"contains {value_text(value)}")
+                return passed(f"contains {quote_value(value)}")
             verdict = schema_verdict(validator, value)
             if verdict.outcome == "pass":
-                return passed(f"contains {value_text(value)}, which satisfies the schema")
+                return passed(f"contains {quote_value(value)}, which satisfies the schema")
             first = first or verdict
         return first or failed(f"contains no JSON {kind or 'object or array'}", code="json_missing")
 
@@ -231,17 +231,17 @@ def has_keys(*paths: str, field: str | None = None) -> Check:
     required = [(path, [parse_path(part) for part in path.split("[*]")]) for path in paths]
 
     def check(answer: JudgedOutput) -> Verdict:
-        whole = answer.json
-        if isinstance(whole, JsonFault):
-            return failed(f"not JSON: {whole.message}", code="json_invalid")
+        document = answer.json
+        if isinstance(document, JsonFault):
+            return failed(f"not JSON: {document.message}", code="json_invalid")
         missing = [
             path
             for path, parts in required
-            if any(isinstance(entry, MissingValue) for _, entry in _entries(whole, parts))
+            if any(isinstance(entry, MissingValue) for _, entry in _entries(document, parts))
         ]
         return verdict_on_parts(paths, missing, has="has", lacks="no field", code="missing_field")
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 @rule(about="correctness")
@@ -295,16 +295,16 @@ def field_equals(
             if isinstance(expected_value, MissingValue):
                 if absent == "abstain":
                     return abstained(f"the case has no {wanted_at}", code="no_expectation")
-                raise answer.lacks(str(wanted_at), judge=f"field_equals({path})")
+                raise answer.missing_error(str(wanted_at), judge=f"field_equals({path})")
         else:
             expected_value = wanted_at
         actual = answer.value_at(path, steps)
         if isinstance(actual, Verdict):
             return replace(actual, expected=expected_value)
         if alike(actual, expected_value):
-            return passed(f"{path} is {value_text(actual)}", expected=expected_value)
+            return passed(f"{path} is {quote_value(actual)}", expected=expected_value)
         return failed(
-            f"{path} is {value_text(actual)}, not {value_text(expected_value)}",
+            f"{path} is {quote_value(actual)}, not {quote_value(expected_value)}",
             code="wrong_value",
             expected=expected_value,
             actual=actual,
@@ -314,34 +314,34 @@ def field_equals(
     return check
 
 
-Alike: TypeAlias = "Callable[[JSON | MissingValue, JSON | MissingValue], bool]"
+ValueComparison: TypeAlias = "Callable[[JSON | MissingValue, JSON | MissingValue], bool]"
 
 
-def _comparison(normalise: Callable[[str], str]) -> Alike:
-    """Compares two values, texts once they are normalised."""
+def _comparison(normalise: Callable[[str], str]) -> ValueComparison:
+    """Return a function that compares two values, with normalised texts."""
 
     def alike(actual: JSON | MissingValue, expected: JSON | MissingValue) -> bool:
         if isinstance(actual, MissingValue) or isinstance(expected, MissingValue):
             return False
         if isinstance(actual, str) and isinstance(expected, str):
             return actual == expected or normalise(actual) == normalise(expected)
-        return same(actual, expected)
+        return json_equal(actual, expected)
 
     return alike
 
 
 def _each_equals(
-    path: str, expected: JSON | Expected | MissingValue, alike: Alike, *, absent: str
+    path: str, expected: JSON | Expected | MissingValue, alike: ValueComparison, *, absent: str
 ) -> Check:
-    """A check of the field of every entry of a list."""
+    """Build a check of one field in every list entry."""
     parts = [parse_path(part) for part in path.split("[*]")]
     judge = f"field_equals({path})"
 
     def check(answer: JudgedOutput) -> Verdict:
-        whole = answer.value_at(path, ())
-        if isinstance(whole, Verdict):
-            return whole
-        entries = dict(_entries(whole, parts))
+        document = answer.value_at(path, ())
+        if isinstance(document, Verdict):
+            return document
+        entries = dict(_entries(document, parts))
         if isinstance(expected, MissingValue):
             root = answer.expected_at(())
             expected_entries = {} if isinstance(root, MissingValue) else dict(_entries(root, parts))
@@ -350,23 +350,23 @@ def _each_equals(
             ):
                 if absent == "abstain":
                     return abstained(f"the case has no expected.{path}", code="no_expectation")
-                raise answer.lacks(f"expected.{path}", judge=judge)
+                raise answer.missing_error(f"expected.{path}", judge=judge)
         else:
             expected_entries = dict.fromkeys(entries, answer.resolve(expected, judge=judge))
         places = dict.fromkeys([*expected_entries, *entries])
         wrong = [
-            at
-            for at in places
-            if not alike(entries.get(at, MISSING), expected_entries.get(at, MISSING))
+            place
+            for place in places
+            if not alike(entries.get(place, MISSING), expected_entries.get(place, MISSING))
         ]
         if not wrong:
             return passed(f"{path} is right in {plural(len(entries), 'entry', 'entries')}")
         first = entries.get(wrong[0], MISSING)
-        found_text = "missing" if isinstance(first, MissingValue) else value_text(first)
+        actual_text = "missing" if isinstance(first, MissingValue) else quote_value(first)
         right = expected_entries.get(wrong[0], MISSING)
-        instead = "" if isinstance(right, MissingValue) else f", not {value_text(right)}"
+        instead = "" if isinstance(right, MissingValue) else f", not {quote_value(right)}"
         return failed(
-            f"{wrong[0]} is {found_text}{instead}",
+            f"{wrong[0]} is {actual_text}{instead}",
             code="missing_field" if isinstance(first, MissingValue) else "wrong_value",
             score=1 - len(wrong) / len(places),
             details={"field": path, "wrong": wrong[:20]},
@@ -376,19 +376,19 @@ def _each_equals(
 
 
 def _entries(
-    value: JSON | MissingValue, parts: Sequence[Steps], at: str = ""
+    value: JSON | MissingValue, parts: Sequence[Steps], path: str = ""
 ) -> Iterator[tuple[str, JSON | MissingValue]]:
-    """The values at a path whose parts are separated by `[*]`, each with its own path."""
+    """The values at a path with `[*]` between its parts, each with its full path."""
     actual = MISSING if isinstance(value, MissingValue) else value_at(value, parts[0])
     for step in parts[0]:
-        at += f"[{step}]" if isinstance(step, int) else f"{'.' if at else ''}{step}"
+        path += f"[{step}]" if isinstance(step, int) else f"{'.' if path else ''}{step}"
     if len(parts) == 1:
-        yield at, actual
+        yield path, actual
     elif isinstance(actual, list) and actual:
         for place, entry in enumerate(actual):
-            yield from _entries(entry, parts[1:], f"{at}[{place}]")
+            yield from _entries(entry, parts[1:], f"{path}[{place}]")
     else:
-        yield f"{at}[*]", MISSING
+        yield f"{path}[*]", MISSING
 
 
 @rule(about="format")
@@ -426,15 +426,15 @@ def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool 
                 return failed(f"{place} is missing", code="missing_field")
             if not any(alike(value, option) for option in allowed):
                 return failed(
-                    f"{place} is {value_text(value)}, not one of {listed(allowed)}",
+                    f"{place} is {quote_value(value)}, not one of {quote_list(allowed)}",
                     code="not_allowed",
                     expected=allowed,
                     actual=value,
                     details={"field": path},
                 )
         if len(parts) > 1:
-            return passed(f"every {path} is one of {listed(allowed)}")
-        return passed(f"{path} is {value_text(actual)}")
+            return passed(f"every {path} is one of {quote_list(allowed)}")
+        return passed(f"{path} is {quote_value(actual)}")
 
     return check
 
@@ -466,12 +466,12 @@ def field(path: str, judge: Rule) -> Check:
         details = {**verdict.details, "field": path}
         return replace(verdict, reason=f"{path}: {verdict.reason}", details=details)
 
-    return on_answer(path, check)
+    return on_output(path, check)
 
 
 Extra = Literal["keys", "all", "none"]
 
-# Pairs of list entries that are compared for their best order; longer lists pair off in order.
+# The most pairs of list entries to compare for the best order; longer lists are paired in order.
 _PAIRS_MAX = 10_000
 
 
@@ -508,14 +508,14 @@ class JsonComparison:
 
     Attributes:
         extra: Allowed additions: `keys` of objects, `all` (entries of lists too), or `none`.
-        ordered: Entries of lists must have the same order.
+        in_order: Entries of lists must have the same order.
         relative: The largest difference between numbers, as a share of the larger.
         ignored: Paths that are not compared; without indexes, they apply to every list entry.
         simplify: Applied to texts before they are compared.
     """
 
     extra: Extra = "keys"
-    ordered: bool = True
+    in_order: bool = True
     relative: float = 1e-9
     ignored: frozenset[Steps] = frozenset()
     simplify: Callable[[str], str] = str
@@ -526,100 +526,102 @@ class JsonComparison:
             return self.simplify(expected) == self.simplify(actual)
         if is_number(expected) and is_number(actual):
             return is_close(expected, actual, within=0, relative=self.relative)
-        return same(expected, actual)
+        return json_equal(expected, actual)
 
-    def parts(self, expected: JSON, actual: JSON, at: Steps = ()) -> Iterator[Part]:
+    def parts(self, expected: JSON, actual: JSON, steps: Steps = ()) -> Iterator[Part]:
         """Compare two values, part by part."""
-        if self._is_ignored(at):
+        if self._is_ignored(steps):
             return
         if isinstance(expected, Mapping):
             if isinstance(actual, Mapping):
-                yield from self._objects(expected, actual, at)
+                yield from self._objects(expected, actual, steps)
                 return
         elif isinstance(expected, Sequence) and not isinstance(expected, str):
             if isinstance(actual, Sequence) and not isinstance(actual, str):
-                yield from self._lists(expected, actual, at)
+                yield from self._lists(expected, actual, steps)
                 return
         elif self.equal(expected, actual):
-            yield Part(path=_path(at), weight=1)
+            yield Part(path=_path(steps), weight=1)
             return
         problem = f"is {_value(actual)}, not {_value(expected)}"
-        yield Part(path=_path(at), weight=self._weight(expected, at), problem=problem)
+        yield Part(path=_path(steps), weight=self._weight(expected, steps), problem=problem)
 
     def _objects(
-        self, expected: Mapping[str, JSON], actual: Mapping[str, JSON], at: Steps
+        self, expected: Mapping[str, JSON], actual: Mapping[str, JSON], steps: Steps
     ) -> Iterator[Part]:
         for key, value in expected.items():
             if key in actual:
-                yield from self.parts(value, actual[key], (*at, key))
-            elif weight := self._weight(value, (*at, key)):
-                yield Part(path=_path((*at, key)), weight=weight, problem="is missing")
+                yield from self.parts(value, actual[key], (*steps, key))
+            elif weight := self._weight(value, (*steps, key)):
+                yield Part(path=_path((*steps, key)), weight=weight, problem="is missing")
         further = [key for key in actual if key not in expected] if self.extra == "none" else []
         for key in further:
-            if not self._is_ignored((*at, key)):
-                yield Part(path=_path((*at, key)), weight=1, problem="is not expected")
+            if not self._is_ignored((*steps, key)):
+                yield Part(path=_path((*steps, key)), weight=1, problem="is not expected")
         if not expected and not further:
-            yield Part(path=_path(at), weight=1)
+            yield Part(path=_path(steps), weight=1)
 
-    def _lists(self, expected: Sequence[JSON], actual: Sequence[JSON], at: Steps) -> Iterator[Part]:
-        pairs = self._pairs(expected, actual, at)
-        taken = {place for place in pairs if place is not None}
+    def _lists(
+        self, expected: Sequence[JSON], actual: Sequence[JSON], steps: Steps
+    ) -> Iterator[Part]:
+        pairs = self._pairs(expected, actual, steps)
+        matched = {place for place in pairs if place is not None}
         for place, (value, other) in enumerate(zip(expected, pairs, strict=True)):
-            here = (*at, place)
+            entry_steps = (*steps, place)
             if other is not None:
-                yield from self.parts(value, actual[other], here)
-            elif weight := self._weight(value, here):
-                yield Part(path=_path(here), weight=weight, problem="is missing")
-        further = [] if self.extra == "all" else [n for n in range(len(actual)) if n not in taken]
+                yield from self.parts(value, actual[other], entry_steps)
+            elif weight := self._weight(value, entry_steps):
+                yield Part(path=_path(entry_steps), weight=weight, problem="is missing")
+        further = [] if self.extra == "all" else [n for n in range(len(actual)) if n not in matched]
         for place in further:
             yield Part(
-                path=_path((*at, place)),
+                path=_path((*steps, place)),
                 weight=1,
                 problem=f"is not expected: {_value(actual[place])}",
             )
         if not expected and not further:
-            yield Part(path=_path(at), weight=1)
+            yield Part(path=_path(steps), weight=1)
 
     def _pairs(
-        self, expected: Sequence[JSON], actual: Sequence[JSON], at: Steps
+        self, expected: Sequence[JSON], actual: Sequence[JSON], steps: Steps
     ) -> list[int | None]:
-        """The place in `found` that each entry of `wanted` is compared with."""
-        in_order = self.ordered and self.extra != "all"
-        if in_order or len(expected) * len(actual) > _PAIRS_MAX:
+        """The index in `actual` for each entry of `expected`; None for no entry."""
+        by_place = self.in_order and self.extra != "all"
+        if by_place or len(expected) * len(actual) > _PAIRS_MAX:
             return [place if place < len(actual) else None for place in range(len(expected))]
         scores = [
-            [self._score(value, other, (*at, place)) for other in actual]
+            [self._score(value, other, (*steps, place)) for other in actual]
             for place, value in enumerate(expected)
         ]
-        return _best_sequence(scores) if self.ordered else _best_pairs(scores)
+        return _best_sequence(scores) if self.in_order else _best_pairs(scores)
 
-    def _score(self, expected: JSON, actual: JSON, at: Steps) -> float:
-        parts = [*self.parts(expected, actual, at)]
+    def _score(self, expected: JSON, actual: JSON, steps: Steps) -> float:
+        parts = [*self.parts(expected, actual, steps)]
         total = sum(part.weight for part in parts)
         return sum(part.weight for part in parts if not part.problem) / total if total else 1.0
 
-    def _is_ignored(self, at: Steps) -> bool:
+    def _is_ignored(self, steps: Steps) -> bool:
         if not self.ignored:
             return False
         return (
-            at in self.ignored
-            or tuple(step for step in at if isinstance(step, str)) in self.ignored
+            steps in self.ignored
+            or tuple(step for step in steps if isinstance(step, str)) in self.ignored
         )
 
-    def _weight(self, value: JSON, at: Steps) -> int:
+    def _weight(self, value: JSON, steps: Steps) -> int:
         """The number of scalar values in a value; an empty list or object is one."""
-        if self._is_ignored(at):
+        if self._is_ignored(steps):
             return 0
         if isinstance(value, Mapping):
-            return sum(self._weight(part, (*at, key)) for key, part in value.items()) or 1
+            return sum(self._weight(part, (*steps, key)) for key, part in value.items()) or 1
         if isinstance(value, Sequence) and not isinstance(value, str):
-            return sum(self._weight(part, (*at, n)) for n, part in enumerate(value)) or 1
+            return sum(self._weight(part, (*steps, n)) for n, part in enumerate(value)) or 1
         return 1
 
 
-def _path(at: Steps) -> str:
+def _path(steps: Steps) -> str:
     text = ""
-    for step in at:
+    for step in steps:
         if isinstance(step, int):
             text += f"[{step}]"
         elif step and not any(mark in step for mark in ".[]\"'"):
@@ -630,11 +632,11 @@ def _path(at: Steps) -> str:
 
 
 def _value(value: JSON) -> str:
-    return value_text(value) if len(str(value)) <= 80 else f"another {kind_of(value)}"  # noqa: PLR2004
+    return quote_value(value) if len(str(value)) <= 80 else f"another {kind_of(value)}"  # noqa: PLR2004
 
 
 def _best_sequence(scores: Sequence[Sequence[float]]) -> list[int | None]:
-    """The pairs with the highest total score whose places rise."""
+    """The pairs in rising order with the highest total score."""
     width = len(scores[0]) if scores else 0
     best = [[0.0] * (width + 1) for _ in range(len(scores) + 1)]
     for row in range(len(scores) - 1, -1, -1):
@@ -657,8 +659,8 @@ def _best_sequence(scores: Sequence[Sequence[float]]) -> list[int | None]:
     return pairs
 
 
-def match_pairs(fits: Sequence[Sequence[bool]]) -> dict[int, int]:
-    """As many pairs of a row and a column that fit as there are, by row.
+def match_pairs(matches: Sequence[Sequence[bool]]) -> dict[int, int]:
+    """Match as many rows as possible with a column each, and return the columns by row.
 
     >>> match_pairs([[True, True], [True, False]])
     {1: 0, 0: 1}
@@ -666,8 +668,8 @@ def match_pairs(fits: Sequence[Sequence[bool]]) -> dict[int, int]:
     owner: dict[int, int] = {}
 
     def place(row: int, seen: set[int]) -> bool:
-        for column, fit in enumerate(fits[row]):
-            if not fit or column in seen:
+        for column, is_match in enumerate(matches[row]):
+            if not is_match or column in seen:
                 continue
             seen.add(column)
             if column not in owner or place(owner[column], seen):
@@ -675,24 +677,24 @@ def match_pairs(fits: Sequence[Sequence[bool]]) -> dict[int, int]:
                 return True
         return False
 
-    for row in range(len(fits)):
+    for row in range(len(matches)):
         place(row, set())
     return {row: column for column, row in owner.items()}
 
 
 def _best_pairs(scores: Sequence[Sequence[float]]) -> list[int | None]:
-    """As many equal pairs as there are; then, of the rest, the most alike first."""
+    """Pair equal entries, then the rest by falling score."""
     pairs = match_pairs([[score >= 1 for score in line] for line in scores])
-    taken = set(pairs.values())
+    matched = set(pairs.values())
     rest = sorted(
         (-score, row, column)
         for row, line in enumerate(scores)
         for column, score in enumerate(line)
     )
     for _, row, column in rest:
-        if row not in pairs and column not in taken:
+        if row not in pairs and column not in matched:
             pairs[row] = column
-            taken.add(column)
+            matched.add(column)
     return [pairs.get(row) for row in range(len(scores))]
 
 
@@ -735,7 +737,7 @@ def json_like(
         raise UsageError(f"json_like: name the ignored paths as a list, not {ignore!r}")
     comparison = JsonComparison(
         extra=extra,
-        ordered=ordered,
+        in_order=ordered,
         relative=relative,
         ignored=frozenset(parse_path(path) for path in ignore),
         simplify=normaliser(ignore_case=ignore_case, ignore_space=ignore_space),
@@ -748,7 +750,7 @@ def json_like(
             return failed(f"not JSON: {actual.message}", code="json_invalid", expected=expected)
         return _verdict([*comparison.parts(expected, actual)], expected, actual, at_least)
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 def _verdict(parts: Sequence[Part], expected: JSON, actual: JSON, at_least: float) -> Verdict:
@@ -759,10 +761,10 @@ def _verdict(parts: Sequence[Part], expected: JSON, actual: JSON, at_least: floa
     wrong = [f"{part.path} {part.problem}" for part in parts if part.problem]
     reason = plural(total[True], "equal value")
     if wrong:
-        more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""  # noqa: PLR2004
-        reason = f"{'; '.join(wrong[:3])}{more}"
+        suffix = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""  # noqa: PLR2004
+        reason = f"{'; '.join(wrong[:3])}{suffix}"
     if at_least < 1:
-        reason = f"{number(score)} alike, {number(at_least)} wanted: {reason}"
+        reason = f"{format_number(score)} alike, {format_number(at_least)} wanted: {reason}"
     if score >= at_least:
         return passed(reason, score=score)
     return failed(

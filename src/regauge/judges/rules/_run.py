@@ -1,4 +1,4 @@
-"""The cost, steps, end and tool calls of a completion or a conversation."""
+"""The cost, steps, finish reason and tool calls of a completion or a conversation."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from regauge.judges._types import (
     Verdict,
     abstained,
     failed,
+    format_number,
     graded,
-    listed,
-    number,
     passed,
     quote,
+    quote_list,
     truncate_value,
 )
-from regauge.judges.rules._counts import CountLimits, bounds, verdict_on_count
+from regauge.judges.rules._counts import CountLimits, parse_limits, verdict_on_count
 from regauge.judges.rules._json import JsonComparison, match_pairs
 from regauge.judges.rules._schema import schema_validator, schema_verdict
 from regauge.wording import plural
@@ -88,7 +88,10 @@ def max_latency_s(limit: Amount, *, gates: bool = False) -> Check:
         if latency_s is None:
             return abstained("the latency of a batch is unknown", code="no_latency")
         verdict = _at_most(
-            latency_s, limit, f"{number(latency_s)} s, at most {number(limit)} wanted", "too_slow"
+            latency_s,
+            limit,
+            f"{format_number(latency_s)} s, at most {format_number(limit)} wanted",
+            "too_slow",
         )
         return verdict if gates else abstained(verdict.reason, code="informs")
 
@@ -139,7 +142,10 @@ def max_tokens(n: Amount, *, of: Literal["input", "output", "all"] = "output") -
         counts = {"input": usage.input_tokens, "output": usage.output_tokens}
         tokens = counts.get(of, usage.input_tokens + usage.output_tokens)
         return _at_most(
-            tokens, n, f"{number(tokens)} tokens, at most {number(n)} wanted", "too_many"
+            tokens,
+            n,
+            f"{format_number(tokens)} tokens, at most {format_number(n)} wanted",
+            "too_many",
         )
 
     return check
@@ -167,7 +173,7 @@ def finish_reason_is(*reasons: str) -> Check:
         if reason in accepted:
             return passed(f"finish_reason is {quote(reason)}")
         return failed(
-            f"finish_reason is {quote(reason)}, not {listed(accepted)}",
+            f"finish_reason is {quote(reason)}, not {quote_list(accepted)}",
             code="wrong_finish_reason",
             expected=accepted,
             actual=reason,
@@ -200,11 +206,11 @@ def perplexity(at_most: Amount) -> Check:
             raise JudgeError(
                 "perplexity: the completion has no log-probabilities\n"
                 "  fix: set `logprobs: true` in the modelParameters of the prompt and record again",
-                judge=f"perplexity({number(at_most)})",
+                judge=f"perplexity({format_number(at_most)})",
             )
         surprise = -sum(token.logprob for token in tokens) / len(tokens)
         perplexity = math.exp(min(surprise, 700.0))
-        reason = f"perplexity {number(perplexity)}, at most {number(at_most)} wanted"
+        reason = f"perplexity {format_number(perplexity)}, at most {format_number(at_most)} wanted"
         return _at_most(perplexity, at_most, reason, "too_surprising")
 
     return check
@@ -226,7 +232,7 @@ def tool_call_count(**limits: Unpack[CountLimits]) -> Check:
     >>> tool_call_count(exactly=1).name
     'tool_call_count(exactly=1)'
     """
-    low, high, wish = bounds("tool_call_count", **limits)
+    low, high, wish = parse_limits("tool_call_count", **limits)
 
     def check(answer: JudgedOutput) -> Verdict:
         count = len(completion_of(answer, "tool_call_count").tool_calls)
@@ -253,11 +259,15 @@ def never_calls(*names: str) -> Check:
         raise UsageError("never_calls: name at least one tool")
 
     def check(answer: JudgedOutput) -> Verdict:
-        called = [call.name for call in completion_of(answer, "never_calls").tool_calls]
-        forbidden = sorted({name for name in called if name in names})
+        called_names = [call.name for call in completion_of(answer, "never_calls").tool_calls]
+        forbidden = sorted({name for name in called_names if name in names})
         if forbidden:
-            return failed(f"called {listed(forbidden)}", code="forbidden_tool", actual=called)
-        return passed(f"called {listed(sorted(set(called))) or 'no tool'}", actual=called)
+            return failed(
+                f"called {quote_list(forbidden)}", code="forbidden_tool", actual=called_names
+            )
+        return passed(
+            f"called {quote_list(sorted(set(called_names))) or 'no tool'}", actual=called_names
+        )
 
     return check
 
@@ -280,18 +290,19 @@ def tools_called(*names: str, at_least: Share = 1.0) -> Check:
     """
     if not names:
         raise UsageError("tools_called: name at least one tool")
-    needed = set(names)
+    expected_names = set(names)
 
     def check(answer: JudgedOutput) -> Verdict:
-        called = {call.name for call in completion_of(answer, "tools_called").tool_calls}
-        score = 2 * len(called & needed) / (len(called) + len(needed))
+        called_names = {call.name for call in completion_of(answer, "tools_called").tool_calls}
+        score = 2 * len(called_names & expected_names) / (len(called_names) + len(expected_names))
         return graded(
             score,
             at_least=at_least,
-            reason=f"called {listed(sorted(called)) or 'no tool'}, {listed(sorted(needed))} wanted",
+            reason=f"called {quote_list(sorted(called_names)) or 'no tool'},"
+            f" {quote_list(sorted(expected_names))} wanted",
             code="wrong_tools",
-            expected=sorted(needed),
-            actual=sorted(called),
+            expected=sorted(expected_names),
+            actual=sorted(called_names),
         )
 
     return check
@@ -335,7 +346,7 @@ def tool_calls_match(tools: Sequence[Mapping[str, JSON]]) -> Check:
 
 def _call(call: ToolCall, validators: Mapping[str, Any]) -> Verdict:
     if call.name not in validators:
-        names = listed(sorted(validators)) or "none"
+        names = quote_list(sorted(validators)) or "none"
         return failed(f"no tool {quote(call.name)}; there are {names}", code="unknown_tool")
     arguments = parse_json(call.arguments)
     if isinstance(arguments, JsonFault):
@@ -353,12 +364,12 @@ _EXACT = JsonComparison(extra="none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WantedCall:
-    """A call that a rule looks for.
+class ExpectedCall:
+    """A tool call that a rule expects.
 
     Attributes:
-        args: Arguments that it must have; None for any.
-        exact: Whether it must have no others.
+        args: The required arguments; None for any.
+        exact: Other arguments are forbidden.
     """
 
     name: str
@@ -366,7 +377,7 @@ class WantedCall:
     exact: bool = False
 
     def mismatch(self, call: ToolCall) -> str:
-        """The difference of a call; empty for one that fits."""
+        """The difference of a call; empty for a match."""
         if call.name != self.name:
             return f"is {quote(call.name)}"
         if self.args is None:
@@ -387,14 +398,14 @@ class WantedCall:
         return f"{self.name}({quote(json.dumps(self.args, ensure_ascii=False))[1:-1]})"
 
 
-def _wanted_call(kind: str, value: object) -> WantedCall:
-    """A call as an author declares it: a name, or a mapping with `name`, `args` and `exact`.
+def _expected_call(kind: str, value: object) -> ExpectedCall:
+    """Parse a declared call: a name, or a mapping with `name`, `args` and `exact`.
 
     Raises:
         UsageError: It is neither.
     """
     if isinstance(value, str) and value:
-        return WantedCall(name=value, args=None)
+        return ExpectedCall(name=value, args=None)
     if isinstance(value, Mapping):
         table = cast("Mapping[str, object]", value)
         name, args, exact = table.get("name"), table.get("args"), table.get("exact", False)
@@ -407,7 +418,7 @@ def _wanted_call(kind: str, value: object) -> WantedCall:
         ):
             if exact and args is None:
                 raise UsageError(f"{kind}: `exact` without args\n  fix: add `args`")
-            return WantedCall(
+            return ExpectedCall(
                 name=name, args=cast("Mapping[str, JSON] | None", args), exact=exact is True
             )
     raise UsageError(
@@ -416,8 +427,8 @@ def _wanted_call(kind: str, value: object) -> WantedCall:
     )
 
 
-def _called(calls: Sequence[ToolCall]) -> str:
-    return listed([call.name for call in calls]) or "no tool"
+def _describe_calls(calls: Sequence[ToolCall]) -> str:
+    return quote_list([call.name for call in calls]) or "no tool"
 
 
 def _evidence(calls: Sequence[ToolCall]) -> JSON:
@@ -450,23 +461,25 @@ def calls(
     >>> calls("get_weather", args={"city": "Berlin"}, at_most=2).name
     'calls(get_weather, {…}, at_most=2)'
     """
-    expected = _wanted_call("calls", {"name": name, "args": args, "exact": exact})
+    expected = _expected_call("calls", {"name": name, "args": args, "exact": exact})
     if at_most == 0:
         fix = f"use never_calls({name!r}), or ~calls(...) with args"
         raise UsageError("calls: at most 0 calls", fix=fix)
-    low, high, wish = bounds("calls", at_least=at_least, at_most=at_most)
+    low, high, wish = parse_limits("calls", at_least=at_least, at_most=at_most)
 
     def check(answer: JudgedOutput) -> Verdict:
-        made = completion_of(answer, "calls").tool_calls
-        mismatches = [(call, expected.mismatch(call)) for call in made]
+        tool_calls = completion_of(answer, "calls").tool_calls
+        mismatches = [(call, expected.mismatch(call)) for call in tool_calls]
         count = sum(1 for _, mismatch in mismatches if not mismatch)
         reason = f"{plural(count, f'call of {expected}', f'calls of {expected}')}, {wish} wanted"
         if low is not None and count < low:
             near = [problem for call, problem in mismatches if problem and call.name == name]
-            why = f": {near[-1]}" if near else f": called {_called(made)}"
-            return failed(reason + why, code="too_few", score=count / low, actual=_evidence(made))
+            detail = f": {near[-1]}" if near else f": called {_describe_calls(tool_calls)}"
+            return failed(
+                reason + detail, code="too_few", score=count / low, actual=_evidence(tool_calls)
+            )
         if high is not None and count > high:
-            return failed(reason, code="too_many", score=high / count, actual=_evidence(made))
+            return failed(reason, code="too_many", score=high / count, actual=_evidence(tool_calls))
         return passed(reason, actual=count)
 
     return check
@@ -486,27 +499,27 @@ def calls_in_order(*calls: str | Mapping[str, JSON]) -> Check:
     >>> calls_in_order("search", {"name": "refund", "args": {"id": 7}}).name
     'calls_in_order(search, {…})'
     """
-    expected = [_wanted_call("calls_in_order", call) for call in calls]
+    expected = [_expected_call("calls_in_order", call) for call in calls]
     if not expected:
         raise UsageError("calls_in_order: name at least one call")
 
     def check(answer: JudgedOutput) -> Verdict:
-        made = completion_of(answer, "calls_in_order").tool_calls
+        tool_calls = completion_of(answer, "calls_in_order").tool_calls
         place = 0
-        for call in made:
+        for call in tool_calls:
             if place < len(expected) and not expected[place].mismatch(call):
                 place += 1
         if place == len(expected):
-            return passed(f"called {_called(made)}")
+            return passed(f"called {_describe_calls(tool_calls)}")
         missing = expected[place]
-        elsewhere = any(not missing.mismatch(call) for call in made)
+        elsewhere = any(not missing.mismatch(call) for call in tool_calls)
         after = f" after {expected[place - 1]}" if place else ""
         return failed(
-            f"no call of {missing}{after}; called {_called(made)}",
+            f"no call of {missing}{after}; called {_describe_calls(tool_calls)}",
             code="wrong_order" if elsewhere else "missing_call",
             score=place / len(expected),
             expected=[str(call) for call in expected],
-            actual=_evidence(made),
+            actual=_evidence(tool_calls),
         )
 
     return check
@@ -529,21 +542,27 @@ def calls_exactly(calls: Sequence[str | Mapping[str, JSON]], *, ordered: bool = 
     """
     if isinstance(calls, (str, Mapping)):
         raise UsageError(f"calls_exactly: name the calls as a list, not {calls!r}")
-    expected = [_wanted_call("calls_exactly", call) for call in calls]
+    expected = [_expected_call("calls_exactly", call) for call in calls]
 
     def check(answer: JudgedOutput) -> Verdict:
-        made = completion_of(answer, "calls_exactly").tool_calls
-        fits = [[not want.mismatch(call) for call in made] for want in expected]
-        pairs = match_pairs(fits)
-        missing = [want for place, want in enumerate(expected) if place not in pairs]
-        taken = set(pairs.values())
-        further = [call for place, call in enumerate(made) if place not in taken]
-        score = 2 * len(pairs) / (len(expected) + len(made)) if expected or made else 1.0
-        in_order = len(made) == len(expected) and all(
-            fits[place][place] for place in range(len(expected))
+        tool_calls = completion_of(answer, "calls_exactly").tool_calls
+        matches = [
+            [not expected_call.mismatch(call) for call in tool_calls] for expected_call in expected
+        ]
+        pairs = match_pairs(matches)
+        missing = [
+            expected_call for place, expected_call in enumerate(expected) if place not in pairs
+        ]
+        matched = set(pairs.values())
+        further = [call for place, call in enumerate(tool_calls) if place not in matched]
+        score = (
+            2 * len(pairs) / (len(expected) + len(tool_calls)) if expected or tool_calls else 1.0
+        )
+        in_order = len(tool_calls) == len(expected) and all(
+            matches[place][place] for place in range(len(expected))
         )
         if not missing and not further and (in_order or not ordered):
-            return passed(f"called {_called(made)}")
+            return passed(f"called {_describe_calls(tool_calls)}")
         if missing:
             near = [missing[0].mismatch(call) for call in further if call.name == missing[0].name]
             code, reason = "missing_call", f"no call of {missing[0]}"
@@ -552,13 +571,13 @@ def calls_exactly(calls: Sequence[str | Mapping[str, JSON]], *, ordered: bool = 
             code, reason = "unexpected_call", f"{quote(further[0].name)} was not expected"
         else:
             code, reason = "wrong_order", "the order differs"
-            score = sum(fits[n][n] for n in range(len(expected))) / len(expected)
+            score = sum(matches[n][n] for n in range(len(expected))) / len(expected)
         return failed(
-            f"{reason}; called {_called(made)}",
+            f"{reason}; called {_describe_calls(tool_calls)}",
             code=code,
             score=score,
             expected=[str(call) for call in expected],
-            actual=_evidence(made),
+            actual=_evidence(tool_calls),
         )
 
     return check

@@ -1,4 +1,4 @@
-"""JSON Schemas that users and models bring, with a time limit, and their formats."""
+"""JSON Schemas of users and models, with a time limit, and their formats."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
 
 
 def is_date_time(text: str) -> bool:
-    """A date and time of RFC 3339, with its zone.
+    """Return whether a text is a date and time of RFC 3339 with a zone.
 
     >>> is_date_time("2024-05-03T14:05:00Z"), is_date_time("2024-13-03T14:05:00Z")
     (True, False)
     """
     match = _DATE_TIME.fullmatch(text)
-    return match is not None and _real(match[1], match[2], match[3])
+    return match is not None and _is_real_time(match[1], match[2], match[3])
 
 
 def _is_time(text: str) -> bool:
     match = _TIME.fullmatch(text)
-    return match is not None and _real("2000-01-01", match[1], match[2])
+    return match is not None and _is_real_time("2000-01-01", match[1], match[2])
 
 
-def _real(day: str, clock: str, zone: str) -> bool:
-    # A leap second is right in RFC 3339, and unknown to the standard library.
+def _is_real_time(day: str, clock: str, zone: str) -> bool:
+    # A leap second is valid in RFC 3339, and unknown to the standard library.
     clock = clock[:-2] + "59" if clock.endswith("60") else clock
     try:
         date.fromisoformat(day)
@@ -73,8 +73,8 @@ def _is_uri(text: str) -> bool:
         return False
 
 
-def _for_texts(holds: Callable[[str], object]) -> Callable[[object], bool]:
-    return lambda value: not isinstance(value, str) or bool(holds(value))
+def _for_texts(check: Callable[[str], object]) -> Callable[[object], bool]:
+    return lambda value: not isinstance(value, str) or bool(check(value))
 
 
 _CHECKS: Mapping[str, Callable[[str], object]] = {
@@ -90,15 +90,15 @@ _CHECKS: Mapping[str, Callable[[str], object]] = {
 
 @functools.cache
 def format_checker() -> Any:
-    """A checker of the formats that draft 2020-12 names; unknown ones hold for any text."""
+    """Return a checker of the formats of draft 2020-12; other formats accept any text."""
     from jsonschema import Draft202012Validator, FormatChecker
 
     draft: Any = Draft202012Validator
-    # Made without names, it starts from every checker known; a copy leaves those alone.
+    # Without names it has all checkers; they are replaced by a copy to leave those unchanged.
     checker: Any = FormatChecker(formats=())
     checker.checkers = dict(draft.FORMAT_CHECKER.checkers)
-    for name, holds in _CHECKS.items():
-        checker.checks(name)(_for_texts(holds))
+    for name, check in _CHECKS.items():
+        checker.checks(name)(_for_texts(check))
     return checker
 
 
@@ -111,11 +111,11 @@ _deadline: Final[ContextVar[float]] = ContextVar("regauge_schema_deadline")
 
 
 class _TooLongError(Exception):
-    """The time is up."""
+    """The time limit was reached."""
 
 
 def schema_validator(schema: JSON, *, formats: bool, kind: str = _RULE) -> Any:
-    """A validator of a JSON Schema by the draft that it names, else by 2020-12.
+    """Return a validator of a JSON Schema by its draft, by default 2020-12.
 
     Raises:
         UsageError: It is not a schema, or its draft is unknown.
@@ -139,10 +139,10 @@ def schema_validator(schema: JSON, *, formats: bool, kind: str = _RULE) -> Any:
 
 
 def schema_verdict(validator: Any, value: JSON) -> Verdict:
-    """Return whether a value satisfies a schema, with the path of the fault that matters most.
+    """Validate a value against a schema; the reason has the path of the most relevant error.
 
     Raises:
-        JudgeError: A reference leads nowhere, or the schema takes too long.
+        JudgeError: A reference cannot be resolved, or the schema takes too long.
     """
     import jsonschema.exceptions
     from referencing.exceptions import Unresolvable
@@ -188,14 +188,14 @@ _DRAFTS: Final = {
 
 
 def _draft_of(schema: JSON, kind: str) -> str:
-    """The name of the validator class for the draft that a schema names in `$schema`."""
-    named = schema.get("$schema") if isinstance(schema, Mapping) else None
-    if named is None:
+    """The name of the validator class for the `$schema` of a schema."""
+    uri = schema.get("$schema") if isinstance(schema, Mapping) else None
+    if uri is None:
         return "Draft202012Validator"
-    draft = _DRAFTS.get(str(named).partition("://")[2].rstrip("#"))
+    draft = _DRAFTS.get(str(uri).partition("://")[2].rstrip("#"))
     if draft is None:
         raise UsageError(
-            f"{kind}: unknown JSON Schema draft {named!r}\n"
+            f"{kind}: unknown JSON Schema draft {uri!r}\n"
             f"  fix: set $schema to one of {', '.join(f'https://{uri}' for uri in _DRAFTS)}"
         )
     return draft
@@ -203,10 +203,10 @@ def _draft_of(schema: JSON, kind: str) -> str:
 
 @cache
 def _guarded_draft(name: str) -> Any:
-    """A draft with keywords that look at the clock and patterns that can be stopped."""
-    # The stubs of jsonschema know no schema that is read from a file.
+    """Return a draft whose keywords and patterns have a time limit."""
+    # The stubs of jsonschema have no dynamic schemas.
     draft: Any = getattr(importlib.import_module("jsonschema"), name)
-    own: dict[str, Any] = {
+    replacements: dict[str, Any] = {
         "multipleOf": _multiple_of,
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
@@ -214,13 +214,15 @@ def _guarded_draft(name: str) -> Any:
         "unevaluatedProperties": _unevaluated_properties,
         "uniqueItems": _unique_items,
     }
-    keywords: dict[str, Any] = {key: own.get(key, work) for key, work in draft.VALIDATORS.items()}
+    keywords: dict[str, Any] = {
+        key: replacements.get(key, work) for key, work in draft.VALIDATORS.items()
+    }
     validators: Any = importlib.import_module("jsonschema.validators")
     guarded = validators.extend(draft, {key: _within_time(work) for key, work in keywords.items()})
     evolve = guarded.evolve
 
     def evolve_guarded(self: Any, **changes: Any) -> Any:
-        # jsonschema takes its own class, without limits, for a part that names a draft.
+        # For a part with `$schema`, jsonschema uses its own class without limits.
         evolved = evolve(self, **changes)
         drafts: Any = importlib.import_module("jsonschema")
         names = [key for key in _DRAFTS.values() if type(evolved) is getattr(drafts, key)]
@@ -230,7 +232,7 @@ def _guarded_draft(name: str) -> Any:
             schema=evolved.schema,
             resolver=None,
             format_checker=evolved.format_checker,
-            registry=evolved._registry,  # noqa: SLF001 - there is no public way to copy one
+            registry=evolved._registry,  # noqa: SLF001 - no public API copies one
             _resolver=evolved._resolver,  # noqa: SLF001
         )
 
@@ -247,10 +249,10 @@ def _within_time(keyword: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
 
 
 def _left_s() -> float:
-    """The time left, in seconds.
+    """The remaining time, in seconds.
 
     Raises:
-        _TooLongError: None is.
+        _TooLongError: The time limit was reached.
     """
     left = _deadline.get(float("inf")) - thread_time()
     if left <= 0:
@@ -259,7 +261,7 @@ def _left_s() -> float:
 
 
 def _schema_formats(draft: Any) -> Any:
-    r"""The formats of schemas themselves, with patterns as they are searched, such as `\p{L}`."""
+    r"""Return a checker of schemas themselves, with the patterns of `regex`, such as `\p{L}`."""
     from jsonschema import FormatChecker
 
     checker: Any = FormatChecker(formats=())
@@ -283,7 +285,7 @@ def _finds(pattern: str, text: str) -> bool:
         raise _TooLongError from None
 
 
-def _fault(message: str) -> Any:
+def _validation_error(message: str) -> Any:
     from jsonschema import ValidationError
 
     return ValidationError(message)
@@ -292,14 +294,14 @@ def _fault(message: str) -> Any:
 def _multiple_of(validator: Any, divisor: float, instance: Any, _: Any) -> Iterator[Any]:
     if not validator.is_type(instance, "number"):
         return
-    # As they are written: to a computer, 19.99 is not a multiple of 0.01.
+    # Compared as decimals: the float 19.99 is not a multiple of 0.01.
     if not isfinite(instance) or Fraction(repr(instance)) % Fraction(repr(divisor)):
-        yield _fault(f"{instance!r} is not a multiple of {divisor!r}")
+        yield _validation_error(f"{instance!r} is not a multiple of {divisor!r}")
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, _: Any) -> Iterator[Any]:
     if validator.is_type(instance, "string") and not _finds(pattern, instance):
-        yield _fault(f"{instance!r} does not match {pattern!r}")
+        yield _validation_error(f"{instance!r} does not match {pattern!r}")
 
 
 def _pattern_properties(
@@ -325,8 +327,10 @@ def _additional_properties(
     matched: dict[str, Any] = {
         name: {} for name in instance if any(_finds(part, name) for part in patterns)
     }
-    named: dict[str, Any] = {"properties": {**schema.get("properties", {}), **matched}}
-    yield from draft.VALIDATORS["additionalProperties"](validator, subschema, instance, named)
+    extended_schema: dict[str, Any] = {"properties": {**schema.get("properties", {}), **matched}}
+    yield from draft.VALIDATORS["additionalProperties"](
+        validator, subschema, instance, extended_schema
+    )
 
 
 def _unevaluated_properties(
@@ -342,8 +346,8 @@ def _unevaluated_properties(
         if name not in evaluated and not _satisfies(validator, value, subschema)
     ]
     if wrong:
-        listed = ", ".join(map(repr, sorted(wrong)))
-        yield _fault(f"Unevaluated properties are not allowed ({listed})")
+        names = ", ".join(map(repr, sorted(wrong)))
+        yield _validation_error(f"Unevaluated properties are not allowed ({names})")
 
 
 def _satisfies(validator: Any, value: Any, subschema: Any) -> bool:
@@ -351,7 +355,7 @@ def _satisfies(validator: Any, value: Any, subschema: Any) -> bool:
 
 
 def _evaluate(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[str]:
-    """The properties that a schema evaluates, with all schemas that apply in the same place."""
+    """The properties that a schema and its applied subschemas evaluate."""
     from referencing.jsonschema import lookup_recursive_ref
 
     _left_s()
@@ -365,7 +369,7 @@ def _evaluate(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[s
         present |= set(instance)
     for keyword in ("$ref", "$dynamicRef"):
         if keyword in table:
-            resolver = validator._resolver  # noqa: SLF001 - there is no public way to follow one
+            resolver = validator._resolver  # noqa: SLF001 - no public API resolves one
             target = resolver.lookup(table[keyword])
             target_validator = validator.evolve(schema=target.contents, _resolver=target.resolver)
             present |= _evaluate(target_validator, instance, target.contents)
@@ -381,29 +385,29 @@ def _evaluate(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[s
 
 
 def _apply(validator: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
-    """The schemas within a schema that hold for the same value."""
+    """The subschemas that apply to the same value and are satisfied."""
     for keyword in ("allOf", "anyOf", "oneOf"):
         for part in cast("Sequence[Any]", schema.get(keyword, [])):
             if _satisfies(validator, instance, part):
                 yield part
     if "if" in schema:
-        holds = _satisfies(validator, instance, schema["if"])
-        if holds:
+        is_satisfied = _satisfies(validator, instance, schema["if"])
+        if is_satisfied:
             yield schema["if"]
-        branch = "then" if holds else "else"
+        branch = "then" if is_satisfied else "else"
         if branch in schema:
             yield schema[branch]
 
 
-def _unique_items(validator: Any, required: bool, instance: Any, _: Any) -> Iterator[Any]:  # noqa: FBT001 - the contract of a keyword
+def _unique_items(validator: Any, required: bool, instance: Any, _: Any) -> Iterator[Any]:  # noqa: FBT001 - the signature of a keyword
     if required and validator.is_type(instance, "array"):
         seen = {_key(entry) for entry in instance}
         if len(seen) < len(instance):
-            yield _fault(f"{truncate_value(instance)} has non-unique elements")
+            yield _validation_error(f"{truncate_value(instance)} has non-unique elements")
 
 
 def _key(value: JSON) -> object:
-    """A value that equals another one's where JSON Schema calls the two equal."""
+    """A hashable key that is equal for values that are equal in JSON Schema."""
     if isinstance(value, Mapping):
         return ("object", frozenset((name, _key(part)) for name, part in value.items()))
     if isinstance(value, Sequence) and not isinstance(value, str):

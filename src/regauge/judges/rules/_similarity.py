@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, ProviderError, UsageError
 from regauge.judges._output import Expected, JudgedOutput, expected
-from regauge.judges._rule import Check, on_answer
+from regauge.judges._rule import Check, on_output
 from regauge.judges._rule_factory import Place, Share, Whole, rule
 from regauge.judges._types import (
-    Declared,
+    JudgeDeclaration,
     Verdict,
     abstained,
     failed,
+    format_number,
     graded,
-    number,
     passed,
     quote,
 )
@@ -51,7 +51,7 @@ __all__ = [
     "similarity",
 ]
 
-# Counts of n-grams take memory in proportion; the order is chrF's and sacrebleu's default.
+# Memory is proportional to the length; the order is the default of chrF and sacrebleu.
 _CHRF_CHARS_MAX = 200_000
 _CHRF_ORDER = 6
 
@@ -69,7 +69,7 @@ def _measure(name: Measure) -> Callable[[str, str], float]:
     return measures[name]
 
 
-@rule(about="correctness", needs="rapidfuzz")
+@rule(about="correctness", required_module="rapidfuzz")
 def similarity(
     to: str | Expected = expected(),
     *,
@@ -107,16 +107,17 @@ def similarity(
         return graded(
             score,
             at_least=at_least,
-            reason=f"{measure} {number(score)} to {quote(expected)}, {number(at_least)} wanted",
+            reason=f"{measure} {format_number(score)} to {quote(expected)},"
+            f" {format_number(at_least)} wanted",
             code="not_similar",
             expected=expected,
             actual=text,
         )
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
-@rule(about="correctness", needs="rapidfuzz")
+@rule(about="correctness", required_module="rapidfuzz")
 def edit_distance(
     to: str | Expected = expected(), *, at_most: Whole = 5, field: str | None = None
 ) -> Check:
@@ -149,45 +150,53 @@ def edit_distance(
             return passed(reason, score=score, actual=distance)
         return failed(reason, code="not_similar", score=score, expected=expected, actual=text)
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 References = str | Sequence[str] | Expected
 Words = Sequence[str]
 _ROUGE_WORD = re.compile(r"[^\W_]+")
-# Stands for the share of n-grams where none is shared: its logarithm is finite, and one such order
-# lowers BLEU to a fiftieth or less.
+# The share of n-grams if none is shared: its logarithm is finite, and one such order lowers BLEU to
+# a fiftieth or less.
 _TINY = 1e-7
-# Longer texts than this make the longest common subsequence cost more than it tells.
+# For longer texts the longest common subsequence is too slow.
 _LCS_WORDS_MAX = 4_000
 
 
-def _references(answer: JudgedOutput, to: References, kind: str) -> list[str]:
-    expected: JSON = answer.resolve(to, judge=kind)
+def _references(answer: JudgedOutput, reference: References, kind: str) -> list[str]:
+    expected: JSON = answer.resolve(reference, judge=kind)
     if expected is None:
-        raise answer.lacks(str(to), judge=kind)
+        raise answer.missing_error(str(reference), judge=kind)
     texts = [expected] if isinstance(expected, str) else expected
     if not isinstance(texts, Sequence) or not texts:
-        raise JudgeError(f"{kind}: {to} is neither a text nor a list of texts", judge=kind)
+        raise JudgeError(f"{kind}: {reference} is neither a text nor a list of texts", judge=kind)
     references = [text for text in texts if isinstance(text, str)]
     if len(references) < len(texts):
-        raise JudgeError(f"{kind}: {to} is not a list of texts alone", judge=kind)
+        raise JudgeError(f"{kind}: {reference} is not a list of texts alone", judge=kind)
     return references
 
 
 def overlap(
     kind: str,
-    to: References,
+    reference: References,
     at_least: Share,
     score: Callable[[str, list[str]], float | None],
     field: str | None,
 ) -> Check:
-    """A check that a score against the references reaches a threshold; None: it is too long."""
-    if not isinstance(to, (str, Expected)) and not to:
+    """Build a check of a score against references.
+
+    Args:
+        kind: The kind of rule.
+        reference: One or several references, or a value of the case.
+        at_least: The least score that passes.
+        score: Called with the output and the references; None if the output is too long.
+        field: The judged field; None for the whole output.
+    """
+    if not isinstance(reference, (str, Expected)) and not reference:
         raise UsageError(f"{kind}: name at least one reference")
 
     def check(answer: JudgedOutput) -> Verdict:
-        references = _references(answer, to, kind)
+        references = _references(answer, reference, kind)
         text = answer.text or ""
         value = score(text, references)
         if value is None:
@@ -195,22 +204,23 @@ def overlap(
         return graded(
             value,
             at_least=at_least,
-            reason=f"{kind} {number(value)} to {quote(references[0])}, {number(at_least)} wanted",
+            reason=f"{kind} {format_number(value)} to {quote(references[0])},"
+            f" {format_number(at_least)} wanted",
             code="not_similar",
             expected=references[0],
             actual=text,
         )
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 def _best_of(score: Callable[[str, str], float]) -> Callable[[str, list[str]], float]:
-    """The best score of a text against any of several references."""
+    """Return a score against several references: the best of their scores."""
     return lambda text, references: max(score(text, reference) for reference in references)
 
 
 def _grams(words: Words, n: int) -> Counter[tuple[str, ...]]:
-    return Counter(tuple(words[at : at + n]) for at in range(len(words) - n + 1))
+    return Counter(tuple(words[start : start + n]) for start in range(len(words) - n + 1))
 
 
 def _common(grams: Counter[tuple[str, ...]], other: Counter[tuple[str, ...]]) -> int:
@@ -229,7 +239,7 @@ def _split_words(text: str) -> list[str]:
     return text.lower().split()
 
 
-def unended(text: str) -> list[str]:
+def words_without_periods(text: str) -> list[str]:
     """Lower-case words by white space, without periods at their ends."""
     return [word.rstrip(".") for word in text.lower().split()]
 
@@ -263,7 +273,7 @@ def rouge_n(
     return overlap("rouge_n", to, at_least, _best_of(score), field)
 
 
-@rule(about="correctness", version=2, needs="rapidfuzz")
+@rule(about="correctness", version=2, required_module="rapidfuzz")
 def rouge_l(
     to: References = expected(), *, at_least: Share = 0.75, field: str | None = None
 ) -> Check:
@@ -295,17 +305,19 @@ def rouge_l(
 
 
 def bleu_score(text: str, references: list[str]) -> float:
-    """BLEU of one answer against several references, as `bleu` states it."""
+    """BLEU of a text against several references, as `bleu` defines it."""
     words = _split_words(text)
     if not words:
         return 0.0
-    others = [_split_words(reference) for reference in references]
+    reference_words = [_split_words(reference) for reference in references]
     logs: list[float] = []
     for n in range(1, min(4, len(words)) + 1):
         grams = _grams(words, n)
-        common = max(_common(grams, _grams(other, n)) for other in others)
+        common = max(_common(grams, _grams(other, n)) for other in reference_words)
         logs.append(math.log(common / grams.total() or _TINY))
-    closest = min((len(other) for other in others), key=lambda size: (abs(size - len(words)), size))
+    closest = min(
+        (len(other) for other in reference_words), key=lambda size: (abs(size - len(words)), size)
+    )
     brevity = min(0.0, 1 - closest / len(words))
     return math.exp(brevity + sum(logs) / len(logs))
 
@@ -352,11 +364,11 @@ def _split_mark(word: str) -> tuple[str, ...]:
 
 
 def _chrf_score(
-    grams: Sequence[Counter[tuple[str, ...]]], others: Sequence[Counter[tuple[str, ...]]]
+    grams: Sequence[Counter[tuple[str, ...]]], reference_grams: Sequence[Counter[tuple[str, ...]]]
 ) -> float:
     orders = [
         (_common(gram, other), gram.total(), other.total())
-        for gram, other in zip(grams, others, strict=True)
+        for gram, other in zip(grams, reference_grams, strict=True)
         if gram and other
     ]
     precision = sum(common / total for common, total, _ in orders)
@@ -386,7 +398,7 @@ def gleu(to: References = expected(), *, at_least: Share = 0.5, field: str | Non
     """
 
     def score(text: str, reference: str) -> float:
-        words, other = unended(text), unended(reference)
+        words, other = words_without_periods(text), words_without_periods(reference)
         orders = [(_grams(words, n), _grams(other, n)) for n in range(1, 5)]
         common = sum(_common(grams, expected) for grams, expected in orders)
         longer = max(
@@ -429,42 +441,51 @@ def chrf(
     return overlap("chrf", to, at_least, score, field)
 
 
-def _align(words: list[tuple[int, str]], others: list[tuple[int, str]]) -> list[tuple[int, int]]:
-    """Pair equal words from the end, each with the last that is free; paired ones are removed."""
+def _align(
+    words: list[tuple[int, str]], reference_words: list[tuple[int, str]]
+) -> list[tuple[int, int]]:
+    """Pair equal words from the end, each with the last free one, and remove them."""
     pairs: list[tuple[int, int]] = []
     free: dict[str, list[int]] = {}
-    for place, (_, word) in enumerate(others):
+    for place, (_, word) in enumerate(reference_words):
         free.setdefault(word, []).append(place)
-    used: set[int] = set()
-    for at in range(len(words) - 1, -1, -1):
-        places = free.get(words[at][1])
+    matched: set[int] = set()
+    for index in range(len(words) - 1, -1, -1):
+        places = free.get(words[index][1])
         if places:
             place = places.pop()
-            used.add(place)
-            pairs.append((words[at][0], others[place][0]))
-            del words[at]
-    others[:] = [other for place, other in enumerate(others) if place not in used]
+            matched.add(place)
+            pairs.append((words[index][0], reference_words[place][0]))
+            del words[index]
+    reference_words[:] = [
+        other for place, other in enumerate(reference_words) if place not in matched
+    ]
     return pairs
 
 
 def meteor_score(text: str, reference: str, stem: Callable[[str], str]) -> float:
-    """METEOR of one answer against one reference, as `meteor` states it."""
-    words = list(enumerate(unended(text)))
-    others = list(enumerate(unended(reference)))
-    total, expected_count = len(words), len(others)
-    pairs = _align(words, others)
-    stems = [(at, stem(word)) for at, word in words], [(at, stem(word)) for at, word in others]
+    """METEOR of a text against one reference, as `meteor` defines it."""
+    words = list(enumerate(words_without_periods(text)))
+    reference_words = list(enumerate(words_without_periods(reference)))
+    total, expected_count = len(words), len(reference_words)
+    pairs = _align(words, reference_words)
+    stems = (
+        [(index, stem(word)) for index, word in words],
+        [(index, stem(word)) for index, word in reference_words],
+    )
     pairs += _align(*stems)
     if not pairs:
         return 0.0
     pairs.sort()
-    chunks = 1 + sum(1 for pair, two in pairwise(pairs) if two != (pair[0] + 1, pair[1] + 1))
+    chunks = 1 + sum(
+        1 for pair, following in pairwise(pairs) if following != (pair[0] + 1, pair[1] + 1)
+    )
     precision, recall = len(pairs) / total, len(pairs) / expected_count
     mean = precision * recall / (0.9 * precision + 0.1 * recall)
     return mean * (1 - 0.5 * (chunks / len(pairs)) ** 3)
 
 
-@rule(about="correctness", needs="snowballstemmer")
+@rule(about="correctness", required_module="snowballstemmer")
 def meteor(
     to: References = expected(), *, at_least: Share = 0.5, field: str | None = None
 ) -> Check:
@@ -522,15 +543,15 @@ def nearness(vector: Sequence[float], other: Sequence[float], measure: Distance)
 
 
 def nearness_verdict(
-    value: float, *, measure: Distance, limit: float, by: str, reference: str
+    value: float, *, measure: Distance, limit: float, source: str, reference: str
 ) -> Verdict:
-    """The verdict on a nearness; scores are held within [0, 1]."""
-    what, wish = str(measure), number(limit)
+    """Compare a nearness with a limit; the score is clamped to [0, 1]."""
+    measure_text, wish = str(measure), format_number(limit)
     score, near = min(1.0, max(0.0, value)), value >= limit
     if measure == "euclidean":
-        what, wish = "euclidean distance", f"at most {number(limit)}"
+        measure_text, wish = "euclidean distance", f"at most {format_number(limit)}"
         score, near = 1 / (1 + value), value <= limit
-    reason = f"{by}: {what} {number(value)} to {quote(reference)}, {wish} wanted"
+    reason = f"{source}: {measure_text} {format_number(value)} to {quote(reference)}, {wish} wanted"
     if near:
         return passed(reason, score=score)
     return failed(reason, code="not_near", score=score, expected=reference)
@@ -539,7 +560,7 @@ def nearness_verdict(
 def nearness_limit(
     kind: str, measure: Distance, at_least: float | None, at_most: float | None
 ) -> float:
-    """The limit that goes with a measure.
+    """The limit for a measure.
 
     Raises:
         UsageError: The limit is of the other kind, or the measure is unknown.
@@ -588,12 +609,12 @@ def near_in_meaning(
     pass (0.99): given vectors: cosine 0.9929 to 'disk full', 0.75 wanted
     """
     limit = nearness_limit("near_in_meaning", measure, at_least, at_most)
-    which = digest_of({text: list(vector) for text, vector in vectors.items()})[:8]
+    vectors_digest = digest_of({text: list(vector) for text, vector in vectors.items()})[:8]
 
     def vector(text: str) -> Sequence[float]:
         if text not in vectors:
             raise JudgeError(
-                f"near_in_meaning: no vector of {quote(text)} among those given ({which})",
+                f"near_in_meaning: no vector of {quote(text)} among those given ({vectors_digest})",
                 judge="near_in_meaning",
             )
         return vectors[text]
@@ -602,10 +623,10 @@ def near_in_meaning(
         reference = answer.resolve_text(to, judge="near_in_meaning")
         value = nearness(vector(answer.text or ""), vector(reference), measure)
         return nearness_verdict(
-            value, measure=measure, limit=limit, by="given vectors", reference=reference
+            value, measure=measure, limit=limit, source="given vectors", reference=reference
         )
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 Fallback = Literal["similarity", "rouge_l", "chrf"]
@@ -623,47 +644,50 @@ class Embedder(Protocol):
         """The vector of each text, in their order and all of one length.
 
         Raises:
-            ProviderError: There are no vectors; its `kind` says why.
+            ProviderError: There are no vectors; its `kind` is the reason.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModel:
-    """The name of an embedding model; a run puts what records and replays it in its place.
+    """The name of an embedding model, which a run replaces by a recording embedder.
 
     Attributes:
-        model: As `provider:model`.
+        model: The model, as `provider:model`.
     """
 
     model: str
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Nothing: only a run knows where the model is.
+        """Raise an error, as only a run has the model.
 
         Raises:
             JudgeError: Always.
         """
         del texts
         raise JudgeError(
-            f"{self.model} is asked by runs of `pytest evals` alone\n"
+            f"{self.model} is called only by runs of `pytest evals`\n"
             "  fix: elsewhere give the judge an embedder: means_like(OpenAIEmbedder(...))",
             judge="means_like",
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SemanticJudge(Declared):
-    """A judge that compares the vectors of answer and reference.
+class SemanticJudge(JudgeDeclaration):
+    """A judge that compares the embeddings of output and reference.
 
     Attributes:
-        embedder: What gives the vectors, or the name of the model that does.
-        fallback: What judges instead when the embedder cannot be asked; None for no verdict.
-        criterion: What it is about; no part of the digest.
+        embedder: The source of vectors, or the name of the model.
+        reference: The reference, or a value of the case.
+        measure: The measure of nearness.
+        limit: The least nearness that passes, or the greatest euclidean distance.
+        fallback: The rule to use if the embedder fails; None for no verdict.
+        criterion: The criterion; no part of the digest.
     """
 
     embedder: Embedder
-    to: str | Expected
+    reference: str | Expected
     measure: Distance
     limit: float
     fallback: Rule | None
@@ -671,13 +695,15 @@ class SemanticJudge(Declared):
 
     @property
     def digest(self) -> str:
-        """Over model, reference, measure, limits and fallback."""
+        """The digest of model, reference, measure, limits and fallback."""
         return digest_of(
             {
                 "kind": "means_like",
                 "version": 2,
                 "model": self.embedder.model,
-                "to": {"expected": self.to.path} if isinstance(self.to, Expected) else self.to,
+                "to": {"expected": self.reference.path}
+                if isinstance(self.reference, Expected)
+                else self.reference,
                 "measure": self.measure,
                 "limits": [None, self.limit] if self.measure == "euclidean" else [self.limit, None],
                 "fallback": self.fallback.digest if self.fallback else None,
@@ -685,39 +711,39 @@ class SemanticJudge(Declared):
         )
 
     async def prepare(self, completion: Completion, case: GoldenCase) -> None:
-        """Have the vectors given that a verdict will ask for.
+        """Request the vectors of a verdict.
 
         Raises:
-            ProviderError: The embedder could not be asked.
+            ProviderError: The embedder could not be called.
             JudgeError: The case has no reference.
         """
         answer = JudgedOutput.from_completion(completion, case)
         if answer.text is not None and answer.text.strip():
-            reference = answer.resolve_text(self.to, judge=self.name)
+            reference = answer.resolve_text(self.reference, judge=self.name)
             await self.embedder.embed([answer.text, reference])
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
-        """Compare; the reason says which model or which lexical measure was used.
+        """Compare; the reason names the model or the lexical measure.
 
         Raises:
-            ProviderError: The embedder could not be asked, and there is no fallback.
-            JudgeError: The case has no reference, or the vectors make no sense.
+            ProviderError: The embedder could not be called, and there is no fallback.
+            JudgeError: The case has no reference, or the vectors are invalid.
         """
         answer = JudgedOutput.from_completion(completion, case)
         if answer.text is None:
-            return answer.nothing()
-        reference = answer.resolve_text(self.to, judge=self.name)
+            return answer.no_text_verdict()
+        reference = answer.resolve_text(self.reference, judge=self.name)
         if not answer.text.strip():
-            # Endpoints refuse such texts, and the answer is at fault, not they.
-            return failed("the answer is blank", code="not_near", expected=reference)
+            # Endpoints refuse such texts.
+            return failed("the output is blank", code="not_near", expected=reference)
         try:
             vectors = await self.embedder.embed([answer.text, reference])
         except ProviderError as error:
             if self.fallback is None:
                 raise
             verdict = self.fallback.examine(answer)
-            why = f"{self.embedder.model} could not be asked ({error.kind})"
-            return replace(verdict, reason=f"{why}, lexical fallback: {verdict.reason}")
+            problem = f"{self.embedder.model} could not be called ({error.kind})"
+            return replace(verdict, reason=f"{problem}, lexical fallback: {verdict.reason}")
         try:
             first, other = vectors
             value = nearness(first, other, self.measure)
@@ -730,7 +756,7 @@ class SemanticJudge(Declared):
             value,
             measure=self.measure,
             limit=self.limit,
-            by=self.embedder.model,
+            source=self.embedder.model,
             reference=reference,
         )
 
@@ -772,7 +798,7 @@ def means_like(
     if isinstance(embedder, (str, Expected)) or (embedder is None) == (model is None):
         raise UsageError(
             "means_like takes a model or an embedder, and the reference as `to`:"
-            ' means_like(model="openai:text-embedding-3-small", to=expected("answer"))'
+            ' means_like(model="openai:text-embedding-3-small", to=expected("summary"))'
         )
     lexical: dict[Fallback, Callable[..., Rule]] = {
         "similarity": similarity,
@@ -782,7 +808,7 @@ def means_like(
     return SemanticJudge(
         embedder=embedder
         or EmbeddingModel(str(parse_model_id(model or "", location="means_like"))),
-        to=to,
+        reference=to,
         measure=measure,
         limit=nearness_limit("means_like", measure, at_least, at_most),
         fallback=lexical[fallback](to, at_least=fallback_at_least) if fallback else None,

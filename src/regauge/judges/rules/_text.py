@@ -1,4 +1,4 @@
-"""The contents of a text: parts, beginning and end, case and language."""
+"""The content of a text: parts, start and end, case and language."""
 
 from __future__ import annotations
 
@@ -12,10 +12,19 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._output import Expected, JsonFault, JudgedOutput, expected, same
-from regauge.judges._rule import Check, on_answer, on_text
+from regauge.judges._output import Expected, JsonFault, JudgedOutput, expected, json_equal
+from regauge.judges._rule import Check, on_output, on_text
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import Verdict, abstained, around, failed, listed, number, passed, quote
+from regauge.judges._types import (
+    Verdict,
+    abstained,
+    failed,
+    format_number,
+    passed,
+    quote,
+    quote_around,
+    quote_list,
+)
 from regauge.judges._words import UNSPACED
 from regauge.lexicon import Lexicon
 
@@ -42,7 +51,7 @@ __all__ = [
 ]
 
 _SPACE = re.compile(r"\s+")
-# White space, a byte order mark, and marks of direction, which are invisible.
+# White space, byte order mark, marks of direction.
 _INVISIBLE = r"[\s\ufeff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 _EDGE = re.compile(rf"\A{_INVISIBLE}++|(?<!{_INVISIBLE}){_INVISIBLE}++\Z")
 
@@ -50,7 +59,7 @@ _EDGE = re.compile(rf"\A{_INVISIBLE}++|(?<!{_INVISIBLE}){_INVISIBLE}++\Z")
 def normaliser(
     *, ignore_case: bool = False, ignore_space: bool = False, ignore_punctuation: bool = False
 ) -> Callable[[str], str]:
-    """The function that normalises texts before they are compared."""
+    """Return the function that normalises texts for comparison."""
 
     def simplify(text: str) -> str:
         if ignore_case:
@@ -110,34 +119,34 @@ def equals(
             return failed(
                 f"not JSON: {actual.message}", code="json_invalid", expected=expected, actual=text
             )
-        if same(actual, expected):
+        if json_equal(actual, expected):
             return passed(f"equals {quote(text)}", expected=expected)
         return failed(
             f"{quote(text)} is another value", code="not_equal", expected=expected, actual=actual
         )
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 def occurrences(
     text: str, part: str, *, ignore_case: bool, whole_word: bool
 ) -> Iterator[tuple[int, int]]:
-    r"""The places of a text in another, from start to end; they do not overlap.
+    r"""The places of a text in another, in order, without overlaps.
 
     >>> [*occurrences("Die Stra\xdfe", "STRASSE", ignore_case=True, whole_word=True)]
     [(4, 10)]
     """
-    whole = text.casefold() if ignore_case else text
+    full_text = text.casefold() if ignore_case else text
     bare = part.casefold() if ignore_case else part
     if not whole_word:
-        places = _places(whole, bare)
+        places = _places(full_text, bare)
     else:
-        pattern = _whole_words(bare, ascii_only=whole.isascii())
-        places = (match.span() for match in pattern.finditer(whole))
-    if len(whole) == len(text):
+        pattern = _whole_words(bare, ascii_only=full_text.isascii())
+        places = (match.span() for match in pattern.finditer(full_text))
+    if len(full_text) == len(text):
         yield from places
         return
-    # Folding makes one letter two, as in "ss": count characters of the text itself.
+    # Case folding can lengthen a text, as in "ss": map places back to the text itself.
     starts = [0, *itertools.accumulate(len(char.casefold()) for char in text)]
     for start, end in places:
         yield bisect.bisect_right(starts, start) - 1, bisect.bisect_left(starts, end)
@@ -145,9 +154,9 @@ def occurrences(
 
 @functools.lru_cache(maxsize=256)
 def _whole_words(part: str, *, ascii_only: bool) -> Any:
-    """A pattern of a text where no letter, digit or underscore is next to it.
+    """Return a pattern of a text without adjacent letters, digits or underscores.
 
-    Letters of scripts without spaces between words are no limit, for they say nothing.
+    Letters of scripts without spaces between words may be adjacent.
     """
     # Only `regex` counts vowel signs, as of Hindi, as letters.
     library: Any = re if ascii_only else importlib.import_module("regex")
@@ -157,24 +166,24 @@ def _whole_words(part: str, *, ascii_only: bool) -> Any:
 
 
 def _places(text: str, part: str) -> Iterator[tuple[int, int]]:
-    at = text.find(part)
-    while at >= 0:
-        yield at, at + len(part)
-        at = text.find(part, at + len(part))
+    position = text.find(part)
+    while position >= 0:
+        yield position, position + len(part)
+        position = text.find(part, position + len(part))
 
 
 def find_text(
     text: str, part: str, *, ignore_case: bool, whole_word: bool
 ) -> tuple[int, int] | None:
-    """The first place of a text in another, if there is one."""
+    """The first place of a text in another; None for none."""
     return next(occurrences(text, part, ignore_case=ignore_case, whole_word=whole_word), None)
 
 
-def wanted_texts(parts: Sequence[str], kind: str) -> tuple[str, ...]:
-    """The texts a rule looks for.
+def check_texts(parts: Sequence[str], kind: str) -> tuple[str, ...]:
+    """Validate the texts to look for.
 
     Raises:
-        UsageError: There is none, or one is empty.
+        UsageError: There is none, or one is empty or no text.
     """
     if not parts:
         raise UsageError(f"{kind}: name at least one text to look for")
@@ -182,7 +191,7 @@ def wanted_texts(parts: Sequence[str], kind: str) -> tuple[str, ...]:
         if not isinstance(part, str):  # pyright: ignore[reportUnnecessaryIsInstance] - from YAML
             raise UsageError(f"{kind}: a text to look for cannot be {part!r}")
         if not part:
-            raise UsageError(f"{kind}: every answer contains the empty text; name another")
+            raise UsageError(f"{kind}: every output contains the empty text; name another")
     return tuple(parts)
 
 
@@ -212,18 +221,18 @@ def contains(
     fail: does not contain 'pod'
     """
     if not isinstance(text, Expected):
-        wanted_texts([text], "contains")
+        check_texts([text], "contains")
     find = functools.partial(find_text, ignore_case=ignore_case, whole_word=whole_word)
 
     def check(answer: JudgedOutput) -> Verdict:
-        whole = answer.text or ""
+        output = answer.text or ""
         part = answer.resolve_text(text, judge="contains")
-        place = find(whole, part)
+        place = find(output, part)
         if place is None:
             return failed(f"does not contain {quote(part)}", code="missing_text", expected=part)
-        return passed(f"contains {quote(part)}: {around(whole, *place)}")
+        return passed(f"contains {quote(part)}: {quote_around(output, *place)}")
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 @rule(about="completeness")
@@ -245,14 +254,14 @@ def contains_any(
     >>> print(contains_any("kubectl", "helm").check_text("Run helm ls."))
     pass: contains 'helm': 'Run helm ls.'
     """
-    parts = wanted_texts(texts, "contains_any")
+    parts = check_texts(texts, "contains_any")
     find = functools.partial(find_text, ignore_case=ignore_case, whole_word=whole_word)
 
     def check(text: str) -> Verdict:
         for part in parts:
             if place := find(text, part):
-                return passed(f"contains {quote(part)}: {around(text, *place)}")
-        return failed(f"contains none of {listed(parts)}", code="missing_text", expected=parts)
+                return passed(f"contains {quote(part)}: {quote_around(text, *place)}")
+        return failed(f"contains none of {quote_list(parts)}", code="missing_text", expected=parts)
 
     return on_text(field, check)
 
@@ -260,11 +269,11 @@ def contains_any(
 def verdict_on_parts(
     parts: Sequence[str], missing: Sequence[str], *, has: str, lacks: str, code: str
 ) -> Verdict:
-    """The verdict on an output that must have several parts; the score is the share it has."""
+    """The verdict on an output with several required parts; the score is the share it has."""
     if not missing:
-        return passed(f"{has} {listed(parts)}")
+        return passed(f"{has} {quote_list(parts)}")
     return failed(
-        f"{lacks} {listed(missing)}",
+        f"{lacks} {quote_list(missing)}",
         code=code,
         score=1 - len(missing) / len(parts),
         expected=list(parts),
@@ -291,7 +300,7 @@ def contains_all(
     >>> print(contains_all("cause", "fix").check_text("The cause is known."))
     fail (0.50): does not contain 'fix'
     """
-    parts = wanted_texts(texts, "contains_all")
+    parts = check_texts(texts, "contains_all")
     find = functools.partial(find_text, ignore_case=ignore_case, whole_word=whole_word)
 
     def check(text: str) -> Verdict:
@@ -322,17 +331,17 @@ def not_contains(
     >>> print(not_contains("as an AI", ignore_case=True).check_text("As an AI, I cannot say."))
     fail: contains 'as an AI': 'As an AI, I cannot say.'
     """
-    parts = wanted_texts(texts, "not_contains")
+    parts = check_texts(texts, "not_contains")
     find = functools.partial(find_text, ignore_case=ignore_case, whole_word=whole_word)
 
     def check(text: str) -> Verdict:
         for part in parts:
             if place := find(text, part):
-                where = around(text, *place)
+                excerpt = quote_around(text, *place)
                 return failed(
-                    f"contains {quote(part)}: {where}", code="forbidden_text", actual=where
+                    f"contains {quote(part)}: {excerpt}", code="forbidden_text", actual=excerpt
                 )
-        return passed(f"does not contain {listed(parts)}")
+        return passed(f"does not contain {quote_list(parts)}")
 
     return on_text(field, check)
 
@@ -402,23 +411,23 @@ def _edge(
     strip_quotes: bool = False,
     field: str | None,
 ) -> Check:
-    """A check of the start or the end of a text, without what is stripped before."""
+    """Build a check of the start or the end of a text, after stripping."""
     verb, kind = ("starts", "starts_with") if at_start else ("ends", "ends_with")
-    parts = wanted_texts(texts, kind)
+    parts = check_texts(texts, kind)
     expected = tuple(part.casefold() for part in parts) if ignore_case else parts
     longest = max(len(part) for part in parts) + 10
 
     def check(text: str) -> Verdict:
-        whole = _EDGE.sub("", text) if strip else text
-        whole = whole.strip('"') if strip_quotes else whole
-        compared = whole.casefold() if ignore_case else whole
-        holds = compared.startswith if at_start else compared.endswith
-        for part, cased in zip(parts, expected, strict=True):
-            if holds(cased):
+        stripped = _EDGE.sub("", text) if strip else text
+        stripped = stripped.strip('"') if strip_quotes else stripped
+        cased_output = stripped.casefold() if ignore_case else stripped
+        is_match = cased_output.startswith if at_start else cased_output.endswith
+        for part, cased_part in zip(parts, expected, strict=True):
+            if is_match(cased_part):
                 return passed(f"{verb} with {quote(part)}")
-        edge_text = whole[:longest] if at_start else whole[-longest:]
+        edge_text = stripped[:longest] if at_start else stripped[-longest:]
         return failed(
-            f"{verb} with {quote(edge_text)}, not with {listed(parts)}",
+            f"{verb} with {quote(edge_text)}, not with {quote_list(parts)}",
             code="wrong_start" if at_start else "wrong_end",
             expected=parts,
             actual=edge_text,
@@ -478,7 +487,7 @@ def matches(
             raise slow_pattern_error("matches", pattern, timeout_s, text) from None
         if match is None:
             return failed(f"does not match {quote(pattern)}", code="no_match", expected=pattern)
-        return passed(f"matches {quote(pattern)}: {around(text, *match.span())}")
+        return passed(f"matches {quote(pattern)}: {quote_around(text, *match.span())}")
 
     return on_text(field, check)
 
@@ -507,9 +516,9 @@ def compiled_pattern(
 
 
 def slow_pattern_error(kind: str, pattern: str, timeout_s: float, text: str) -> JudgeError:
-    """The error of a pattern that searched a text for too long."""
+    """The error for a pattern that takes too long on a text."""
     return JudgeError(
-        f"{kind}: the pattern {quote(pattern)} took more than {timeout_s} s on an answer of"
+        f"{kind}: the pattern {quote(pattern)} took more than {timeout_s} s on an output of"
         f" {len(text)} characters\n  write it without nested repetition",
         judge=f"{kind}({pattern})",
     )
@@ -555,7 +564,7 @@ def is_lower_case(*, field: str | None = None) -> Check:
 
 
 def _is_mixed(char: str) -> bool:
-    """Return whether a character is a title-case pair, such as U+01C5, and so both and neither."""
+    """Return whether a character is title case, such as U+01C5: neither upper nor lower."""
     return char.istitle() and not char.isupper()
 
 
@@ -563,10 +572,13 @@ def _case(*, upper: bool, field: str | None) -> Check:
     def check(text: str) -> Verdict:
         if text.isupper() if upper else text.islower():
             return passed("all capitals" if upper else "no capital")
-        for at, char in enumerate(text):
+        for position, char in enumerate(text):
             if (char.islower() if upper else char.isupper()) or _is_mixed(char):
                 word = "no capital" if upper else "a capital"
-                return failed(f"{char!r} is {word}: {around(text, at, at + 1)}", code="wrong_case")
+                return failed(
+                    f"{char!r} is {word}: {quote_around(text, position, position + 1)}",
+                    code="wrong_case",
+                )
         return failed("no letter that has a case", code="no_letters")
 
     return on_text(field, check)
@@ -589,12 +601,12 @@ def no_comma(*, any_script: bool = False, field: str | None = None) -> Check:
     """
 
     def check(text: str) -> Verdict:
-        at = text.find(",")
-        if at < 0 and any_script and (match := _COMMA.search(text)):
-            at = match.start()
-        if at < 0:
+        position = text.find(",")
+        if position < 0 and any_script and (match := _COMMA.search(text)):
+            position = match.start()
+        if position < 0:
             return passed("no comma")
-        return failed(f"a comma: {around(text, at, at + 1)}", code="comma")
+        return failed(f"a comma: {quote_around(text, position, position + 1)}", code="comma")
 
     return on_text(field, check)
 
@@ -612,13 +624,13 @@ def is_quoted(*, any_marks: bool = False, field: str | None = None) -> Check:
     Negated: Do not put {it} between quotation marks.
 
     >>> print(is_quoted().check_text('"All is well."'))
-    pass: stands in quotation marks
+    pass: is in quotation marks
     """
 
     def check(text: str) -> Verdict:
         bare = text.strip()
         if len(bare) > 1 and bare[0] + bare[-1] in (_QUOTES if any_marks else {'""'}):
-            return passed("stands in quotation marks")
+            return passed("is in quotation marks")
         return failed(f"is not in quotation marks: {quote(bare, 40)}", code="not_quoted")
 
     return on_text(field, check)
@@ -659,7 +671,7 @@ def one_of(
                 return passed(f"{'contains' if anywhere else 'is'} {quote(option)}")
         verb = "contains none" if anywhere else f"{quote(text)} is none"
         return failed(
-            f"{verb} of {listed(options)}",
+            f"{verb} of {quote_list(options)}",
             code="not_allowed",
             expected=list(options),
             actual=text[:200],
@@ -668,9 +680,9 @@ def one_of(
     return on_text(field, check)
 
 
-# What every language gets for every letter sequence, as langdetect sets it.
+# The least probability of a letter sequence in a language, as in langdetect.
 _FLOOR = 0.5 / 10_000
-_DRAWS = 50
+_SAMPLES = 50
 
 
 @functools.cache
@@ -686,7 +698,7 @@ def _factory() -> Any:
 
 
 def _grams(text: str) -> list[str]:
-    """The letter sequences of a text that tell languages apart."""
+    """The letter sequences of a text that distinguish languages."""
     from langdetect.lang_detect_exception import (  # type: ignore[import-untyped]  # no types
         LangDetectException,
     )
@@ -695,7 +707,7 @@ def _grams(text: str) -> list[str]:
     try:
         detector.append(text)
         detector.cleaning_text()
-        # The package's own loop over them takes 5 to 25 ms an answer, ours about 1.
+        # The package's own loop over them takes 5 to 25 ms per output, this one about 1.
         grams: list[str] = detector._extract_ngrams()  # noqa: SLF001 - see above
     except LangDetectException:
         return []
@@ -703,10 +715,10 @@ def _grams(text: str) -> list[str]:
 
 
 def language_chances(text: str) -> dict[str, float]:
-    """The probability of each language, by its ISO 639-1 code; empty when none shows.
+    """The probability of each language, by its ISO 639-1 code; empty for no evidence.
 
-    langdetect draws letter sequences at random and stops when it is sure; this is where those
-    draws tend to: all sequences count, so the same text always gives the same result.
+    langdetect samples letter sequences at random until it is sure. This is the limit of its
+    estimates: all sequences count, so the result is deterministic.
     """
     import numpy as np
 
@@ -717,29 +729,29 @@ def language_chances(text: str) -> dict[str, float]:
     counts = np.fromiter(grams.values(), dtype=float)
     weights = [factory.word_lang_prob_map[gram] for gram in grams]
     logs = counts @ np.log(_FLOOR + np.array(weights))
-    # As many draws as langdetect takes before it is sure of a clear text.
-    chances = np.exp((logs - logs.max()) * min(1.0, _DRAWS / counts.sum()))
+    # The number of samples after which langdetect is sure of a clear text.
+    chances = np.exp((logs - logs.max()) * min(1.0, _SAMPLES / counts.sum()))
     chances /= chances.sum()
     return dict(zip(factory.langlist, chances.tolist(), strict=True))
 
 
 _CODES: Final = Lexicon("regauge.judges", file="data/formats.toml")
-# Letters of languages that also use Chinese characters, which alone are most likely Chinese.
+# Letters of languages that also use Chinese characters; without them a text is most likely Chinese.
 _HAN: Final = re.compile("[\u3400-\u9fff]")
-_OWN_LETTERS: Final = {"ja": re.compile("[\u3041-\u30ff]"), "ko": re.compile("[\uac00-\ud7a3]")}
-# A text of fewer letters is judged only where the evidence is strong: the likeliest language has at
-# least the first probability and, if it is another one, the expected language less than the second.
-# Stricter numbers make more short texts unclear.
+_SCRIPT_LETTERS: Final = {"ja": re.compile("[\u3041-\u30ff]"), "ko": re.compile("[\uac00-\ud7a3]")}
+# A shorter text is unclear unless the likeliest language has at least the first probability and, if
+# it is another one, the expected language less than the second. Stricter numbers make more short
+# texts unclear.
 _LETTERS_MIN = 20
 _SURE = 0.9
 _UNLIKELY = 1e-3
 
 
 def _language(code: str) -> str:
-    """The language that a code names, without its region.
+    """The language of a code, without its region.
 
     Raises:
-        UsageError: It cannot be recognised.
+        UsageError: The language cannot be recognised.
     """
     full = code.lower().replace("_", "-")
     bare = full.partition("-")[0]
@@ -752,7 +764,7 @@ def _language(code: str) -> str:
     )
 
 
-@rule(version=3, about="format", needs="langdetect")
+@rule(version=3, about="format", required_module="langdetect")
 def is_language(
     code: str, *, unclear: Literal["abstain", "pass", "fail"] = "abstain", field: str | None = None
 ) -> Check:
@@ -787,10 +799,14 @@ def is_language(
         if not chances:
             return undecided("no language shows")
         if _HAN.search(text):
-            others = {name for name, own in _OWN_LETTERS.items() if not own.search(text)}
-            whole = sum(chance for name, chance in chances.items() if name not in others)
+            excluded = {
+                name for name, letters in _SCRIPT_LETTERS.items() if not letters.search(text)
+            }
+            remaining_chance = sum(
+                chance for name, chance in chances.items() if name not in excluded
+            )
             chances = {
-                name: 2 * _UNLIKELY if name in others else chance / whole
+                name: 2 * _UNLIKELY if name in excluded else chance / remaining_chance
                 for name, chance in chances.items()
             }
         if expected == "zh":
@@ -805,7 +821,7 @@ def is_language(
         if likeliest == expected:
             return passed(f"written in {quote(likeliest)}")
         return failed(
-            f"written in {quote(likeliest)} (probability {number(chances[likeliest])}),"
+            f"written in {quote(likeliest)} (probability {format_number(chances[likeliest])}),"
             f" not {quote(expected)}",
             code="wrong_language",
             expected=expected,

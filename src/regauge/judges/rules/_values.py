@@ -1,4 +1,4 @@
-"""Values that an output states: numbers, final answers, choices, and missing inputs."""
+"""Values in an output: numbers, final answers, choices, and values missing in the inputs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._output import Expected, JudgedOutput, expected
-from regauge.judges._rule import Check, on_answer
+from regauge.judges._rule import Check, on_output
 from regauge.judges._rule_factory import Amount, resolve_in, rule
-from regauge.judges._types import Verdict, failed, is_number, listed, passed, quote
+from regauge.judges._types import Verdict, failed, is_number, passed, quote, quote_list
 from regauge.judges.rules._json import is_close
 from regauge.judges.rules._text import normaliser
 from regauge.lexicon import Lexicon
@@ -42,23 +42,23 @@ _WORDS: Final = Lexicon("regauge.judges", file="data/values.toml")
 Which = Literal["first", "last", "only", "any"]
 Mark = Literal[".", ","]
 
-# Arabic decimal, group and percent marks, the full-width ones.
+# Arabic decimal, group and percent marks, and full-width marks.
 _MARKS = str.maketrans("\u066b\u066c\u066a\uff0e\uff0c\uff05\uff04\uffe5", ".,%.,%$\u00a5")
 _SCALES: Mapping[str, float] = MappingProxyType(
     {"thousand": 1e3, "million": 1e6, "mn": 1e6, "billion": 1e9, "bn": 1e9, "trillion": 1e12}
 )
 
-_ATTACHED: Mapping[str, float] = MappingProxyType({"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9})
+_SUFFIX_SCALES: Mapping[str, float] = MappingProxyType({"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9})
 _FRACTION_SIGN = re.compile(r"((?<!\d)\d{0,15})([\u00bc-\u00be\u2150-\u215e])")
-# A number in parts, such as `1 d 2 h 3 min`, has at most one for each unit of its kind; the time of
-# a judgement grows with it.
-_LAST = 32
+# A number in parts, such as `1 d 2 h 3 min`, has at most one part per unit; the time of a judgement
+# grows with this limit.
+_PARTS_MAX = 32
 _IN_PARTS = frozenset({"time", "length", "mass"})
 
 
 @functools.cache
 def _units() -> dict[str, tuple[str, float, float]]:
-    """Units by name: what they measure, their factor and their offset."""
+    """Units by name: quantity, factor and offset."""
     units: dict[str, tuple[str, float, float]] = {
         "K": ("temperature", 1.0, 0.0),
         "°C": ("temperature", 1.0, 273.15),
@@ -76,10 +76,11 @@ class Number(NamedTuple):
     """A number in a text.
 
     Attributes:
-        text: As it is written, with its unit.
-        unit: What follows it, or the currency before it; empty for none.
-        start: Where it begins.
-        end: Where it ends, with a known unit.
+        value: The value.
+        unit: The unit after it, or the currency before it; empty for none.
+        text: The number as written, with its unit.
+        start: The offset of its start.
+        end: The offset of its end, with a known unit.
     """
 
     value: float
@@ -89,19 +90,19 @@ class Number(NamedTuple):
     end: int = 0
 
     def in_unit(self, unit: str) -> float | None:
-        """The value in a unit; None where this number has none or another kind of unit."""
+        """The value in a unit; None if the number has no unit or one of another kind."""
         if not self.unit:
             return None if unit else self.value
-        own, other = _units().get(self.unit), _units().get(unit)
-        if self.unit == unit or (other is None and self.unit.casefold() == unit.casefold()):
+        source, target = _units().get(self.unit), _units().get(unit)
+        if self.unit == unit or (target is None and self.unit.casefold() == unit.casefold()):
             return self.value
-        if own is None or other is None or own[0] != other[0]:
+        if source is None or target is None or source[0] != target[0]:
             return None
-        return (self.value * own[1] + own[2] - other[2]) / other[1]
+        return (self.value * source[1] + source[2] - target[2]) / target[1]
 
 
 def _value(digits: str, decimal: Mark | None, power: str) -> float:
-    """The value of digits with marks between them.
+    """The value of digits with marks.
 
     Without `decimal`, the later of two kinds of marks is the decimal one; a mark that occurs
     more than once, or a comma before exactly three digits, separates groups, unless 0 precedes it.
@@ -120,14 +121,14 @@ def _value(digits: str, decimal: Mark | None, power: str) -> float:
             decimal = "." if groups else ","
         else:
             decimal = "," if bare.count(".") > 1 else "."
-    whole = bare.replace("," if decimal == "." else ".", "").replace(decimal, ".")
-    if whole.count(".") > 1:
-        whole = whole.replace(".", "")
-    return min(float(whole + _exponent(power)), sys.float_info.max)
+    number_text = bare.replace("," if decimal == "." else ".", "").replace(decimal, ".")
+    if number_text.count(".") > 1:
+        number_text = number_text.replace(".", "")
+    return min(float(number_text + _exponent(power)), sys.float_info.max)
 
 
 def _exponent(power: str) -> str:
-    """The power of ten after a number as Python writes it, such as `e3`."""
+    """The power of ten after a number in Python's form, such as `e3`."""
     if not power or power[0] in "eE":
         return power
     digits = unicodedata.normalize("NFKC", power).rpartition("10")[2]
@@ -137,12 +138,12 @@ def _exponent(power: str) -> str:
 def numbers_in(
     text: str, decimal: Mark | None = None, *, last: int | None = None
 ) -> Iterator[Number]:
-    """The numbers of a text, in order; parts of names and versions, such as `api-7`, are none.
+    """The numbers of a text, in order, without parts of names and versions such as `api-7`.
 
     Args:
         text: The text.
-        decimal: The decimal mark; None reads it from each number.
-        last: How many numbers from the end are read; None for all.
+        decimal: The decimal mark; None to infer it for each number.
+        last: The number of numbers to read from the end; None for all.
 
     >>> [(part.value, part.unit) for part in numbers_in("-1,234.5 ms of 1.5e3, 20 % on api-7")]
     [(-1234.5, 'ms'), (1500.0, ''), (20.0, '%')]
@@ -162,11 +163,11 @@ def numbers_in(
         name = ""
         if unit:
             word = unit["unit"]
-            # A unit stands apart from the number, or is another letter: `1.2k`, `$3M`.
-            attached = _ATTACHED.get(word, 1.0) if word == text[end : end + 1] else 1.0
+            # An adjacent letter is a scale: `1.2k`, `$3M`.
+            suffix_scale = _SUFFIX_SCALES.get(word, 1.0) if word == text[end : end + 1] else 1.0
             if word in {"K", "B"} and not before:
-                attached = 1.0
-            scale = _SCALES.get(word.casefold(), attached)
+                suffix_scale = 1.0
+            scale = _SCALES.get(word.casefold(), suffix_scale)
             if scale != 1:
                 value *= scale
                 end = unit.end()
@@ -174,9 +175,9 @@ def numbers_in(
             name = unit["unit"].replace(" ", "") if unit else ""
         currency = before.strip(" -+\u2212") if before else ""
         end = unit.end() if unit and name in units else end
-        written = text[match.start() : end]
-        start = match.start() + len(written) - len(written.lstrip())
-        yield Number(value, currency or name, written.strip()[:40], start, end)
+        number_text = text[match.start() : end]
+        start = match.start() + len(number_text) - len(number_text.lstrip())
+        yield Number(value, currency or name, number_text.strip()[:40], start, end)
 
 
 @rule(version=3, about="correctness")
@@ -224,29 +225,29 @@ def number_near(
             JudgeError(f"number_near: {to} is no number: {expected!r}", judge="number_near"),
         )
         text = _FRACTION_SIGN.sub(_spell_fraction, answer.text or "")
-        last = _LAST if which == "last" else None
+        last = _PARTS_MAX if which == "last" else None
         numbers = _join_units(text, decimal, last) if unit else _plain(text, decimal, last)
         if which == "last":
-            chosen = [*deque(numbers, maxlen=1)]
+            candidates = [*deque(numbers, maxlen=1)]
         else:
-            chosen = [*itertools.islice(numbers, 1 if which == "first" else None)]
+            candidates = [*itertools.islice(numbers, 1 if which == "first" else None)]
         name = f"{expected} {unit}" if unit else f"{expected}"
-        if not chosen:
+        if not candidates:
             return failed(f"no number, {name} wanted", code="no_number", expected=expected)
-        if which == "only" and len(chosen) > 1:
-            texts = ", ".join(part.text for part in chosen[:5])
+        if which == "only" and len(candidates) > 1:
+            texts = ", ".join(part.text for part in candidates[:5])
             return failed(
-                f"{len(chosen)} numbers, one wanted: {texts}",
+                f"{len(candidates)} numbers, one wanted: {texts}",
                 code="several_numbers",
                 expected=expected,
             )
-        return _nearest(chosen, target, name, unit, within=absolute, relative=relative)
+        return _nearest(candidates, target, name, unit, within=absolute, relative=relative)
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 def _spell_fraction(match: re.Match[str]) -> str:
-    """A sign such as `½`, with the whole number before it, as a decimal number."""
+    """Write a sign such as `½`, with the whole number before it, as a decimal number."""
     return f"{int(match[1] or 0) + unicodedata.numeric(match[2]):.12g}"
 
 
@@ -256,7 +257,7 @@ def _spell_duration(match: re.Match[str]) -> str:
 
 
 def _plain(text: str, decimal: Mark | None, last: int | None) -> Iterator[Number]:
-    """The numbers of a text; a text that is a fraction is one number."""
+    """The numbers of a text; a fraction alone is one number."""
     fraction = _WORDS.fraction.fullmatch(bare_answer(text.removesuffix("%").strip()))
     if fraction is None or not int(fraction[2] or fraction[4]):
         yield from numbers_in(text, decimal, last=last)
@@ -266,38 +267,38 @@ def _plain(text: str, decimal: Mark | None, last: int | None) -> Iterator[Number
 
 
 def _join_units(text: str, decimal: Mark | None, last: int | None) -> Iterator[Number]:
-    """The numbers of a text; what two of them state together, as in `1 h 30 min`, is one."""
+    """The numbers of a text; a number in parts, such as `1 h 30 min`, is one."""
     text = _WORDS.duration.sub(_spell_duration, text)
-    whole: Number | None = None
+    total: Number | None = None
     units = _units()
     for part in numbers_in(text, decimal, last=last):
-        smaller = units.get(part.unit) if whole and part.unit else None
-        larger = units.get(whole.unit) if whole and smaller else None
+        smaller = units.get(part.unit) if total and part.unit else None
+        larger = units.get(total.unit) if total and smaller else None
         if (
-            whole
+            total
             and larger
             and smaller
             and larger[0] == smaller[0] in _IN_PARTS
             and larger[1] > smaller[1]
-            and _WORDS.joined.fullmatch(text, whole.end, part.start)
+            and _WORDS.joined.fullmatch(text, total.end, part.start)
         ):
-            sign = -1 if whole.value < 0 else 1
-            value = whole.value + sign * part.value * smaller[1] / larger[1]
-            written = f"{whole.text} {part.text}"[:40]
-            whole = whole._replace(value=value, text=written, end=part.end)
+            sign = -1 if total.value < 0 else 1
+            value = total.value + sign * part.value * smaller[1] / larger[1]
+            joined_text = f"{total.text} {part.text}"[:40]
+            total = total._replace(value=value, text=joined_text, end=part.end)
         else:
-            if whole:
-                yield whole
-            whole = part
-    if whole:
-        yield whole
+            if total:
+                yield total
+            total = part
+    if total:
+        yield total
 
 
 def _target(value: JSON, error: JudgeError | UsageError) -> float:
-    """A number to compare with, also where it is written as text.
+    """Parse the number to compare with, which may be a text.
 
     Raises:
-        JudgeError, UsageError: It is none; the given error.
+        JudgeError, UsageError: It is no number; the given error.
     """
     if is_number(value):
         if abs(value) <= sys.float_info.max:  # NaN is not, either
@@ -350,32 +351,32 @@ _BOXED = "\\boxed{"
 
 
 def _boxed(text: str) -> str | None:
-    r"""The contents of the last `\boxed{...}` of a text."""
+    r"""The content of the last `\boxed{...}` of a text; None without one."""
     start = text.rfind(_BOXED)
     if start < 0:
         return None
     depth, begin = 1, start + len(_BOXED)
-    for at in range(begin, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[at], 0)
+    for position in range(begin, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[position], 0)
         if not depth:
-            return text[begin:at]
+            return text[begin:position]
     return None
 
 
 def _after(text: str, marker: str) -> str | None:
-    """The line after the last marker, or the next line with text."""
-    folded, folded_marker = text.casefold(), marker.casefold()
-    if len(folded) != len(text):
-        folded, folded_marker = text.lower(), marker.lower()
-    at = folded.rfind(folded_marker)
-    if at < 0:
+    """The rest of the line after the last marker, or the next line with text; None without one."""
+    text_folded, folded_marker = text.casefold(), marker.casefold()
+    if len(text_folded) != len(text):
+        text_folded, folded_marker = text.lower(), marker.lower()
+    position = text_folded.rfind(folded_marker)
+    if position < 0:
         return None
-    rest = text[at + len(marker) :]
+    rest = text[position + len(marker) :]
     return next((line for line in rest.splitlines() if line.strip(_AROUND_ANSWER + ":")), "")
 
 
 def bare_answer(text: str) -> str:
-    r"""An answer without the marks around it: emphasis, quotes, math, a final period.
+    r"""Remove the marks around an answer: emphasis, quotes, math, a final period.
 
     >>> bare_answer(" **$\\boxed{1,000}$**. ")
     '1,000'
@@ -387,14 +388,14 @@ def bare_answer(text: str) -> str:
     return text[: -1 if text.endswith(_PERIODS) else None].strip(_AROUND_ANSWER)
 
 
-def _alike(text: str, expected: JSON) -> bool:
+def _equals_answer(text: str, expected: JSON) -> bool:
     if is_number(expected):
         numbers = [*numbers_in(text)]
         return len(numbers) == 1 and is_close(numbers[0].value, expected, within=0, relative=1e-9)
     if not isinstance(expected, str):
         return False
     if (number := [*numbers_in(expected)]) and number[0].text == expected.strip():
-        return _alike(text, number[0].value) or text == expected
+        return _equals_answer(text, number[0].value) or text == expected
     simplify = normaliser(ignore_case=True, ignore_space=True)
     return simplify(text) == simplify(bare_answer(expected))
 
@@ -430,7 +431,7 @@ def answer_is(
     def check(answer: JudgedOutput) -> Verdict:
         expected = answer.resolve(to, judge="answer_is")
         if expected is None:
-            raise answer.lacks(str(to), judge="answer_is")
+            raise answer.missing_error(str(to), judge="answer_is")
         right = expected if isinstance(expected, list) else [expected]
         text = answer.text or ""
         after_marker = _after(text.replace("**", "").replace("__", ""), after)
@@ -439,23 +440,23 @@ def answer_is(
         if after_marker is None or not bare_answer(after_marker):
             return failed(f"no answer after {quote(after)}", code="no_answer", expected=expected)
         bare = bare_answer(after_marker)
-        if any(_alike(bare, value) for value in right):
+        if any(_equals_answer(bare, value) for value in right):
             return passed(f"the answer is {quote(bare)}")
         return failed(
-            f"the answer is {quote(bare)}, not {listed([str(value) for value in right])}",
+            f"the answer is {quote(bare)}, not {quote_list([str(value) for value in right])}",
             code="wrong_answer",
             expected=expected,
             actual=bare[:200],
         )
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 _NEXT = re.compile(r" *([^\W_])")
 
 
 class _Options:
-    """Reads the options that an output chooses."""
+    """Recognises the options that an output chooses."""
 
     def __init__(self, options: Sequence[str]) -> None:
         self.options = options
@@ -468,12 +469,12 @@ class _Options:
             "count": str(len(options)),
             "comma": ",\uff0c" if min(map(len, options)) > 1 else "_",
         }
-        self._stated = _WORDS.pattern("stated", **parts)
+        self._choice_pattern = _WORDS.pattern("stated", **parts)
         self._line = _WORDS.pattern("line", **parts)
         self._boxed = _WORDS.pattern("boxed", **parts)
 
     def right_options(self, value: object) -> set[str]:
-        """The options that an author names as right.
+        """Validate the right options of an author.
 
         Raises:
             UsageError: There is none, or one is not among the options.
@@ -483,47 +484,47 @@ class _Options:
             parts = list(cast("Sequence[object]", value))
         for part in parts:
             if not isinstance(part, str) or part.casefold() not in self._options:
-                raise UsageError(f"choice_is: {part!r} is not among {listed(self.options)}")
+                raise UsageError(f"choice_is: {part!r} is not among {quote_list(self.options)}")
         if not parts:
             raise UsageError("choice_is: name at least one right option")
         return {self._options[str(part).casefold()] for part in parts}
 
-    def chosen(self, text: str) -> set[str]:
-        """The options that a text chooses; empty where it states none.
+    def chosen_options(self, text: str) -> set[str]:
+        """The options that a text chooses; empty for none.
 
-        "Option A" states a choice where it stands alone; "option A is slow" discusses it.
+        "Option A" alone is a choice; "option A is slow" is not.
         """
-        stated = [match["chosen"] for match in self._boxed.finditer(text)]
+        labels = [match["chosen"] for match in self._boxed.finditer(text)]
         alone: set[str] = set()
         discussed: set[str] = set()
-        for match in () if stated else self._stated.finditer(text):
+        for match in () if labels else self._choice_pattern.finditer(text):
             before = text[max(0, match.start() - 30) : match.start()]
             if self._is_article(match, text) or _WORDS.denies.search(before):
                 continue
             label = match["chosen"] or match["judged"] or match["it"]
-            judged = _WORDS.judged.match(text, match.end())
-            if self._is_stated(match) or (judged and not judged["weak"]):
-                stated.append(label)
-            elif judged or _WORDS.alone.match(text, match.end()):
+            verdict_words = _WORDS.judged.match(text, match.end())
+            if self._is_stated(match) or (verdict_words and not verdict_words["weak"]):
+                labels.append(label)
+            elif verdict_words or _WORDS.alone.match(text, match.end()):
                 alone.add(label)
             else:
                 discussed.add(label)
-        if stated:
-            return self._options_in(stated[-1])
+        if labels:
+            return self._options_in(labels[-1])
         if len(alone) == 1:
             return self._options_in(alone.pop())
         lines = {match["chosen"] for match in self._line.finditer(text)}
         return set[str]().union(*(self._options_in(part) for part in lines or alone | discussed))
 
     def _is_stated(self, match: re.Match[str]) -> bool:
-        """Distinguish "the answer is B", "choose B" and "it is B" from "answer B"."""
+        """Return whether a match is like "the answer is B" or "choose B", not "answer B"."""
         between = match.string[match.start() : max(match.start(), match.start("chosen"))]
         return bool(
             match["verb"] or match["link"] or match["it"] or re.search("[:\uff1a>]", between)
         )
 
     def _is_article(self, match: re.Match[str], text: str) -> bool:
-        """Tell "the answer is a dog" from a choice."""
+        """Return whether "a" is an article, as in "the answer is a dog"."""
         if match["chosen"] != "a":
             return False
         after = _NEXT.match(text, match.end())
@@ -571,43 +572,43 @@ def choice_is(
     def check(answer: JudgedOutput) -> Verdict:
         value = cast("JSON", resolve_in(to, answer, "choice_is"))
         if value is None:
-            raise answer.lacks(str(to), judge="choice_is")
+            raise answer.missing_error(str(to), judge="choice_is")
         try:
             right = reader.right_options(value)
         except UsageError as error:
             raise JudgeError(str(error), judge="choice_is") from error
-        chosen = reader.chosen(answer.text or "")
-        if not chosen:
+        chosen_options = reader.chosen_options(answer.text or "")
+        if not chosen_options:
             return failed("states no choice", code="no_choice", expected=sorted(right))
-        if chosen == right:
-            return passed(f"chooses {listed(sorted(chosen))}", expected=sorted(right))
+        if chosen_options == right:
+            return passed(f"chooses {quote_list(sorted(chosen_options))}", expected=sorted(right))
         return failed(
-            f"chooses {listed(sorted(chosen))}, not {listed(sorted(right))}",
+            f"chooses {quote_list(sorted(chosen_options))}, not {quote_list(sorted(right))}",
             code="wrong_choice",
             expected=sorted(right),
-            actual=sorted(chosen),
+            actual=sorted(chosen_options),
         )
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 def _source(answer: JudgedOutput, inputs: Sequence[str]) -> str:
-    """The text of the case's inputs: all of them, or those named."""
-    chosen = inputs or sorted(answer.inputs)
-    missing = [name for name in chosen if name not in answer.inputs]
+    """The text of the case's inputs: those named, or all."""
+    names = inputs or sorted(answer.inputs)
+    missing = [name for name in names if name not in answer.inputs]
     if missing:
-        raise answer.lacks(f"input {listed(missing)}", judge="the input")
-    parts = [answer.inputs[name] for name in chosen]
+        raise answer.missing_error(f"input {quote_list(missing)}", judge="the input")
+    parts = [answer.inputs[name] for name in names]
     return "\n".join(
         part if isinstance(part, str) else json.dumps(part, ensure_ascii=False) for part in parts
     )
 
 
 def number_readings(text: str) -> Iterator[tuple[str, list[set[str]]]]:
-    """The numbers of a text as written, and their readings; marks of lists are left out.
+    """The numbers of a text as written, with their readings, without list marks.
 
-    A reading is one number, or several that a comma parts. A period before three digits may group
-    them or begin a fraction.
+    A reading is one number, or several with commas between them. A period before three digits may
+    group them or begin a fraction.
 
     >>> list(number_readings("1. It took 1,200 ms, 1.50 s"))
     [('1,200', [{'1200'}]), ('1.50', [{'1.5'}])]
@@ -633,7 +634,7 @@ def _readings(text: str) -> list[set[str]]:
 
 
 def _canonical(number: str) -> str:
-    """A number without an exponent, and without zeros that say nothing."""
+    """Write a number without an exponent and without redundant zeros."""
     plain = format(Decimal(number), "f")
     if "." in plain:
         plain = plain.rstrip("0").rstrip(".")
@@ -679,7 +680,7 @@ def no_new_numbers(
         ]
         return _verdict_on_new(new, len(numbers), "number", "invented_number")
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 def _is_small(number: str, up_to: int) -> bool:
@@ -691,7 +692,7 @@ def _verdict_on_new(new: list[str], total: int, noun: str, code: str) -> Verdict
         return passed(f"{plural(total, noun)}, none of them new")
     unique = list(dict.fromkeys(new))
     return failed(
-        f"{plural(len(unique), noun)} that the input does not have: {listed(unique)}",
+        f"{plural(len(unique), noun)} that the input does not have: {quote_list(unique)}",
         code=code,
         score=1 - len(new) / total,
         details={"new": unique[:20]},
@@ -717,9 +718,9 @@ _T_CLOCK = re.compile(r"(?<=\d)[Tt](?=\d{2}:\d{2})")
 
 
 def times_in(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The dates and times of day of a text as they stand there, and in their forms.
+    """The dates and times of day in a text as written, each with its forms.
 
-    A date with a year and a time with seconds have two forms, the fuller one first.
+    A date with a year and a time with seconds have two forms, the longer one first.
 
     >>> list(times_in("On 3 May 2024 at 2:05 pm"))
     [('3 May 2024', ['2024-05-03', '05-03']), ('2:05 pm', ['14:05'])]
@@ -740,8 +741,8 @@ def times_in(text: str) -> Iterator[tuple[str, list[str]]]:
         form, second = f"{hour:02}:{clock['minute']}", clock["second"] or "00"
         forms = [form] if second == "00" else [f"{form}:{second}", form]
         hits.append((clock.start(), clock[0].strip(), forms))
-    for _, written, forms in sorted(hits, key=lambda part: part[0]):
-        yield written, forms
+    for _, time_text, forms in sorted(hits, key=lambda part: part[0]):
+        yield time_text, forms
 
 
 @rule(version=3, about="correctness")
@@ -767,10 +768,10 @@ def no_new_times(*inputs: str, field: str | None = None) -> Check:
     def check(answer: JudgedOutput) -> Verdict:
         source_forms = {form for _, forms in times_in(_source(answer, inputs)) for form in forms}
         times = list(times_in(answer.text or ""))
-        new = [written for written, forms in times if forms[0] not in source_forms]
+        new = [time_text for time_text, forms in times if forms[0] not in source_forms]
         return _verdict_on_new(new, len(times), "time", "invented_time")
 
-    return on_answer(field, check)
+    return on_output(field, check)
 
 
 _IDENTIFIER = re.compile(r"\b[A-Za-z][\w.-]*[\w]")
@@ -820,4 +821,4 @@ def no_new_names(*inputs: str, allow: Sequence[str] = (), field: str | None = No
         new = [name for name in names if name.lower() not in source and name.lower() not in allowed]
         return _verdict_on_new(new, len(names), "name", "invented_name")
 
-    return on_answer(field, check)
+    return on_output(field, check)

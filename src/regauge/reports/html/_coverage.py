@@ -1,4 +1,4 @@
-"""The mutants of a prompt as a page: its text with a mark on each line, like code coverage."""
+"""The mutants of a prompt as a page: its text with a mark on each line, as in code coverage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
 
 _SCRIPTS = ("dom.js", "diff.js", "page.js", "coverage.js")
-# So many lines before the first instruction are folded.
+# From this number, lines before the first instruction are folded.
 _FOLDED_FROM = 8
 # A line counts as guarded only if all of its mutants were measured.
 _ORDER = [
@@ -45,13 +45,13 @@ _MEANINGS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
-    """One mutant.
+class _MutantView:
+    """One mutant on the page.
 
     Attributes:
-        word: Its class in words.
-        row: What was measured; None where it was left out.
-        edit: Lines of a diff of the message; empty for other parts of the prompt.
+        word: The word for its class.
+        row: The measurement; None without one.
+        edit: The changed lines of a message; empty for other parts of the prompt.
     """
 
     mutant: Mutant
@@ -71,12 +71,12 @@ class _PromptLine:
 
     Attributes:
         word: The worst class of its mutants; empty without any.
-        follows: Whether the statement begins on an earlier line.
+        follows: Whether its statement begins on an earlier line.
     """
 
     number: int
     text: str
-    mutants: list[_Shown]
+    mutants: list[_MutantView]
     word: str = ""
     follows: bool = False
 
@@ -102,12 +102,14 @@ def coverage_html(
     """The page of a mutation report.
 
     Args:
-        mutants: All mutants of the prompt, those without a measurement too.
-        judges: The judges of its cases, those that guard no line too.
+        report: The mutation report.
+        prompt: The prompt.
+        mutants: All mutants of the prompt, with unmeasured ones.
+        judges: All judges of its cases.
     """
     rows = {row.id: row for row in report.mutants}
-    every = [_coverage_line(mutant, rows.get(mutant.id), prompt) for mutant in mutants]
-    scored = [result for result in every if result.mutant.operator != UNSCORED]
+    results = [_coverage_line(mutant, rows.get(mutant.id), prompt) for mutant in mutants]
+    scored = [result for result in results if result.mutant.operator != UNSCORED]
     words = [result.word for result in scored]
     lines = _lines(scored, prompt)
     first = next((number for number, line in enumerate(lines) if line.word), 0)
@@ -132,7 +134,7 @@ def coverage_html(
                 result,
                 OBEYED.get(result.row.kind, result.word) if result.row is not None else result.word,
             )
-            for result in every
+            for result in results
             if result.mutant.operator == UNSCORED
         ],
         judges=list(
@@ -154,7 +156,7 @@ def _title(report: MutationReport) -> str:
     return f"{report.prompt}: {score.killed} of {score.total} instructions guarded"
 
 
-def _coverage_line(mutant: Mutant, row: MutantRow | None, prompt: Prompt) -> _Shown:
+def _coverage_line(mutant: Mutant, row: MutantRow | None, prompt: Prompt) -> _MutantView:
     word = class_words(row) if row is not None else NOT_MEASURED
     edit: list[str] = []
     for before, after in zip(prompt.messages, mutant.prompt.messages, strict=False):
@@ -162,21 +164,21 @@ def _coverage_line(mutant: Mutant, row: MutantRow | None, prompt: Prompt) -> _Sh
             old, new = (before.content or "").split("\n"), (after.content or "").split("\n")
             diff = difflib.unified_diff(old, new, n=0, lineterm="")
             edit += [line for line in list(diff)[2:] if line[:2] != "@@"]
-    return _Shown(mutant=mutant, word=word, row=row, edit=tuple(edit))
+    return _MutantView(mutant=mutant, word=word, row=row, edit=tuple(edit))
 
 
-def _lines(every: Sequence[_Shown], prompt: Prompt) -> list[_PromptLine]:
+def _lines(results: Sequence[_MutantView], prompt: Prompt) -> list[_PromptLine]:
     lines = [
         _PromptLine(number=number, text=text, mutants=[])
         for number, text in enumerate(prompt.source.split("\n"), start=1)
     ]
     while len(lines) > 1 and not lines[-1].text.strip():
         lines.pop()
-    for result in every:
+    for result in results:
         lines[min(result.mutant.place.line, len(lines)) - 1].mutants.append(result)
     for line in lines:
         line.word = min((mutant.word for mutant in line.mutants), key=_ORDER.index, default="")
-    for result in every:
+    for result in results:
         for line in _wrapped_lines(result.mutant, lines, prompt):
             if not line.mutants and (not line.word or _ORDER.index(result.word) < _rank(line)):
                 line.word, line.follows = result.word, True
@@ -190,14 +192,14 @@ def _rank(line: _PromptLine) -> int:
 def _wrapped_lines(
     mutant: Mutant, lines: Sequence[_PromptLine], prompt: Prompt
 ) -> Iterator[_PromptLine]:
-    """The further lines of a statement that is wrapped in the prompt file."""
+    """The continuation lines of a statement in the prompt file."""
     place = mutant.place
     number = place.part.removeprefix("messages[").removesuffix("]")
     if not number.isdigit():
         return
     content = prompt.messages[int(number)].content or ""
-    whole = content[place.start : place.end].split("\n")[1:]
-    for text, line in zip(whole, lines[place.line :], strict=False):
+    statement_lines = content[place.start : place.end].split("\n")[1:]
+    for text, line in zip(statement_lines, lines[place.line :], strict=False):
         if not text.strip() or text.strip() not in line.text:
             return
         yield line

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.reports._documents import (
-        AnswerDocument,
         CaseDocument,
         DecisionDocument,
         JudgeName,
+        OutputDocument,
         PromptDocument,
         RunRecord,
         SuiteSummary,
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from regauge.reports._gate_console import CaseGroup
     from regauge.reports.html._source import PassRate, ReportSource
 
-# Of a case of the tier `tracked`: it blocks nothing.
+# The status of a failed case of the tier `tracked`.
 TRACKED = "failed (tracked)"
-# Of another case whose failure does not fail the run.
+# The status of another failed case that does not fail the run.
 NOT_BLOCKING = "failed (not blocking)"
 
 _WORST = ("", "passed", NOT_BLOCKING, TRACKED, "unmeasured", "failed")
 
-# What the page shows of a trial under the same name; the rest is in `_trial`.
+# Fields of a trial that keep their names on the page; `_trial` has the others.
 _SAME = (
     *("outcome", "answer", "refusal", "finish_reason", "source", "answered_by", "fingerprint"),
     *("input_tokens", "output_tokens", "latency_s", "cost_usd", "attempts", "cause"),
@@ -53,7 +53,7 @@ _SAME = (
 
 @dataclass(slots=True)
 class _Case:
-    """The trials of one case, by side; with several models its word is that of the worst."""
+    """The trials of one case by side; `word` is the status, with several models the worst."""
 
     first: Mapping[str, Any]
     word: str = ""
@@ -62,10 +62,10 @@ class _Case:
 
 
 def cases_by_prompt(source: ReportSource) -> dict[str, list[dict[str, JSON]]]:
-    """By prompt, its cases with their trials, in the order of the run.
+    """The cases of each prompt with their trials, in the order of the run.
 
-    Where two evals have the same case of a prompt, the second is called `<case>~2`. The trials of
-    several models are of one case, each model with a side of its own.
+    A case of a second eval of the prompt is named `<case>~2`. Several models share a case, with a
+    side each.
     """
     sides = model_sides(source.record)
     gate = source.record.decision
@@ -75,9 +75,9 @@ def cases_by_prompt(source: ReportSource) -> dict[str, list[dict[str, JSON]]]:
         of_prompt = sides.get(row["prompt"], {})
         side = "base" if row.get("side") == "base" else of_prompt.get(row["model"], "candidate")
         _add(cases, row, side, merged=bool(of_prompt))
-    met = {(case.first["prompt"], case.first["case"]) for case in cases.values()}
+    run_cases = {(case.first["prompt"], case.first["case"]) for case in cases.values()}
     for row in source.against_rows:
-        if (row["prompt"], row["case"]) in met and row.get("side") != "base":
+        if (row["prompt"], row["case"]) in run_cases and row.get("side") != "base":
             _add(cases, row, "base", merged=row["prompt"] in sides, only_known=True)
     by_prompt: dict[str, list[dict[str, JSON]]] = {}
     ids: dict[tuple[str, str], int] = {}
@@ -89,13 +89,13 @@ def cases_by_prompt(source: ReportSource) -> dict[str, list[dict[str, JSON]]]:
             document["id"] = f"{name[1]}~{ids[name]}"
         by_prompt.setdefault(name[0], []).append(document)
     for name, decision in decided.items():
-        if name not in met:
+        if name not in run_cases:
             by_prompt.setdefault(name[0], []).append(_unrun(decision))
     return by_prompt
 
 
 def model_sides(record: RunRecord) -> dict[str, dict[str, str]]:
-    """By prompt, the side of each model that a run compares; that of the first is the candidate."""
+    """The side of each compared model, by prompt; the first is the candidate."""
     return {
         prompt: {
             model: f"model-{number}" if number else "candidate"
@@ -118,7 +118,7 @@ def _add(
         return
     case = cases.setdefault(key, _Case(first=row))
     if side == "candidate" and not any(trial["side"] == "candidate" for trial in case.trials[:1]):
-        case.first = row  # the base's trials may stand first
+        case.first = row  # the base's trials may come first
     if side != "base" or not case.word:
         case.word = max(case.word if side != "base" else "", _word(row), key=_WORST.index)
     case.trials.append(_trial(row, side))
@@ -160,28 +160,28 @@ def _document(case: _Case, decision: CaseDocument | None, source: ReportSource) 
     return document
 
 
-def _summed(trials: Sequence[Mapping[str, Any]]) -> dict[str, JSON]:
-    """The judges that failed trials of a case, the base's aside, with mean latency and cost."""
-    own = [trial for trial in trials if trial["side"] != "base"]
-    failed = {name: None for trial in own for name, _ in failures_of(trial)}
-    latencies = [trial["latency_s"] for trial in own if "latency_s" in trial]
+def _summed(all_trials: Sequence[Mapping[str, Any]]) -> dict[str, JSON]:
+    """The failing judges, mean latency and cost of a case, without trials of the base."""
+    trials = [trial for trial in all_trials if trial["side"] != "base"]
+    failed = {name: None for trial in trials for name, _ in failures_of(trial)}
+    latencies = [trial["latency_s"] for trial in trials if "latency_s" in trial]
     return {
         "failed": list(failed),
         "latency": sum(latencies) / len(latencies) if latencies else None,
-        "cost": sum_if_known(trial.get("cost_usd") for trial in own if "answer" in trial),
+        "cost": sum_if_known(trial.get("cost_usd") for trial in trials if "answer" in trial),
     }
 
 
 def failures_of(trial: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The judges that failed a trial, with their reasons; one that only informs is not why."""
+    """The judges that failed a trial, with their reasons; advisory ones are marked."""
     for verdict in trial["verdicts"]:
         if verdict["outcome"] == "fail":
-            advisory = " (informs)" if verdict.get("gates") is False else ""
+            advisory = " (advisory)" if verdict.get("gates") is False else ""
             yield f"{verdict['judge']}{advisory}", verdict["reason"]
 
 
 def _decision_fields(decision: CaseDocument) -> dict[str, JSON]:
-    """The gate's message on a case."""
+    """The gate's result on a case."""
     document: dict[str, JSON] = {
         "verdict": verdict_words(decision.verdict),
         "state": decision.state,
@@ -191,7 +191,7 @@ def _decision_fields(decision: CaseDocument) -> dict[str, JSON]:
             {**asdict(check), "verdict": verdict_words(check.verdict)} for check in decision.checks
         ],
         "evidence": [
-            _evidence(answer) for answer in (decision.passing, decision.failing) if answer
+            _evidence(output) for output in (decision.passing, decision.failing) if output
         ],
     }
     if decision.accepted:
@@ -203,18 +203,18 @@ def _decision_fields(decision: CaseDocument) -> dict[str, JSON]:
     return document
 
 
-def _evidence(answer: AnswerDocument) -> dict[str, JSON]:
+def _evidence(output: OutputDocument) -> dict[str, JSON]:
     return {
-        "side": "base" if answer.side == "base" else "candidate",
-        "n": answer.trial,
-        "answer": answer.text,
-        "judge": answer.judge,
-        "reason": answer.reason,
+        "side": "base" if output.side == "base" else "candidate",
+        "n": output.trial,
+        "answer": output.text,
+        "judge": output.judge,
+        "reason": output.reason,
     }
 
 
 def _unrun(decision: CaseDocument) -> dict[str, JSON]:
-    """A case that the gate speaks of and that has no trial in this run."""
+    """A case of the decision without a trial in this run."""
     return {
         "id": decision.case,
         "dataset": "",
@@ -230,7 +230,7 @@ def _unrun(decision: CaseDocument) -> dict[str, JSON]:
     }
 
 
-# Pixels of the plot: half a page, with room for the labels of both axes and five grid lines.
+# Pixels of the plot: half a page, with room for axis labels and five grid lines.
 _WIDTH = 560
 _HEIGHT = 230
 _LEFT = 52
@@ -238,7 +238,7 @@ _RIGHT = 16
 _TOP = 14
 _BOTTOM = 40
 _LINES = 4
-# Rates near 1 are compared most: the axis begins no higher, and lower where a rate needs it.
+# The axis begins at this rate, or lower if a rate needs it.
 _FLOOR_MAX = 0.9
 _NAME_WIDTH = 62
 
@@ -248,8 +248,7 @@ class PlotMark:
     """One run: a dot with a bar from `low` to `high`.
 
     Attributes:
-        name: Of the version, below the axis; empty where the one before has the same or there is
-            no room.
+        name: The version's name, below the axis; empty if repeated or without room.
         begins: Whether another version begins here.
     """
 
@@ -264,10 +263,10 @@ class PlotMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """A picture of `width` by `height`.
+    """A plot of `width` by `height` pixels.
 
     Attributes:
-        lines: Height and words of each line across.
+        lines: The height and label of each grid line.
         path: The line through the dots, as `points` of a polyline.
     """
 
@@ -323,7 +322,7 @@ def plot_of(points: Sequence[PassRate]) -> Plot:
     )
 
 
-# What is told of cases, the weightiest first; in a run that does not gate they pass or fail.
+# The words for a case's status, the most important first.
 _WORDS = ("failed", *(words.column for words in VERDICTS.values()), TRACKED, NOT_BLOCKING)
 
 
@@ -332,13 +331,13 @@ class PromptPage:
     """One prompt of a run.
 
     Attributes:
-        step: From which version to which.
-        counts: How many cases have each verdict, in words, the weightiest first.
-        rate: The share of measured cases that passed, from 0 to 1; None where none was measured.
+        step: The change of version.
+        counts: The number of cases by status, the most important first.
+        rate: The share of measured cases that passed, from 0 to 1; None without any.
         suites: Its suites, those of the candidate first.
-        decided: What the gate says of it; None in a run that does not gate.
-        rates: In a run that gates, the base's pass rate and the candidate's, with the interval of
-            the difference; of several models, the rate of each.
+        decided: The gate's result; None without a gate.
+        rates: The pass rates of base and candidate with the interval of the difference, or of each
+            model; empty for one model without a gate.
     """
 
     name: str
@@ -357,7 +356,7 @@ class PromptPage:
 
     @property
     def models(self) -> list[tuple[SuiteSummary, str, str]]:
-        """Several models on the same cases, each with its rate and its difference to the first."""
+        """The compared models, each with its rate and its difference to the first."""
         return [
             (suite, rate_text(suite.comparison), difference_text(suite.comparison))
             for suite in self.suites
@@ -366,7 +365,7 @@ class PromptPage:
 
     @property
     def judges(self) -> tuple[JudgeName, ...]:
-        """Those of the candidate, with what they came to."""
+        """The judges of the candidate, with their counts."""
         return tuple(judge for suite in self.suites[:1] for judge in suite.judges)
 
     @property
@@ -380,12 +379,12 @@ class Overview:
     """The first page.
 
     Attributes:
-        title: What the run came to, in a few words.
+        title: The result of the run, in a few words.
         tone: `good`, `bad` or `warn`.
-        reasons: Of the decision, without what the title states.
-        changed: The cases that broke, are undecided or were fixed: by verdict in words, the groups
-            of one kind, the largest first.
-        calls: What the gate asked for; empty in a run that does not gate.
+        calls: The trials of the gate; empty without a gate.
+        reasons: The decision's reasons that are not in the title.
+        changed: Groups of changed cases by status, the largest first.
+        columns: The statuses with cases.
     """
 
     title: str
@@ -403,11 +402,11 @@ def overview_of(source: ReportSource, words: Mapping[str, Mapping[str, int]]) ->
 
     Args:
         source: The run.
-        words: By prompt, how many cases have each verdict, in words.
+        words: The number of cases by prompt and status.
     """
     record = source.record
     pages = [_page(name, source, words.get(name, {})) for name in _names(record, words)]
-    met = {word for page in pages for word, count in page.counts if count}
+    used_words = {word for page in pages for word, count in page.counts if count}
     gate = record.decision
     title, tone = _headline(record)
     return Overview(
@@ -418,7 +417,7 @@ def overview_of(source: ReportSource, words: Mapping[str, Mapping[str, int]]) ->
         prompts=tuple(pages),
         reasons=reasons_beside(gate) if gate else (),
         changed=_find_changed(gate) if gate else {},
-        columns=tuple(word for word in _WORDS if word in met),
+        columns=tuple(word for word in _WORDS if word in used_words),
     )
 
 

@@ -1,4 +1,4 @@
-"""Puts the page together: one file, its own style and script, and a policy that allows no other."""
+"""HTML files of a report, each with its style, its script and a policy that allows no other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from regauge.datasets import Shard, shard_of
 from regauge.reports._console import duration, money, quantity
-from regauge.reports._gate_console import answer_diff
+from regauge.reports._gate_console import output_diff
 from regauge.reports._runs import read_rows
 from regauge.reports.html._overview import cases_by_prompt, failures_of, model_sides, overview_of
 from regauge.reports.html._source import read_golden
@@ -36,28 +36,28 @@ if TYPE_CHECKING:
 
 
 _SCRIPTS = ("dom.js", "data.js", "diff.js", "table.js", "case.js", "page.js", "main.js")
-# What ends a script element or a line of script has another spelling in JSON.
+# Characters that can end a script element, with their escapes in JSON.
 _SPELT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 def html_report(source: ReportSource) -> str:
     """A run as one HTML file."""
     cases = cases_by_prompt(source)
-    words = {name: count_verdicts(met) for name, met in cases.items()}
+    words = {name: count_verdicts(prompt_cases) for name, prompt_cases in cases.items()}
     return run_page(source, overview_of(source, words), encoded_cases(cases))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PagePlace:
-    """The place of one file among those of a report.
+    """The place of one file in a report of several.
 
     Attributes:
         pages: The number of pages of cases.
-        number: Of this page; 0 for the index.
-        home: The address of the index.
-        directory: That of the pages, as the index links it; empty for a page.
-        cases: The cases of the run.
-        left_out: How many of them the tables of the index leave out.
+        number: The number of this page; 0 for the index.
+        home: The address of the index; empty for the index.
+        directory: The address of the pages' directory; empty for a page.
+        cases: The number of cases of the run.
+        left_out: The number of cases missing in the tables of the index.
     """
 
     pages: int
@@ -82,9 +82,9 @@ def run_page(
 
     Args:
         source: The run.
-        overview: What it shows first.
-        cases: By prompt, the cases of its tables, see `encoded_cases`.
-        place: Among several files; None for the only one.
+        overview: The overview of the file.
+        cases: The cases of its tables by prompt, see `encoded_cases`.
+        place: The place of the file in a report of several; None for the only one.
     """
     return render_page(
         "report",
@@ -92,23 +92,23 @@ def run_page(
         data=_data(source, cases, place),
         record=source.record,
         overview=overview,
-        repairs=source.repairs,
+        revisions=source.revisions,
         against=source.against,
         place=place,
         home=place.home if place else "",
         page_of=(place or PagePlace(pages=1)).page,
-        answer_diff=answer_diff,
+        output_diff=output_diff,
     )
 
 
 def count_verdicts(cases: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """The number of cases with each verdict, in words."""
+    """The number of cases by status."""
     return Counter(case["verdict"] for case in cases)
 
 
 def encoded_cases(cases: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, list[str]]:
     """Cases by prompt, each as JSON for the script of a page."""
-    return {name: [_json(case) for case in met] for name, met in cases.items()}
+    return {name: [_json(case) for case in prompt_cases] for name, prompt_cases in cases.items()}
 
 
 def render_page(
@@ -119,16 +119,17 @@ def render_page(
     data: Mapping[str, Any] | str | None = None,
     **values: object,
 ) -> str:
-    """One HTML file, readable offline; what models, judges and files say is text in it.
+    """One HTML file, readable offline, with untrusted texts escaped.
 
-    Nothing is loaded, and the page's own policy forbids it: scripts and styles run only with the
-    digests of those written here, and no text can become markup.
+    Its policy forbids network requests; scripts and styles run only with the digests of those
+    written here.
 
     Args:
-        name: Of the template among the assets.
-        styles: Added to the style of all pages.
-        data: For the scripts of the page; as text, it is JSON for a script element already.
-        values: For the template.
+        name: The name of the template among the assets.
+        scripts: The scripts of the page, among the assets.
+        styles: Styles in addition to that of all pages.
+        data: Data for the scripts; a text is JSON that is already escaped.
+        values: Values for the template.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -145,17 +146,17 @@ def render_page(
         "quantity": quantity,
         "percent": _percent,
         "slug": _slug,
-        "when": _when,
+        "when": _format_time,
         "shell": shlex.quote,
     }
     assets = files("regauge.reports.html") / "assets"
 
-    def joined(names: Sequence[str]) -> str:
+    def join_assets(names: Sequence[str]) -> str:
         return "\n".join((assets / asset).read_text(encoding="utf-8") for asset in names)
 
-    style = joined(("report.css", *styles))
-    script = f'"use strict";\n(() => {{\n{joined(scripts)}}})();\n'
-    return environment.from_string(joined([f"{name}.html.j2"])).render(
+    style = join_assets(("report.css", *styles))
+    script = f'"use strict";\n(() => {{\n{join_assets(scripts)}}})();\n'
+    return environment.from_string(join_assets([f"{name}.html.j2"])).render(
         style=_Verbatim(style),
         script=_Verbatim(script),
         policy=_policy(style, script),
@@ -165,7 +166,7 @@ def render_page(
 
 
 class _Verbatim(str):
-    """Text of our own that stands in the page as it is."""
+    """Trusted text, not escaped in the page."""
 
     __slots__ = ()
 
@@ -184,14 +185,14 @@ def _data(source: ReportSource, cases: Mapping[str, Sequence[str]], place: PageP
     prompts = (
         f'{{"name":{_json(name)},"models":'
         f"{_json([[side, model] for model, side in sides.get(name, {}).items()])},"
-        f'"cases":[{",".join(met)}]}}'
-        for name, met in cases.items()
+        f'"cases":[{",".join(prompt_cases)}]}}'
+        for name, prompt_cases in cases.items()
     )
     return f'{_json(document)[:-1]},"prompts":[{",".join(prompts)}]}}'
 
 
 def _json(document: object) -> str:
-    r"""JSON that can stand in a script element, whatever it says.
+    r"""JSON that is safe in a script element, with any content.
 
     >>> _json({"a": "</script>"})
     '{"a":"\\u003c/script\\u003e"}'
@@ -222,14 +223,14 @@ def _digest(text: str) -> str:
 
 
 def _finalize(value: object) -> object:
-    """Text as it is shown: without what reorders or hides it."""
+    """A text without characters that reorder or hide text."""
     if isinstance(value, str) and not hasattr(value, "__html__"):
         return printable(value)
     return value
 
 
 def _percent(rate: float) -> str:
-    """A share for people.
+    """A share as a percentage, 100 % only if exact.
 
     >>> _percent(1), _percent(0.987), _percent(0.9999)
     ('100 %', '98.7 %', '99.9 %')
@@ -239,14 +240,14 @@ def _percent(rate: float) -> str:
 
 
 def _slug(name: str) -> str:
-    """The name as it stands in an address."""
+    """A name, quoted for an address."""
     from urllib.parse import quote
 
     return quote(name, safe="", errors="backslashreplace")
 
 
-def _when(moment: str) -> str:
-    """A moment of ISO 8601 in UTC, for people.
+def _format_time(moment: str) -> str:
+    """A short text for an ISO 8601 time in UTC.
 
     >>> _when("2026-01-31T23:59:59+00:00")
     '2026-01-31 23:59 UTC'
@@ -258,15 +259,15 @@ _LABEL_SCRIPTS = ("dom.js", "page.js", "labels.js")
 
 
 def labels_html(sheet: LabelSheet, judge: str, file: str, cases: Mapping[str, GoldenCase]) -> str:
-    """The page to label on.
+    """The page for labelling outputs.
 
     Args:
-        sheet: All lines of the file; those without a label are shown.
-        judge: The name of the judge that the labels are for.
-        file: The name of the file that the page saves.
+        sheet: The lines of the file; the page shows those without a label.
+        judge: The name of the judge to calibrate.
+        file: The name of the file to save.
         cases: The golden cases by id.
     """
-    named = {str(line.get("case")) for line in sheet.unlabelled}
+    case_ids = {str(line.get("case")) for line in sheet.unlabelled}
     return render_page(
         "labels",
         scripts=_LABEL_SCRIPTS,
@@ -278,7 +279,7 @@ def labels_html(sheet: LabelSheet, judge: str, file: str, cases: Mapping[str, Go
             "lines": sheet.lines,
             "cases": {
                 name: {"inputs": dict(cases[name].inputs), "expected": cases[name].expected}
-                for name in sorted(named & cases.keys())
+                for name in sorted(case_ids & cases.keys())
             },
         },
         judge=judge,
@@ -288,9 +289,9 @@ def labels_html(sheet: LabelSheet, judge: str, file: str, cases: Mapping[str, Go
     )
 
 
-# The golden cases of so many pages are in memory at once; each part reads the whole file.
+# Pages whose golden cases are in memory at once; each part reads the whole file.
 _PART_PAGES: Final = 20
-# A browser looks through so many cases without delay.
+# A browser searches as many cases without delay.
 _LISTED_MAX: Final = 50_000
 _WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
 _REASON_CHARS: Final = 200
@@ -302,30 +303,29 @@ _GOOD: Final = frozenset({"passed", "unchanged"})
 
 
 def case_count(record: RunRecord) -> int:
-    """The number of cases of a run, those of each model on their own."""
+    """The number of cases of a run, counted per model."""
     return sum(suite.cases for suite in record.suites if suite.side != "base")
 
 
 def write_pages(
     source: ReportSource, path: Path, *, run: Path, project: Project, against: Path | None
 ) -> int:
-    """Write the index of a run at `path` and its pages; returns the number of pages.
+    """Write the index and pages of a run; return the number of pages.
 
-    A hash of its id deals a case to a page, which is made when all rows are dealt; memory holds
-    one page, and what the index lists.
+    A hash of the id assigns a case to a page. Memory holds one page and the cases of the index.
 
     Args:
         source: The run, without its trials.
         path: The file of the index. `report.html` has its pages in `report-cases`.
         run: The directory of the run.
-        project: Whose golden cases are shown.
-        against: The directory of a run to show next to it.
+        project: The project, with golden cases.
+        against: The directory of a run to compare with; None without one.
 
     Raises:
         FaultyFileError: A row cannot be read.
         OSError: A file cannot be written.
     """
-    # Pages are of different lengths, and none should be much longer than a file may be.
+    # Pages vary in length, and none should be much longer than a file may be.
     least = ceil(2 * case_count(source.record) / project.settings.html_cases_max)
     parts = ceil(least / _PART_PAGES)
     pages = parts * ceil(least / parts)
@@ -334,8 +334,8 @@ def write_pages(
     for old in directory.iterdir():
         if re.fullmatch(r"[0-9]+\.html", old.name):
             old.unlink()
-    listed = _Listed()
-    whole = overview_of(source, {})
+    index_cases = _IndexCases()
+    run_overview = overview_of(source, {})
     with tempfile.TemporaryDirectory(prefix=".rows-", dir=directory) as scratch:
         dealt = _DealtRows(Path(scratch), pages)
         datasets = {row["dataset"] for row in dealt.deal(read_rows(run), "run")}
@@ -350,22 +350,24 @@ def write_pages(
             for number in range(first, first + pages // parts):
                 of_page = _source_of_page(source, dealt, golden, number, pages)
                 cases = cases_by_prompt(of_page)
-                listed.add(cases, number)
+                index_cases.add(cases, number)
                 place = PagePlace(pages=pages, number=number, home=f"../{quote(path.name)}")
                 words = {name: count_verdicts(of_prompt) for name, of_prompt in cases.items()}
                 names = overview_of(of_page, words).prompts
                 overview = replace(
-                    whole, prompts=tuple(name for name in names if name.name in cases), changed={}
+                    run_overview,
+                    prompts=tuple(name for name in names if name.name in cases),
+                    changed={},
                 )
                 page = run_page(of_page, overview, encoded_cases(cases), place)
                 (directory / f"{number}.html").write_text(page, encoding="utf-8")
     place = PagePlace(
         pages=pages,
         directory=quote(directory.name),
-        cases=listed.count,
-        left_out=listed.left_out,
+        cases=index_cases.count,
+        left_out=index_cases.left_out,
     )
-    index = run_page(source, overview_of(source, listed.words), listed.cases(), place)
+    index = run_page(source, overview_of(source, index_cases.words), index_cases.cases(), place)
     path.write_text(index, encoding="utf-8")
     return pages
 
@@ -380,8 +382,10 @@ def _source_of_page(
     """The part of a run that one page shows."""
     record = source.record
     if record.decision is not None:
-        own = [case for case in record.decision.cases if shard_of(case.case, pages) == number]
-        decision = record.decision.model_copy(update={"cases": own})
+        page_cases = [
+            case for case in record.decision.cases if shard_of(case.case, pages) == number
+        ]
+        decision = record.decision.model_copy(update={"cases": page_cases})
         record = record.model_copy(update={"decision": decision})
     return replace(
         source,
@@ -390,7 +394,7 @@ def _source_of_page(
         against_rows=dealt.rows(number, "against"),
         golden=golden,
         history={},
-        repairs=(),
+        revisions=(),
     )
 
 
@@ -402,7 +406,7 @@ class _DealtRows:
     pages: int
 
     def deal(self, rows: Iterable[dict[str, Any]], kind: str) -> Iterator[dict[str, Any]]:
-        """Deal rows, and give them back one after the other."""
+        """Write rows to the files of their pages, and yield them."""
         waiting: defaultdict[int, list[str]] = defaultdict(list)
         size = 0
         for row in rows:
@@ -434,12 +438,12 @@ class _DealtRows:
 
 
 @dataclass(slots=True)
-class _Listed:
-    """The cases that the index lists: those that did not pass first, then others."""
+class _IndexCases:
+    """The cases in the tables of the index: failed ones first, then passing ones."""
 
     words: dict[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])
     _first: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    _others: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    _passing: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     @property
     def count(self) -> int:
@@ -449,29 +453,29 @@ class _Listed:
     @property
     def left_out(self) -> int:
         """The number of cases that are not listed."""
-        return self.count - min(len(self._first) + len(self._others), _LISTED_MAX)
+        return self.count - min(len(self._first) + len(self._passing), _LISTED_MAX)
 
     def add(self, cases: Mapping[str, Iterable[Mapping[str, Any]]], page: int) -> None:
-        """Count the cases of a page, and list what there is room for."""
+        """Count the cases of a page, and list them while there is room."""
         for prompt, of_prompt in cases.items():
             words = self.words.setdefault(prompt, Counter())
             for case in of_prompt:
                 words[case["verdict"]] += 1
-                kept = self._others if case["verdict"] in _GOOD else self._first
-                if len(kept) < _LISTED_MAX:
+                entries = self._passing if case["verdict"] in _GOOD else self._first
+                if len(entries) < _LISTED_MAX:
                     [text] = encoded_cases({prompt: [_summary(case, page)]})[prompt]
-                    kept.append((prompt, text))
+                    entries.append((prompt, text))
 
     def cases(self) -> dict[str, list[str]]:
         """By prompt, the listed cases as JSON."""
         cases: dict[str, list[str]] = {name: [] for name in self.words}
-        for prompt, text in [*self._first, *self._others][:_LISTED_MAX]:
+        for prompt, text in [*self._first, *self._passing][:_LISTED_MAX]:
             cases[prompt].append(text)
         return cases
 
 
 def _summary(case: Mapping[str, Any], page: int) -> dict[str, Any]:
-    """The part of a case that the index shows and searches."""
+    """The fields of a case for the index and its search."""
     trials = [trial for trial in case["trials"] if trial["side"] != "base"]
     reasons: dict[str, str] = {}
     for name, reason in (failure for trial in trials for failure in failures_of(trial)):

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenFile:
-    """One dataset, where it could be read.
+    """One dataset.
 
     Attributes:
-        cases: By id.
-        problem: Why there are none; empty when the file was read.
+        cases: The golden cases by id.
+        problem: The reason why the file could not be read; else empty.
     """
 
     cases: Mapping[str, GoldenCase]
@@ -38,7 +38,7 @@ class GoldenFile:
 
 
 def read_golden(name: str, project: Project, *, part: Shard | None = None) -> GoldenFile:
-    """The dataset of this name, or a part of it; a page is worth having without it."""
+    """The dataset of this name, or a part of it; an error of reading becomes `problem`."""
     try:
         fixtures = project.fixtures_dir
         path = find_dataset(name, fixtures_dir=fixtures)
@@ -50,17 +50,17 @@ def read_golden(name: str, project: Project, *, part: Shard | None = None) -> Go
 
 
 def golden_of(file: GoldenFile, case_id: str, digest: str) -> dict[str, JSON]:
-    """The input and expectation of a case, or the reason why they are hidden.
+    """The inputs and expected output of a case, or the reason why they are missing.
 
     Args:
         file: The dataset.
-        case_id: Of the case.
-        digest: Of the case when it was run.
+        case_id: The id of the case.
+        digest: The digest of the case in the run.
     """
     case = file.cases.get(case_id)
     if case is None:
-        gone = f"The case {case_id!r} is in the golden cases no more."
-        return {"problem": file.problem or gone}
+        removed = f"The case {case_id!r} is no longer in the golden cases."
+        return {"problem": file.problem or removed}
     fields: dict[str, JSON] = {"inputs": dict(case.inputs), "location": case.location}
     if case.expected is not None:
         fields["expected"] = case.expected
@@ -70,18 +70,18 @@ def golden_of(file: GoldenFile, case_id: str, digest: str) -> dict[str, JSON]:
         if value := getattr(case, name):
             fields[name] = value
     if case.digest != digest:
-        fields["problem"] = "The case was changed after this run: this is how it stands now."
+        fields["problem"] = "The case was changed after this run; this is its current state."
     return fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repair:
-    """The suggestion for one prompt, and its evidence.
+class SuggestedRevision:
+    """The suggestion for one prompt, with its audit trail.
 
     Attributes:
-        cycles: By number, what was decided and about what; 0 is before the first. Empty where the
-            audit trail is not on this machine.
-        problem: Why they are; empty where they are there.
+        cycles: The decisions by cycle; 0 is before the first. Empty if the audit trail is not on
+            this machine.
+        problem: The reason why they are missing; else empty.
     """
 
     suggestion: Suggestion
@@ -89,21 +89,23 @@ class Repair:
     problem: str = ""
 
 
-def read_repairs(project: Project, record: RunRecord) -> tuple[Repair, ...]:
-    """A repair for each suggestion of a run."""
-    return tuple(_repair(project, suggestion) for suggestion in record.suggestions)
+def read_revisions(project: Project, record: RunRecord) -> tuple[SuggestedRevision, ...]:
+    """The suggested revisions of a run."""
+    return tuple(_read_revision(project, suggestion) for suggestion in record.suggestions)
 
 
-def _repair(project: Project, suggestion: Suggestion) -> Repair:
+def _read_revision(project: Project, suggestion: Suggestion) -> SuggestedRevision:
     if not suggestion.run:
-        return Repair(suggestion=suggestion, cycles={})
+        return SuggestedRevision(suggestion=suggestion, cycles={})
     from regauge.refine.runs import TrailError
 
     path = project.state_dir / "refine" / suggestion.run / "trail.jsonl"
     try:
-        return Repair(suggestion=suggestion, cycles=_cycles(path))
+        return SuggestedRevision(suggestion=suggestion, cycles=_cycles(path))
     except TrailError as error:
-        return Repair(suggestion=suggestion, cycles={}, problem=str(error).splitlines()[0])
+        return SuggestedRevision(
+            suggestion=suggestion, cycles={}, problem=str(error).splitlines()[0]
+        )
 
 
 def _cycles(path: Path) -> dict[int, list[dict[str, str]]]:
@@ -111,7 +113,7 @@ def _cycles(path: Path) -> dict[int, list[dict[str, str]]]:
 
     notes: dict[int, list[dict[str, str]]] = {}
     for event in read_trail(path):
-        if event.kind != "observed":  # nothing is decided where a run begins and where it writes
+        if event.kind != "observed":  # only these events have decisions
             continue
         for note in event.body["decisions"]:
             subject = _short(note["subject"])
@@ -120,7 +122,7 @@ def _cycles(path: Path) -> dict[int, list[dict[str, str]]]:
 
 
 def _short(subject: str) -> str:
-    """A digest as people quote it, and anything else as it is.
+    """A digest in its short form; other texts are unchanged.
 
     >>> _short("a" * 64), _short("a prompt")
     ('aaaaaaaaaaaa', 'a prompt')
@@ -128,16 +130,16 @@ def _short(subject: str) -> str:
     return subject[:12] if re.fullmatch("[0-9a-f]{64}", subject) else subject
 
 
-# More points of the history are closer than a dot is wide.
+# More points would be closer than a dot is wide.
 _POINTS_MAX = 40
 
 
 class MeasuredPrompt(Protocol):
-    """One prompt on one dataset with one model, as one run measured it; the history knows them.
+    """The measurement of one prompt, dataset and model in one run, from the run history.
 
     Attributes:
-        measured: How many cases have an outcome.
-        passed: Of those; of a run that gates, by the first trial of each.
+        measured: The number of cases with an outcome.
+        passed: The number of passed cases; in a gate run, by the first trial of each case.
     """
 
     @property
@@ -165,11 +167,11 @@ class PassRate:
     """One run of one prompt.
 
     Attributes:
-        run: Its id.
-        started_at: When it began, ISO 8601 in UTC.
-        version: Of the prompt, or the beginning of its digest where it has none.
-        passed: Cases; of a run that gates, those whose first trial passed.
-        cases: Those that were measured.
+        run: The id of the run.
+        started_at: The start of the run, ISO 8601 in UTC.
+        version: The prompt's version, or the beginning of its digest without one.
+        passed: Passed cases; in a gate run, by the first trial of each case.
+        cases: Measured cases.
         low: The lower end of the 95 % interval of the pass rate, from 0 to 1.
         high: The upper end.
     """
@@ -195,20 +197,20 @@ def points_of(
     counts: Mapping[str, tuple[int, int]],
     measured: Mapping[str, Iterable[MeasuredPrompt]],
 ) -> dict[str, list[PassRate]]:
-    """By prompt, its points up to that of this run, the oldest first.
+    """The points of each prompt up to this run, the oldest first.
 
-    Runs with another dataset or model are another story and left out, and so is a run that
-    measured less than half as many cases as another: it ran a selection of them.
+    Runs with another dataset or model are left out. So are runs that measured less than half as
+    many cases as another, as they ran a selection.
 
     Args:
         record: The run.
-        counts: See `pass_counts`.
-        measured: By prompt, how it was measured so far, the oldest first.
+        counts: Passed and measured cases by prompt, see `pass_counts`.
+        measured: The measurements of each prompt so far, the oldest first.
     """
-    own = {suite.prompt: suite for suite in reversed(record.suites) if suite.side != "base"}
+    suites = {suite.prompt: suite for suite in reversed(record.suites) if suite.side != "base"}
     points: dict[str, list[PassRate]] = {}
-    for prompt, suite in own.items():
-        met = [
+    for prompt, suite in suites.items():
+        prompt_points = [
             _point(point.run, point.started_at, point, point.passed, point.measured)
             for point in takewhile(lambda point: point.run != record.id, measured.get(prompt, ()))
             if point.measured
@@ -218,17 +220,16 @@ def points_of(
         ]
         passed, cases = counts.get(prompt, (0, 0))
         if cases:
-            met.append(_point(record.id, record.started_at, suite, passed, cases))
-        points[prompt] = _comparable(met)
+            prompt_points.append(_point(record.id, record.started_at, suite, passed, cases))
+        points[prompt] = _comparable(prompt_points)
     return points
 
 
 def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
-    """By prompt, how many cases passed, of how many that were measured.
+    """The passed and measured cases by prompt; of several models, the first counts.
 
-    A gate draws more trials of the cases that look bad, and passes those that base fails too; so
-    of its runs the first trials count, which are like those of any other run. Of several models
-    the first counts.
+    A gate re-runs suspicious cases, and passes cases that also fail on base. So only its first
+    trials count, which are comparable with those of other runs.
     """
     counts: dict[str, tuple[int, int]] = {}
     if record.decision is None:
@@ -270,23 +271,22 @@ def _point(
 
 
 def _comparable(points: list[PassRate]) -> list[PassRate]:
-    most = max((point.cases for point in points), default=0)
-    return [point for point in points if 2 * point.cases >= most][-_POINTS_MAX:]
+    cases_max = max((point.cases for point in points), default=0)
+    return [point for point in points if 2 * point.cases >= cases_max][-_POINTS_MAX:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSource:
-    """All that a page shows, read from disk.
+    """The data of a page, read from disk.
 
     Attributes:
         rows: The trials of the run, in the shape of `TrialRow`.
-        against: The run whose answers stand next to those of this one; None where it has a base
-            of its own, or none was named.
-        against_rows: Its trials.
-        golden: By dataset, the golden cases as they are now.
-        history: By prompt, how it went so far, the oldest run first.
-        repairs: What was tried to repair the prompts that failed.
-        counts: See `pass_counts`.
+        against: The run to compare with; None without one.
+        against_rows: The trials of that run.
+        golden: The current golden cases by dataset.
+        history: The pass rates of each prompt so far, the oldest first.
+        revisions: The suggested revisions.
+        counts: Passed and measured cases by prompt, see `pass_counts`.
     """
 
     record: RunRecord
@@ -295,7 +295,7 @@ class ReportSource:
     against_rows: Sequence[Mapping[str, Any]] = ()
     golden: Mapping[str, GoldenFile]
     history: Mapping[str, Sequence[PassRate]]
-    repairs: Sequence[Repair] = ()
+    revisions: Sequence[SuggestedRevision] = ()
     counts: Mapping[str, tuple[int, int]]
 
 
@@ -307,15 +307,15 @@ def load_source(
     measured: Callable[[str], Iterable[MeasuredPrompt]] | None = None,
     cases: bool = True,
 ) -> ReportSource:
-    """Read what the page of a run needs.
+    """Read the data of a page.
 
     Args:
         run: The directory of the run.
-        project: Whose golden cases are shown.
-        against: The directory of a run to show next to it.
-        measured: How a prompt was measured in other runs, the oldest first; without it the page
-            knows of this run alone.
-        cases: Whether trials and golden cases are read.
+        project: The project, with golden cases.
+        against: The directory of a run to compare with; None without one.
+        measured: Returns the measurements of a prompt in other runs, the oldest first; None to
+            show this run alone.
+        cases: Whether to read trials and golden cases.
 
     Raises:
         FaultyFileError: A record cannot be read.
@@ -332,6 +332,6 @@ def load_source(
         against_rows=list(read_rows(against)) if against and cases else (),
         golden={name: read_golden(name, project) for name in {row["dataset"] for row in rows}},
         history=points_of(record, counts, past),
-        repairs=read_repairs(project, record),
+        revisions=read_revisions(project, record),
         counts=counts,
     )

@@ -330,7 +330,7 @@ def test_what_the_changelog_says_of_cases_goes_with_them(repo: Repo):
         "bob": "He left.",
         "ann": "She knows.",
     }
-    assert base.faults == ()
+    assert base.changelog_errors == ()
 
 
 def test_what_an_older_change_accepted_does_not_count_again(repo: Repo):
@@ -344,7 +344,7 @@ def test_what_an_older_change_accepted_does_not_count_again(repo: Repo):
 def test_an_acknowledgement_of_no_case_is_a_fault_with_its_line(repo: Repo):
     text = CHANGELOG.replace("case: ann", "case: anne")
     repo.prompt("messages:", text + "messages:", version=None)
-    assert [str(fault) for fault in repo.base().faults] == [
+    assert [str(fault) for fault in repo.base().changelog_errors] == [
         (
             "prompts/greet.prompt.yml:10: `accepted` names 'anne', which is no golden case of greet\n"
             "  fix: name a case by its id"
@@ -380,7 +380,7 @@ def test_a_judge_that_lost_its_calibration_is_to_be_calibrated_first(repo: Repo)
     repo.prompt("Greet", "Kindly greet")
     repo.write("evals/test_greet.py", "# another rubric\n")
     judge = max_words(40)
-    informs = {judge.name: JudgeStatus(gates=False, reason="the rubric changed since")}
+    informs = {judge.name: JudgeStatus(blocking=False, reason="the rubric changed since")}
     suite = replace(repo.suite(judges=(judge, contains("Hello"))), standings=informs)
     (refusal,) = repo.base(suite=suite).refusals
     told = f"judge {judge.name!r} was blocking and is advisory now: the rubric changed since"
@@ -394,9 +394,7 @@ def test_a_baseline_older_than_the_judges_of_base_is_not_the_fault_of_a_branch(r
     base = repo.base(suite=repo.suite(judges=(contains("Hello"),)))
     assert base.refusals == ()
     assert base.history is None
-    assert base.notes[0].startswith(
-        "the base's baseline of greet is not used, it was made otherwise"
-    )
+    assert base.notes[0].startswith("the base's baseline of greet is not used, as it differs")
 
 
 @pytest.mark.parametrize("negated", [False, True])
@@ -560,7 +558,7 @@ def test_critical_cases_that_base_has_not_proven_are_named(repo: Repo):
     base = repo.base()
     assert base.notes == (
         (
-            "greet: 1 critical case is held to what a required case is, until base has passed 20 of"
+            "greet: 1 critical case is treated as required until base has passed 20 of"
             " 20 trials; so far ann 2 of 2: regauge baseline update greet runs more, in sessions an"
             " hour apart"
         ),
@@ -598,7 +596,7 @@ def test_what_base_measures_and_a_run_does_not_is_unmeasured(repo: Repo):
     at = find_base(repo.project, "main")
     assert coverage_of(at, [repo.suite()], is_filtered=False).notes == ()
     assert coverage_of(at, [], is_filtered=True).notes == (
-        ("no eval of this run measures greet, as main does; nothing is said of it"),
+        ("no eval of this run measures greet, as main does; it is not compared"),
     )
     (fault,) = coverage_of(at, [], is_filtered=False).unmeasured
     assert str(fault) == (
@@ -611,7 +609,7 @@ def test_what_base_measures_and_a_run_does_not_is_unmeasured(repo: Repo):
     repo.git("rm", "--quiet", "fixtures/baselines/greet.json")
     coverage = coverage_of(find_base(repo.project, "main"), [], is_filtered=False)
     assert coverage.unmeasured == ()
-    assert "this change takes it out, and the eval with it" in coverage.notes[0]
+    assert "this change removes it and its eval" in coverage.notes[0]
     repo.git("checkout", "--quiet", "HEAD", "fixtures")
     repo.git("rm", "--quiet", "prompts/greet.prompt.yml")
     coverage = coverage_of(find_base(repo.project, "main"), [], is_filtered=False)

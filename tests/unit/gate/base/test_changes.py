@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regauge.errors import PromptError
-from regauge.gate._refusal import acknowledged
+from regauge.gate._refusal import find_accepted
 from regauge.prompts import parse_prompt
 
 PATH = Path("prompts/greet.prompt.yml")
@@ -46,7 +46,7 @@ def test_how_often_a_case_broke_is_counted_over_the_ten_last_versions():
         f"version: 1.10.0\nchangelog:\n{entries}messages:\n  - {{role: user, content: Hi}}\n",
         path=PATH,
     )
-    said = acknowledged(base, base, cases=["ann", "bob", "kim"], gone=[])
+    said = find_accepted(base, base, cases=["ann", "bob", "kim"], removed_cases=[])
     assert said.broke_before == {"ann": 2, "bob": 1, "kim": 6}
     assert said.accepted == {}
 

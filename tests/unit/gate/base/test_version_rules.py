@@ -161,7 +161,7 @@ def test_rules(
 ):
     breaches = version_breaches(head, base, head_lock=locks[0], base_lock=locks[1])
     assert [breach.rule for breach in breaches] == ([rule] if rule else [])
-    assert all(fix in breach.fault.fix for breach in breaches)
+    assert all(fix in breach.error.fix for breach in breaches)
 
 
 def test_a_breach_says_where_what_and_how_to_mend_it():
@@ -169,7 +169,7 @@ def test_a_breach_says_where_what_and_how_to_mend_it():
         prompt("1.0.0", MORE), ONE, head_lock=lock(ONE), base_lock=lock(ONE)
     )
     assert str(breach) == snapshot("""\
-prompts/greet.prompt.yml:2: what it says changed, but its version is still 1.0.0
+prompts/greet.prompt.yml:2: its content changed, but its version is still 1.0.0
   fix: regauge bump greet minor -m 'WHAT CHANGED'\
 """)
 

@@ -189,7 +189,7 @@ def broken(edit: Any) -> str:
         (lambda h: h["cases"]["bob"].update(word=1), "Extra inputs are not permitted"),
         (lambda h: h["cases"]["bob"]["scores"].update(tone=[0.4]), "not one score for each trial"),
         (lambda h: h["cases"]["bob"]["scores"].update(tone=[0.4, 2]), "between 0 and 1"),
-        (lambda h: h["cases"]["bob"]["failed"].update(tone=9), "more often than it was asked"),
+        (lambda h: h["cases"]["bob"]["failed"].update(tone=9), "more often than it judged"),
     ],
 )
 def test_a_case_that_does_not_add_up_is_a_fault_on_its_line(edit: Any, told: str):
@@ -236,7 +236,7 @@ def test_a_case_that_stands_twice_is_not_read_halfway():
     text = baseline_text(small())
     line = next(line for line in text.splitlines() if '"ann"' in line)
     told = complaint(text.replace(line, f"{line}\n{line}"))
-    assert "'ann' stands twice" in told
+    assert "'ann' appears twice" in told
     assert told.startswith(f"{SHOWN}:{text.splitlines().index(line) + 2}: ")
 
 

@@ -195,8 +195,8 @@ def test_swapping_passes_and_fails_turns_broken_into_fixed(passed, pairs):
     assert worse.tested.tolist() == better.tested.tolist()
     for number, (new, of_base) in enumerate(pairs):
         k, kd, b, r, n = k + new, kd + new, b + of_base, r + 3, n + 3
-        worse.look(number, seen((k, r), (b, n), (kd, n)))
-        better.look(number, seen((r - k, r), (n - b, n), (n - kd, n)))
+        worse.evaluate(number, seen((k, r), (b, n), (kd, n)))
+        better.evaluate(number, seen((r - k, r), (n - b, n), (n - kd, n)))
         assert worse.ends.tolist() == better.ends.tolist()
 
 

@@ -40,7 +40,7 @@ def test_simulated_gates_find_what_was_written_down(name: str):
         for of, cells in (([], None), (prompts, 3 * len(cases))):
             suite = SimulatedSuite.from_histories(cases, POLICIES[name], cells=cells, prompts=of)
             assert suite is not None
-            for change, how in {**changes, "one": suite.breaking_one}.items():
+            for change, how in {**changes, "one": suite.break_one}.items():
                 for recorded in (0, 2):
                     played = replace(suite, recorded=recorded).simulate(7, how, runs=60)
                     counts = {

@@ -74,7 +74,7 @@ function answersView(prompt, one, chosen) {
       }
     }
     if (both && new Set(sides.map((side) => texts[side])).size === 1) {
-      note = sides.length === 2 ? "Both answers are the same text." : "All answers are the same text.";
+      note = sides.length === 2 ? "Both outputs are equal." : "All outputs are equal.";
     }
     box.replaceChildren(...[
       el("div", { class: "options" },

@@ -11,7 +11,7 @@ const SEARCHED_CHARS = 2000;
 const rank = (word) => { const at = WEIGHTS.indexOf(word); return at < 0 ? WEIGHTS.length : at; };
 
 /** A judge that informs only is not why a case failed. */
-const nameOf = (said) => (said.gates === false ? `${said.judge} (informs)` : said.judge);
+const nameOf = (said) => (said.gates === false ? `${said.judge} (advisory)` : said.judge);
 
 function prepare(prompt) {
   prompt.byId = new Map();

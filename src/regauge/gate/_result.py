@@ -38,40 +38,40 @@ def anchor_report(
     Args:
         outcomes: Outcomes of the candidate's first round, by suite and case.
     """
-    stored = suite.base.anchor
-    if stored is None:
+    anchor = suite.base.anchor
+    if anchor is None:
         return None
-    comparison, of_base = _compare_first_round(suite, stored, outcomes)
-    base_lost = stored.base is not None and stored.base.confirmed
+    comparison, of_base = _compare_first_round(suite, anchor, outcomes)
+    base_lost = anchor.base is not None and anchor.base.is_confirmed
     if comparison is None:
         return AnchorReport(
-            version=stored.version,
-            message=f"since {stored.version}: not measured: the baseline keeps no trials of it that"
+            version=anchor.version,
+            message=f"since {anchor.version}: not measured: the baseline keeps no trials of it that"
             " can be compared; regauge baseline update runs them with the next version",
             of_base=of_base,
             base_lost=base_lost,
         )
-    lost = base_lost and not of_base and comparison.p_value <= AnchorPolicy().confirm
+    has_loss = base_lost and not of_base and comparison.p_value <= AnchorPolicy().confirm
     message = f"{comparison} on the base" if of_base else str(comparison)
     if base_lost:
         message += "; the base's loss is confirmed"
-    if lost:
+    if has_loss:
         message += ", and this change does not make up for it"
     return AnchorReport(
-        version=stored.version,
+        version=anchor.version,
         message=message,
         cases=comparison.cases,
         difference=comparison.difference,
         p_value=comparison.p_value,
         of_base=of_base,
         base_lost=base_lost,
-        has_loss=lost,
-        blocks=lost and suite.base.base_commit.newest.settings.gate.on_anchor_loss == "block",
+        has_loss=has_loss,
+        blocks=has_loss and suite.base.base_commit.newest.settings.gate.on_anchor_loss == "block",
     )
 
 
 def _compare_first_round(
-    suite: SuiteBase, stored: BaseAnchor, outcomes: Mapping[tuple[str, str], Sequence[bool | None]]
+    suite: SuiteBase, anchor: BaseAnchor, outcomes: Mapping[tuple[str, str], Sequence[bool | None]]
 ) -> tuple[AnchorComparison | None, bool]:
     """Compare the candidate with the anchor, or the base if the candidate has no trials (True)."""
     digests = {case.id: case.digest for case in suite.suite.dataset}
@@ -82,18 +82,18 @@ def _compare_first_round(
             continue
         if case.history is not None:
             record[case.case] = case.history.total
-        judged = [
+        verdicts = [
             passed for passed in outcomes.get((suite.name, case.case), ()) if passed is not None
         ]
-        if judged:
-            counts[case.case] = Count(passed=sum(judged), trials=len(judged))
+        if verdicts:
+            counts[case.case] = Count(passed=sum(verdicts), trials=len(verdicts))
         elif case.state == "unchanged" and case.case in record:
             counts[case.case] = record[case.case]
     of_base = not any(outcomes.get((suite.name, case.case)) for case in suite.base.cases)
-    if stored.anchor is None:
+    if anchor.anchor is None:
         return None, of_base
     sides = record if of_base else counts
-    return compare_with_anchor(stored.anchor, sides, digests, accepted=stored.accepted), of_base
+    return compare_with_anchor(anchor.anchor, sides, digests, accepted=anchor.accepted), of_base
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -162,19 +162,21 @@ def collect_compared_cases(suites: Iterable[SuiteBase]) -> list[CaseComparison]:
     """The cases of all suites, in their order; removed ones count if nothing was left out."""
     cases: list[CaseComparison] = []
     for suite in suites:
-        planned = {each.case.id: each for each in suite.planned_cases}
+        planned_cases = {planned_case.case.id: planned_case for planned_case in suite.planned_cases}
         graded = _find_graded(suite.base)
-        again = _with_deciding_judges(suite.suite, suite.base)
+        follow_up = _with_deciding_judges(suite.suite, suite.base)
         base = _with_deciding_judges(suite.base.suite, suite.base) if suite.base.suite else None
         for case in suite.base.cases:
-            candidate = planned.get(case.case)
+            candidate = planned_cases.get(case.case)
             if candidate is None and (case.state != "removed" or suite.partial):
                 continue
             cases.append(
                 CaseComparison(
                     case=replace(case, prompt=suite.name),
                     candidate=candidate,
-                    follow_up=PlannedCase(again, candidate.case) if candidate is not None else None,
+                    follow_up=PlannedCase(follow_up, candidate.case)
+                    if candidate is not None
+                    else None,
                     base=PlannedCase(base, candidate.case, partner=candidate.digest)
                     if base is not None and candidate is not None and case.state == "changed"
                     else None,
@@ -243,18 +245,18 @@ def bill_draws(draws: Sequence[Draw], session: EvalSession) -> Bill:
     """The calls and cost of trials that have no completion yet."""
     answers = session.missing_answers(draws)
     judgements = session.missing_judgements(draws)
-    both = [*answers, *judgements]
+    missing_calls = [*answers, *judgements]
     return Bill(
         trials=len(draws),
         calls=sum(missing.calls for missing in answers),
         judge_calls=sum(missing.calls for missing in judgements),
-        tokens=sum(missing.tokens for missing in both),
-        cost_usd=sum_if_known(missing.cost_usd for missing in both),
-        batch_cost_usd=sum_if_known(missing.batch_cost_usd for missing in both),
+        tokens=sum(missing.tokens for missing in missing_calls),
+        cost_usd=sum_if_known(missing.cost_usd for missing in missing_calls),
+        batch_cost_usd=sum_if_known(missing.batch_cost_usd for missing in missing_calls),
     )
 
 
-# A change that is refused is not compared.
+# A refused change is not compared.
 FinalDecision: TypeAlias = Decision | Literal["refused"]
 EXIT_CODES: Final[dict[FinalDecision, int]] = {
     "accept": 0,
@@ -294,10 +296,10 @@ class Comparison:
     @property
     def errors(self) -> list[Fault]:
         """Broken rules of versions and changelogs: they reject the change whatever trials show."""
-        faults = [fault for suite in self.suites for fault in suite.base.faults]
+        errors = [error for suite in self.suites for error in suite.base.changelog_errors]
         breaches = [breach for suite in self.suites for breach in suite.base.breaches]
-        faults += [breach.fault for breach in (*breaches, *self.locks)]
-        return list(dict.fromkeys(faults))
+        errors += [breach.error for breach in (*breaches, *self.locks)]
+        return list(dict.fromkeys(errors))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -361,12 +363,12 @@ class GateResult:
         suites = self.comparison.suites
         if suite is next(of_path for of_path in suites if of_path.suite.prompt.path == path):
             for breach in suite.base.breaches:
-                yield breach.rule, breach.fault
-            for fault in suite.base.faults:
-                yield "changelog", fault
+                yield breach.rule, breach.error
+            for error in suite.base.changelog_errors:
+                yield "changelog", error
         if suite is suites[0]:
             for breach in self.comparison.locks:
-                yield breach.rule, breach.fault
+                yield breach.rule, breach.error
 
     def errors(self, prompt: str = "", case: str = "") -> Iterator[UnmeasuredError]:
         """The errors of unmeasured trials, of one case or of all."""
@@ -411,7 +413,7 @@ def cause_of_case(decided: GateResult, prompt: str, case: str) -> str:
     for error in decided.errors(prompt, case):
         if isinstance(error, ProviderError) and error.status is not None:
             return f"HTTP {error.status}"
-        if isinstance(error.__cause__, RecordingError):  # a full disk: every other case has it too
+        if isinstance(error.__cause__, RecordingError):  # a full disk affects every case
             return "; ".join(line.strip() for line in str(error).splitlines())
         return cause_line(str(error))
     return ""
