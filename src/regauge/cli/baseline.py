@@ -43,7 +43,7 @@ from regauge.project import TRIALS_MAX, Project
 from regauge.refine.analysis import format_share, variance_of
 from regauge.refine.trials import outcomes_of
 from regauge.reports import progress_line
-from regauge.runner import Draw
+from regauge.runner import PlannedTrial
 from regauge.stop_signals import run_stoppable
 from regauge.wording import first_of, plural
 
@@ -301,7 +301,7 @@ def flaky(
 def _missing_trials(evals: EvalSession, trials: int) -> int:
     """The number of trials that are neither recorded nor in the local store."""
     return sum(
-        not evals.answers.has(case, Draw(case, number).key)
+        not evals.completions.has(case, PlannedTrial(case, number).key)
         for case in evals.plan.cases
         if case.error is None
         for number in range(trials)
@@ -320,7 +320,7 @@ def _print_plan(evals: EvalSession, trials: int, *, as_json: bool) -> None:
 def _print_variance(prompt: str, variance: Variance) -> None:
     echo(f"{prompt}: {plural(variance.cases, 'case')}, {variance.trials} trials", bold=True)
     echo("of two trials of one case")
-    echo(f"  {format_share(variance.answers):>4} give the same output")
+    echo(f"  {format_share(variance.outputs):>4} give the same output")
     echo(f"  {format_share(variance.verdicts):>4} get the same verdicts")
     for name, check in variance.checks.items():
         line = (

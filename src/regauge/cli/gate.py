@@ -191,10 +191,10 @@ def command(
             baseline=given_baseline,
             more_trials=more_trials,
             accept_judge_change=_reason(accept_judge_change),
-            narrowed=bool(prompts),
+            is_partial=bool(prompts),
             dry_run=dry_run,
-            again=_rerun_words(sys.argv[1:]),
-            say=meter.update,
+            rerun_command=_rerun_words(sys.argv[1:]),
+            print_line=meter.update,
         )
         with meter:
             outcome = run_gate(

@@ -31,8 +31,8 @@ from regauge.gate import REVISION_FIRST, policy_of
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.mutate import (
     MODEL,
+    ClassificationPolicy,
     EvalBench,
-    HuntPolicy,
     MeasuredClasses,
     MutantsFile,
     MutationProgress,
@@ -60,7 +60,7 @@ from regauge.refine.subject import prompt_of_target
 from regauge.reports import money
 from regauge.reports.html import coverage_html
 from regauge.reports.mutants import mutation_badge, mutation_lines, mutation_markdown
-from regauge.runner import Draw
+from regauge.runner import PlannedTrial
 from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
 
@@ -303,10 +303,12 @@ def _measure(
     first = {row.id: row.cases for row in rows if row.kind == "killed"}
     marks = {row.id: row.reason for row in rows if row.kind == "equivalent"}
     # A broken case kills a mutant even if the project only warns about it.
-    policy = HuntPolicy(gate=replace(policy_of(evals.project.settings.gate), on_broken="block"))
+    policy = ClassificationPolicy(
+        gate=replace(policy_of(evals.project.settings.gate), on_broken="block")
+    )
 
     async def run() -> MeasuredClasses:
-        async with evals.making() as trials:
+        async with evals.open_trials() as trials:
             with EvalBench(subject, trials) as bench:
                 suite = subject.prompt, mutants, subject.cases, bench, policy
                 return await measure(*suite, first=first, marks=marks, progress=progress)
@@ -377,8 +379,8 @@ def _estimate(
         subject.prompt, mutants, subject.cases, kinds, recorded_calls=stored_calls
     )
     members = subject.members.values()
-    draws = [Draw(member, REVISION_FIRST) for member in members if member.plan()]
-    costs = [answer.cost_usd for answer in evals.missing_answers(draws)]
+    draws = [PlannedTrial(member, REVISION_FIRST) for member in members if member.plan()]
+    costs = [answer.cost_usd for answer in evals.missing_completions(draws)]
     priced = [cost for cost in costs if cost is not None]
     return calls, calls * sum(priced) / len(draws) if draws and len(priced) == len(costs) else None
 

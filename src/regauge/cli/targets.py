@@ -279,7 +279,7 @@ class TargetCommands:
 
     def _digest(self, state: TargetState) -> str:
         """The digest of a state in runs and baselines."""
-        return state.target.subject(self._name, path=self._project.pyproject).digest
+        return state.target.describe_subject(self._name, path=self._project.pyproject).digest
 
     def _points_of(self, state: TargetState, points: Iterable[TrendPoint]) -> list[TrendPoint]:
         """The measurement of a state by each eval."""

@@ -76,10 +76,10 @@ def calls_of(decided: GateResult) -> CallsDocument:
     for (prompt, _, side), trials in decided.trials.items():
         first_draws = decided.outcome.first_draws.get(prompt, 1)
         for number, trial in enumerate(trials):
-            if trial.answer is not None:
+            if trial.sourced_completion is not None:
                 first = "first" if number < first_draws else "follow_up"
                 kinds["base" if side == "base" else first] += 1
-                totals += _usage_of(trial, trial.answer)
+                totals += _usage_of(trial, trial.sourced_completion)
     return CallsDocument(
         first=kinds["first"],
         follow_up=kinds["follow_up"],
@@ -559,8 +559,8 @@ def _evidence(
 
     def read_outputs(side: Side) -> Iterator[tuple[OutputDocument, list[OutputDocument]]]:
         for trial in decided.trials.get((*comparison.case.key, side), ()):
-            if trial.answer is not None and trial.error is None:
-                completion = trial.answer.completion
+            if trial.sourced_completion is not None and trial.error is None:
+                completion = trial.sourced_completion.completion
                 text = shown_output(completion.text, completion.refusal, shown_messages(completion))
                 failures = [
                     (

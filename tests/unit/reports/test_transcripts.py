@@ -266,7 +266,7 @@ def rows(made: Any) -> list[Mapping[str, Any]]:
             case = made.case(number, tier=tier)
             where = f"evals/test_a.py::test_a[c{number}-{model}]"
             trials = [made.trial(trial, outcome) for trial, outcome in enumerate(results)]
-            for row in rows_of(made.result(trials, where=where, case=case)):
+            for row in rows_of(made.result(trials, node_id=where, case=case)):
                 own = {
                     **row,
                     "model": model,

@@ -42,16 +42,16 @@ from regauge.maintenance.collection import option_words
 from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt
 from regauge.refine.delivery import headline
-from regauge.refine.feedback import Feedback, describe_feedback, feedback_on_pull, noted_in
+from regauge.refine.feedback import Feedback, describe_feedback, feedback_on_pull, read_notes
 from regauge.refine.refinement import BY_SIGNAL, Refinement, RefineOptions, unused_text
 from regauge.refine.runs import (
-    CUT_OFF,
+    RESUMABLE_STOPS,
     begin_run,
     find_refinement,
-    only_one,
-    remember_status,
+    lock_prompt,
+    save_status,
 )
-from regauge.refine.subject import declared_goals, prompt_of_target
+from regauge.refine.subject import goals_for, prompt_of_target
 from regauge.reports import money
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def read_feedback(
         UsageError: The file cannot be used, or the token or the repository is missing.
         GitHubError: GitHub cannot be reached, or has no such pull request.
     """
-    feedback = Feedback() if file is None else noted_in(file)
+    feedback = Feedback() if file is None else read_notes(file)
     if pull is None:
         return feedback
     file_of_prompt = find_prompt(prompt, root=project.root)
@@ -164,7 +164,7 @@ def run_to_end(
         evals.close()
     today = datetime.now(UTC).date().isoformat()
     result = refinement.finish(run, state, date=today)
-    remember_status(run, state)
+    save_status(run, state)
     return result
 
 
@@ -181,7 +181,7 @@ def _progress_text(evals: EvalSession) -> str:
     progress = evals.progress
     judge_calls = f", {progress.judge_calls} judge calls" if progress.judge_calls else ""
     return (
-        f"regauge refine: {progress.landed} new completions{judge_calls},"
+        f"regauge refine: {progress.completed} new completions{judge_calls},"
         f" {money(evals.budget.spent_usd)}, {progress.elapsed_s:.0f} s so far"
     )
 
@@ -251,7 +251,7 @@ def _leave(run: Run, result: Mapping[str, Any]) -> None:
             " out with `split: holdout`"
         )
     hint = f"continue: regauge refine resume {run.id}"
-    if reason not in CUT_OFF:
+    if reason not in RESUMABLE_STOPS:
         if reason not in _HINTS or (proposed and reason in {"model-calls", "calls"}):
             return
         hint = _HINTS[reason]
@@ -429,7 +429,7 @@ def _begin(
             evals,
             evals.plan.cases,
             refine_options,
-            recalls=not ignore_attempts,
+            use_attempts=not ignore_attempts,
             name=prompt,
             feedback=feedback,
         )
@@ -451,7 +451,7 @@ def _begin(
         runs.append(run)
         finished.append(run_to_end(evals, refinement, run, refinement.run, as_json=as_json))
 
-    with nullcontext() if dry_run else only_one(project, prompt, ""):
+    with nullcontext() if dry_run else lock_prompt(project, prompt, ""):
         on_evals(
             project,
             prompt,
@@ -480,14 +480,14 @@ def _options(project: Project, prompt: str, values: Mapping[str, Any]) -> Refine
         else (),
         calls=option("budget_calls"),
         model_calls=option("budget_refiner_calls"),
-        localise=option("ablation_calls"),
-        variance=values["fix_flaky"] or settings.fix_flaky,
+        ablation_calls=option("ablation_calls"),
+        fix_flaky=values["fix_flaky"] or settings.fix_flaky,
         usd=option("budget_usd"),
         seed=values["seed"],
         frozen=tuple(settings.frozen),
-        show_goldens=values["show_expected"] or settings.show_expected,
-        tracked=values["include_tracked"],
-        goals=declared_goals(project, prompt),
+        show_expected=values["show_expected"] or settings.show_expected,
+        include_tracked=values["include_tracked"],
+        goals=goals_for(project, prompt),
         temperature=settings.temperature,
         max_tokens=settings.max_tokens,
         context_tokens=settings.context_tokens,
@@ -507,7 +507,7 @@ def _print_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> No
         return f"about ${calls * about.call_usd:.2f}" if about.call_usd else "free"
 
     name = refinement.subject.prompt.name
-    judges = " with LLM judges" if about.judged else ""
+    judges = " with LLM judges" if about.has_llm_judges else ""
     fix_calls = about.one_repair_calls
     calls = f"first look {about.first_look_calls} calls{judges}, one fix about {fix_calls}"
     echo(f"{name}: {about.train} training cases, {about.holdout} held out", err=not alone)
@@ -540,12 +540,12 @@ def resume_command(name: str, *, budget_calls: int | None, as_json: bool, **limi
         options = RefineOptions.from_json(facts["options"])
         if limits["budget_usd"] is not None:
             options = replace(options, usd=None)  # the plugin's option limits the further cost
-        refinement = Refinement(evals, evals.plan.cases, options, name=prompt, cut_off=run)
+        refinement = Refinement(evals, evals.plan.cases, options, name=prompt, interrupted_run=run)
         refinement.check_key(os.environ)
         resume = partial(refinement.resume, more_calls=budget_calls)
         finished.append(run_to_end(evals, refinement, run, resume, as_json=as_json))
 
-    with only_one(project, prompt, run.id):
+    with lock_prompt(project, prompt, run.id):
         on_evals(
             project, prompt, facts.get("evals"), words, act, interrupted=lambda: resume_hint(run)
         )
