@@ -320,7 +320,9 @@ def _replaced_notes(
             name = compared_case.candidate.suite.prompt.name
             digests.setdefault(name, set()).add(compared_case.candidate.digest)
             if compared_case.candidate.converses:
-                _, calls = calls_of(PlannedTrial(compared_case.candidate, 0), session.completions.find_call)
+                _, calls = calls_of(
+                    PlannedTrial(compared_case.candidate, 0), session.completions.find_call
+                )
                 digests[name] |= {call.key.digest for call in calls}
     for name, of_prompt in digests.items():
         for replaced in replacements_in(session.completions.file(name), digests=of_prompt):
@@ -460,7 +462,9 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
     draws = list(_first_wave(compared_cases, policy, StoredNumbers(session)))
     missing = [draw for draw in draws if not session.completions.has(draw.planned_case, draw.key)]
     first = replace(bill_draws(missing, session), trials=len(draws))
-    first_keys = {(draw.planned_case.suite.prompt.name, draw.planned_case.case.id) for draw in draws}
+    first_keys = {
+        (draw.planned_case.suite.prompt.name, draw.planned_case.case.id) for draw in draws
+    }
     changed = [
         compared_case
         for compared_case in compared_cases

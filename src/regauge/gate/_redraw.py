@@ -431,12 +431,16 @@ async def _draw_suite(suite: TopUpSuite, trials: TrialRunner) -> SuiteTrials:
     return suite_trials
 
 
-async def _redraw_suite(suite: RedrawSuite, session: EvalSession, trials: TrialRunner) -> SuiteTrials:
+async def _redraw_suite(
+    suite: RedrawSuite, session: EvalSession, trials: TrialRunner
+) -> SuiteTrials:
     planned_cases = {case.case.id: case for case in suite.cases}
     suite_trials = SuiteTrials()
     for wave in suite.redraw.waves():
         session.progress.total += len(wave)
-        draws = [PlannedTrial(planned_cases[case], stored_number("base", nth)) for case, nth in wave]
+        draws = [
+            PlannedTrial(planned_cases[case], stored_number("base", nth)) for case, nth in wave
+        ]
         new_trials = await trials.run_all(draws)
         for (case, nth), draw, trial in zip(wave, draws, new_trials, strict=True):
             suite.redraw.add(case, nth, suite_trials.add(draw, trial, suite.checks))

@@ -111,7 +111,9 @@ class ReplayEvidence:
             recorded = {
                 n for n in gate_numbers if answers.has(planned_case, RecordingKey(digest, n))
             }
-        return self._session.replay([PlannedTrial(planned_case, number) for number in sorted(recorded)])
+        return self._session.replay(
+            [PlannedTrial(planned_case, number) for number in sorted(recorded)]
+        )
 
     def _histories(self, result: EvalResult) -> Sequence[BaseTrials]:
         """The case under this version and, until its baseline is complete, the one before."""

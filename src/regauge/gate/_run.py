@@ -163,7 +163,9 @@ class GateRun:
                         len(base_trials),
                         len(base_trials) + self.gate.first_draws(compared_case.case.prompt),
                     )
-                    draws = [PlannedTrial(planned_case, stored_number("base", nth)) for nth in numbers]
+                    draws = [
+                        PlannedTrial(planned_case, stored_number("base", nth)) for nth in numbers
+                    ]
                     new_trials = await trials.run_all(draws, on_trial=self._progress.count)
                     base_trials.extend(new_trials)
                     facts = [self._facts(*compared_case.case.key, trial) for trial in new_trials]

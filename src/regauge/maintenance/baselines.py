@@ -823,7 +823,9 @@ class BaselineUpdate:
 
     def _bill(self, evals: EvalSession, draws: list[PlannedTrial], facts: dict[str, Any]) -> str:
         """Add trials to the estimates; return the calls and cost of those without a completion."""
-        bill = bill_draws([x for x in draws if not evals.completions.has(x.planned_case, x.key)], evals)
+        bill = bill_draws(
+            [x for x in draws if not evals.completions.has(x.planned_case, x.key)], evals
+        )
         self._estimates.append({**facts, **asdict(bill), "trials": len(draws)})
         judge_calls = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
         return (

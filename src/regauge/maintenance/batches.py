@@ -555,7 +555,9 @@ class ProjectBatches:
 
     def _is_known(self, custom_id: str) -> bool:
         key = key_of(custom_id)
-        return custom_id in self._known_ids or (key is not None and self._evals.completions.knows(key))
+        return custom_id in self._known_ids or (
+            key is not None and self._evals.completions.knows(key)
+        )
 
     # State.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.datasets._case import file_reference
 from regauge.errors import UsageError
-from regauge.judges.model._ask import delimited, nonce_of, with_note
+from regauge.judges.model._ask import add_note, delimit_texts, nonce_of
 from regauge.judges.model._reply import ReplyFault
 from regauge.mutate._operators import Mutation, MutationPlace, texts_of
 from regauge.mutate._suggest import Draft
@@ -360,8 +360,8 @@ def _request(writer: Prompt, model: ModelId, texts: Mapping[str, str]) -> Comple
     return CompletionRequest(
         model=model.model,
         provider=model.provider,
-        messages=with_note(
-            writer.render(cast("Mapping[str, JSON]", delimited(texts, nonce))),
+        messages=add_note(
+            writer.render(cast("Mapping[str, JSON]", delimit_texts(texts, nonce))),
             NOTE.format(nonce=nonce),
         ),
         parameters=writer.parameters,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, get_args
 
 from regauge.errors import ProviderError
 from regauge.judges._types import quote
-from regauge.judges.model._ask import again, delimited, nonce_of, with_note
+from regauge.judges.model._ask import add_note, delimit_texts, nonce_of, repeat_request
 from regauge.judges.model._reply import ReplyFault
 from regauge.lexicon import Lexicon
 from regauge.prompts import Message
@@ -186,7 +186,7 @@ class ModelForm:
         messages, response_format = request.messages, request.response_format
         if response_format is not None and "response_format" in self.dropped:
             schema = json.dumps(response_format.get("json_schema"))
-            messages = with_note(
+            messages = add_note(
                 messages, f"Reply with one JSON object that fits this JSON schema:\n{schema}"
             )
             response_format = None
@@ -194,7 +194,7 @@ class ModelForm:
             request, parameters=parameters, messages=messages, response_format=response_format
         )
         if fault is not None:
-            request = again(request, quote(str(fault), _FAULT_CHARS))
+            request = repeat_request(request, quote(str(fault), _FAULT_CHARS))
         if "system" in self.dropped:
             whole = "\n\n".join(message.content.rstrip() for message in request.messages)
             request = replace(request, messages=(Message(role="user", content=f"{whole}\n"),))
@@ -696,12 +696,12 @@ class ModelProposer:
         names = {declared.name for declared in prompt.inputs or ()}
         texts = {key: text for key, text in values.items() if key in names}
         nonce = nonce_of(texts)
-        inputs: Mapping[str, JSON] = delimited(texts, nonce)
+        inputs: Mapping[str, JSON] = delimit_texts(texts, nonce)
         warmth = {} if temperature is None else {"temperature": temperature}
         return CompletionRequest(
             model=self.model.model,
             provider=self.model.provider,
-            messages=with_note(prompt.render(inputs), _NOTE.format(nonce=nonce)),
+            messages=add_note(prompt.render(inputs), _NOTE.format(nonce=nonce)),
             parameters={**prompt.parameters, **warmth},
             response_format=prompt.response_format,
             trial=self.seed * _TRIALS_PER_SEED + trial,
