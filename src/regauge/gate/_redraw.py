@@ -445,9 +445,9 @@ async def _redraw_suite(suite: RedrawSuite, session: EvalSession, trials: Trials
 
 @asynccontextmanager
 async def _run_trials(
-    session: EvalSession, waiting: Callable[[DrawProgress], None]
+    session: EvalSession, on_progress: Callable[[DrawProgress], None]
 ) -> AsyncGenerator[Trials]:
-    tick = partial(waiting, session.progress)
+    tick = partial(on_progress, session.progress)
     async with ticking(tick, every_s=_PROGRESS_EVERY_S), session.making() as trials:
         yield trials
 
