@@ -14,9 +14,9 @@ from regauge.project import Project
 from regauge.recordings import Recording, utc_now
 from regauge.runner import (
     CaseRequest,
-    Draw,
     EvalSession,
     PlannedCase,
+    PlannedTrial,
     RunOptions,
     SourcedCompletion,
     calls_of,
@@ -203,12 +203,12 @@ def record_at_once(root: Path) -> Path:
     [suite] = session.bind(spec, record_at_once)
     completion = Completion(text=json.dumps(ANSWER), model="waiter-1", latency_s=0.2)
     answer = SourcedCompletion(completion=completion, source="recording")
-    file = session.answers.file("label")
+    file = session.completions.file("label")
     for case in suite.dataset:
-        draw = Draw(PlannedCase(suite, case), 0)
-        draw.planned.plan()
-        converses = draw.planned.converses
-        made = calls_of(draw, lambda _: answer)[1] if converses else [CaseRequest.of_draw(draw)]
+        draw = PlannedTrial(PlannedCase(suite, case), 0)
+        draw.planned_case.plan()
+        converses = draw.planned_case.converses
+        made = calls_of(draw, lambda _: answer)[1] if converses else [CaseRequest.of_trial(draw)]
         recordings = [
             Recording(
                 key=question.key,

@@ -54,7 +54,7 @@ class EvalParts:
     def trial(self, number: int = 0, outcome: str = "passed", **more: Any) -> Trial:
         if outcome == "unmeasured":
             error = ProviderError("local cannot be reached", kind="connection", attempts=3)
-            return Trial(number=number, request_digest="d", answer=None, error=error)
+            return Trial(number=number, request_digest="d", sourced_completion=None, error=error)
         completion = Completion(
             text='{"severity": "critical"}',
             finish_reason="stop",
@@ -77,15 +77,17 @@ class EvalParts:
         return Trial(
             number=number,
             request_digest="d",
-            answer=SourcedCompletion(completion=completion, source=more.pop("source", "live")),
+            sourced_completion=SourcedCompletion(
+                completion=completion, source=more.pop("source", "live")
+            ),
             verdicts=(JudgedVerdict(judge="severity", judge_digest="j", verdict=verdict),),
         )
 
     def result(self, trials: Sequence[Trial], pass_rate: float = 1.0, **more: Any) -> EvalResult:
-        """`suite`, `case` and `where` may be given."""
+        """`suite`, `case` and `node_id` may be given."""
         given: dict[str, Any] = {
             "suite": self.suite(trials=len(trials), pass_rate=pass_rate),
             "case": self.case(),
-            "where": "evals/test_alert.py::test_alert[c0]",
+            "node_id": "evals/test_alert.py::test_alert[c0]",
         }
         return EvalResult(trials=tuple(trials), **(given | more))

@@ -1,4 +1,4 @@
-"""The end of a pytest run that has evals in it: recordings, run record, summary."""
+"""The end of a pytest run with evals: recordings, run record, summary."""
 
 from __future__ import annotations
 
@@ -62,20 +62,20 @@ _MARKUP: dict[str, dict[str, bool]] = {
 
 @dataclass(slots=True, kw_only=True)
 class PytestEnd:
-    """The work that is left when the last case is judged.
+    """The work after the last case is judged.
 
     Attributes:
-        config: Of pytest.
-        evals: What was judged.
-        gate: The gate, where the run is to compare with a base version.
-        suggesting: What looks for repairs, where the run is to suggest some.
-        collected: How many cases were collected, selected or not.
-        owed: What the run leaves out without a word of the user.
-        selection: What the user selected by, such as `-k disk` and node ids.
-        turns: Which of the planned items had their turn.
-        parts: In a shard, what it runs of each eval, in the shape of `ShardSuite`.
+        config: The configuration of pytest.
+        evals: The session of the judged cases.
+        gate: The gate; None without `--gate`.
+        search: The search for fixes; None without `--suggest`.
+        collected_count: The number of collected cases, selected or not.
+        omissions: Evals and cases that the run omits without a selection of the user.
+        selection: The user's selection, such as `-k disk` and node ids.
+        finished_items: The planned items that ran.
+        parts: The cases of each eval in this shard, in the form of `ShardSuite`.
         worker: Whether this process is a worker of xdist.
-        say: Writes a line on the terminal.
+        print_line: Called with each line for the terminal.
     """
 
     config: pytest.Config
@@ -83,15 +83,15 @@ class PytestEnd:
     evals: EvalSession
     writer: RunWriter
     gate: PytestGate | None
-    suggesting: RefinementSearch | None
+    search: RefinementSearch | None
     started_at: datetime
-    collected: int
-    owed: Sequence[Fault]
+    collected_count: int
+    omissions: Sequence[Fault]
     selection: Sequence[str]
-    turns: FinishedItems
+    finished_items: FinishedItems
     parts: Sequence[dict[str, Any]]
     worker: bool
-    say: Callable[[str], None]
+    print_line: Callable[[str], None]
     _record: RunRecord | None = field(default=None, init=False)
     _end: RunEnd = field(default_factory=RunEnd, init=False)
     _trouble: list[str] = field(default_factory=list[str], init=False)
@@ -101,20 +101,20 @@ class PytestEnd:
     _suggestions: list[Suggestion] = field(default_factory=list["Suggestion"], init=False)
 
     def finish(self, session: pytest.Session, *, workers: Sequence[str]) -> str | None:
-        """Publish recordings and close the run record, as `PytestRun.finish` says."""
+        """Write recordings and close the run record, see `PytestRun.finish`."""
         interrupted = session.exitstatus == pytest.ExitCode.INTERRUPTED or bool(session.shouldstop)
         self._interrupted = session.exitstatus == pytest.ExitCode.INTERRUPTED
         complete = not (interrupted or session.shouldfail)
-        self._end = self._ended(workers, complete=complete)
+        self._end = self._publish(workers, complete=complete)
         self.writer.close()
         if self.worker:
-            # The controller tries to write these rows, and says so where it cannot.
+            # The controller tries to write these rows, and reports if it cannot.
             return replace(self._end, unwritten=self.writer.unwritten).to_text()
         self._trouble += self._end.trouble
         self.writer.gather(self._end.unwritten)
         # A command that collects runs no item.
         if not interrupted and commanded_key not in self.config.stash:
-            self._unmeasured = [*self._without_result(all_had_turns=_is_quiet(session))]
+            self._unmeasured = [*self._describe_unmeasured(all_had_turns=_is_quiet(session))]
             if self._unmeasured:
                 session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
         decision = self.gate.document if self.gate is not None else None
@@ -122,28 +122,28 @@ class PytestEnd:
             session.exitstatus = self.gate.exit_status
         if self._shard is not None and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = pytest.ExitCode.OK  # no case is of this shard
-        # A shard is recorded without a case, too.
+        # A shard without cases is recorded, too.
         recorded = self._shard is not None and not interrupted and bool(self._end.parts)
         if self.writer.empty and decision is None and not recorded:
-            # Workers that were cut off report no plan. Errors of collection interrupt a run, too.
-            planned = self._end.selected_cases > 0 or not (
+            # Interrupted workers report no plan. Errors of collection interrupt a run, too.
+            has_plan = self._end.selected_cases > 0 or not (
                 self._end.collected_cases or self._end.omissions
             )
             self._nothing_judged = (
-                interrupted and planned and self.gate is None and not session.testsfailed
+                interrupted and has_plan and self.gate is None and not session.testsfailed
             )
             with suppress(OSError):
                 self.writer.directory.rmdir()  # workers make it before their first row
             self._judge_troubles(session)
             return None
-        if self.suggesting is not None and complete:
-            # `regauge gate` shows no item its result.
+        if self.search is not None and complete:
+            # `regauge gate` runs no items.
             for result in self.gate.results if self.gate is not None else ():
-                self.suggesting.note(result)
-            self._suggestions = self.suggesting.made(self.say)
+                self.search.note(result)
+            self._suggestions = self.search.suggest(self.print_line)
         self._judge_troubles(session)
         options = asdict(replace(self.evals.options, shard=None))
-        del options["cluster"]  # where calls are made is nothing that a result depends on
+        del options["cluster"]  # results do not depend on the process that makes calls
         self._record = self.writer.finish(
             started_at=self.started_at,
             interrupted=interrupted,
@@ -186,7 +186,7 @@ class PytestEnd:
                 session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
 
     def _part(self, session: pytest.Session, shard: Shard) -> ShardPart:
-        """The part that this run is of a sharded one."""
+        """The part of a sharded run that this run is."""
         return ShardPart(
             number=shard.number,
             count=shard.count,
@@ -201,24 +201,24 @@ class PytestEnd:
         )
 
     def _judge_troubles(self, session: pytest.Session) -> None:
-        """Make a run red whose recordings or record could not be written."""
+        """Fail a run whose recordings or record could not be written."""
         if self._trouble:
             session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
 
-    def _ended(self, workers: Sequence[str], *, complete: bool) -> RunEnd:
-        """Publish this process's recordings, and join what workers said of theirs."""
-        answers = self.evals.answers
+    def _publish(self, workers: Sequence[str], *, complete: bool) -> RunEnd:
+        """Write this process's recordings, and join the reports of workers."""
+        answers = self.evals.completions
         replays = self.evals.options.record == "none" and self.gate is None
         missing = self.evals.plan.missing if replays else ()
         end = RunEnd(
-            collected_cases=self.collected,
-            selected_cases=len(self.turns.planned),
+            collected_cases=self.collected_count,
+            selected_cases=len(self.finished_items.node_ids),
             session=answers.session,
-            turns=self.turns.count,
-            without_result=self.turns.without_result,
-            left_out=self.turns.left_out,
-            # What a gate is owed is part of its decision.
-            omissions=[*map(str, self.owed)]
+            turns=self.finished_items.count,
+            without_result=self.finished_items.without_result,
+            left_out=self.finished_items.left_out,
+            # The omissions of a gate are part of its decision.
+            omissions=[*map(str, self.omissions)]
             if self.gate is None or self._shard is not None
             else [],
             parts=[*self.parts],
@@ -228,7 +228,7 @@ class PytestEnd:
             if missing or misses.judges:
                 end = replace(
                     end,
-                    missing=self.evals.missing_answers(missing),
+                    missing=self.evals.missing_completions(missing),
                     missing_judgements=self.evals.missing_judgements(missing, misses=misses),
                 )
         except RegaugeError as error:
@@ -246,18 +246,18 @@ class PytestEnd:
             return {str(self.project.relative(path)): n for path, n in files.items()}
 
         return end.with_files(
-            written_lines=counts(published.written),
-            uncommitted=counts(published.stored if replays else {}),
+            written_lines=counts(published.changed_lines),
+            uncommitted=counts(published.stored_counts if replays else {}),
         )
 
-    def _without_result(self, *, all_had_turns: bool) -> Iterator[str]:
-        """Cases that should be measured and are not, each with its fix."""
+    def _describe_unmeasured(self, *, all_had_turns: bool) -> Iterator[str]:
+        """The cases that should be measured and are not, each with its fix."""
         end = self._end
         for fault in end.omissions:
             yield f"unmeasured: {fault}"
         causes: dict[str, list[str]] = {}
-        for node, why in end.left_out.items():
-            causes.setdefault(why.splitlines()[0], []).append(node)
+        for node, reason in end.left_out.items():
+            causes.setdefault(reason.splitlines()[0], []).append(node)
         for cause, nodes in causes.items():
             fix = end.left_out[nodes[0]].removeprefix(cause)
             cases = f"{plural(len(nodes), 'case')} {cause}: {first_of(nodes, _NAMED_MAX)}"
@@ -284,8 +284,8 @@ class PytestEnd:
         """Show failed cases in groups, the table, what is unmeasured and why, with fixes.
 
         Args:
-            terminal: Where it is shown.
-            failed: The cases that are shown in groups.
+            terminal: The terminal.
+            failed: The cases to show in groups.
             items: The number of tests that workers of xdist collected.
         """
         if self._end.collected_cases and not self._end.selected_cases:
@@ -314,7 +314,7 @@ class PytestEnd:
         terminal.section("regauge", sep="=")
         tracebacks = self.config.option.tbstyle in {"long", "short", "native"}
         causes = cause_lines(self.writer.tally.causes(), tracebacks=tracebacks)
-        here = f"{self.config.invocation_params.dir}{os.sep}"
+        directory_prefix = f"{self.config.invocation_params.dir}{os.sep}"
         decided = self.gate if self._shard is None else None
         lines = [
             *failed_lines(failed, self._record.suites),
@@ -322,7 +322,7 @@ class PytestEnd:
             *(decided.lines() if decided else suite_lines(self._record.suites)),
             *judge_lines(self._record.suites),
             *not_blocking_lines(self.writer.tally.not_blocking()),
-            *(replace(line, text=line.text.replace(here, "")) for line in causes),
+            *(replace(line, text=line.text.replace(directory_prefix, "")) for line in causes),
             *missing_lines(self._end.missing),
             *missing_judgement_lines(self._end.missing_judgements),
             *recorded_lines(self.project, self._end.written_lines),
@@ -348,13 +348,14 @@ class PytestEnd:
 
     def _write_left(self, terminal: pytest.TerminalReporter, record: RunRecord, items: int) -> None:
         """Show the number of cases that an interrupted run leaves."""
-        planned, turns = self._end.selected_cases, self._end.turns
-        if not planned:
-            planned, turns = items, sum(suite.cases for suite in record.suites)
-        if planned > turns:
+        planned_count, finished_count = self._end.selected_cases, self._end.turns
+        if not planned_count:
+            planned_count, finished_count = items, sum(suite.cases for suite in record.suites)
+        if planned_count > finished_count:
             terminal.write_line(
-                f"interrupted: {planned - turns} of {plural(planned, 'case')} were not run; the"
-                " same command continues with the completions that are kept",
+                f"interrupted: {planned_count - finished_count} of"
+                f" {plural(planned_count, 'case')} were not run; the same command continues with"
+                " the completions that are kept",
                 red=True,
             )
 
@@ -373,7 +374,7 @@ class PytestEnd:
                 terminal.write_line(line)
 
     def _annotations(self, terminal: pytest.TerminalReporter) -> list[str]:
-        """Marks on lines of prompts and cases, for readers of the pull request."""
+        """Annotations on lines of prompts and cases, for reviewers of the pull request."""
         root = self.project.root
         reports = [*terminal.stats.get("failed", ()), *terminal.stats.get("unmeasured", ())]
         failures = [
@@ -393,14 +394,14 @@ class PytestEnd:
 
 
 def _command_typed() -> list[str]:
-    """The command line that this process was started with, by the name of its program."""
+    """The command line of this process, beginning with `regauge` or `pytest`."""
     program = Path(sys.argv[0])
     name = program.parent.name if program.name == "__main__.py" else program.stem
-    # The system hands over bytes, which may be no UTF-8.
+    # Arguments may be bytes that are not UTF-8.
     words = [word.encode("utf-8", "backslashreplace").decode("utf-8") for word in sys.argv[1:]]
     return ["regauge" if name == "regauge" else "pytest", *words]
 
 
 def _is_quiet(session: pytest.Session) -> bool:
-    """Return whether pytest itself has found nothing wrong."""
+    """Return whether pytest reports no failure."""
     return session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}

@@ -1,4 +1,4 @@
-"""The gate inside a pytest run: it compares, draws and decides before the items report."""
+"""The gate inside a pytest run: it runs trials and decides before the items report."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from regauge.refine.subject import declared_goals
 from regauge.reports import (
     StyledLine,
     Suggestion,
-    answer_diff,
     decision_lines,
     gate_progress_line,
+    output_diff,
     verdict_words,
 )
 from regauge.reports.decisions import decision_document
@@ -57,18 +57,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateRequest:
-    """The gate that a run requests.
+    """The options of a gate.
 
     Attributes:
-        ref: What to compare with.
-        options: What replaces the base's policy.
-        more_trials: Further trials of each undecided case, for a comparison that is continued.
-        baseline: Taken instead of the one that is committed.
-        accept_judge_change: Why judges may change, where no prompt does.
-        narrowed: Whether only some of the evals were asked for, next to pytest's own options.
-        dry_run: Whether to stop before anything is drawn.
-        again: The words of the command that decides again.
-        say: Shows a line while models answer; None leaves that to pytest's terminal.
+        ref: The commit, branch or tag to compare with.
+        options: The options that replace parts of the base's policy.
+        more_trials: Further trials of each undecided case in a continued comparison.
+        baseline: The baseline to use instead of the committed one; None for the committed one.
+        accept_judge_change: The reason to accept changed judges; empty without one.
+        is_partial: Whether the command selects some of the evals, next to pytest's own options.
+        dry_run: Whether to stop before the first trial.
+        rerun_command: The words of the command that decides again.
+        print_line: Called with each line of progress; None for pytest's terminal.
     """
 
     ref: str
@@ -76,29 +76,29 @@ class GateRequest:
     more_trials: int = 0
     baseline: Baseline | None = None
     accept_judge_change: str = ""
-    narrowed: bool = False
+    is_partial: bool = False
     dry_run: bool = False
-    again: Sequence[str] = ()
-    say: Callable[[str], None] | None = None
+    rerun_command: Sequence[str] = ()
+    print_line: Callable[[str], None] | None = None
 
 
 request_key: pytest.StashKey[GateRequest] = pytest.StashKey()
 
 
-class GateFailed(AssertionError):  # noqa: N818 - it says what happened; it is not an error
-    """A case that keeps a change from being accepted; the message is what a reader needs."""
+class GateFailed(AssertionError):  # noqa: N818 - a failure, not an error
+    """A case that blocks a change; the message explains it to the user."""
 
     regauge_words = True
 
-    def __init__(self, document: CaseDocument, *, where: str) -> None:
+    def __init__(self, document: CaseDocument, *, node_id: str) -> None:
         self.document = document
-        self.where = where
+        self.node_id = node_id
         super().__init__(document.message)
 
     def __str__(self) -> str:
-        again = f"  again: regauge gate --prompt {shlex.quote(self.document.prompt)}"
-        diff = [f"    {line}" for line in answer_diff(self.document)]
-        return printable("\n".join([self.document.message, *diff, again]))
+        rerun_line = f"  again: regauge gate --prompt {shlex.quote(self.document.prompt)}"
+        diff = [f"    {line}" for line in output_diff(self.document)]
+        return printable("\n".join([self.document.message, *diff, rerun_line]))
 
     @property
     def short(self) -> str:
@@ -108,11 +108,11 @@ class GateFailed(AssertionError):  # noqa: N818 - it says what happened; it is n
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class GatedResult(EvalResult):
-    """The candidate's trials of one case, and what the gate says of them.
+    """The candidate's trials of one case, with its status in the gate.
 
     Attributes:
-        gated: The verdict; it decides instead of the single trials.
-        outcome: `failed` when the case keeps the change from being accepted.
+        gated: The status, which decides instead of the single trials.
+        outcome: `failed` if the case blocks the change.
     """
 
     gated: CaseDocument
@@ -127,7 +127,7 @@ class GatedResult(EvalResult):
 
     @property
     def verdict(self) -> str:
-        """The verdict on the case."""
+        """The status of the case."""
         return self.gated.verdict
 
     @property
@@ -136,27 +136,27 @@ class GatedResult(EvalResult):
         return self.gated.blocks and self.gated.verdict in {"broken", "new"}
 
     def check(self) -> None:
-        """Apply the gate's verdict.
+        """Apply the status of the case.
 
         Raises:
             GateFailed: The change broke the case.
-            UnmeasuredError: Trials have no answer or no verdict.
+            UnmeasuredError: Trials have no completion or no verdict.
         """
         __tracebackhide__ = True
         if self.gated.verdict == "unmeasured":
             raise self.error or UnmeasuredError(self.gated.message)
         if self.breaks:
-            raise GateFailed(self.gated, where=self.where)
+            raise GateFailed(self.gated, node_id=self.node_id)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PartResult(EvalResult):
-    """The trials of one case in a shard of a gate, which decides nothing.
+    """The trials of one case in a shard of a gate, without a decision.
 
     Attributes:
         base: The trials of the base.
-        outcome: `unmeasured` where a trial of either is, else `passed`, whatever judges found. A
-            replay is measured by the trials that are recorded.
+        outcome: `unmeasured` if a trial of either side is, else `passed`, even if judges failed
+            it. In a replay, missing recordings of further trials do not count.
     """
 
     base: tuple[Trial, ...] = ()
@@ -168,7 +168,7 @@ class PartResult(EvalResult):
 
     @property
     def error(self) -> UnmeasuredError | None:
-        """The first error that leaves the case unmeasured."""
+        """The first error that makes the case unmeasured."""
         measured = any(trial.error is None for trial in self.trials)
         for trial in (*self.trials, *self.base):
             if trial.error is None or is_base_unavailable(trial.error):
@@ -178,56 +178,62 @@ class PartResult(EvalResult):
         return None
 
     def check(self) -> None:
-        """Hold that the case is measured.
+        """Check that the case is measured.
 
         Raises:
-            UnmeasuredError: Trials have no answer or no verdict.
+            UnmeasuredError: Trials have no completion or no verdict.
         """
         if self.error is not None:
             raise self.error
 
 
-# Trials of a suspect for each step of an undecided gate.
+# Further trials of a suspicious case for an undecided gate.
 _MORE = 8
 
 
-def missing_trials(decided: GateResult, again: Sequence[str], session: EvalSession) -> list[str]:
-    """The command that makes missing trials or gathers more evidence; empty when decided."""
+def missing_trials(
+    decided: GateResult, rerun_command: Sequence[str], session: EvalSession
+) -> list[str]:
+    """The command that runs missing or further trials; empty if the gate decided."""
     if decided.decision in {"accept", "refused"}:
         return []
     match decided.unmeasured_cause:
         case "recordings":
-            return [*_without(again, "--record"), "--record=missing"]
+            return [*_without(rerun_command, "--record"), "--record=missing"]
         case "budget":
             limit = session.budget.limit_usd
-            more = f"--budget-usd={math.ceil(200 * (limit or 0)) / 100:g}"
-            return [*_without(again, "--budget-usd"), more] if limit else list(again)
+            larger_budget = f"--budget-usd={math.ceil(200 * (limit or 0)) / 100:g}"
+            return (
+                [*_without(rerun_command, "--budget-usd"), larger_budget]
+                if limit
+                else list(rerun_command)
+            )
         case "answers":
-            return list(again)
+            return list(rerun_command)
         case _:
             if decided.decision != "undecided":
                 return []
-            return [*_without(again, "--more-trials"), f"--more-trials={_MORE}"]
+            return [*_without(rerun_command, "--more-trials"), f"--more-trials={_MORE}"]
 
 
 def _without(words: Sequence[str], option: str) -> list[str]:
     """A command without one of its options.
 
-    >>> _without(["gate", "--record", "none", "--record=all", "main"], "--record")
-    ['gate', 'main']
+    >>> _without(["gate", "--record", "none", "--record=all", "v1"], "--record")
+    ['gate', 'v1']
     """
-    kept: list[str] = []
+    remaining_words: list[str] = []
     skip = False
     for word in words:
         if not skip and word != option and not word.startswith(f"{option}="):
-            kept.append(word)
+            remaining_words.append(word)
         skip = word == option
-    return kept
+    return remaining_words
 
 
 # CI systems show lines one by one; more often would bury the decision.
 _PROGRESS_EVERY_S = 10.0
-# Outcomes that pytest has no word for: the letter of their dots, and their colour.
+# Outcomes that pytest does not have: their letter and colour.
 _STATUSES: Mapping[str, tuple[str, str]] = {
     "broken": ("b", "yellow"),
     "undecided": ("?", "yellow"),
@@ -244,14 +250,14 @@ class PytestGate:
     """One gate in one pytest run.
 
     Args:
-        config: Of pytest.
-        session: Finds and draws answers.
-        writer: Of the run record.
+        config: The configuration of pytest.
+        session: The session that runs trials.
+        writer: The writer of the run record.
 
     Attributes:
-        document: What it came to, once it has.
-        cut_off: Whether a user interrupted it before it decided.
-        base_commit: In a shard, what its trials compare with; empty elsewhere.
+        document: The decision; None before it is made.
+        cut_off: Whether the user interrupted the gate before its decision.
+        base_commit: The base commit of a shard; empty without a shard.
     """
 
     def __init__(self, config: pytest.Config, session: EvalSession, *, writer: RunWriter) -> None:
@@ -275,17 +281,17 @@ class PytestGate:
         self,
         nodes: Mapping[int, str],
         *,
-        owed: Sequence[Fault],
-        narrowed: bool,
-        say: Callable[[str], None],
+        omissions: Sequence[Fault],
+        is_partial: bool,
+        print_line: Callable[[str], None],
     ) -> None:
-        """Compare, draw, decide, and write every trial to the run record.
+        """Run trials, decide, and write every trial to the run record.
 
         Args:
-            nodes: The pytest item of each planned case, by the case's identity.
-            owed: What the run leaves out without a word of the user.
-            narrowed: Whether the user selected some of the evals on the command line.
-            say: Shows a line while models answer.
+            nodes: The id of each planned case's pytest item, by `id` of the case.
+            omissions: Evals and cases that the run omits without a selection of the user.
+            is_partial: Whether the user selected some of the evals on the command line.
+            print_line: Called with lines of progress.
 
         Raises:
             pytest.UsageError: The change cannot be compared.
@@ -296,10 +302,10 @@ class PytestGate:
                 self._request.ref,
                 baseline=self._request.baseline,
                 accept_judge_change=self._request.accept_judge_change,
-                omissions=() if self._request.narrowed else owed,
-                is_filtered=self._request.narrowed or narrowed,
+                omissions=() if self._request.is_partial else omissions,
+                is_filtered=self._request.is_partial or is_partial,
             )
-            # The base's, or a change would set its own.
+            # The policy of the base, so that a change cannot alter it.
             base = policy_of(comparison.base_commit.newest.settings.gate)
             policy = self._request.options.apply_to(base)
             if self._request.dry_run:
@@ -309,10 +315,10 @@ class PytestGate:
                     config=self._config, comparison=comparison, policy=policy
                 )
                 return
-            saying = self._saying(say)
+            print_progress = self._throttle(print_line)
 
             def waiting(progress: GateProgress) -> None:
-                saying(gate_progress_line(progress))
+                print_progress(gate_progress_line(progress))
 
             if self._session.options.shard is not None:
                 run = draw_part(self._session, comparison, policy, on_progress=waiting)
@@ -324,57 +330,63 @@ class PytestGate:
                 comparison,
                 policy,
                 on_progress=waiting,
-                # A refinement begins with the trials that failed.
+                # A refinement starts with the failed trials.
                 copies_per_case=EVALS_COPIES if self._config.getoption("--suggest") else 1,
                 more_trials=self._request.more_trials,
                 change=GatedChange.current(self._session.project.root, os.environ),
             )
-            guards = changed_guards(self._session, decided, on_progress=saying)
+            guards = changed_guards(self._session, decided, on_progress=print_progress)
         except RegaugeError as error:
-            words = self._session.answers.redact(str(error))
-            # pytest prints it past its terminal.
+            words = self._session.completions.redact(str(error))
+            # pytest prints it without its terminal writer.
             raise pytest.UsageError(break_commands(printable(words))) from error
         except KeyboardInterrupt:
             self.cut_off = True
             raise
         self.document = self._decision_document(
-            decided, nodes, loosened=self._request.options.looser_options(base), guards=guards
+            decided, nodes, looser_options=self._request.options.looser_options(base), guards=guards
         )
         self._keep(decided, nodes)
         self._config.hook.pytest_regauge_decided(config=self._config, decision=self.document)
 
     @property
     def results(self) -> list[GatedResult]:
-        """Of all cases that were drawn, once it has decided."""
+        """The results of all cases with trials, after the decision."""
         return [*self._results.values()]
 
-    def result(self, planned: PlannedCase, *, where: str) -> GatedResult | PartResult:
-        """The item's case; a case without a trial is skipped if nothing is recorded."""
-        kept = self._results.get(id(planned)) or self._parts.get(id(planned))
-        if kept is not None:
-            return kept
-        document = self._cases.get(id(planned))
+    def result(self, planned_case: PlannedCase, *, node_id: str) -> GatedResult | PartResult:
+        """The result of an item; a case that the gate did not run is replayed, or else skipped."""
+        gated_result = self._results.get(id(planned_case)) or self._parts.get(id(planned_case))
+        if gated_result is not None:
+            return gated_result
+        document = self._cases.get(id(planned_case))
         if document is None:
-            self._left_alone.add(id(planned))
+            self._left_alone.add(id(planned_case))
             pytest.skip("not run: the decision needs no trial")
-        made = self._session.result(planned, where=where, waiting=lambda _: None)
-        if made.outcome == "unmeasured":
-            self._left_alone.add(id(planned))
+        replayed_result = self._session.result(
+            planned_case, node_id=node_id, waiting=lambda _: None
+        )
+        if replayed_result.outcome == "unmeasured":
+            self._left_alone.add(id(planned_case))
             pytest.skip(document.message)
         return GatedResult(
-            suite=made.suite, case=made.case, trials=made.trials, where=where, gated=document
+            suite=replayed_result.suite,
+            case=replayed_result.case,
+            trials=replayed_result.trials,
+            node_id=node_id,
+            gated=document,
         )
 
-    def leaves_alone(self, planned: PlannedCase) -> bool:
-        """Return whether `result` skipped the item of a case that the gate had no reason to run."""
-        return id(planned) in self._left_alone
+    def leaves_alone(self, planned_case: PlannedCase) -> bool:
+        """Return whether `result` skipped the case as the decision needs no trial of it."""
+        return id(planned_case) in self._left_alone
 
     def failed(self, error: BaseException) -> TypeGuard[GateFailed]:
-        """Return whether an error is the gate's own."""
+        """Return whether an error is a failure of the gate."""
         return isinstance(error, GateFailed)
 
     def amend(self, item: pytest.Item, report: pytest.TestReport) -> None:
-        """Let the report of an item that passed say what the gate says of its case."""
+        """Show the status of the case in the report of an item that passed."""
         result = getattr(item, "funcargs", {}).get("result")
         passed = report.when == "call" and report.outcome == "passed"
         if not isinstance(result, GatedResult) or not passed or hasattr(report, "wasxfail"):
@@ -390,12 +402,12 @@ class PytestGate:
             report.sections.append(("gate", printable(result.gated.message)))
 
     def lines(self) -> list[StyledLine]:
-        """The decision, for the summary."""
+        """The lines of the summary on the decision."""
         return decision_lines(self.document) if self.document is not None else []
 
     @property
     def exit_status(self) -> int:
-        """Of a pytest run in which every item passed: 2 where the change is refused."""
+        """The exit status if every item passed: 2 if the change is refused."""
         if self._request.dry_run or self._session.options.shard is not None:
             return pytest.ExitCode.OK
         decision = self.document.decision if self.document is not None else None
@@ -408,142 +420,155 @@ class PytestGate:
         decided: GateResult,
         nodes: Mapping[int, str],
         *,
-        loosened: Sequence[str],
+        looser_options: Sequence[str],
         guards: Sequence[ChangedGuards],
     ) -> DecisionDocument:
         line = operating_line_of(decided.outcome)
-        again = list(self._request.again) or ["pytest", *self._config.invocation_params.args]
-        missing = missing_trials(decided, again, self._session)
+        rerun_command = list(self._request.rerun_command) or [
+            "pytest",
+            *self._config.invocation_params.args,
+        ]
+        missing = missing_trials(decided, rerun_command, self._session)
         if any(guard.below == "open" for guard in guards):
-            missing = missing or [*_without(again, "--record"), "--record=missing"]
+            missing = missing or [*_without(rerun_command, "--record"), "--record=missing"]
         document = decision_document(
             decided,
             nodes=nodes,
-            rerun_command=shlex.join(again),
+            rerun_command=shlex.join(rerun_command),
             missing=shlex.join(missing),
             operating_line=str(line) if line is not None else "",
-            looser_options=loosened,
+            looser_options=looser_options,
             guards=guards,
         )
-        # It quotes prompts, answers and errors of providers, and goes to log, comment and record.
-        # Its cells hold counts alone, of each check of each case.
+        # It quotes prompts, completions and errors of providers, in log, comment and run record.
+        # Its cells hold only counts.
         words = document.model_copy(update={"cells": []})
-        clean = map_texts(words, self._session.answers.redact)
+        clean = map_texts(words, self._session.completions.redact)
         return clean.model_copy(update={"cells": document.cells})
 
     def _keep(self, decided: GateResult, nodes: Mapping[int, str]) -> None:
-        """Write the trials of both sides, and keep those of the candidate for the items."""
+        """Write the trials of both sides, and keep the candidate's for the items."""
         assert self.document is not None
-        for compared, case in zip(decided.compared_cases, self.document.cases, strict=True):
-            planned = compared.candidate
-            if planned is None:
+        for comparison, case in zip(decided.compared_cases, self.document.cases, strict=True):
+            planned_case = comparison.candidate
+            if planned_case is None:
                 continue
-            self._cases[id(planned)] = case
-            node = nodes.get(id(planned), "")
+            self._cases[id(planned_case)] = case
+            node = nodes.get(id(planned_case), "")
             if trials := decided.trials.get((case.prompt, case.case, "candidate")):
-                result = self._results[id(planned)] = GatedResult(
-                    suite=planned.suite,
-                    case=planned.case,
+                result = self._results[id(planned_case)] = GatedResult(
+                    suite=planned_case.suite,
+                    case=planned_case.case,
                     trials=tuple(trials),
-                    where=node,
+                    node_id=node,
                     gated=case,
                 )
                 self._writer.add(result, side="candidate")
             of_base = decided.trials.get((case.prompt, case.case, "base"), ())
-            self._add_base(compared.base, tuple(of_base), node)
+            self._add_base(comparison.base, tuple(of_base), node)
 
     def _keep_part(self, run: GateRun, nodes: Mapping[int, str]) -> None:
         """Write the trials of a shard, and keep them for the items."""
-        for compared in run.compared_cases:
-            planned, prompt, case = compared.candidate, compared.case.prompt, compared.case.case
+        for comparison in run.compared_cases:
+            planned_case, prompt, case = (
+                comparison.candidate,
+                comparison.case.prompt,
+                comparison.case.case,
+            )
             trials, base = (
                 tuple(run.trials.get((prompt, case, side), ())) for side in ("candidate", "base")
             )
-            if planned is None or not trials:
+            if planned_case is None or not trials:
                 continue
-            node = nodes.get(id(planned), "")
-            result = self._parts[id(planned)] = PartResult(
-                suite=planned.suite, case=planned.case, trials=trials, where=node, base=base
+            node = nodes.get(id(planned_case), "")
+            result = self._parts[id(planned_case)] = PartResult(
+                suite=planned_case.suite,
+                case=planned_case.case,
+                trials=trials,
+                node_id=node,
+                base=base,
             )
             self._writer.add(result, side="candidate")
-            self._add_base(compared.base, base, node)
+            self._add_base(comparison.base, base, node)
 
     def _add_base(self, base: PlannedCase | None, trials: tuple[Trial, ...], node: str) -> None:
         if base is not None and trials:
-            result = EvalResult(suite=base.suite, case=base.case, trials=trials, where=node)
+            result = EvalResult(suite=base.suite, case=base.case, trials=trials, node_id=node)
             self._writer.add(result, side="base")
 
-    def _saying(self, say: Callable[[str], None]) -> Callable[[str], None]:
-        """Shows a line of progress: each one where the request wants them, else now and then."""
-        said_s = time.monotonic()
+    def _throttle(self, print_line: Callable[[str], None]) -> Callable[[str], None]:
+        """Return a printer of progress: each line with `GateRequest.print_line`, else at times."""
+        printed_s = time.monotonic()
 
-        def saying(line: str) -> None:
-            nonlocal said_s
-            if self._request.say is not None:
-                self._request.say(line)
-            elif time.monotonic() - said_s >= _PROGRESS_EVERY_S:
-                said_s = time.monotonic()
-                say(line)
+        def print_progress(line: str) -> None:
+            nonlocal printed_s
+            if self._request.print_line is not None:
+                self._request.print_line(line)
+            elif time.monotonic() - printed_s >= _PROGRESS_EVERY_S:
+                printed_s = time.monotonic()
+                print_line(line)
 
-        return saying
+        return print_progress
 
 
-# A suggestion comes at the end of a test run: a fix or two, with a diff that one screen holds.
+# A suggestion ends a test run: one or two fixes, with a diff of at most one screen.
 CYCLES = 2
 _DIFF_LINES_MAX = 40
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RefinementSearch:
-    """Looks for repairs of the prompts that failed, one after the other, within what is left.
+    """The search for fixes of failed prompts, one after the other, within the rest of the budget.
 
     Attributes:
-        session: Of the run; it is over by the time anything is looked for.
-        cycles: Rounds of edit and test for each prompt.
-        again: Makes the suite of an eval again, for another session.
+        session: The session of the finished run.
+        cycles: The most cycles of edit and test per prompt.
+        rebind: Called with another session and an eval; returns the eval bound to the session.
     """
 
     session: EvalSession
     cycles: int
-    again: Callable[[EvalSession, Eval], Eval]
+    rebind: Callable[[EvalSession, Eval], Eval]
     _failed: dict[str, Eval] = field(default_factory=dict[str, "Eval"])
 
     def note(self, result: EvalResult) -> None:
-        """Remember a prompt whose case failed; tracked cases do not count."""
+        """Add the prompt of a failed case; tracked cases do not count."""
         if result.outcome == "failed" and result.case.tier != "tracked":
             self._failed.setdefault(result.suite.prompt.name, result.suite)
 
-    def made(self, say: Callable[[str], None]) -> list[Suggestion]:
-        """A suggestion for every prompt that failed; a reason is printed where none can be made."""
-        spent = self.session.budget.spent_usd
-        made: list[Suggestion] = []
+    def suggest(self, print_line: Callable[[str], None]) -> list[Suggestion]:
+        """Search a suggestion for every failed prompt; one without a fix has the reason."""
+        spent_usd = self.session.budget.spent_usd
+        suggestions: list[Suggestion] = []
         for name, suite in sorted(self._failed.items()):
-            say(f"{name}: looking for a small revision that fixes it")
+            print_line(f"{name}: looking for a small revision that fixes it")
             try:
-                made.append(self._suggestion(name, suite, spent))
+                suggestions.append(self._suggestion(name, suite, spent_usd))
             except RegaugeError as error:
-                made.append(Suggestion(prompt=name, headline=f"{name}: {error}", stop="error"))
-            spent += made[-1].usd
-        return made
+                suggestions.append(
+                    Suggestion(prompt=name, headline=f"{name}: {error}", stop="error")
+                )
+            spent_usd += suggestions[-1].usd
+        return suggestions
 
-    def _suggestion(self, name: str, suite: Eval, spent: float) -> Suggestion:
+    def _suggestion(self, name: str, suite: Eval, spent_usd: float) -> Suggestion:
         options, project = self.session.options, self.session.project
         if options.record == "none" and not is_simulated(str(suite.model)):
             return Suggestion(
                 prompt=name,
                 stop="record-none",
-                headline=f"{name}: no suggestion, as --record=none asks no model"
+                headline=f"{name}: no suggestion, as --record=none calls no model"
                 f" (regauge refine {name} would)",
             )
-        left = None if options.budget_usd is None else max(0.0, options.budget_usd - spent)
-        own_options = replace(options, record="missing", budget_usd=left)
+        left_usd = None if options.budget_usd is None else max(0.0, options.budget_usd - spent_usd)
+        own_options = replace(options, record="missing", budget_usd=left_usd)
         evals = EvalSession(project, own_options, environ=os.environ)
         try:
-            again = self.again(evals, suite)
+            rebound_suite = self.rebind(evals, suite)
             refinement = Refinement(
                 evals,
-                [PlannedCase(again, case) for case in again.dataset],
-                _options(evals, name, self.cycles, left),
+                [PlannedCase(rebound_suite, case) for case in rebound_suite.dataset],
+                _options(evals, name, self.cycles, left_usd),
                 recalls=True,
             )
             refinement.check_calls()
@@ -594,7 +619,7 @@ def _tone(line: str) -> Any:
 
 
 def _options(evals: EvalSession, prompt: str, cycles: int, usd: float | None) -> RefineOptions:
-    """The cheapest proposer alone, and few cycles."""
+    """The options of a search: the cheapest proposer, few cycles."""
     settings = evals.project.settings.refine
     return RefineOptions(
         proposers=("rules",),

@@ -1,4 +1,4 @@
-"""The items of pytest that are evals: test functions and rows of prompt files, with their cases."""
+"""The pytest items of evals: test functions and rows of prompt files, with their cases."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class CaseRun(Protocol):
         """The rows of the file's `testData`, with the names of their items."""
         ...
 
-    def judged(self, item: pytest.Item, planned: PlannedCase) -> EvalResult:
-        """The judged trials of one of them."""
+    def judge_case(self, item: pytest.Item, planned_case: PlannedCase) -> EvalResult:
+        """The judged trials of one case."""
         ...
 
 
@@ -58,7 +58,7 @@ class PromptFile(pytest.File):
 
     @classmethod
     def from_path(cls, parent: pytest.Collector, path: Path, *, run: CaseRun) -> PromptFile:
-        """Make the collector of one file."""
+        """Create the collector of one file."""
         make = cast("Callable[..., Any]", getattr(cls, "from_parent"))  # noqa: B009 - untyped
         file: PromptFile = make(parent, path=path)
         file.run = run
@@ -66,70 +66,70 @@ class PromptFile(pytest.File):
 
     def collect(self) -> Iterator[PromptCase]:
         """One item per row of `testData`."""
-        for name, planned in self.run.cases_of_prompt_file(self.path):
-            yield PromptCase.from_plan(self, name, planned)
+        for name, planned_case in self.run.cases_of_prompt_file(self.path):
+            yield PromptCase.from_plan(self, name, planned_case)
 
 
 class PromptCase(pytest.Item):
     """One row of `testData`."""
 
-    planned: PlannedCase
+    planned_case: PlannedCase
     run: CaseRun
 
     @classmethod
-    def from_plan(cls, parent: PromptFile, name: str, planned: PlannedCase) -> PromptCase:
-        """Make the item of one row."""
+    def from_plan(cls, parent: PromptFile, name: str, planned_case: PlannedCase) -> PromptCase:
+        """Create the item of one row."""
         make = cast("Callable[..., Any]", getattr(cls, "from_parent"))  # noqa: B009 - untyped
         item: PromptCase = make(parent, name=name)
-        item.planned, item.run = planned, parent.run
+        item.planned_case, item.run = planned_case, parent.run
         return item
 
     def runtest(self) -> None:
-        """Get the answer and apply the judges."""
-        self.run.judged(self, self.planned).check()
+        """Get the completions and apply the judges."""
+        self.run.judge_case(self, self.planned_case).check()
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where the file is; rows have no line of their own."""
+        """The file; rows have no line of their own."""
         return self.path, 0, self.name
 
 
 FIXTURE = "result"
-# Set where a command of regauge has pytest collect, and runs no item.
+# Set if a command of regauge has pytest collect, and runs no item.
 commanded_key: pytest.StashKey[bool] = pytest.StashKey()
-# Set where such a command takes whole evals.
+# Set if such a command needs complete evals.
 whole_key: pytest.StashKey[bool] = pytest.StashKey()
 
 
 @dataclass(slots=True, eq=False)
 class FinishedItems:
-    """The planned items that ran, and those of them that have a result.
+    """The planned items that ran, and whether they have a result.
 
     Attributes:
-        planned: The node ids of the items that are evals; one that is collected twice counts once.
-        left_out: Why an item counts as unmeasured, by its node id, where no row says so.
+        node_ids: The node ids of the planned items, each once.
+        left_out: The reasons of unmeasured items without a row in the run record, by node id.
     """
 
-    planned: dict[str, None] = field(default_factory=dict[str, None])
+    node_ids: dict[str, None] = field(default_factory=dict[str, None])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
-    # Of an item that has its turn: whether it has a result or a failure.
-    _settled: dict[str, bool] = field(default_factory=dict[str, bool])
+    # Whether an item that ran has a result or a failure, by node id.
+    _has_result: dict[str, bool] = field(default_factory=dict[str, bool])
     _latest: tuple[pytest.Item, EvalResult, TrialOutcome, str] | None = None
 
     def judge(self, item: pytest.Item, result: EvalResult) -> None:
-        """Note the result of an item, with its outcome as it is now."""
+        """Add the result of an item, with its present outcome."""
         self._latest = (item, result, result.outcome, result.not_blocking)
 
     def report(self, item: pytest.Item, report: pytest.TestReport) -> None:
-        """Note that an item has its turn, and whether it was judged and its body ran, or failed."""
+        """Note that an item ran, and whether it has a result or a failure."""
         done = report.failed or (report.when == "call" and self.result(item) is not None)
-        self._settled[item.nodeid] = done or self._settled.get(item.nodeid, False)
+        self._has_result[item.nodeid] = done or self._has_result.get(item.nodeid, False)
 
     def settle(self, item: pytest.Item) -> None:
         """Note that an item has nothing to report."""
-        self._settled[item.nodeid] = True
+        self._has_result[item.nodeid] = True
 
     def result(self, item: pytest.Item) -> EvalResult | None:
-        """The verdicts of an item that ran; a body cannot change its outcome."""
+        """The result of an item that ran, with the outcome before its test function."""
         if self._latest is None or self._latest[0] is not item:
             return None
         _, result, outcome, not_blocking = self._latest
@@ -139,30 +139,30 @@ class FinishedItems:
     @property
     def count(self) -> int:
         """The number of planned items that ran."""
-        return len(self._settled.keys() & self.planned.keys())
+        return len(self._has_result.keys() & self.node_ids.keys())
 
     @property
     def without_result(self) -> list[str]:
-        """The node ids of items that had their turn and neither a result nor a failure."""
-        return [node for node in self.planned if not self._settled.get(node, True)]
+        """The node ids of items that ran without a result or a failure."""
+        return [node for node in self.node_ids if not self._has_result.get(node, True)]
 
 
-def planned_case(item: pytest.Item) -> PlannedCase | None:
-    """The case an item is about; None when it is no eval."""
+def case_of(item: pytest.Item) -> PlannedCase | None:
+    """The case of an item; None if the item is not an eval."""
     if isinstance(item, PromptCase):
-        return item.planned
+        return item.planned_case
     callspec = getattr(item, "callspec", None)
     if callspec is None:
         return None
-    planned = callspec.params.get(FIXTURE)
-    return planned if isinstance(planned, PlannedCase) else None
+    case = callspec.params.get(FIXTURE)
+    return case if isinstance(case, PlannedCase) else None
 
 
 def joins_cases(config: pytest.Config) -> bool:
-    """Return whether one item stands for all cases of an eval, as none of them runs.
+    """Return whether to create one item for all cases of an eval, as a command runs none.
 
-    An item for each case takes most of the memory of a command. Settings of pytest and code of
-    the project may select among such items, and could not select among others.
+    An item per case takes most of the memory. It is needed if settings of pytest or code of the
+    project select items.
     """
     option, plugins = config.option, config.pluginmanager
     if whole_key not in config.stash or option.keyword or option.deselect:
@@ -180,21 +180,21 @@ def _module_of(plugin: object) -> str:
     return plugin.__name__ if isinstance(plugin, ModuleType) else type(plugin).__module__
 
 
-def planned_cases(item: pytest.Item) -> Sequence[PlannedCase]:
-    """The cases of an item: one, or those of an eval where a command collects; none of others."""
-    if (planned := planned_case(item)) is not None:
-        return [planned]
+def cases_of(item: pytest.Item) -> Sequence[PlannedCase]:
+    """The cases of an item: one, all of an eval in a command, none if it is not an eval."""
+    if (case := case_of(item)) is not None:
+        return [case]
     cases = item.callspec.params.get(FIXTURE) if _is_eval(item) else None
     return cast("list[PlannedCase]", cases) if isinstance(cases, list) else ()
 
 
-# Stands for the name of each case in the id of an item that has all cases of an eval.
+# The placeholder for a case's name in the id of an item with all cases of an eval.
 ALL_CASES: Final = "<cases>"
 
 
 def nodes_of(item: pytest.Item, cases: Sequence[PlannedCase]) -> Iterator[tuple[PlannedCase, str]]:
-    """The cases of an item, each with the id of the item that it has, or would have, alone."""
-    if planned_case(item) is not None:
+    """The cases of an item, each with the id of its own item."""
+    if case_of(item) is not None:
         yield cases[0], item.nodeid
         return
     start, _, end = item.nodeid.partition(ALL_CASES)
@@ -203,13 +203,13 @@ def nodes_of(item: pytest.Item, cases: Sequence[PlannedCase]) -> Iterator[tuple[
         yield case, f"{start}{name_of(case, several=several)}{end}"
 
 
-def name_of(planned: PlannedCase, *, several: bool) -> str:
-    """The name of a case in the id of its item; it names one of several models."""
-    return f"{planned.case.id}-{planned.suite.model}" if several else planned.case.id
+def name_of(planned_case: PlannedCase, *, several: bool) -> str:
+    """The name of a case in the id of its item, with the model if there are several."""
+    return f"{planned_case.case.id}-{planned_case.suite.model}" if several else planned_case.case.id
 
 
 def is_empty_eval(item: pytest.Item) -> bool:
-    """Return whether an item stands for an eval without cases: pytest makes one and skips it."""
+    """Return whether an item is pytest's placeholder for an eval without cases."""
     return _is_eval(item) and not isinstance(item.callspec.params.get(FIXTURE), PlannedCase | list)
 
 
@@ -220,14 +220,14 @@ def _is_eval(item: pytest.Item) -> TypeGuard[pytest.Function]:
 
 
 def locate(items: Iterable[pytest.Item]) -> None:
-    """Work out where evals stand once for all cases of a function.
+    """Compute the location of an eval once for all its items.
 
-    pytest looks it up in the file system for each of them, which takes a tenth of a replayed run.
+    pytest looks it up in the file system for each item, which takes a tenth of a replayed run.
     """
     places: dict[tuple[int, str], tuple[str, int | None, str]] = {}
     for item in items:
         if type(item) is not pytest.Function:
-            continue  # it may have a place of its own
+            continue  # it may have another location
         function = (id(item.parent), item.originalname)
         if function in places:
             path, line, start = places[function]
@@ -237,19 +237,19 @@ def locate(items: Iterable[pytest.Item]) -> None:
             places[function] = (path, line, name.removesuffix(item.name))
 
 
-def failed_case(planned: PlannedCase, error: CaseFailed) -> FailedCase:
-    """A failed case, with how its first failing judge failed it."""
-    judged = next(failure for trial in error.result.trials for failure in trial.failures)
-    verdict = judged.verdict
+def failed_case(planned_case: PlannedCase, error: CaseFailed) -> FailedCase:
+    """A failed case, with the verdict of its first failing judge."""
+    judged_verdict = next(failure for trial in error.result.trials for failure in trial.failures)
+    verdict = judged_verdict.verdict
     labels = [label for label in (verdict.expected, verdict.actual) if _is_label(label)]
-    prompt = planned.suite.prompt
+    prompt = planned_case.suite.prompt
     return FailedCase(
         prompt=prompt.name,
         version=str(prompt.version or "-"),
-        judge=judged.judge,
+        judge=judged_verdict.judge,
         mode=" -> ".join(labels) if len(labels) > 1 else verdict.code or "failed",
         reason=" ".join(verdict.reason.split())[:_REASON_MAX],
-        case=planned.case.id,
+        case=planned_case.case.id,
     )
 
 
@@ -258,30 +258,30 @@ def _is_label(value: object) -> TypeGuard[str]:
 
 
 def words_of(excinfo: pytest.ExceptionInfo[BaseException], short: str) -> Any:
-    """A report of an exception that shows its message alone, with a short form for lists."""
+    """A representation of an exception by its message, with a short form for lists."""
     words = excinfo.getrepr(style="value")
     if words.reprcrash is not None:
         words.reprcrash.message = short
     return words
 
 
-def was_skipped(report: pytest.TestReport, error: BaseException) -> bool:
-    """Return whether an item was skipped; an `xfail` mark that lets it run is no skip."""
+def is_skipped(report: pytest.TestReport, error: BaseException) -> bool:
+    """Return whether an item was skipped; an `xfail` mark counts only if it stops the item."""
     if report.when == "teardown" or report.outcome != "skipped":
         return False
     return not hasattr(report, "wasxfail") or isinstance(error, pytest.xfail.Exception)
 
 
 def skip_error(
-    item: pytest.Item, planned: PlannedCase, report: pytest.TestReport
+    item: pytest.Item, planned_case: PlannedCase, report: pytest.TestReport
 ) -> UnmeasuredError:
-    """The error of an item that was skipped: a case that is planned is not left out silently."""
+    """The error of a skipped item: a planned case counts as unmeasured."""
     reason = str(getattr(report, "wasxfail", "")).removeprefix("reason: ")
     if isinstance(report.longrepr, tuple):
         path, line, text = report.longrepr
         place = os.path.relpath(path, item.config.rootpath)
         reason = f"{text.removeprefix('Skipped: ')} ({place}:{line})"
-    case = planned.case
+    case = planned_case.case
     return UnmeasuredError(
         f"skipped, so not measured: {reason or item.nodeid}\n"
         "  fix: take the skip out; `tier: tracked` runs a case and never blocks; to leave it out,"
@@ -289,8 +289,8 @@ def skip_error(
     )
 
 
-def raised(error: Exception) -> pytest.ExceptionInfo[BaseException]:
-    """The report of pytest on an error that is raised here."""
+def raise_and_catch(error: Exception) -> pytest.ExceptionInfo[BaseException]:
+    """Raise an error and return pytest's information about it."""
     with pytest.raises(type(error)) as caught:
         raise error
     return caught

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Loggers(dict[str, "logging.Logger | logging.PlaceHolder"]):
-    """Loggers by name, of which new ones may come while a user goes through them."""
+    """Loggers by name; the dictionary may grow during iteration."""
 
     def values(self) -> list[logging.Logger | logging.PlaceHolder]:  # type: ignore[override] # a copy
         return list(super().values())
@@ -28,11 +28,10 @@ class _Loggers(dict[str, "logging.Logger | logging.PlaceHolder"]):
 
 @contextmanager
 def loggers_may_appear() -> Generator[None]:
-    """Within the block, a library that is imported by another thread fails no item.
+    """Allow other threads to create loggers within the block.
 
-    At each phase of an item pytest goes through all loggers there are. A library such as openai
-    makes its own when it is imported, which a thread that asks models does meanwhile; a dictionary
-    that grows while a user goes through it is a RuntimeError.
+    pytest iterates over all loggers at each phase of an item. The thread that calls models may
+    import a library such as openai meanwhile, which creates loggers and would cause a RuntimeError.
     """
     manager = logging.root.manager
     manager.loggerDict = _Loggers(manager.loggerDict)
@@ -42,25 +41,25 @@ def loggers_may_appear() -> Generator[None]:
         manager.loggerDict = dict(manager.loggerDict)
 
 
-# What a report holds of the words of others; the rest are names, places and times.
+# The parts of a report with untrusted text; the others are names, locations and times.
 _WORDS = ("longrepr", "sections", "wasxfail", "regauge_short")
 
 
 @dataclass(frozen=True, slots=True)
 class GuardedLog:
-    """A plugin of pytest that breaks workflow commands in the log while it is registered."""
+    """A pytest plugin that breaks workflow commands in the log while it is registered."""
 
     output: GuardedOutput
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self) -> Generator[None]:
-        """Let plugins that annotate failures write their commands to standard error."""
+        """Allow plugins that annotate failures to write commands to standard error."""
         with self.output.errors_pass():
             yield
 
 
 def redact_terminal(config: pytest.Config, redact: Callable[[str], str]) -> None:
-    """Take secrets out of everything that is written through pytest's terminal."""
+    """Remove secrets from the output of pytest's terminal."""
     if not config.pluginmanager.has_plugin("terminalreporter"):
         return
     writer = config.get_terminal_writer()
@@ -73,7 +72,7 @@ def redact_terminal(config: pytest.Config, redact: Callable[[str], str]) -> None
 
 
 def redact_property(pair: tuple[str, object], redact: Callable[[str], str]) -> tuple[str, object]:
-    """Take secrets out of a property; one without a secret is returned itself."""
+    """Remove secrets from a property; one without a secret is returned as is."""
     name, value = pair
     redacted = redact(name)
     if type(value) in {int, float}:  # most values
@@ -85,32 +84,32 @@ def redact_property(pair: tuple[str, object], redact: Callable[[str], str]) -> t
 def redact_report(
     report: pytest.TestReport, redact: Callable[[str], str], config: pytest.Config
 ) -> pytest.TestReport:
-    """Take secrets out of the traceback, the captured output and the words of a report.
+    """Remove secrets from the traceback, captured output and texts of a report.
 
-    The terminal, JUnit files and other plugins read them there.
+    The terminal, JUnit files and other plugins show them.
     """
     words = vars(report)
     if not (report.longrepr or report.sections or "wasxfail" in words or "regauge_short" in words):
         return report
-    whole = config.hook.pytest_report_to_serializable(config=config, report=report)
-    texts = {name: whole[name] for name in _WORDS if whole.get(name)}
+    document = config.hook.pytest_report_to_serializable(config=config, report=report)
+    texts = {name: document[name] for name in _WORDS if document.get(name)}
     clean = map_texts(texts, redact)
     if clean is texts:
         return report
-    data = whole | clean
+    data = document | clean
     redacted: pytest.TestReport = config.hook.pytest_report_from_serializable(
         config=config, data=data
     )
     return redacted
 
 
-# Up to here, each failure is shown as a whole.
-_WHOLE_MAX = 20
+# The most failures that are shown one by one.
+_SINGLE_MAX = 20
 
 
 @contextmanager
 def without_grouped(terminal: pytest.TerminalReporter) -> Generator[list[FailedCase]]:
-    """Hide failed cases from pytest's lists where they are many, to be shown in groups.
+    """Hide many failed cases from pytest's lists, to show them in groups.
 
     `-v`, and `--tb` other than `auto`, show each.
     """
@@ -119,7 +118,7 @@ def without_grouped(terminal: pytest.TerminalReporter) -> Generator[list[FailedC
     reports = terminal.stats.get("failed", [])
     cases = [report for report in reports if hasattr(report, "regauge_failed")]
     option = terminal.config.option
-    if len(cases) <= _WHOLE_MAX or option.verbose > 0 or option.tbstyle != "auto":
+    if len(cases) <= _SINGLE_MAX or option.verbose > 0 or option.tbstyle != "auto":
         yield []
         return
     # pytest counts and exits by the same lists.
@@ -131,6 +130,6 @@ def without_grouped(terminal: pytest.TerminalReporter) -> Generator[list[FailedC
 
 
 def terminal_stream(config: pytest.Config) -> TextIO:
-    """The stream behind pytest's terminal, which takes the workflow commands of regauge."""
+    """The stream of pytest's terminal, for workflow commands of regauge."""
     writer: Any = config.get_terminal_writer()
     return getattr(writer, "_file", sys.stdout)

@@ -1,7 +1,6 @@
-"""The pytest plugin: hooks of one or two lines, which hand over to `regauge.pytest_run`.
+"""The pytest plugin: short hooks that call `regauge.pytest_run`.
 
-It is imported by every pytest run of the environment, so it imports nothing heavy: what an eval
-needs is loaded when the first eval is collected.
+Every pytest run of the environment imports it, so it loads other modules with the first eval.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-# A category, its letter, and its word with colours.
+# The category, letter and word of an outcome, with colours.
 _Status: TypeAlias = tuple[str, str, tuple[str, dict[str, bool]]]
 
 _EVAL = "__regauge_eval__"
@@ -72,11 +71,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--rejudge", action="store_true", help=rejudge)
     usd = "limit of the cost in US dollars; cases beyond it are unmeasured"
     add("--budget-usd", type=float, metavar="X", help=usd)
-    for counted in ("tokens", "calls"):
-        limit = (
-            f"limit of {counted}, of prompts and judges together; cases beyond it are unmeasured"
-        )
-        add(f"--budget-{counted}", type=int, metavar="N", help=limit)
+    for unit in ("tokens", "calls"):
+        limit = f"limit of {unit}, of prompts and judges together; cases beyond it are unmeasured"
+        add(f"--budget-{unit}", type=int, metavar="N", help=limit)
     base = "compare with the base at a branch, tag or commit; fail unless the change is accepted"
     add("--gate", type=_utf8, metavar="REF", help=base)
     add(
@@ -117,7 +114,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _utf8(text: str) -> str:
-    """The value of an option that run records hold."""
+    """The value of an option, checked to be UTF-8 for run records."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -133,9 +130,9 @@ def _directory(text: str) -> str:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest captures the streams
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
-    """Keep a plugin that deepeval brings quiet; in GitHub Actions, guard the streams of evals."""
-    # pytest-asyncio comes with deepeval unasked, and where warnings are errors it ends every
-    # run of pytest unless a setting of its own is there.
+    """Silence a warning of pytest-asyncio; in GitHub Actions, guard the output streams."""
+    # deepeval installs pytest-asyncio, whose warning about an unset option ends every run of pytest
+    # that treats warnings as errors.
     if early_config.pluginmanager.hasplugin("asyncio"):
         early_options = early_config.known_args_namespace
         early_options.pythonwarnings = [*(early_options.pythonwarnings or ()), _UNSET]
@@ -148,20 +145,20 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Offer the hooks of `regauge.hookspecs`."""
+    """Register the hooks of `regauge.hookspecs`."""
     from regauge import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the run; a worker process of xdist takes the name its controller gave."""
+    """Check combinations of options and create the run id, which xdist workers share."""
     gates, suggests = config.getoption("--gate") is not None, config.getoption("--suggest")
     option = "--gate" if gates else "--suggest"
     if getattr(config.option, "numprocesses", None):
         if gates or suggests:
             raise pytest.UsageError(
-                f"{option} asks models side by side in one process, and does not share its run with"
+                f"{option} calls models in one process, and does not share its run with"
                 " xdist's workers\n  fix: leave out -n, or add -n 0"
             )
         if config.getoption("--cluster"):
@@ -187,8 +184,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Refuse settings and limits that end a run of evals before anything is measured."""
-    from regauge.pytest_owed import refuse_few_descriptors, refuse_runs_of_nothing
+    """Refuse settings and limits that end a run of evals before the first measurement."""
+    from regauge.pytest_omissions import refuse_few_descriptors, refuse_runs_of_nothing
 
     refuse_runs_of_nothing(config)
     refuse_few_descriptors(config)
@@ -196,7 +193,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def _refuse_misspelt(config: pytest.Config) -> None:
-    """Refuse a shard or an address that is none: once, and not for each file of evals."""
+    """Refuse an invalid shard or cluster address, once for the run."""
     from regauge.errors import UsageError
 
     try:
@@ -214,14 +211,14 @@ def _refuse_misspelt(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Give every xdist worker the name of the run; this process shows what they report."""
+    """Give every xdist worker the run id; this process shows their reports."""
     _guard_log(node.config)
     node.workerinput[_WORKER_INPUT] = node.config.stash[_run_id_key]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Keep what an xdist worker has to say at its end."""
+    """Keep the report of an xdist worker at its end."""
     output = getattr(node, "workeroutput", {}).get(_WORKER_OUTPUT)
     if output is not None:
         node.config.stash.setdefault(_workers_key, []).append(output)
@@ -229,12 +226,12 @@ def pytest_testnodedown(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
-    """Note the number of tests, which an interrupted worker of xdist does not bring home."""
+    """Note the number of tests, which an interrupted xdist worker does not report."""
     node.config.stash[_items_key] = len(ids)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect a prompt file that is named on the command line: its own `testData`."""
+    """Collect the `testData` of a prompt file that is named on the command line."""
     if file_path.suffix not in {".yml", ".yaml"} or not parent.session.isinitpath(file_path):
         return None
     from regauge.pytest_items import PromptFile, is_prompt_file
@@ -269,7 +266,7 @@ def pytest_make_collect_report(
 
 
 def _misspelt_name(cause: BaseException | None) -> Exception | None:
-    """The error of an import of a name that a package of regauge does not have."""
+    """The error about an import of an unknown name from regauge; None for other errors."""
     package = getattr(cause, "name", None) or ""
     match = re.match(r"cannot import name '(\w+)' from 'regauge[\w.]*' ", str(cause))
     if not isinstance(cause, ImportError) or match is None or package not in sys.modules:
@@ -283,7 +280,7 @@ def _misspelt_name(cause: BaseException | None) -> Exception | None:
 
 
 def _unknown_option(error: BaseException) -> Exception | None:
-    """The error of an option that `@golden` does not have."""
+    """The error about an unknown option of `@golden`; None for other errors."""
     match = re.match(r"golden\(\) got an unexpected keyword argument '(\w+)'", str(error))
     if not isinstance(error, TypeError) or match is None:
         return None
@@ -299,14 +296,14 @@ def _unknown_option(error: BaseException) -> Exception | None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make one item per golden case of an eval."""
+    """Create one item per golden case of an eval."""
     if hasattr(metafunc.function, _EVAL):
         _run_of_eval(metafunc).parametrize(metafunc)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Remove what pytest makes of an eval without a case in this shard."""
+    """Remove pytest's placeholders for evals without a case in this shard."""
     if config.getoption("--shard") is not None:
         from regauge.pytest_items import is_empty_eval
 
@@ -322,10 +319,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture
 def result(request: pytest.FixtureRequest) -> EvalResult:
-    """The judged trials of the case this item is about; needs `@golden` on the test function."""
+    """The judged trials of the item's case; needs `@golden` on the test function."""
     if not hasattr(request.function, _EVAL):
         pytest.fail(
-            f"{request.node.nodeid} asks for `result` but is no eval\n"
+            f"{request.node.nodeid} uses `result` but is no eval\n"
             '  fix: decorate it with @golden("<prompt>", judges=[...])',
             pytrace=False,
         )
@@ -333,7 +330,7 @@ def result(request: pytest.FixtureRequest) -> EvalResult:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Plan the run, once deselection is done."""
+    """Plan the run after deselection."""
     if session.config.option.collectonly:
         return
     run = session.config.stash.get(_run_key, None) or _run_without_evals(session)
@@ -343,7 +340,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Draw answers ahead of the cases while they are judged one after the other."""
+    """Run trials ahead of the cases, which are judged one after the other."""
     config = session.config
     run = config.stash.get(_run_key, None)
     stopped = session.testsfailed and not config.option.continue_on_collection_errors
@@ -362,7 +359,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Let the judges decide where the body of an eval did not ask them to."""
+    """Apply the judges even if the test function did not call `result.check()`."""
     outcome = yield
     run = item.config.stash.get(_run_key, None)
     if run is not None:
@@ -374,29 +371,28 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Say what failed in the words of the case, not in those of a traceback."""
+    """Report a failure by its message instead of a traceback."""
     if call.excinfo is not None and hasattr(call.excinfo.value, "regauge_words"):
-        # pytest would format frames with all their values, and parse whole files; none is shown.
+        # pytest would format frames with all values, and parse files, for a traceback not shown.
         entries = call.excinfo.traceback
         call.excinfo.traceback = (entries.filter(call.excinfo) or entries)[-1:]
         item.repr_failure = _words_of_error  # type: ignore[method-assign]
         _drop_tracebacks(call.excinfo.value)
     report = yield
     run = item.config.stash.get(_run_key, None)
-    return report if run is None else run.amended(item, report, call)
+    return report if run is None else run.rewrite_report(item, report, call)
 
 
 def _words_of_error(excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
-    """The message of an error, as `Item.repr_failure` gives a traceback."""
+    """The message of an error, for `Item.repr_failure`."""
     del style
     return str(excinfo.value)
 
 
 def _drop_tracebacks(error: BaseException | None) -> None:
-    """Forget the frames of an error and of its causes.
+    """Remove the frames of an error and of its causes.
 
-    An error that many cases share gains frames each time it is raised, and pytest formats all of
-    those of each cause.
+    An error that many cases share gains frames each time it is raised, and pytest formats them all.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -408,7 +404,7 @@ def _drop_tracebacks(error: BaseException | None) -> None:
 def pytest_report_teststatus(
     report: pytest.CollectReport | pytest.TestReport,
 ) -> _Status | None:
-    """Count what is unmeasured apart from what failed, and what a gate has a word for."""
+    """The category of an unmeasured item or a gate status; None for others."""
     if getattr(report, "regauge_unmeasured", False):
         return "unmeasured", "U", ("UNMEASURED", {"red": True})
     return cast("_Status | None", getattr(report, "regauge_status", None))
@@ -416,7 +412,7 @@ def pytest_report_teststatus(
 
 @pytest.hookimpl(trylast=True)  # by then xdist has ended its workers
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Publish recordings and close the run record."""
+    """Write recordings and close the run record."""
     config = session.config
     reports = config.stash.setdefault(_workers_key, [])
     run = config.stash.get(_run_key, None)
@@ -432,7 +428,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter,
 ) -> Generator[None, object, object]:
-    """Show the table, and what is unmeasured and why; many failures are grouped."""
+    """Show the table, unmeasured cases with their reasons, and many failures in groups."""
     run = terminalreporter.config.stash.get(_run_key, None)
     if run is None:
         return (yield)
@@ -445,7 +441,7 @@ def pytest_terminal_summary(
 
 
 def _run_of_eval(metafunc: pytest.Metafunc) -> PytestRun:
-    """The run of this process; what keeps it from being made is said once, and ends collection."""
+    """The run of this process; an error of its creation is reported once and ends collection."""
     from regauge.errors import RegaugeError
 
     try:
@@ -456,12 +452,12 @@ def _run_of_eval(metafunc: pytest.Metafunc) -> PytestRun:
 
 
 def _run_without_evals(session: pytest.Session) -> PytestRun | None:
-    """The run of a process that collected no eval, where it is to gate or owes some."""
+    """The run of a process without a collected eval, for a gate or omitted evals; else None."""
     config = session.config
     if config.getoption("--gate") is None:
-        from regauge.pytest_owed import may_run_evals, owes_evals
+        from regauge.pytest_omissions import may_run_evals, omits_evals
 
-        if session.testsfailed or not (may_run_evals(config) and owes_evals(config)):
+        if session.testsfailed or not (may_run_evals(config) and omits_evals(config)):
             return None
     from regauge.errors import RegaugeError
 
@@ -472,26 +468,26 @@ def _run_without_evals(session: pytest.Session) -> PytestRun | None:
 
 
 def _workers_left_rows(session: pytest.Session) -> bool:
-    """Return whether xdist workers that were cut off, and could say nothing, have judged evals."""
+    """Return whether interrupted xdist workers, which report nothing, have judged evals."""
     interrupted = session.exitstatus == pytest.ExitCode.INTERRUPTED
     return interrupted and _controls_workers(session.config) and _workers_run_evals(session.config)
 
 
 def _controls_workers(config: pytest.Config) -> bool:
-    """Return whether this process has xdist's workers do the work."""
+    """Return whether this process controls xdist workers."""
     return not hasattr(config, "workerinput") and getattr(config.option, "dist", "no") != "no"
 
 
 def _workers_run_evals(config: pytest.Config) -> bool:
-    """Return whether a worker has begun to write the record of this run."""
-    from regauge.pytest_owed import project_of
+    """Return whether a worker has started the record of this run."""
+    from regauge.pytest_omissions import project_of
 
     state_dir = project_of(config).state_dir
     return (state_dir / "runs" / config.stash[_run_id_key]).is_dir()
 
 
 def _run(config: pytest.Config) -> PytestRun:
-    """The run of this process; made when the first eval is met."""
+    """The run of this process, created with the first eval."""
     run = config.stash.get(_run_key, None)
     if run is None:
         from regauge.pytest_run import PytestRun
@@ -502,7 +498,7 @@ def _run(config: pytest.Config) -> PytestRun:
 
 
 def _guard_log(config: pytest.Config) -> None:
-    """From the first eval on, let no line of the log be a workflow command."""
+    """Break workflow commands in the log, from the first eval on."""
     output = config.stash.get(_output_key, None)
     if output is not None and not config.pluginmanager.has_plugin(_LOG):
         from regauge.pytest_output import GuardedLog

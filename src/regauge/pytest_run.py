@@ -1,4 +1,4 @@
-"""The work behind the hooks of the pytest plugin: one pytest run with evals."""
+"""A pytest run with evals, behind the hooks of the plugin."""
 
 from __future__ import annotations
 
@@ -20,18 +20,25 @@ from regauge.pytest_items import (
     ALL_CASES,
     FIXTURE,
     FinishedItems,
+    case_of,
+    cases_of,
     commanded_key,
     failed_case,
+    is_skipped,
     joins_cases,
     locate,
     name_of,
     nodes_of,
-    planned_case,
-    planned_cases,
-    raised,
+    raise_and_catch,
     skip_error,
-    was_skipped,
     words_of,
+)
+from regauge.pytest_omissions import (
+    CollectedEvals,
+    CommandLine,
+    find_omissions,
+    place_of,
+    project_of,
 )
 from regauge.pytest_output import (
     loggers_may_appear,
@@ -39,15 +46,14 @@ from regauge.pytest_output import (
     redact_report,
     redact_terminal,
 )
-from regauge.pytest_owed import CollectedEvals, CommandLine, owed_by, place_of, project_of
 from regauge.recordings import describe_process
 from regauge.reports import RunWriter, junit_properties, parts_of
 from regauge.runner import (
     CaseFailed,
-    Draw,
     EvalResult,
     EvalSession,
     PlannedCase,
+    PlannedTrial,
     resolve_options,
     spec_of,
     unmeasured_trial,
@@ -62,7 +68,7 @@ if TYPE_CHECKING:
     from regauge.pytest_end import PytestEnd
     from regauge.pytest_gate import PytestGate, RefinementSearch
     from regauge.reports import FailedCase
-    from regauge.runner import DrawProgress, Eval, IndependentTrials
+    from regauge.runner import Eval, IndependentTrials, RunProgress
 
 # A failure that does not fail the run, in pytest's terms: its category, letter and word.
 _NOT_BLOCKING = ("not blocking", "~", ("NOT BLOCKING", {"yellow": True}))
@@ -72,11 +78,11 @@ class PytestRun:
     """One run of pytest in one process, from collection to summary.
 
     Args:
-        config: Of pytest.
-        run_id: The name of the run, which xdist's workers share.
+        config: The configuration of pytest.
+        run_id: The id of the run, which xdist workers share.
 
     Raises:
-        RegaugeError: A setting or an option makes no sense.
+        RegaugeError: A setting or an option is invalid.
     """
 
     def __init__(self, config: pytest.Config, *, run_id: str) -> None:
@@ -105,51 +111,51 @@ class PytestRun:
             cluster=config.getoption("--cluster"),
         )
         if options.record == "all" and gates:
-            # What a gate drew stays its evidence: to call models again would be another chance.
+            # Completed trials of a gate stay its evidence: new ones would be a second chance.
             options = replace(options, record="missing")
-        # The run is named for its start, and workers and controller share the name.
+        # The run id begins with the start of the run.
         self._started_at = datetime.strptime(run_id[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
         self._session = EvalSession(
             self._project,
             options,
             environ=os.environ,
             workers=int(worker["workercount"]) if worker else 1,
-            # xdist starts its workers itself, so the run belongs to their parent.
+            # The parent of xdist workers owns the run.
             run_owner=describe_process(os.getppid()) if worker else None,
             run_started=self._started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
             independent=_gate_trials() if gates else None,
             part_dir=self._project.state_dir / "runs" / run_id,
         )
-        redact_terminal(config, self._session.answers.redact)
+        redact_terminal(config, self._session.completions.redact)
         self._writer = RunWriter(
             self._project.state_dir / "runs" / run_id,
-            redact=self._session.answers.redact,
+            redact=self._session.completions.redact,
             worker=self._worker_id,
         )
         if not config.option.collectonly:
             self._project.prepare_state_dir("runs")
             _refuse_directories(self._project)
         self._command_line = CommandLine.read(config)
-        self._collected = CollectedEvals()
-        self._owed: list[Fault] = []
-        self._turns = FinishedItems()
+        self._collected_evals = CollectedEvals()
+        self._omissions: list[Fault] = []
+        self._finished_items = FinishedItems()
         self._nodes: dict[int, str] = {}
         self._keywords: Mapping[str, Any] = {}
         self._properties: list[tuple[str, object]] = []
         self._parts: list[dict[str, Any]] = []
         self._gate = self._new_gate() if gates else None
-        self._declared: dict[int, Callable[[EvalSession], Eval]] = {}
+        self._binders: dict[int, Callable[[EvalSession], Eval]] = {}
         suggests = config.getoption("--suggest") and not config.option.collectonly
-        self._suggesting = self._new_search() if suggests else None
+        self._search = self._new_search() if suggests else None
         self._end: PytestEnd | None = None
         self._check_stopped: Callable[[], None] = lambda: None
         self._replay: ReplayEvidence | None = None
 
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
-        """Make one item per golden case of an eval.
+        """Create one item per golden case of an eval.
 
         Raises:
-            pytest.Collector.CollectError: What the eval names cannot be loaded.
+            pytest.Collector.CollectError: The prompt, dataset or judges cannot be loaded.
         """
         spec, function = spec_of(metafunc.function), metafunc.function
         assert spec is not None
@@ -159,8 +165,10 @@ class PytestRun:
             faults = error.faults if isinstance(error, FaultyFileError) else ()
             placed = faults and not any(fault.path.is_dir() for fault in faults)
             file = metafunc.definition.nodeid.partition("::")[0]
-            named = placed or f"{file}:" in str(error)
-            message = str(error) if named else f"{error}\n  eval: {file}:{place_of(function)[1]}"
+            has_location = placed or f"{file}:" in str(error)
+            message = (
+                str(error) if has_location else f"{error}\n  eval: {file}:{place_of(function)[1]}"
+            )
             raise pytest.Collector.CollectError(message) from error
         if FIXTURE not in metafunc.fixturenames:
             raise pytest.Collector.CollectError(
@@ -168,77 +176,82 @@ class PytestRun:
                 f"  fix: def {function.__name__}(result): result.check()"
             )
         # A search for suggestions has one model.
-        self._declared[id(suites[0])] = lambda session: session.bind(spec, function)[0]
+        self._binders[id(suites[0])] = lambda session: session.bind(spec, function)[0]
         items = self._collect(metafunc.definition.nodeid, function, suites)
-        planned = [case for _, case in items]
-        # pytest escapes other names; then each case needs its own item to have its id.
+        planned_cases = [case for _, case in items]
+        # pytest escapes other names, so their ids need an item per case.
         names = [name for name, _ in items]
-        if planned and joins_cases(self._config) and all(map(str.isascii, names)):
-            metafunc.parametrize(FIXTURE, [planned], ids=[ALL_CASES], indirect=True)
+        if planned_cases and joins_cases(self._config) and all(map(str.isascii, names)):
+            metafunc.parametrize(FIXTURE, [planned_cases], ids=[ALL_CASES], indirect=True)
         else:
-            metafunc.parametrize(FIXTURE, planned, ids=names, indirect=True)
+            metafunc.parametrize(FIXTURE, planned_cases, ids=names, indirect=True)
 
     def cases_of_prompt_file(self, path: Path) -> list[tuple[str, PlannedCase]]:
         """The rows of a prompt file's own `testData`, with the names of their items.
 
         Raises:
-            pytest.Collector.CollectError: The file cannot be used as it is.
+            pytest.Collector.CollectError: The file is invalid.
         """
         try:
             suites = self._session.bind_prompt_file(path)
         except RegaugeError as error:
             raise pytest.Collector.CollectError(str(error)) from error
-        self._declared[id(suites[0])] = lambda session: session.bind_prompt_file(path)[0]
+        self._binders[id(suites[0])] = lambda session: session.bind_prompt_file(path)[0]
         node = Path(os.path.relpath(path, self._config.rootpath)).as_posix()
         return self._collect(node, None, suites)
 
     def _collect(
         self, node: str, function: Callable[..., Any] | None, suites: Sequence[Eval]
     ) -> list[tuple[str, PlannedCase]]:
-        """The cases of an eval with the names of their items, which name one of several models."""
+        """Collect the cases of an eval; returns them with the names of their items."""
         # Case by case, so that models are called for the same case at the same time.
-        planned = [PlannedCase(suite, case) for case in suites[0].dataset.cases for suite in suites]
-        self._collected.add(node, function, suites, planned)
+        planned_cases = [
+            PlannedCase(suite, case) for case in suites[0].dataset.cases for suite in suites
+        ]
+        self._collected_evals.add(node, function, suites, planned_cases)
         several = len(suites) > 1
-        return [(name_of(case, several=several), case) for case in planned]
+        return [(name_of(case, several=several), case) for case in planned_cases]
 
     def plan(self, session: pytest.Session) -> None:
         """Plan the evals among the selected items, and call the hook of other plugins."""
-        evals = [(item, cases) for item in session.items if (cases := planned_cases(item))]
-        selected = [planned for _, cases in evals for planned in cases]
+        evals = [(item, cases) for item in session.items if (cases := cases_of(item))]
+        selected = [case for _, cases in evals for case in cases]
         nodes = {id(case): node for item, cases in evals for case, node in nodes_of(item, cases)}
-        self._turns = FinishedItems(planned=dict.fromkeys(nodes.values()))
+        self._finished_items = FinishedItems(node_ids=dict.fromkeys(nodes.values()))
         if self._config.getoption("--model") and selected:
             _refuse_targets_alone(selected)
         if self._gate is not None or not session.testsfailed:  # errors of collection end a run
-            self._owed = owed_by(
-                self._project, self._command_line, collected=self._collected, selected=selected
+            self._omissions = find_omissions(
+                self._project,
+                self._command_line,
+                collected_evals=self._collected_evals,
+                selected=selected,
             )
         if self._gate is not None:
             self._nodes = nodes
         if self._session.options.shard is not None:
-            self._parts = parts_of(self._collected.suites, selected)
+            self._parts = parts_of(self._collected_evals.suites, selected)
         locate([item for item, _ in evals])
         self._session.prepare(selected)
         self._config.hook.pytest_regauge_planned(config=self._config, evals=self._session)
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Draw answers ahead while the block runs; a gate decides before it."""
+        """Run trials ahead while the block runs; a gate decides before the block."""
         if self._gate is not None:
             with stop_on_signals(self._config.add_cleanup):
                 self._gate.run(
                     self._nodes,
-                    owed=self._owed,
-                    narrowed=not self._command_line.asks_for_all(self._project.root / "evals"),
-                    say=self._say,
+                    omissions=self._omissions,
+                    is_partial=not self._command_line.asks_for_all(self._project.root / "evals"),
+                    print_line=self._print_line,
                 )
             yield
             return
-        calls = self._session.options.record != "none" and bool(self._session.plan.asks)
+        calls = self._session.options.record != "none" and bool(self._session.plan.model_trials)
         if calls and self._worker_id is not None:
             self._writer.directory.mkdir(parents=True, exist_ok=True)  # the controller looks for it
-        # What the end of the run needs is loaded while there is nothing else to do.
+        # The modules of the end load while models are called.
         load_the_end = partial(import_module, "regauge.pytest_end")
         with (
             # Models are called by another thread.
@@ -253,29 +266,31 @@ class PytestRun:
         """The judged trials of one item, written to the run record.
 
         Raises:
-            UnmeasuredError: There is no answer or no verdict.
+            UnmeasuredError: There is no completion or no verdict.
         """
-        result = self.judged(request.node, request.param)
+        result = self.judge_case(request.node, request.param)
         if result.outcome == "unmeasured":
             raise result.error or UnmeasuredError("nothing was measured")
         return result
 
-    def judged(self, item: pytest.Item, planned: PlannedCase) -> EvalResult:
-        """The judged trials of a case, written to the run record whatever they say."""
+    def judge_case(self, item: pytest.Item, planned_case: PlannedCase) -> EvalResult:
+        """The judged trials of a case, written to the run record with any outcome."""
         self._check_stopped()
         result: EvalResult
         if self._gate is not None:
-            gated = result = self._gate.result(planned, where=item.nodeid)
+            gated = result = self._gate.result(planned_case, node_id=item.nodeid)
             if gated.verdict:
                 item.user_properties.append(("regauge.verdict", gated.verdict))
         else:
-            result = self._session.result(planned, where=item.nodeid, waiting=self._say_progress)
+            result = self._session.result(
+                planned_case, node_id=item.nodeid, waiting=self._print_progress
+            )
             if result.outcome == "failed":
                 result.not_blocking = self._not_blocking(result)
             self._writer.add(result)
-        self._turns.judge(item, result)
-        if self._suggesting is not None:
-            self._suggesting.note(result)
+        self._finished_items.judge(item, result)
+        if self._search is not None:
+            self._search.note(result)
         item.user_properties.extend(junit_properties(result))
         self._config.hook.pytest_regauge_case_finished(config=self._config, result=result)
         return result
@@ -290,27 +305,27 @@ class PytestRun:
         return self._replay.reason(result)
 
     def check(self, item: pytest.Item) -> None:
-        """Apply the judges, whatever the body of an eval did with what they said."""
-        result = self._turns.result(item)
+        """Apply the judges, even if the test function ignored them."""
+        result = self._finished_items.result(item)
         if result is not None:
             result.check()
 
-    def amended(
+    def rewrite_report(
         self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]
     ) -> pytest.TestReport:
-        """The report of an eval in its own words, without secrets; other reports as they are."""
-        planned, excinfo = planned_case(item), call.excinfo
-        if planned is not None:
-            if excinfo is not None and was_skipped(report, excinfo.value):
-                excinfo = self._refuse_skip(item, planned, report)
-            self._turns.report(item, report)
+        """The report of an eval with its message and without secrets; other reports as they are."""
+        planned_case, excinfo = case_of(item), call.excinfo
+        if planned_case is not None:
+            if excinfo is not None and is_skipped(report, excinfo.value):
+                excinfo = self._refuse_skip(item, planned_case, report)
+            self._finished_items.report(item, report)
         if excinfo is not None:
-            self._say_in_words(report, excinfo, planned)
+            self._replace_traceback(report, excinfo, planned_case)
         elif self._gate is not None:
             self._gate.amend(item, report)
-        if planned is None:
+        if planned_case is None:
             return report
-        redact = self._session.answers.redact
+        redact = self._session.completions.redact
         # pytest keeps three reports of every item until the end of a run.
         if report.keywords == self._keywords:
             report.keywords = self._keywords
@@ -323,20 +338,20 @@ class PytestRun:
         self._properties = report.user_properties
         return redact_report(report, redact, self._config)
 
-    def _say_in_words(
+    def _replace_traceback(
         self,
         report: pytest.TestReport,
         excinfo: pytest.ExceptionInfo[BaseException],
-        planned: PlannedCase | None,
+        planned_case: PlannedCase | None,
     ) -> None:
-        """Replace the traceback of a judged failure by its words; tracked cases do not block."""
+        """Replace the traceback of a failure by its message; tracked cases do not block."""
         error = excinfo.value
-        # What the gate says of a case is said with its decision.
-        if planned is not None and self._gate is None:
+        # The decision of a gate annotates its cases.
+        if planned_case is not None and self._gate is None:
             words = error.short if isinstance(error, CaseFailed) else str(error)
-            vars(report).update(regauge_at=planned.case.location, regauge_short=words)
+            vars(report).update(regauge_at=planned_case.case.location, regauge_short=words)
             if isinstance(error, CaseFailed):
-                vars(report)["regauge_failed"] = asdict(failed_case(planned, error))
+                vars(report)["regauge_failed"] = asdict(failed_case(planned_case, error))
         if isinstance(error, CaseFailed) and (reason := error.result.not_blocking):
             report.outcome = "skipped"
             report.wasxfail = f"{reason}: {error.short}"
@@ -348,51 +363,50 @@ class PytestRun:
             report.longrepr = words_of(excinfo, str(error).splitlines()[0])
             if isinstance(error, UnmeasuredError):
                 vars(report)["regauge_unmeasured"] = True
-                # A mark such as xfail forgives failures; what was not measured did not fail.
+                # A mark such as xfail allows failures, not unmeasured cases.
                 report.outcome = "failed"
                 vars(report).pop("wasxfail", None)
 
     def _refuse_skip(
-        self, item: pytest.Item, planned: PlannedCase, report: pytest.TestReport
+        self, item: pytest.Item, planned_case: PlannedCase, report: pytest.TestReport
     ) -> pytest.ExceptionInfo[BaseException] | None:
-        """Make a skipped item what it is: unmeasured, or failed where judges failed it already."""
-        if self._gate is not None and self._gate.leaves_alone(planned):
-            self._turns.settle(item)
+        """Report a skipped item as unmeasured, or as failed if judges failed it already."""
+        if self._gate is not None and self._gate.leaves_alone(planned_case):
+            self._finished_items.settle(item)
             return None
-        excinfo = raised(self._truth_of_skipped(item, planned, report))
+        excinfo = raise_and_catch(self._error_of_skipped(item, planned_case, report))
         report.outcome = "failed"
         vars(report).pop("wasxfail", None)
         return excinfo
 
-    def _truth_of_skipped(
-        self, item: pytest.Item, planned: PlannedCase, report: pytest.TestReport
+    def _error_of_skipped(
+        self, item: pytest.Item, planned_case: PlannedCase, report: pytest.TestReport
     ) -> Exception:
-        """The result of an item that a mark, a fixture, its body or a judge skipped."""
-        judged = self._turns.result(item)
-        if judged is not None and judged.outcome == "failed":
+        """The error of an item that a mark, a fixture, its function or a judge skipped."""
+        result = self._finished_items.result(item)
+        if result is not None and result.outcome == "failed":
             try:
-                judged.check()
+                result.check()
             except AssertionError as failed:
                 return failed
-        error = skip_error(item, planned, report)
-        if judged is None and self._gate is None:
-            suite, case = planned.suite, planned.case
-            trials = (unmeasured_trial(Draw(planned, 0), error),)
-            self._writer.add(EvalResult(suite=suite, case=case, trials=trials, where=item.nodeid))
+        error = skip_error(item, planned_case, report)
+        if result is None and self._gate is None:
+            suite, case = planned_case.suite, planned_case.case
+            trials = (unmeasured_trial(PlannedTrial(planned_case, 0), error),)
+            self._writer.add(EvalResult(suite=suite, case=case, trials=trials, node_id=item.nodeid))
         else:
-            self._turns.left_out[item.nodeid] = str(error)
+            self._finished_items.left_out[item.nodeid] = str(error)
         return error
 
     def finish(self, session: pytest.Session, *, workers: Sequence[str]) -> str | None:
-        """Publish recordings and close the run record.
+        """Write recordings and close the run record.
 
         Args:
-            session: Of pytest.
-            workers: What this method returned in xdist's workers, where this process controls
-                them.
+            session: The session of pytest.
+            workers: The return values of this method in xdist workers, in their controller.
 
         Returns:
-            In a worker, what its controller needs to know; None elsewhere.
+            The report of a worker for its controller; None in other processes.
         """
         if self._config.option.collectonly:
             return None
@@ -404,40 +418,40 @@ class PytestRun:
             evals=self._session,
             writer=self._writer,
             gate=self._gate,
-            suggesting=self._suggesting,
+            search=self._search,
             started_at=self._started_at,
-            collected=len(self._collected.cases),
-            owed=self._owed,
+            collected_count=len(self._collected_evals.cases),
+            omissions=self._omissions,
             selection=self._command_line.selection,
-            turns=self._turns,
+            finished_items=self._finished_items,
             parts=self._parts,
             worker=self._worker_id is not None,
-            say=self._say,
+            print_line=self._print_line,
         )
         # A search for suggestions takes long, and can be interrupted.
-        with ignore_signals() if self._suggesting is None else nullcontext():
+        with ignore_signals() if self._search is None else nullcontext():
             return self._end.finish(session, workers=workers)
 
     def summarise(
         self, terminal: pytest.TerminalReporter, failed: Sequence[FailedCase], *, items: int
     ) -> None:
-        """Show failed cases in groups, the table, and what is unmeasured and why."""
+        """Show failed cases in groups, the table, and unmeasured cases with their reasons."""
         if self._end is not None:
             self._end.summarise(terminal, failed, items=items)
 
-    def _say_progress(self, progress: DrawProgress) -> None:
-        """A line on the terminal now and then, while an answer is awaited."""
+    def _print_progress(self, progress: RunProgress) -> None:
+        """Print a line of progress while a completion is awaited."""
         from regauge.reports import progress_line
 
-        self._say(progress_line(progress, self._session.budget))
+        self._print_line(progress_line(progress, self._session.budget))
 
-    def _say(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None and self._worker_id is None:
             terminal.ensure_newline()
             writer = self._config.get_terminal_writer()
             if writer.width_of_current_line:
-                # Under -q pytest forgets that its dots stand on this line.
+                # With -q, pytest does not track that its dots are on this line.
                 writer.line()
             terminal.write_line(line)
 
@@ -448,7 +462,7 @@ class PytestRun:
         return RefinementSearch(
             session=self._session,
             cycles=self._config.getoption("--max-cycles") or CYCLES,
-            again=lambda session, suite: self._declared[id(suite)](session),
+            rebind=lambda session, suite: self._binders[id(suite)](session),
         )
 
     def _new_gate(self) -> PytestGate:
@@ -460,27 +474,27 @@ class PytestRun:
 
 def _models(config: pytest.Config, settings: Settings) -> Sequence[str]:
     """The models of the run; `models` of the settings are for plain runs of pytest."""
-    named: list[str] | None = config.getoption("--model")
-    if named:
-        return named
+    model_names: list[str] | None = config.getoption("--model")
+    if model_names:
+        return model_names
     plain = commanded_key not in config.stash and not config.getoption("--suggest")
     return settings.models if plain and config.getoption("--gate") is None else ()
 
 
 def _gate_trials() -> IndependentTrials:
-    """The trials of a gate that committed recordings do not stand in for."""
+    """The trials of a gate that committed recordings cannot replace."""
     from regauge.gate import GATE_TRIALS
 
     return GATE_TRIALS
 
 
 def _refuse_targets_alone(selected: Sequence[PlannedCase]) -> None:
-    """Refuse `--model` for a run in which it changes nothing.
+    """Refuse `--model` if every selected eval tests a target.
 
     Raises:
-        pytest.UsageError: Every selected eval tests a target.
+        pytest.UsageError: No selected eval tests a prompt.
     """
-    if all(planned.suite.target is not None for planned in selected):
+    if all(case.suite.target is not None for case in selected):
         name = selected[0].suite.prompt.name
         raise pytest.UsageError(
             f"--model changes prompts, and every selected eval tests a target, such as {name}\n"
@@ -489,10 +503,10 @@ def _refuse_targets_alone(selected: Sequence[PlannedCase]) -> None:
 
 
 def _refuse_directories(project: Project) -> None:
-    """Refuse directories that stand instead of files which a run may do without.
+    """Refuse directories with the names of optional files.
 
     Raises:
-        FaultyFileError: There are some.
+        FaultyFileError: Such a directory exists.
     """
     paths = [project.prompts_dir / LOCK_NAME, *sorted(project.recordings_dir.glob("*.jsonl"))]
     faults = [Fault.unreadable(path, IsADirectoryError()) for path in paths if path.is_dir()]

@@ -44,6 +44,9 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     (r"answers?|answered", "recordings/_store.py", "a table of the store's schema"),
     (r"answers?|answered", "mutate/_operators.py", "an order to the model"),
     (r"answers?|answered", "docs/reference/judges.md", "judges of the answer to a question"),
+    (r"answers?|answered", "history/_store.py", "a column of the store"),
+    (r"answers?|answered", "reports/_documents.py", "a key of run records"),
+    (r"stands?(?! for)|stood|standing", "reports/_documents.py", "a key of run records"),
 )
 ALLOWED = re.compile(r"<!-- words: ok \S.*? -->")
 CODE = re.compile(r"`[^`\n]+`|<!--.*?-->|\]\([^)]*\)", re.DOTALL)

@@ -161,9 +161,9 @@ ERROR evals/test_triage.py - prompts/triage.prompt.yml: 'clerk' names no provide
         (),
         snapshot("""\
 ERROR collecting evals/test_triage.py
-prompts/triage.prompt.yml:1: nothing says which model answers this prompt
+prompts/triage.prompt.yml:1: the prompt has no model
   fix: add `model: provider:model`, or set `model` in [tool.regauge]
-ERROR evals/test_triage.py - prompts/triage.prompt.yml:1: nothing says which model answers this prompt\
+ERROR evals/test_triage.py - prompts/triage.prompt.yml:1: the prompt has no model\
 """),
     ),
     (

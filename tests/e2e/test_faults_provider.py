@@ -113,7 +113,7 @@ def test_a_budget_needs_a_price(live: EvalProject, endpoint: Endpoint):
     assert live.complaint(result) == snapshot("""\
 unmeasured: 5 cases of triage (BudgetError)
   disk-000, disk-001, disk-002, disk-003, disk-004
-  a budget is set, but nothing says what local:clerk costs
+  a budget is set, but local:clerk has no price
     fix: add prices to [tool.regauge.providers.local] in pyproject.toml, or run without a budget\
 """)
 

@@ -142,7 +142,7 @@ only in B           - -> 1/1      disk-005
     +  "severity": "critical",
     +  "reason": "it says so itself"
     +}
-with another answer 1/1 -> 1/1    disk-003
+with another output 1/1 -> 1/1    disk-003
      {
     -  "severity": "critical",
     +  "severity": "low\\u001b[31m",
@@ -171,7 +171,7 @@ with another answer 1/1 -> 1/1    disk-003
         "better",
         "removed",
         "added",
-        "answer",
+        "output",
     ]
     itself = regauge(live, "runs", "compare", "latest", "latest")
     assert itself.stdout.splitlines()[-1].endswith("local:clerk: 5 the same")

@@ -115,7 +115,7 @@ def test_a_case_whose_judges_only_inform_is_unmeasured(judged: EvalProject) -> N
     judged.judged_by(JUDGE, more=MODEL_JUDGE)
     result = judged.run()
     assert result.ret != 0
-    result.stdout.fnmatch_lines(["*a case without judges that gate: fair (no calibration record*"])
+    result.stdout.fnmatch_lines(["*a case without blocking judges: fair (no calibration record*"])
     assert {row["outcome"] for row in judged.rows()} == {"unmeasured"}
 
 

@@ -295,10 +295,10 @@ ERROR collecting evals/test_triage.py
 evals/test_triage.py:5: the eval has no judges, so nothing would be measured
   fix: give golden(..., judges=[...]) at least one, or give the golden cases `checks`
 ERROR at setup of test_plain
-evals/test_a_no_golden.py::test_plain asks for `result` but is no eval
+evals/test_a_no_golden.py::test_plain uses `result` but is no eval
   fix: decorate it with @golden("<prompt>", judges=[...])
 ERROR evals/test_triage.py - evals/test_triage.py:5: the eval has no judges, so nothing would be measured
-ERROR evals/test_a_no_golden.py::test_plain - Failed: evals/test_a_no_golden.py::test_plain asks for `result` but is no eval\
+ERROR evals/test_a_no_golden.py::test_plain - Failed: evals/test_a_no_golden.py::test_plain uses `result` but is no eval\
 """)
 
 

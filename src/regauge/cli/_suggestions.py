@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.prompts import Prompt
     from regauge.providers import Completion, CompletionRequest
-    from regauge.runner import EvalSession, Trials
+    from regauge.runner import EvalSession, TrialRunner
 
 # Measured on simulated suites, see the reference.
 _CALLS = 60
@@ -172,7 +172,7 @@ class GuardSearch:
         unread: list[str] = []
 
         async def search() -> list[GuardSuggestion]:
-            async with self._evals.making() as trials:
+            async with self._evals.open_trials() as trials:
                 made = [
                     ModelCaseProposer(
                         model=parse_model_id(model, location="--refiner-model"),
@@ -253,7 +253,7 @@ def with_model_mutants(
         return list(operators)
 
     async def propose() -> list[Mutation]:
-        async with evals.making() as trials:
+        async with evals.open_trials() as trials:
             at = parse_model_id(refiner, location="--refiner-model")
             return await model_changes(subject.prompt, at, _calls(trials, subject))
 
@@ -278,12 +278,12 @@ def with_model_mutants(
     return [*map(fill, operators)]
 
 
-def _calls(trials: Trials, subject: MutationSubject) -> ProposerCalls:
+def _calls(trials: TrialRunner, subject: MutationSubject) -> ProposerCalls:
     def question(request: CompletionRequest) -> CaseRequest:
         return CaseRequest.of_refiner(request, prompt=subject.prompt, command="mutate")
 
     async def ask(request: CompletionRequest) -> Completion:
-        return (await trials.answer(question(request))).completion
+        return (await trials.complete(question(request))).completion
 
     return ProposerCalls(ask, sys.maxsize, lambda request: trials.forget(question(request)))
 

@@ -230,7 +230,7 @@ def point_document(point: TrendPoint) -> Mapping[str, object]:
         "pass_rate": point.rate,
         "low": point.interval.low if suite.measured else None,
         "high": point.interval.high if suite.measured else None,
-        "cost_per_answer_usd": point.cost_per_answer_usd,
+        "cost_per_completion_usd": point.cost_per_completion_usd,
         "latency_p50_s": suite.latency_p50_s,
         "changed": list(point.changed),
     }
@@ -238,7 +238,7 @@ def point_document(point: TrendPoint) -> Mapping[str, object]:
 
 def cost_text(point: TrendPoint) -> str:
     """What an answer costs; `?` when the price is unknown."""
-    return money(point.cost_per_answer_usd)
+    return money(point.cost_per_completion_usd)
 
 
 def line_document(line: TrendLine) -> Mapping[str, object]:

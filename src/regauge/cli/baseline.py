@@ -43,7 +43,7 @@ from regauge.project import TRIALS_MAX, Project
 from regauge.refine.analysis import format_share, variance_of
 from regauge.refine.trials import outcomes_of
 from regauge.reports import progress_line
-from regauge.runner import Draw
+from regauge.runner import PlannedTrial
 from regauge.stop_signals import run_stoppable
 from regauge.wording import first_of, plural
 
@@ -301,7 +301,7 @@ def flaky(
 def _missing_trials(evals: EvalSession, trials: int) -> int:
     """The number of trials that are neither recorded nor in the local store."""
     return sum(
-        not evals.answers.has(planned, Draw(planned, number).key)
+        not evals.completions.has(planned, PlannedTrial(planned, number).key)
         for planned in evals.plan.cases
         if planned.error is None
         for number in range(trials)

@@ -191,10 +191,10 @@ def command(
             baseline=stored,
             more_trials=more_trials,
             accept_judge_change=_reason(accept_judge_change),
-            narrowed=bool(prompts),
+            is_partial=bool(prompts),
             dry_run=dry_run,
-            again=_words(sys.argv[1:]),
-            say=meter.say,
+            rerun_command=_words(sys.argv[1:]),
+            print_line=meter.say,
         )
         with meter:
             outcome = gated(

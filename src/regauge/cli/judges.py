@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.maintenance.collection import UsedJudge
     from regauge.project import RecordMode
-    from regauge.runner import DrawProgress
+    from regauge.runner import RunProgress
 
 __all__ = ["command"]
 
@@ -453,9 +453,9 @@ def _write_outputs(
     echo(f"        or label in a browser: {command} --from-run {run} -o labels.html")
 
 
-def _print_plan(progress: DrawProgress, *, as_json: bool) -> None:
+def _print_plan(progress: RunProgress, *, as_json: bool) -> None:
     """Print the judgements of a calibration that replayed what is recorded."""
-    recorded, total = progress.landed, progress.total
+    recorded, total = progress.completed, progress.total
     if as_json:
         echo(json.dumps({"judgements": total, "recorded": recorded, "missing": total - recorded}))
     else:

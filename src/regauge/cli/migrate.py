@@ -46,7 +46,7 @@ from regauge.pytest_gate import GateRequest
 from regauge.refine.delivery import apply_run, roll_back
 from regauge.refine.runs import find_refinement
 from regauge.reports import escape_markdown, money, pass_rates
-from regauge.runner import Draw, PlannedCase, check_model
+from regauge.runner import PlannedCase, PlannedTrial, check_model
 from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
@@ -241,11 +241,11 @@ def _plan(
 def _cost_of_1000(evals: EvalSession, cases: Sequence[PlannedCase], model: ModelId) -> float | None:
     """The cost of 1,000 calls, from the tokens of recorded calls."""
     draws = [
-        Draw(PlannedCase(replace(case.suite, model=model), case.case), 0)
+        PlannedTrial(PlannedCase(replace(case.suite, model=model), case.case), 0)
         for case in cases
         if case.error is None
     ]
-    missing = evals.missing_answers(draws)
+    missing = evals.missing_completions(draws)
     costs = [answers.cost_usd for answers in missing if answers.cost_usd is not None]
     if not draws or len(costs) != len(missing):
         return None
@@ -301,7 +301,9 @@ class _Gate:
         """Gate one prompt on the new model."""
         meter = Meter()
         again = ["regauge", *sys.argv[1:]]
-        request = GateRequest(ref="HEAD", narrowed=True, again=again, say=meter.say)
+        request = GateRequest(
+            ref="HEAD", is_partial=True, rerun_command=again, print_line=meter.say
+        )
         with meter:
             decided = gated(
                 self.project,

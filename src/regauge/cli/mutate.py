@@ -60,7 +60,7 @@ from regauge.refine.subject import prompt_of_target
 from regauge.reports import money
 from regauge.reports.html import coverage_html
 from regauge.reports.mutants import mutation_badge, mutation_lines, mutation_markdown
-from regauge.runner import Draw
+from regauge.runner import PlannedTrial
 from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
 
@@ -294,7 +294,7 @@ def _measure(
     policy = HuntPolicy(gate=replace(policy_of(evals.project.settings.gate), on_broken="block"))
 
     async def run() -> MeasuredClasses:
-        async with evals.making() as trials:
+        async with evals.open_trials() as trials:
             with EvalBench(subject, trials) as bench:
                 suite = subject.prompt, mutants, subject.cases, bench, policy
                 return await measure(*suite, first=first, marks=marks, progress=progress)
@@ -365,8 +365,8 @@ def _estimate(
         subject.prompt, mutants, subject.cases, kinds, recorded_calls=stored
     )
     members = subject.members.values()
-    draws = [Draw(planned, REVISION_FIRST) for planned in members if planned.plan()]
-    costs = [answer.cost_usd for answer in evals.missing_answers(draws)]
+    draws = [PlannedTrial(planned, REVISION_FIRST) for planned in members if planned.plan()]
+    costs = [answer.cost_usd for answer in evals.missing_completions(draws)]
     priced = [cost for cost in costs if cost is not None]
     return calls, calls * sum(priced) / len(draws) if draws and len(priced) == len(costs) else None
 

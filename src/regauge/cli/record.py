@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.digests import JSON
-    from regauge.runner import Draw, DrawProgress, EvalSession, MissingJudgements
+    from regauge.runner import EvalSession, MissingJudgements, PlannedTrial, RunProgress
 
 __all__ = ["command"]
 
@@ -144,7 +144,7 @@ def command(
     failures: list[str] = []
     pending: list[str] = []
     output = _RecordOutput(as_json=as_json)
-    progress: DrawProgress | None = None
+    progress: RunProgress | None = None
 
     def act(evals: EvalSession) -> None:
         nonlocal progress
@@ -191,9 +191,9 @@ def _refuse_with_batch(options: Mapping[str, object]) -> None:
             raise UsageError(f"{option} does not go with --batch and --collect", fix=fix)
 
 
-def _left_at(progress: DrawProgress | None) -> str:
+def _left_at(progress: RunProgress | None) -> str:
     """The recordings at an interruption, and the command that continues."""
-    landed, total = (0, 0) if progress is None else (progress.landed, progress.total)
+    landed, total = (0, 0) if progress is None else (progress.completed, progress.total)
     count = f"{landed} of {total}" if total else str(landed)
     return f"{count} completions recorded; continue: {shlex.join(['regauge', *sys.argv[1:]])}"
 
@@ -208,8 +208,8 @@ def _estimate(
 ) -> list[str]:
     """Say what is missing; returns what keeps cases from being asked."""
     cases = [case for case in evals.plan.cases if case.error is None]
-    draws = Plan(cases=cases).draws() if refresh else evals.plan.missing
-    missing = evals.missing_answers(draws := [*draws])
+    draws = Plan(cases=cases).planned_trials() if refresh else evals.plan.missing
+    missing = evals.missing_completions(draws := [*draws])
     judgements = _judgements(evals, draws)
     for line in (*missing_lines(missing), *missing_judgement_lines(judgements)):
         output.line(line.text)
@@ -223,7 +223,7 @@ def _estimate(
     stored: dict[str, int] = {}
     if not refresh:
         evals.note_stored()
-        stored = _paths(project, evals.finish(complete=True).stored)
+        stored = _paths(project, evals.finish(complete=True).stored_counts)
     output.document["from_local_store"] = {**stored}
     for name, count in stored.items():
         output.line(f"would write {name}{_origin(name, count)}")
@@ -233,10 +233,10 @@ def _estimate(
     return [f"{plural(count, 'case')} cannot be asked: {message}" for message, count in counts]
 
 
-def _judgements(evals: EvalSession, draws: Sequence[Draw]) -> list[MissingJudgements]:
+def _judgements(evals: EvalSession, draws: Sequence[PlannedTrial]) -> list[MissingJudgements]:
     """The missing judgements: of trials without completion, and of others."""
     missing = {draw.id for draw in draws}
-    for draw in evals.plan.asks:
+    for draw in evals.plan.model_trials:
         if draw.id not in missing:
             evals.take(draw, waiting=lambda _: None)
     return evals.missing_judgements(draws, misses=evals.misses)
@@ -244,7 +244,7 @@ def _judgements(evals: EvalSession, draws: Sequence[Draw]) -> list[MissingJudgem
 
 def _draw(evals: EvalSession, project: Project, output: _RecordOutput) -> list[str]:
     """Take every missing answer and judge call; returns each kind of failure, with its count."""
-    draws = evals.plan.asks
+    draws = evals.plan.model_trials
     missing = {draw.id for draw in evals.plan.missing}
     failures = _unaskable(evals)
     unjudged: Counter[str] = Counter()
@@ -292,10 +292,10 @@ def _batch(
         plan = evals.prepare(evals.plan.cases)
         evals.progress.start(len(plan.missing))
         with Meter(lambda: progress_line(evals.progress, evals.budget)):
-            run_stoppable(request_trials(evals, plan.asks, failures))
+            run_stoppable(request_trials(evals, plan.model_trials, failures))
         troubles = batches.start()
         batches.tidy()
-    done = evals.progress.landed
+    done = evals.progress.completed
     total = len(plan.missing) + failures.total()
     idle = not (done or batches.open_calls)
     counts, embeds = (done, total), options.upload
@@ -339,24 +339,31 @@ def _publish(
     calls = evals.progress.judge_calls
     if calls:
         output.line(f"{plural(calls, 'judge call')} recorded")
-    if evals.embeddings.asked:
-        output.line(f"{plural(evals.embeddings.asked, 'vector')} recorded")
+    if evals.embeddings.requested_texts:
+        output.line(f"{plural(evals.embeddings.requested_texts, 'vector')} recorded")
     elif idle and not any(
-        (failures, calls, unjudged, unembedded, published.written, left_out_faults(project, evals))
+        (
+            failures,
+            calls,
+            unjudged,
+            unembedded,
+            published.changed_lines,
+            left_out_faults(project, evals),
+        )
     ):
         output.line("nothing is missing")
-    stored = _paths(project, published.stored)
-    written = _paths(project, published.written)
-    indent = "  " if recorded or failures or calls or evals.embeddings.asked else ""
+    stored = _paths(project, published.stored_counts)
+    written = _paths(project, published.changed_lines)
+    indent = "  " if recorded or failures or calls or evals.embeddings.requested_texts else ""
     for name in written:
         output.line(f"{indent}wrote {name}{_origin(name, stored.get(name, 0))}: commit it")
     output.document["written"] = [*written]
     output.document["from_local_store"] = {**stored}
     output.document["warnings"] = []
-    output.warn(map(str, check_file_sizes(project, published.written)))
+    output.warn(map(str, check_file_sizes(project, published.changed_lines)))
     output.document["answers_recorded"] = recorded
     output.document["judge_calls_recorded"] = calls
-    output.document["vectors_recorded"] = evals.embeddings.asked
+    output.document["vectors_recorded"] = evals.embeddings.requested_texts
     missing = [
         f"{plural(count, noun)} missing: {message}"
         for noun, reasons in (("completion", failures), ("judgement", unjudged or Counter[str]()))
@@ -384,7 +391,7 @@ def _without_sums(error: UnmeasuredError) -> str:
 def _embed(evals: EvalSession) -> list[str]:
     """Have the vectors of all answers recorded; returns each kind of failure, with its count."""
     failures: Counter[str] = Counter()
-    for draw in evals.plan.draws():
+    for draw in evals.plan.planned_trials():
         try:
             evals.embed(draw)
         except RegaugeError as error:

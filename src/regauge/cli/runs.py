@@ -29,13 +29,13 @@ from regauge.history import History, RunOutline, compare_runs
 from regauge.project import Project
 from regauge.reports import (
     RunTally,
-    answer_lines,
     cause_lines,
     find_run,
     judge_lines,
     list_runs,
     money,
     not_blocking_lines,
+    output_lines,
     read_record,
     read_rows,
     recorded_lines,
@@ -234,7 +234,7 @@ _WORDS: dict[Change, tuple[str, str]] = {
     "measured": ("now measured", "green"),
     "removed": ("only in A", "yellow"),
     "added": ("only in B", "yellow"),
-    "answer": ("with another answer", ""),
+    "output": ("with another output", ""),
 }
 _STYLES = {"+": "green", "-": "red"}
 _CONTEXT_LINES = 2
@@ -281,7 +281,7 @@ def compare_command(
     suites: list[SuiteComparison] = []
     if len(named_runs) == _PAIR:
         before, after = zip(outlines, read, strict=True)
-        suites = compare_runs(before, after, answers=outputs or as_json)
+        suites = compare_runs(before, after, with_outputs=outputs or as_json)
     if as_json:
         document = {
             "runs": [record.id for record in records],
@@ -311,13 +311,13 @@ def _show_changes(suites: Sequence[SuiteComparison], *, outputs: bool, diffs: bo
         click.echo()
         echo(_headline(suite), bold=True)
         for change in suite.changes:
-            if outputs or change.change != "answer":
+            if outputs or change.change != "output":
                 word, style = _WORDS[change.change]
                 counts = f"{_passed(change.before)} -> {_passed(change.after)}"
                 echo(f"{word:<20}{counts:<14}{change.case}", style=style)
                 for line in _diff(change) if diffs else ():
                     echo(f"    {line}", style=_STYLES.get(line[:1], ""))
-    hidden = sum(suite.count("answer") for suite in suites)
+    hidden = sum(suite.count("output") for suite in suites)
     if hidden and not outputs:
         click.echo(f"\nother outputs with the same outcome: {hidden} (--outputs shows them)")
 
@@ -522,8 +522,8 @@ def _passed(side: CaseSide | None) -> str:
 
 def _diff(change: CaseChange) -> Iterator[str]:
     before, after = change.before, change.after
-    old = answer_lines(before.answer) if before and before.answer is not None else []
-    new = answer_lines(after.answer) if after and after.answer is not None else []
+    old = output_lines(before.output) if before and before.output is not None else []
+    new = output_lines(after.output) if after and after.output is not None else []
     lines = list(unified_diff(old, new, lineterm="", n=_CONTEXT_LINES))
     yield from (line for line in lines[2:] if not line.startswith("@@ "))
     if old == new and old:

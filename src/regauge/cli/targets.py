@@ -277,7 +277,7 @@ class TargetCommands:
 
     def _digest(self, state: TargetState) -> str:
         """The digest that runs and baselines know a state by."""
-        return state.target.subject(self._name, path=self._project.pyproject).digest
+        return state.target.describe_subject(self._name, path=self._project.pyproject).digest
 
     def _points_of(self, state: TargetState, points: Iterable[TrendPoint]) -> list[TrendPoint]:
         """The measurement of a state by each eval."""

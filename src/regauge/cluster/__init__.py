@@ -1,9 +1,9 @@
 """Calls of models and targets on the workers of a Dask cluster.
 
-`_driver.py` sends calls and receives completions; the retries and prices of `providers` stay with
-it. `_limits.py` is the pace of all drivers, kept by the scheduler. `_calls.py` is JSON text between
-the two sides. `_worker.py` is the function that workers import; it makes one attempt. Nothing loads
-here: the scheduler imports the package, too.
+`_driver.py` sends calls and receives completions, with the retries and prices of `providers`.
+`_limits.py` is the pace of all drivers, kept by the scheduler. `_calls.py` converts calls and
+results to JSON. `_worker.py` is the function that workers import; it makes one attempt. The package
+loads its modules late, as the scheduler imports it, too.
 """
 
 from typing import TYPE_CHECKING

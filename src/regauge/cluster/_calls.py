@@ -45,10 +45,10 @@ def digest_endpoint(endpoint: Endpoint) -> str:
 
 
 def request_to_json(request: CompletionRequest, *, root: Path) -> dict[str, Any]:
-    """A request for a worker, whose project is in another directory.
+    """Convert a request to JSON for a worker, whose project is in another directory.
 
     Raises:
-        ProviderError: Its attachments are outside of the project.
+        ProviderError: Attachments are outside of the project.
     """
     document = {name: getattr(request, name) for name in (*_FIELDS, *_WORDS)}
     document["messages"] = [_message_to_json(message) for message in request.messages]
@@ -64,7 +64,7 @@ def request_to_json(request: CompletionRequest, *, root: Path) -> dict[str, Any]
 
 
 def request_from(document: Mapping[str, Any], *, root: Path) -> CompletionRequest:
-    """The request that `request_to_json` wrote, in the project of the worker."""
+    """Read the request of `request_to_json`, with paths in the project of the worker."""
     fields: dict[str, Any] = {name: document[name] for name in (*_FIELDS, *_WORDS)}
     fields["tools"] = tuple(document["tools"])
     fields["optional"] = tuple(document["optional"])
@@ -88,21 +88,21 @@ def _message_from(document: Mapping[str, Any]) -> Message:
 
 
 def case_from(document: Mapping[str, Any]) -> GoldenCase:
-    """The case of a target, of what `document_of` wrote."""
+    """Read the case of `document_of`."""
     fields: dict[str, Any] = {**document, "tags": tuple(document["tags"])}
     return GoldenCase(**fields)
 
 
 def result_to_json(completion: Completion, quotas: tuple[Quota, ...]) -> dict[str, Any]:
-    """A completion, with the limits that its server stated."""
+    """Convert a completion and the rate limits of its server to JSON."""
     return {"completion": completion.to_json(), "quotas": [asdict(quota) for quota in quotas]}
 
 
 def result_from(document: Mapping[str, Any]) -> tuple[Completion, tuple[Quota, ...]]:
-    """The completion and the limits that `result_to_json` wrote.
+    """Read the completion and the rate limits of `result_to_json`.
 
     Raises:
-        ProviderError: The worker has an error instead.
+        ProviderError: The worker returned an error.
     """
     if "error" in document:
         raise error_from(document["error"])
@@ -111,7 +111,7 @@ def result_from(document: Mapping[str, Any]) -> tuple[Completion, tuple[Quota, .
 
 
 def error_to_json(error: ProviderError) -> dict[str, Any]:
-    """The error of an attempt, or of a request that cannot be sent."""
+    """Convert the error of an attempt, or of an invalid request, to JSON."""
     document: dict[str, Any] = {"message": str(error), "kind": error.kind, "status": error.status}
     if isinstance(error, AttemptError):
         document |= {
@@ -125,7 +125,7 @@ def error_to_json(error: ProviderError) -> dict[str, Any]:
 
 
 def error_from(document: Mapping[str, Any]) -> ProviderError:
-    """The error that `error_to_json` wrote."""
+    """Read the error of `error_to_json`."""
     message, kind, status = document["message"], document["kind"], document["status"]
     if "transient" not in document:
         return ProviderError(message, kind=kind, status=status)

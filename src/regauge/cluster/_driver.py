@@ -1,4 +1,4 @@
-"""The driver's side of a cluster: which worker makes a call, and what follows when it ends."""
+"""The driver of a cluster: assigns calls to workers, and handles the loss of workers."""
 
 from __future__ import annotations
 
@@ -39,36 +39,37 @@ if TYPE_CHECKING:
 
 
 LOCAL: Final = "local"
-# A call waits for its server and takes no processor: a local worker makes so many at once.
+# Calls at once of a local worker; a call waits for its server and takes no processor.
 _LOCAL_CALLS: Final = 64
-# For a scheduler and its workers that start at the same time as the command, in seconds.
+# Seconds for a scheduler and workers that start at the same time as the command.
 _START_S: Final = 30.0
 _CONNECT_S: Final = 5.0
-# A shorter look notices earlier that a worker is gone, and costs the scheduler more requests.
-_LOOK_S: Final = 0.5
-# A network that is silent for longer is taken for gone.
+# A shorter interval notices the loss of a worker earlier, and costs the scheduler more requests.
+_POLL_S: Final = 0.5
+# A connection that is silent for longer counts as lost.
 _SILENT_S: Final = 30.0
-# A result comes so much later than the time of its attempt at most.
+# The most seconds between the time limit of an attempt and its result.
 _GRACE_S: Final = 30.0
-# Refusals come back through worker, driver and scheduler; until those of a full window are known,
-# others are not sent in their place. Longer: refusals by chance leave the window empty.
+# Refusals return through worker, driver and scheduler; until those of a full window are known, no
+# other requests replace them. Longer: refusals by chance leave the window empty.
 _REFUSED_S: Final = 0.1
 _WORKER_FIX: Final = (
     "see the logs of the workers, and start them again; where memory ran out, raise --memory-limit"
 )
-# A target that ends so many workers in a row is not called again for its case.
+# Calls of a target for one case that may end their worker, until it counts as failed.
 _LOST_MAX: Final = 3
 _SAME: Final = "  the same command continues from there"
 
 
 def parse_address(text: str) -> str:
-    """The address of a scheduler, or `local`, as `--cluster` takes it.
+    """Parse the value of `--cluster`: the address of a scheduler, or `local`.
 
     >>> parse_address("127.0.0.1:8786")
     'tcp://127.0.0.1:8786'
 
     Raises:
-        UsageError: It is no address, it is not encrypted and off this machine, or Dask is missing.
+        UsageError: The address is invalid, or of another machine without encryption; Dask is
+            missing.
     """
     require("distributed", use="--cluster")
     if text == LOCAL:
@@ -109,19 +110,19 @@ def _is_here(host: str) -> bool:
 
 @dataclass(slots=True, eq=False)
 class _Worker:
-    """A worker as the driver knows it.
+    """The driver's view of a worker.
 
     Attributes:
-        slots: The calls that it makes at once: its threads.
-        busy: The calls that it makes now.
-        refusal: Why it gets no calls; empty where it gets some.
-        paused: Whether it starts nothing now, as where its memory is nearly full.
-        gone: Set once the scheduler has lost it.
+        slots: The most calls at once: its threads.
+        busy: The calls in progress.
+        refusal: The reason why it receives no calls; empty if it does.
+        paused: Whether it starts no calls for now, such as with little memory.
+        is_lost: Done when the scheduler has lost the worker.
     """
 
     address: str
     slots: int
-    gone: asyncio.Future[None]
+    is_lost: asyncio.Future[None]
     busy: int = 0
     refusal: str = ""
     paused: bool = False
@@ -138,13 +139,13 @@ class _Limit:
 class Cluster:
     """The workers of a Dask cluster, for one run.
 
-    A run connects when the first call is made, once for each event loop. Every call goes to one
-    worker; with the worker, the call is lost, and its caller makes it again.
+    A run connects at its first call, once per event loop. A call whose worker is lost fails, and
+    its caller repeats it.
 
     Args:
-        address: Of the scheduler, or `local` for workers on this machine.
-        root: The project.
-        note: Receives warnings for the user.
+        address: The address of the scheduler, or `local` for workers on this machine.
+        root: The root of the project.
+        note: Called with each warning for the user.
     """
 
     def __init__(self, address: str, *, root: Path, note: Callable[[str], None]) -> None:
@@ -160,32 +161,36 @@ class Cluster:
         self._tasks: set[asyncio.Task[None]] = set()
         self._workers: dict[str, _Worker] = {}
         self._limits: list[_Limit] = []
-        self._moved: asyncio.Event | None = None
-        self._noted: set[str] = set()
+        self._has_room: asyncio.Event | None = None
+        self._printed_refusals: set[str] = set()
 
     def __str__(self) -> str:
         return "the local cluster" if self._address == LOCAL else f"the cluster {self._address}"
 
     @property
     def slots(self) -> int:
-        """The calls that all workers make at once; 0 before the run is connected."""
-        return sum(worker.slots for worker in self._accept())
+        """The most calls at once of all workers; 0 before the run is connected."""
+        return sum(worker.slots for worker in self._accepting_workers())
 
-    def _accept(self) -> list[_Worker]:
+    def _accepting_workers(self) -> list[_Worker]:
         workers = self._workers.values()
         return [worker for worker in workers if not (worker.refusal or worker.paused)]
 
     def limit(self, server: str, concurrency: int | Literal["auto"]) -> AdaptiveLimit:
-        """The limit of calls to a server: by the number of workers, and by its rate.
+        """The limit of calls to a server: by the slots of workers, and by its rate.
 
-        The window is of this run. The rate is of all runs of the cluster: the scheduler keeps it.
+        The window belongs to this run; the scheduler keeps the rate for all runs of the cluster.
         """
         ceiling = None if concurrency == "auto" else concurrency
         first = ceiling or 16
 
         def turns(model: str) -> LeasedTurns:
             return LeasedTurns(
-                server, model, ask=self._ask_scheduler, ready=limit.admit, begin=self._begin
+                server,
+                model,
+                call_scheduler=self._call_scheduler,
+                ready=limit.admit,
+                begin=self._begin,
             )
 
         limit = AdaptiveLimit(Window(size=first, ceiling=first), turns=turns, refused_s=_REFUSED_S)
@@ -197,8 +202,8 @@ class Cluster:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _ask_scheduler(self, operation: str, text: str) -> Any:
-        """The scheduler's answer to an operation of `_limits`.
+    async def _call_scheduler(self, operation: str, text: str) -> Any:
+        """Call an operation of `_limits` on the scheduler.
 
         Raises:
             OSError: The scheduler cannot be reached.
@@ -214,10 +219,10 @@ class Cluster:
         """Connect, and wait for the first worker.
 
         Raises:
-            ProviderError: There is no scheduler, or it has no worker.
+            ProviderError: The scheduler cannot be reached, or has no worker.
         """
         if self._opening is None:
-            self._opening, self._moved = asyncio.Lock(), asyncio.Event()
+            self._opening, self._has_room = asyncio.Lock(), asyncio.Event()
         async with self._opening:
             if self._failure is not None:
                 raise self._failure
@@ -230,21 +235,21 @@ class Cluster:
                 self._failure = ProviderError(f"{self}: {error}", kind="cluster")
                 raise self._failure from error
             except (OSError, TimeoutError, ValueError, RuntimeError, Warning) as error:
-                self._failure = self._no_scheduler(error)
+                self._failure = self._scheduler_error(error)
                 raise self._failure from error
 
     async def call(self, call: Mapping[str, Any], *, timeout_s: float) -> Mapping[str, Any]:
-        """The result of a call, from the first worker that takes it.
+        """The result of a call, from the first worker that does not refuse it.
 
         Raises:
-            ProviderError: There is none.
+            ProviderError: There is no result.
         """
         local = {"root": str(self._root)} if self._address == LOCAL else {}
         text = encode({**call, **local, "identity": self._identity, "timeout_s": timeout_s})
         while True:
             worker = await self._take()
             try:
-                result = await self._ask(worker, text, timeout_s)
+                result = await self._run_call(worker, text, timeout_s)
             finally:
                 worker.busy -= 1
                 self._move()
@@ -260,7 +265,7 @@ class Cluster:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._disconnect()
-        self._opening = self._moved = None
+        self._opening = self._has_room = None
         self._limits.clear()
 
     def stop(self) -> None:
@@ -279,10 +284,10 @@ class Cluster:
                 await self._connect()
                 break
             except OSError:
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(_POLL_S)
         while not self._workers:
             self._update(await self._client.nthreads())
-            await asyncio.sleep(0 if self._workers else _LOOK_S)
+            await asyncio.sleep(0 if self._workers else _POLL_S)
         self._resize()
         self._watching = True
         self._begin(self._watch())
@@ -310,10 +315,10 @@ class Cluster:
         return client
 
     async def _install(self, client: Any) -> None:
-        """Have the scheduler keep the limits.
+        """Install the limits in the scheduler.
 
         Raises:
-            UsageError: It has no regauge, or another version.
+            UsageError: The scheduler has no regauge, or another version.
         """
         assert self._identity is not None
         version = self._identity["version"]
@@ -338,7 +343,7 @@ class Cluster:
                 await client.close(timeout=1)
 
     async def _watch(self) -> None:
-        """Follow which workers there are, and connect again where the connection is lost."""
+        """Update the workers, and reconnect after the loss of the connection."""
         while True:
             try:
                 client: Any = self._client or await self._connect()
@@ -351,38 +356,38 @@ class Cluster:
                 self._resize()
             except (OSError, TimeoutError, UsageError, Warning):
                 await self._disconnect()
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
 
     def _update(self, slots: Mapping[str, int]) -> None:
-        """Take over the present workers, with their threads."""
+        """Update the workers with their numbers of threads."""
         for address in self._workers.keys() - slots.keys():
-            self._workers.pop(address).gone.set_result(None)
+            self._workers.pop(address).is_lost.set_result(None)
         for address, count in slots.items():
             if address not in self._workers and count:
-                gone = asyncio.get_running_loop().create_future()
-                self._workers[address] = _Worker(address, count, gone)
+                loss = asyncio.get_running_loop().create_future()
+                self._workers[address] = _Worker(address, count, loss)
 
     def _resize(self) -> None:
-        for each in self._limits:
-            each.limit.resize(min(self.slots, each.ceiling or self.slots))
+        for server_limit in self._limits:
+            server_limit.limit.resize(min(self.slots, server_limit.ceiling or self.slots))
         self._move()
 
     def _move(self) -> None:
         """Wake the calls that wait for a worker."""
-        if self._moved is not None:
-            self._moved.set()
-            self._moved = asyncio.Event()
+        if self._has_room is not None:
+            self._has_room.set()
+            self._has_room = asyncio.Event()
 
     async def _take(self) -> _Worker:
-        """The worker with the most room, with one call more.
+        """Reserve a slot of the least busy worker.
 
         Raises:
-            ProviderError: Every worker was refused, or there is none.
+            ProviderError: All workers are refused, or there is none.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + _CONNECT_S
         while True:
-            accepted = self._accept()
+            accepted = self._accepting_workers()
             free = [worker for worker in accepted if worker.busy < worker.slots]
             if free:
                 worker = min(free, key=lambda worker: worker.busy / worker.slots)
@@ -396,17 +401,17 @@ class Cluster:
                 )
             if not accepted and loop.time() >= until:
                 if self._client is None:
-                    what, fix = f"{self} cannot be reached any more", "start its scheduler again"
+                    problem, fix = f"{self} cannot be reached any more", "start its scheduler again"
                 else:
-                    what, fix = f"{self} has no worker any more", _WORKER_FIX
-                raise self._lost(what, fix, never_sent=True)
-            assert self._moved is not None
+                    problem, fix = f"{self} has no worker any more", _WORKER_FIX
+                raise self._connection_error(problem, fix, never_sent=True)
+            assert self._has_room is not None
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._moved.wait(), _LOOK_S)
+                await asyncio.wait_for(self._has_room.wait(), _POLL_S)
 
-    async def _ask(self, worker: _Worker, text: str, timeout_s: float) -> Mapping[str, Any]:
+    async def _run_call(self, worker: _Worker, text: str, timeout_s: float) -> Mapping[str, Any]:
         """The result of a call on one worker."""
-        # Function and text are all that travels; Dask sends the function by its name.
+        # Only a text is sent; Dask sends the function by name.
         future = self._client.submit(
             make_call,
             text,
@@ -415,7 +420,7 @@ class Cluster:
             pure=False,
         )
         result = asyncio.ensure_future(self._result(future, worker))
-        ends: set[asyncio.Future[Any]] = {result, worker.gone}
+        ends: set[asyncio.Future[Any]] = {result, worker.is_lost}
         try:
             await asyncio.wait(
                 ends,
@@ -424,8 +429,10 @@ class Cluster:
             )
             if result.done():
                 return result.result()
-            if worker.gone.done():
-                raise self._lost(f"worker {worker.address} ended during this call", _WORKER_FIX)
+            if worker.is_lost.done():
+                raise self._connection_error(
+                    f"worker {worker.address} ended during this call", _WORKER_FIX
+                )
             raise AttemptError(
                 f"worker {worker.address} had no result after {timeout_s + _GRACE_S:g} s\n"
                 "  fix: see its log, and restart it",
@@ -443,10 +450,10 @@ class Cluster:
         try:
             result: Mapping[str, Any] = json.loads(await future)
         except (CancelledError, KilledWorker, OSError) as error:
-            raise self._lost(
+            raise self._connection_error(
                 f"{self} lost this call on worker {worker.address}", "see the logs of the cluster"
             ) from error
-        except Exception as error:  # noqa: BLE001 - it comes from a process that is not like this one
+        except Exception as error:  # noqa: BLE001 - of a process with other code
             return {
                 "refused": f"it cannot run regauge: {type(error).__name__}: {error}\n"
                 "  fix: install regauge[dask] there and for the scheduler, and restart them"
@@ -456,25 +463,27 @@ class Cluster:
     def _refuse(self, worker: _Worker, reason: str) -> None:
         if not worker.refusal:
             worker.refusal = f"worker {worker.address} is refused: {reason}"
-            if worker.refusal not in self._noted:
-                self._noted.add(worker.refusal)
+            if worker.refusal not in self._printed_refusals:
+                self._printed_refusals.add(worker.refusal)
                 self._note(worker.refusal)
             self._resize()
 
-    def _lost(self, what: str, fix: str, *, never_sent: bool = False) -> AttemptError:
-        error = AttemptError(f"{what}\n{_SAME}\n  fix: {fix}", kind="connection", transient=True)
+    def _connection_error(
+        self, problem: str, fix: str, *, never_sent: bool = False
+    ) -> AttemptError:
+        error = AttemptError(f"{problem}\n{_SAME}\n  fix: {fix}", kind="connection", transient=True)
         error.never_sent = never_sent
         return error
 
-    def _no_scheduler(self, error: Exception) -> ProviderError:
+    def _scheduler_error(self, error: Exception) -> ProviderError:
         if self._client is not None:
-            what, fix = f"{self} has no worker", f"start one: dask worker {self._address}"
+            problem, fix = f"{self} has no worker", f"start one: dask worker {self._address}"
         else:
-            reason = str(error) or f"no answer within {_START_S:g} s"
-            what, fix = f"{self} cannot be reached: {reason}", "see that its scheduler runs"
+            reason = str(error) or f"no response within {_START_S:g} s"
+            problem, fix = f"{self} cannot be reached: {reason}", "see that its scheduler runs"
             if self._address.startswith("tls:"):
                 fix += ", and set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ..CLIENT__CERT and ..KEY"
-        return ProviderError(f"{what}\n  fix: {fix}", kind="connection")
+        return ProviderError(f"{problem}\n  fix: {fix}", kind="connection")
 
 
 def _start_local() -> Any:
@@ -488,7 +497,7 @@ def _start_local() -> Any:
         threads_per_worker=_LOCAL_CALLS,
         host="127.0.0.1",
         dashboard_address=None,
-        # Any free port for what it shows of itself, or another local cluster has it and Dask warns.
+        # A free port, as Dask warns if another local cluster has the default one.
         scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
         silence_logs=logging.CRITICAL,
     )
@@ -499,8 +508,8 @@ class ClusterAttempts:
 
     Args:
         cluster: The cluster.
-        endpoint: The endpoint, as the driver knows it; the driver needs no key.
-        root: The project.
+        endpoint: The endpoint; the driver needs no API key.
+        root: The root of the project.
 
     Attributes:
         attempt_count: Number of attempts.
@@ -519,10 +528,10 @@ class ClusterAttempts:
     async def call(
         self, request: CompletionRequest, *, timeout_s: float
     ) -> tuple[Completion, tuple[Quota, ...]]:
-        """Answer one request, with the limits that the server states.
+        """The completion of a request, with the rate limits in its response.
 
         Raises:
-            ProviderError: There is no answer.
+            ProviderError: The attempt failed.
         """
         self.attempt_count += 1
         document = request_to_json(request, root=self._root)
@@ -530,19 +539,19 @@ class ClusterAttempts:
         return result_from(await self._cluster.call(call, timeout_s=timeout_s))
 
     async def aclose(self) -> None:
-        """The run disconnects from the cluster."""
+        """Do nothing: the run disconnects from the cluster."""
 
 
 class ClusterTarget:
     """Calls a target on the workers of a cluster.
 
-    A worker makes all attempts that the settings of the target allow. Calls that are lost with
-    their worker are made again.
+    A worker makes the retries of the target's settings. Calls that are lost with their worker are
+    repeated.
 
     Args:
         cluster: The cluster.
-        target: As the files of the driver are.
-        limit: Holds calls back.
+        target: The target, with the files of the driver.
+        limit: The limit of calls at once.
     """
 
     def __init__(self, cluster: Cluster, target: Target, *, limit: AdaptiveLimit) -> None:
@@ -554,7 +563,7 @@ class ClusterTarget:
         """The output for the case of a request.
 
         Raises:
-            ProviderError: There is none.
+            ProviderError: There is no output.
         """
         assert request.case is not None
         deadline_s = self._target.settings.deadline_s
@@ -576,4 +585,4 @@ class ClusterTarget:
         return await call_with_retries(attempt, ledger)
 
     async def aclose(self) -> None:
-        """The run disconnects from the cluster."""
+        """Do nothing: the run disconnects from the cluster."""

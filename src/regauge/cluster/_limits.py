@@ -1,8 +1,7 @@
 """Rate limits of a cluster: one pace for each endpoint and model, kept by the scheduler.
 
-A driver leases the next turns from the scheduler, and reports refusals to it. A lease is
-the time at which one request may be sent. It holds nothing: a driver or worker that ends keeps no
-turn from others.
+A driver leases its next turns from the scheduler, and reports refusals to it. A lease is the time
+at which one request may be sent. A driver or worker that ends blocks no other turns.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ if TYPE_CHECKING:
     from regauge.providers._rate import PacedTurns, Quota
 
 
-# Leases at once while no limit shows. More save requests to the scheduler, and are sent in a burst.
+# Leases at once without a known limit. More save requests to the scheduler, and are sent in bursts.
 _LEASES: Final = 16
-# A turn that was not used for so long is void, so that a pause is not followed by a burst.
+# The lifetime of an unused turn, so that a pause is not followed by a burst.
 _VOID_S: Final = 0.5
 _RETRY_S: Final = 0.5
 
 
 def install(dask_scheduler: Any = None) -> str:
-    """Let a scheduler keep the limits; Dask calls this function there, by its name.
+    """Install the limits in a scheduler; Dask calls this function there by name.
 
     Returns:
-        The version of regauge there.
+        The scheduler's version of regauge.
     """
     limits = dask_scheduler.extensions.setdefault("regauge", _ClusterLimits())
     dask_scheduler.handlers.update(regauge_lease=limits.lease, regauge_report=limits.report)
@@ -42,60 +41,59 @@ def install(dask_scheduler: Any = None) -> str:
 
 
 class _ClusterLimits:
-    """The paces, in the process of the scheduler."""
+    """The pace of each endpoint and model, in the process of the scheduler."""
 
     def __init__(self) -> None:
         self._paces: dict[tuple[str, str], PacedTurns] = {}
 
     async def lease(self, text: str) -> str:
-        """Lease the next turns of a model: their numbers, and the seconds until each."""
-        asked = json.loads(text)
-        turns, now = self._turns(asked), asyncio.get_running_loop().time()
+        """Lease the next turns of a model; returns the number and delay in seconds of each."""
+        request = json.loads(text)
+        turns, now = self._turns(request), asyncio.get_running_loop().time()
         leases: list[tuple[int, float]] = []
-        while len(leases) < asked["count"]:
-            at = max(turns.next_at(now, waiting=1), now)
-            # One turn that is due later: those after it at once would be sent in bursts, which
-            # doubles refusals.
-            if leases and at > now:
+        while len(leases) < request["count"]:
+            turn_at = max(turns.next_at(now, waiting=1), now)
+            # Only one turn that is due later: more would be sent in bursts, which doubles refusals.
+            if leases and turn_at > now:
                 break
-            leases.append((turns.take(at), at - now))
+            leases.append((turns.take(turn_at), turn_at - now))
         return json.dumps(leases)
 
     async def report(self, text: str) -> None:
-        """Note a refusal, or the limits that a server stated."""
+        """Note a refusal, or the limits in a response."""
         from regauge.providers._rate import Quota
 
-        noted = json.loads(text)
-        turns, now = self._turns(noted), asyncio.get_running_loop().time()
-        quotas = tuple(Quota(**quota) for quota in noted["quotas"])
-        if noted["number"] is None:
-            turns.note(quotas, in_flight=noted["in_flight"], now=now)
+        report = json.loads(text)
+        turns, now = self._turns(report), asyncio.get_running_loop().time()
+        quotas = tuple(Quota(**quota) for quota in report["quotas"])
+        if report["number"] is None:
+            turns.note(quotas, in_flight=report["in_flight"], now=now)
         else:
             turns.refuse(
-                noted["number"],
-                sent_at=now - noted["sent_s"],
+                report["number"],
+                sent_at=now - report["sent_s"],
                 now=now,
                 quotas=quotas,
-                in_flight=noted["in_flight"],
+                in_flight=report["in_flight"],
             )
 
-    def _turns(self, asked: dict[str, Any]) -> PacedTurns:
+    def _turns(self, document: dict[str, Any]) -> PacedTurns:
         from regauge.providers._rate import PacedTurns
 
-        return self._paces.setdefault((asked["endpoint"], asked["model"]), PacedTurns())
+        return self._paces.setdefault((document["endpoint"], document["model"]), PacedTurns())
 
 
 class LeasedTurns:
-    """The turns of one model that a driver leases. For one event loop.
+    """The leased turns of one model in a driver. For one event loop.
 
-    Without a scheduler the turns are free: the calls fail by themselves then.
+    Without a scheduler the turns are free, as the calls fail anyway.
 
     Args:
-        endpoint: The server that has the limit.
+        endpoint: The server with the limit.
         model: The model.
-        ask: Sends an operation and its text to the scheduler.
-        ready: Called when there are turns where there were none.
-        begin: Performs work at the same time, until the run disconnects.
+        call_scheduler: Called with an operation and its text; returns the scheduler's response.
+        ready: Called when new turns arrive.
+        begin: Called with each coroutine to run until the run disconnects.
     """
 
     def __init__(
@@ -103,12 +101,12 @@ class LeasedTurns:
         endpoint: str,
         model: str,
         *,
-        ask: Callable[[str, str], Awaitable[Any]],
+        call_scheduler: Callable[[str, str], Awaitable[Any]],
         ready: Callable[[], None],
         begin: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._names = {"endpoint": endpoint, "model": model}
-        self._ask = ask
+        self._call_scheduler = call_scheduler
         self._ready = ready
         self._begin = begin
         self._leases: deque[tuple[int, float]] = deque()
@@ -128,7 +126,7 @@ class LeasedTurns:
     def take(self, now: float) -> int:
         """Use a turn; returns the number of the request."""
         del now
-        # Requests that are given up are let go without a turn.
+        # Abandoned requests need no turn.
         return self._leases.popleft()[0] if self._leases else 0
 
     def refuse(
@@ -140,19 +138,19 @@ class LeasedTurns:
         quotas: tuple[Quota, ...],
         in_flight: int,
     ) -> None:
-        """Report a refusal; the scheduler slows all down where they show a limit."""
+        """Report a refusal; the scheduler slows all drivers down if refusals show a limit."""
         self._report(number, now - sent_at, quotas, in_flight)
 
     def note(self, quotas: tuple[Quota, ...], *, in_flight: int, now: float) -> None:
-        """Report the limits that an answer stated."""
+        """Report the limits in a response."""
         del now
         self._report(None, 0.0, quotas, in_flight)
 
     async def _lease(self, waiting: int) -> None:
         loop = asyncio.get_running_loop()
         try:
-            asked = {**self._names, "count": max(1, min(waiting, _LEASES))}
-            leases = json.loads(await self._ask("regauge_lease", json.dumps(asked)))
+            request = {**self._names, "count": max(1, min(waiting, _LEASES))}
+            leases = json.loads(await self._call_scheduler("regauge_lease", json.dumps(request)))
         except ProviderError:
             leases = [(0, 0.0)] * waiting
         except OSError:
@@ -166,17 +164,17 @@ class LeasedTurns:
     def _report(
         self, number: int | None, sent_s: float, quotas: tuple[Quota, ...], in_flight: int
     ) -> None:
-        noted = {
+        report = {
             **self._names,
             "number": number,
             "sent_s": sent_s,
             "in_flight": in_flight,
             "quotas": [asdict(quota) for quota in quotas],
         }
-        self._begin(self._send(json.dumps(noted)))
+        self._begin(self._send(json.dumps(report)))
 
     async def _send(self, text: str) -> None:
         try:
-            await self._ask("regauge_report", text)
+            await self._call_scheduler("regauge_report", text)
         except (OSError, ProviderError):
-            return  # a scheduler that starts again learns the limits again
+            return  # a restarted scheduler finds the limits again

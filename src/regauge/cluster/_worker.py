@@ -1,4 +1,4 @@
-"""The function that workers of a cluster import: one attempt at one call, from text to text."""
+"""The function that workers of a cluster import: one attempt at a call, both as JSON text."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 async def make_call(text: str) -> str:
     """Make one attempt at a call; the call and its result are JSON text.
 
-    The key comes from the environment of the worker. A worker that is not like the driver makes
-    no attempt: its result is the reason.
+    The API key comes from the environment of the worker. A worker with another version or commit
+    than the driver returns the reason instead.
     """
     from distributed import get_worker
 
@@ -21,10 +21,10 @@ async def make_call(text: str) -> str:
 
     worker: Any = get_worker()
     call = json.loads(text)
-    # The dictionary in which Dask keeps what belongs to a worker.
+    # Dask's dictionary for objects that belong to a worker.
     calls = worker.extensions.get("regauge")
     if calls is None:
-        # In a thread, while the worker goes on: to load modules takes seconds.
+        # In a thread, as it takes seconds to load modules.
         opening = asyncio.to_thread(_WorkerCalls, call.get("root"), worker.state.nthreads)
         calls = worker.extensions["regauge"] = asyncio.ensure_future(opening)
     try:
@@ -38,7 +38,7 @@ class _WorkerCalls:
     """The project and the connections of one worker. For one event loop.
 
     Args:
-        root: The project; by default that of the working directory.
+        root: The root of the project; None for the project of the working directory.
         width: The most calls at once.
     """
 
@@ -50,7 +50,7 @@ class _WorkerCalls:
 
         import_module("regauge.providers._client")
         self._project = Project.find(Path(root) if root else None)
-        # Of the start: modules that are loaded do not follow another checkout.
+        # Read once: loaded modules do not change with a later checkout.
         self._identity = find_identity(self._project.root)
         self._width = width
         self._apis: dict[str, Any] = {}
@@ -62,7 +62,7 @@ class _WorkerCalls:
         """The result of a call: a completion, or the error of an attempt.
 
         Raises:
-            RegaugeError: This worker is not like the driver.
+            RegaugeError: This worker differs from the driver.
         """
         from regauge.cluster._calls import error_to_json, request_from, result_to_json
         from regauge.errors import ProviderError
@@ -86,7 +86,7 @@ class _WorkerCalls:
         result = result_to_json(completion, quotas)
         clean = map_texts(result, self._redactor.redact)
         if clean is not result:
-            # Together the tokens spell a secret of the text.
+            # The tokens contain the secret, too.
             clean["completion"].pop("logprobs", None)
         return clean
 
@@ -110,20 +110,20 @@ class _WorkerCalls:
                 fix="start it in a checkout of the project",
             )
         if driver["commit"] != self._identity["commit"]:
-            theirs, own = (
+            theirs, expected = (
                 commit[:12] or "no commit"
                 for commit in (self._identity["commit"], driver["commit"])
             )
             raise UsageError(
-                f"its project is at {theirs}, and the one of this command at {own}",
-                fix=f"check out {own} there, and restart it",
+                f"its project is at {theirs}, and the one of this command at {expected}",
+                fix=f"check out {expected} there, and restart it",
             )
 
     async def _call_target(self, call: dict[str, Any]) -> dict[str, Any]:
-        """The output of a target for a case, after the attempts that its settings allow.
+        """The output of a target for a case, with the retries of its settings.
 
         Raises:
-            RegaugeError: The target is not the one of the driver.
+            RegaugeError: The target differs from the driver's.
         """
         from regauge.cluster._calls import case_from, result_to_json
         from regauge.errors import ProviderError, UsageError
@@ -176,7 +176,7 @@ class _WorkerCalls:
         """The endpoint of a call, and its open connections.
 
         Raises:
-            RegaugeError: The provider is not the one of the driver, or it has no key here.
+            RegaugeError: The provider differs from the driver's, or has no API key here.
         """
         from regauge.cluster._calls import digest_endpoint
         from regauge.errors import UsageError

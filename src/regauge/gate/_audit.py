@@ -11,7 +11,7 @@ from regauge.digests import digest_of
 from regauge.evidence import Count
 from regauge.gate._record import CANDIDATE_FIRST, EVALS_FIRST, facts_of_trial, stored_number
 from regauge.recordings import RecordingKey
-from regauge.runner import Draw, calls_of
+from regauge.runner import PlannedTrial, calls_of
 from regauge.stats import AUDIT_STEPS, FULL_AUDIT, audit_p_value, suite_p_value
 from regauge.stop_signals import run_stoppable
 
@@ -114,7 +114,7 @@ def recorded_outcomes(
         texts: set[tuple[str | None, str]] = set()
         for series, first in (("evals", EVALS_FIRST), ("gate", CANDIDATE_FIRST)):
             for number in range(numbers(prompt)):
-                draw = Draw(planned_case, first + number)
+                draw = PlannedTrial(planned_case, first + number)
                 keys = [RecordingKey(planned_case.digest, draw.trial)]
                 if planned_case.converses:
                     completion, calls = calls_of(draw, reader.answers.find_call)
@@ -202,7 +202,7 @@ async def _audit_by_steps(
     count: Counter[str] = Counter()
     pairs: dict[AuditedTrial, bool | None] = {}
     report: AuditReport | None = None
-    async with session.making() as trials:
+    async with session.open_trials() as trials:
         for step in AUDIT_STEPS:
             passed, failed = step.shares(len(recorded))
             selected_trials = [
@@ -211,16 +211,16 @@ async def _audit_by_steps(
                 if recorded_trial not in pairs
                 and _place(recorded_trial, seed) < (passed if recorded_trial.passed else failed)
             ]
-            draws: list[Draw] = []
+            draws: list[PlannedTrial] = []
             for recorded_trial in selected_trials:
                 draws.append(
-                    Draw(
+                    PlannedTrial(
                         cases[recorded_trial.case],
                         stored_number("base", count[recorded_trial.case]),
                     )
                 )
                 count[recorded_trial.case] += 1
-            new_trials = await trials.make_all(draws)
+            new_trials = await trials.run_all(draws)
             for recorded_trial, trial in zip(selected_trials, new_trials, strict=True):
                 facts = facts_of_trial(trial, checks, graded=())
                 pairs[recorded_trial] = facts.passed if facts is not None else None
@@ -261,11 +261,11 @@ def fresh_counts(
         checks: Required judges.
         nth: Number of the trial today; earlier ones were used for a decision.
     """
-    draws = [Draw(planned_case, stored_number("base", nth)) for planned_case in cases]
+    draws = [PlannedTrial(planned_case, stored_number("base", nth)) for planned_case in cases]
 
     async def draw() -> list[Trial]:
-        async with session.making() as trials:
-            return await trials.make_all(draws)
+        async with session.open_trials() as trials:
+            return await trials.run_all(draws)
 
     new_trials = run_stoppable(draw())
     counts: dict[str, Count] = {}

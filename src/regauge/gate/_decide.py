@@ -35,7 +35,7 @@ from regauge.gate._run import GateRun, is_base_unavailable
 from regauge.gate._types import with_more_trials
 from regauge.gate.power import unchanged_calls
 from regauge.recordings import replacements_in
-from regauge.runner import Draw, calls_of
+from regauge.runner import PlannedTrial, calls_of
 from regauge.wording import cause_line, plural
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def decide(
             if compared_case.case.state in {"unchanged", "removed"}
         ]
     log = DecisionLog(session.project.state_dir / _LOG)
-    key = key_of_comparison(compared_cases, policy, endpoint_of=session.answers.endpoint)
+    key = key_of_comparison(compared_cases, policy, endpoint_of=session.completions.endpoint)
     candidate = candidate_of(compared_cases)
     notes = [*comparison.notes, *_replaced_notes(session, compared_cases)]
     logged = log.find(key)
@@ -297,7 +297,7 @@ def _audit_candidates(session: EvalSession, run: GateRun) -> AuditReport | None:
     ]
     if not candidates:
         return None
-    reader = session.reading()
+    reader = session.replay_session()
     try:
         recorded = recorded_outcomes(reader, candidates, numbers=run.gate.first_draws)
     finally:
@@ -320,10 +320,12 @@ def _replaced_notes(
             name = compared_case.candidate.suite.prompt.name
             digests.setdefault(name, set()).add(compared_case.candidate.digest)
             if compared_case.candidate.converses:
-                _, calls = calls_of(Draw(compared_case.candidate, 0), session.answers.find_call)
+                _, calls = calls_of(
+                    PlannedTrial(compared_case.candidate, 0), session.completions.find_call
+                )
                 digests[name] |= {call.key.digest for call in calls}
     for name, of_prompt in digests.items():
-        for replaced in replacements_in(session.answers.file(name), digests=of_prompt):
+        for replaced in replacements_in(session.completions.file(name), digests=of_prompt):
             yield f"recordings of {name}: {replaced}"
 
 
@@ -458,9 +460,11 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
     """
     compared_cases = collect_compared_cases(comparison.suites)
     draws = list(_first_wave(compared_cases, policy, StoredNumbers(session)))
-    missing = [draw for draw in draws if not session.answers.has(draw.planned, draw.key)]
+    missing = [draw for draw in draws if not session.completions.has(draw.planned_case, draw.key)]
     first = replace(bill_draws(missing, session), trials=len(draws))
-    first_keys = {(draw.planned.suite.prompt.name, draw.planned.case.id) for draw in draws}
+    first_keys = {
+        (draw.planned_case.suite.prompt.name, draw.planned_case.case.id) for draw in draws
+    }
     changed = [
         compared_case
         for compared_case in compared_cases
@@ -468,7 +472,7 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
     ]
     keys = {_name_candidate(compared_case) for compared_case in changed}
     first_trials = sum(
-        (draw.planned.suite.prompt.name, draw.planned.case.id) in keys for draw in draws
+        (draw.planned_case.suite.prompt.name, draw.planned_case.case.id) in keys for draw in draws
     )
     return GateEstimate(
         cases=len(first_keys),
@@ -539,9 +543,9 @@ def _estimate_worst(
             yield bill_draws(draws, session).times(of_case + of_suite)
 
 
-def _follow_up_draws(cases: Sequence[CaseComparison]) -> list[Draw]:
+def _follow_up_draws(cases: Sequence[CaseComparison]) -> list[PlannedTrial]:
     return [
-        Draw(compared_case.follow_up, 0)
+        PlannedTrial(compared_case.follow_up, 0)
         for compared_case in cases
         if compared_case.follow_up is not None
     ]
@@ -558,7 +562,7 @@ def _name_candidate(compared_case: CaseComparison) -> tuple[str, str]:
 
 def _first_wave(
     compared_cases: Sequence[CaseComparison], policy: GatePolicy, numbers: StoredNumbers
-) -> Iterator[Draw]:
+) -> Iterator[PlannedTrial]:
     by_key = {compared_case.case.key: compared_case for compared_case in compared_cases}
     for request in Gate(
         [compared_case.case for compared_case in compared_cases], policy
@@ -570,7 +574,7 @@ def _first_wave(
         for number in request.trials:
             planned_case.plan()
             of_base = request.side == "base"
-            yield Draw(
+            yield PlannedTrial(
                 planned_case,
                 stored_number("base", number)
                 if of_base

@@ -84,7 +84,9 @@ class StoredNumbers:
         is_recorded = self._candidates.get(digest)
         if is_recorded is None:
             first = RecordingKey(digest, stored_number("candidate", 0))
-            is_recorded = self._candidates[digest] = self._session.answers.has(planned_case, first)
+            is_recorded = self._candidates[digest] = self._session.completions.has(
+                planned_case, first
+            )
         # Numbers after those of the evals belong to the base's history.
         return number if is_recorded or EVALS_FIRST + nth >= HISTORY_FIRST else EVALS_FIRST + nth
 
@@ -149,9 +151,9 @@ def facts_of_trial(
         checks: Names of the required judges.
         graded: Judges whose scores are compared as well.
     """
-    if trial.error is not None or trial.answer is None:
+    if trial.error is not None or trial.sourced_completion is None:
         return None
-    completion = trial.answer.completion
+    completion = trial.sourced_completion.completion
     return _facts(
         {
             judgement.judge: (judgement.verdict.outcome, judgement.verdict.score)

@@ -27,7 +27,7 @@ from regauge.gate.baselines import (
     StoredHistory,
     StoredTrials,
 )
-from regauge.runner import Draw, ticking
+from regauge.runner import PlannedTrial, ticking
 from regauge.stats import e_bh, expected_failures, log_e_value, suite_p_value
 from regauge.stop_signals import run_stoppable
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from regauge.gate._types import GatePolicy, TrialFacts
     from regauge.gate.baselines import HistoryKey
     from regauge.providers import Completion
-    from regauge.runner import DrawProgress, EvalSession, PlannedCase, Trial, Trials
+    from regauge.runner import EvalSession, PlannedCase, RunProgress, Trial, TrialRunner
     from regauge.stats import Direction
 
 
@@ -331,16 +331,16 @@ class SuiteTrials:
     unmeasured: Counter[str] = field(default_factory=Counter[str])
     unmeasured_cases: set[str] = field(default_factory=set[str])
 
-    def add(self, draw: Draw, trial: Trial, checks: Mapping[str, str]) -> TrialFacts | None:
+    def add(self, draw: PlannedTrial, trial: Trial, checks: Mapping[str, str]) -> TrialFacts | None:
         """Add one trial; return its facts, or None if it is unmeasured."""
-        case_id = draw.planned.case.id
+        case_id = draw.planned_case.case.id
         facts = facts_of_trial(trial, checks, graded=checks)
-        if facts is None or trial.answer is None:
+        if facts is None or trial.sourced_completion is None:
             self.unmeasured[_unmeasured_cause(trial)] += 1
             self.unmeasured_cases.add(case_id)
             return None
         self.facts[case_id][draw.trial] = facts
-        self.models.add(_model_name(trial.answer.completion))
+        self.models.add(_model_name(trial.sourced_completion.completion))
         return facts
 
 
@@ -361,7 +361,7 @@ def _unmeasured_cause(trial: Trial) -> str:
             return str(error)
 
 
-def draws_of(suite: TopUpSuite) -> list[Draw]:
+def draws_of(suite: TopUpSuite) -> list[PlannedTrial]:
     """The trials of one eval in this session, round by round."""
     numbers = {
         planned_case.case.id: suite.top_up.numbers(planned_case.case.id)
@@ -369,7 +369,7 @@ def draws_of(suite: TopUpSuite) -> list[Draw]:
     }
     rounds = max((len(case_numbers) for case_numbers in numbers.values()), default=0)
     return [
-        Draw(planned_case, numbers[planned_case.case.id][index])
+        PlannedTrial(planned_case, numbers[planned_case.case.id][index])
         for index in range(rounds)
         for planned_case in suite.cases
         if index < len(numbers[planned_case.case.id])
@@ -380,7 +380,7 @@ def draw_trials(
     suites: Sequence[TopUpSuite],
     *,
     session: EvalSession,
-    on_progress: Callable[[DrawProgress], None],
+    on_progress: Callable[[RunProgress], None],
 ) -> list[SuiteTrials]:
     """Run the trials of a session; unmeasured ones are listed and do not count.
 
@@ -402,7 +402,7 @@ def redraw_trials(
     suites: Sequence[RedrawSuite],
     *,
     session: EvalSession,
-    on_progress: Callable[[DrawProgress], None],
+    on_progress: Callable[[RunProgress], None],
 ) -> list[SuiteTrials]:
     """Run new trials until each history is compared with enough of them.
 
@@ -422,22 +422,26 @@ def redraw_trials(
     return run_stoppable(redraw_all())
 
 
-async def _draw_suite(suite: TopUpSuite, trials: Trials) -> SuiteTrials:
+async def _draw_suite(suite: TopUpSuite, trials: TrialRunner) -> SuiteTrials:
     draws = draws_of(suite)
-    new_trials = await trials.make_all(draws)
+    new_trials = await trials.run_all(draws)
     suite_trials = SuiteTrials()
     for draw, trial in zip(draws, new_trials, strict=True):
         suite_trials.add(draw, trial, suite.top_up.history.key.judges)
     return suite_trials
 
 
-async def _redraw_suite(suite: RedrawSuite, session: EvalSession, trials: Trials) -> SuiteTrials:
+async def _redraw_suite(
+    suite: RedrawSuite, session: EvalSession, trials: TrialRunner
+) -> SuiteTrials:
     planned_cases = {case.case.id: case for case in suite.cases}
     suite_trials = SuiteTrials()
     for wave in suite.redraw.waves():
         session.progress.total += len(wave)
-        draws = [Draw(planned_cases[case], stored_number("base", nth)) for case, nth in wave]
-        new_trials = await trials.make_all(draws)
+        draws = [
+            PlannedTrial(planned_cases[case], stored_number("base", nth)) for case, nth in wave
+        ]
+        new_trials = await trials.run_all(draws)
         for (case, nth), draw, trial in zip(wave, draws, new_trials, strict=True):
             suite.redraw.add(case, nth, suite_trials.add(draw, trial, suite.checks))
     return suite_trials
@@ -445,16 +449,16 @@ async def _redraw_suite(suite: RedrawSuite, session: EvalSession, trials: Trials
 
 @asynccontextmanager
 async def _run_trials(
-    session: EvalSession, on_progress: Callable[[DrawProgress], None]
-) -> AsyncGenerator[Trials]:
+    session: EvalSession, on_progress: Callable[[RunProgress], None]
+) -> AsyncGenerator[TrialRunner]:
     tick = partial(on_progress, session.progress)
-    async with ticking(tick, every_s=_PROGRESS_EVERY_S), session.making() as trials:
+    async with ticking(tick, every_s=_PROGRESS_EVERY_S), session.open_trials() as trials:
         yield trials
 
 
 def _expect(session: EvalSession, trials: int) -> None:
     progress = session.progress
-    progress.start(progress.landed + progress.failed + trials)
+    progress.start(progress.completed + progress.failed + trials)
 
 
 # The error rate of the suite test in one night: one false alarm in 200 nights, shared by the

@@ -439,7 +439,7 @@ def _describe_difference(part: KeyDifference, suite: Eval) -> str:
     judge = next((candidate for candidate in suite.judges if candidate.name == part.name), None)
     if part.current_value is not None or judge is None:
         return str(part)
-    return f"judge {part.name!r} was blocking and is advisory now: {suite.standing(judge).reason}"
+    return f"judge {part.name!r} was blocking and is advisory now: {suite.status_of(judge).reason}"
 
 
 def _changed_rule(part: KeyDifference, suite: Eval) -> str:
@@ -467,7 +467,7 @@ def _calibration_fix(differences: Sequence[KeyDifference], suite: Eval) -> str:
     commands = [
         f"regauge judges calibrate {shlex.quote(judge.name)}"
         for judge in suite.judges
-        if judge.name in names and not suite.standing(judge).blocking
+        if judge.name in names and not suite.status_of(judge).blocking
     ]
     return f"{' && '.join(commands)}, so that it counts again; then " if commands else ""
 

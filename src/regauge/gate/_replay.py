@@ -16,7 +16,7 @@ from regauge.gate._record import CANDIDATE_FIRST, facts_of_trial
 from regauge.gate.baselines import baseline_of, key_of, load_baseline, parse_baseline
 from regauge.prompts import Repository
 from regauge.recordings import RecordingKey
-from regauge.runner import Draw, PlannedCase
+from regauge.runner import PlannedCase, PlannedTrial
 from regauge.stats import CasePolicy, log_e_value
 
 if TYPE_CHECKING:
@@ -51,7 +51,10 @@ class ReplayEvidence:
         the case; the gate's recorded trials of the request do not break it. A failed live trial
         always counts.
         """
-        if any(trial.answer is None or trial.answer.source == "live" for trial in result.trials):
+        if any(
+            trial.sourced_completion is None or trial.sourced_completion.source == "live"
+            for trial in result.trials
+        ):
             return ""
         histories = self._histories(result)
         for history in histories:
@@ -64,7 +67,7 @@ class ReplayEvidence:
         if not trials:
             return ""
         suite = result.suite
-        checks = {judge.name for judge in suite.judges if suite.standing(judge).blocking}
+        checks = {judge.name for judge in suite.judges if suite.status_of(judge).blocking}
         facts = [
             trial_facts
             for trial in trials
@@ -96,19 +99,21 @@ class ReplayEvidence:
         numbers = self._gate_trials.get(prompt)
         if numbers is None:
             numbers = self._gate_trials[prompt] = defaultdict(list)
-            for key in self._session.answers.file(prompt).keys():  # noqa: SIM118 - no mapping
+            for key in self._session.completions.file(prompt).keys():  # noqa: SIM118 - no mapping
                 if key.trial >= CANDIDATE_FIRST:
                     numbers[key.digest].append(key.trial)
         digest = result.trials[0].request_digest
         planned_case = PlannedCase(result.suite, result.case, digest=digest)
         recorded = set(numbers.get(digest, ()))
         if planned_case.converses:  # each of its calls has a digest
-            answers = self._session.answers
+            answers = self._session.completions
             gate_numbers = {number for case_numbers in numbers.values() for number in case_numbers}
             recorded = {
                 n for n in gate_numbers if answers.has(planned_case, RecordingKey(digest, n))
             }
-        return self._session.replay([Draw(planned_case, number) for number in sorted(recorded)])
+        return self._session.replay(
+            [PlannedTrial(planned_case, number) for number in sorted(recorded)]
+        )
 
     def _histories(self, result: EvalResult) -> Sequence[BaseTrials]:
         """The case under this version and, until its baseline is complete, the one before."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from regauge.gate._coverage import RuleBreach
     from regauge.gate._refusal import Refusal
     from regauge.gate._types import GateCase, GateOutcome, Side
-    from regauge.runner import Draw, Eval, EvalSession, Trial
+    from regauge.runner import Eval, EvalSession, PlannedTrial, Trial
 
 
 def anchor_report(
@@ -241,9 +241,9 @@ class Bill:
         )
 
 
-def bill_draws(draws: Sequence[Draw], session: EvalSession) -> Bill:
+def bill_draws(draws: Sequence[PlannedTrial], session: EvalSession) -> Bill:
     """The calls and cost of trials that have no completion yet."""
-    answers = session.missing_answers(draws)
+    answers = session.missing_completions(draws)
     judgements = session.missing_judgements(draws)
     missing_calls = [*answers, *judgements]
     return Bill(

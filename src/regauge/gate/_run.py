@@ -18,7 +18,7 @@ from regauge.gate._record import (
     stored_number,
 )
 from regauge.gate._types import TrialFacts
-from regauge.runner import Draw, ticking
+from regauge.runner import PlannedTrial, ticking
 from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from regauge.gate._result import CaseComparison
     from regauge.gate._types import GateOutcome, GatePolicy, NotRecorded, Side
-    from regauge.runner import EvalSession, PlannedCase, Trial, Trials
+    from regauge.runner import EvalSession, PlannedCase, Trial, TrialRunner
 
 
 # The maximum age of a count; the caller selects the lines to print.
@@ -156,15 +156,17 @@ class GateRun:
         counts: list[tuple[Count, Count]] = []
 
         async def draw() -> None:
-            async with self._session.making() as trials:
+            async with self._session.open_trials() as trials:
                 for compared_case, planned_case, before in recorded:
                     base_trials = self._trials[(*compared_case.case.key, "base")]
                     numbers = range(
                         len(base_trials),
                         len(base_trials) + self.gate.first_draws(compared_case.case.prompt),
                     )
-                    draws = [Draw(planned_case, stored_number("base", nth)) for nth in numbers]
-                    new_trials = await trials.make_all(draws, landed=self._progress.count)
+                    draws = [
+                        PlannedTrial(planned_case, stored_number("base", nth)) for nth in numbers
+                    ]
+                    new_trials = await trials.run_all(draws, on_trial=self._progress.count)
                     base_trials.extend(new_trials)
                     facts = [self._facts(*compared_case.case.key, trial) for trial in new_trials]
                     passed = [fact.passed for fact in facts if isinstance(fact, TrialFacts)]
@@ -177,7 +179,7 @@ class GateRun:
     async def _decide(self, *, waves: int | None = None) -> None:
         async with (
             ticking(self._report, every_s=_PROGRESS_EVERY_S),
-            self._session.making() as trials,
+            self._session.open_trials() as trials,
         ):
             while self._progress.wave != waves and (requests := self.gate.pending_trials()):
                 await self._wave(
@@ -186,20 +188,22 @@ class GateRun:
                 )
             await self._copy_for_evals(trials)
 
-    async def _wave(self, trials: Trials, requests: Sequence[tuple[str, str, Side, int]]) -> None:
+    async def _wave(
+        self, trials: TrialRunner, requests: Sequence[tuple[str, str, Side, int]]
+    ) -> None:
         """Run all trials of one wave at once; the session limits concurrent calls."""
         self._progress.start_wave(len(requests))
         draws = [self._draw(*request) for request in requests]
-        new_trials = await trials.make_all(draws, landed=self._progress.count)
+        new_trials = await trials.run_all(draws, on_trial=self._progress.count)
         for (prompt, case, side, number), trial in zip(requests, new_trials, strict=True):
             self._trials[prompt, case, side].append(trial)
             self.gate.observe(prompt, case, side, number, self._facts(prompt, case, trial))
 
-    def _draw(self, prompt: str, case: str, side: Side, number: int) -> Draw:
+    def _draw(self, prompt: str, case: str, side: Side, number: int) -> PlannedTrial:
         planned_case = self._planned_case(prompt, case, side, number)
         if side == "candidate":
-            return Draw(planned_case, self._numbers.of_candidate(planned_case, number))
-        return Draw(planned_case, stored_number("base", number))
+            return PlannedTrial(planned_case, self._numbers.of_candidate(planned_case, number))
+        return PlannedTrial(planned_case, stored_number("base", number))
 
     def _planned_case(self, prompt: str, case: str, side: Side, number: int) -> PlannedCase:
         compared_case = self._by_key[prompt, case]
@@ -210,17 +214,17 @@ class GateRun:
         assert planned_case is not None, f"{side} has no {case!r}"
         return planned_case
 
-    async def _copy_for_evals(self, trials: Trials) -> None:
+    async def _copy_for_evals(self, trials: TrialRunner) -> None:
         """Copy the candidate's first trials for the evals, so that they are paid once."""
         if self._session.options.record == "none":
             return
-        copies: dict[Draw, int] = {}
+        copies: dict[PlannedTrial, int] = {}
         for (prompt, case, side), side_trials in self._trials.items():
             if side == "candidate":
                 for number, trial in enumerate(side_trials[: self._copies_per_case]):
                     if trial.error is None:
                         planned_case = self._planned_case(prompt, case, side, number)
-                        copies[Draw(planned_case, trial.number)] = EVALS_FIRST + number
+                        copies[PlannedTrial(planned_case, trial.number)] = EVALS_FIRST + number
         await trials.copy(copies)
 
     def _facts(self, prompt: str, case: str, trial: Trial) -> TrialFacts | NotRecorded | None:

@@ -339,7 +339,7 @@ def _shorten(value: str) -> str:
 
 def blocking_judges(suite: Eval) -> tuple[Judge, ...]:
     """The judges whose verdicts decide: all but LLM judges without a passing calibration."""
-    return tuple(judge for judge in suite.judges if suite.standing(judge).blocking)
+    return tuple(judge for judge in suite.judges if suite.status_of(judge).blocking)
 
 
 def key_of(suite: Eval) -> HistoryKey:

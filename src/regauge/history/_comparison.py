@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CaseChange", "CaseSide", "Change", "RunOutline", "SuiteComparison", "compare_runs"]
 
-Change = Literal["worse", "unmeasured", "better", "measured", "removed", "added", "answer"]
+Change = Literal["worse", "unmeasured", "better", "measured", "removed", "added", "output"]
 _CHANGES: tuple[Change, ...] = get_args(Change)
 # The fields of a row that a comparison shows.
 _COPIED_FIELDS: Final = ("trial", "outcome", "answer", "refusal", "verdicts", "cause")
@@ -28,7 +28,7 @@ class CaseSide:
         passed: The number of passed trials.
         measured: The number of trials with an outcome.
         trials: The number of all trials.
-        answer: The output of the trial that shows the change: a passed one next to a failed one,
+        output: The output of the trial that shows the change: a passed one next to a failed one,
             or the first with another text.
         judge: The judge that failed this trial; empty without one.
         reason: The judge's reason.
@@ -37,7 +37,7 @@ class CaseSide:
     passed: int
     measured: int
     trials: int
-    answer: str | None
+    output: str | None
     judge: str
     reason: str
 
@@ -47,7 +47,7 @@ class CaseChange:
     """A case that differs between two runs.
 
     Attributes:
-        change: The kind of change; `answer` if only the output differs.
+        change: The kind of change; `output` if only the output differs.
         before: The case in the first run; None if missing, or if rows were not read.
         after: The case in the second run; None as for `before`.
     """
@@ -163,7 +163,7 @@ def compare_runs(
     before: tuple[RunOutline, _Read],
     after: tuple[RunOutline, _Read],
     *,
-    answers: bool = True,
+    with_outputs: bool = True,
 ) -> list[SuiteComparison]:
     """Compare the suites of two runs, case by case.
 
@@ -173,7 +173,7 @@ def compare_runs(
     Args:
         before: The first run, and a function that reads its rows again.
         after: The second run, with such a function.
-        answers: Whether to read rows of cases in which only the output changed.
+        with_outputs: Whether to read rows of cases in which only the output changed.
     """
     several: set[tuple[str, str]] = set()
     for outline, _ in (before, after):
@@ -192,7 +192,8 @@ def compare_runs(
             else:
                 of_suite[case] = change
     changed_rows = [
-        _changed_rows(changes, several, read, answers=answers) for _, read in (before, after)
+        _changed_rows(changes, several, read, with_outputs=with_outputs)
+        for _, read in (before, after)
     ]
     return [
         SuiteComparison(
@@ -217,14 +218,14 @@ def _changed_rows(
     several: set[tuple[str, str]],
     read: _Read,
     *,
-    answers: bool,
+    with_outputs: bool,
 ) -> dict[tuple[_Suite, str], list[Mapping[str, Any]]]:
     """The rows of the changed cases of a run."""
     identities = {
         (key, case)
         for key, of_suite in changes.items()
         for case, change in of_suite.items()
-        if answers or change != "answer"
+        if with_outputs or change != "output"
     }
     rows_by_case: dict[tuple[_Suite, str], list[Mapping[str, Any]]] = {}
     for row in read() if identities else ():
@@ -243,7 +244,7 @@ def _case_change(
     """A change with the trials that show it; without rows, the change alone."""
     old, new = _in_order(old), _in_order(new)
     sides: tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
-    if change == "answer":
+    if change == "output":
         pairs = zip(old, new, strict=False)
         sides = next((pair for pair in pairs if _text(pair[0]) != _text(pair[1])), (None, None))
     else:
@@ -273,7 +274,7 @@ def _change(old: Sequence[_Trial], new: Sequence[_Trial]) -> Change | None:
         return "better" if gain > 0 else "worse"
     # One run may have more trials than the other.
     pairs = zip(old, new, strict=False)
-    return "answer" if any(before.text != after.text for before, after in pairs) else None
+    return "output" if any(before.text != after.text for before, after in pairs) else None
 
 
 def _side(rows: Sequence[Mapping[str, Any]], identity: Mapping[str, Any] | None) -> CaseSide | None:
@@ -285,7 +286,7 @@ def _side(rows: Sequence[Mapping[str, Any]], identity: Mapping[str, Any] | None)
         passed=outcomes.count("passed"),
         measured=len(outcomes) - outcomes.count("unmeasured"),
         trials=len(rows),
-        answer=_text(identity),
+        output=_text(identity),
         judge=judge,
         reason=reason,
     )
@@ -307,8 +308,8 @@ def _counts(trials: Sequence[_Trial]) -> tuple[int, int]:
 
 
 def _text(row: Mapping[str, Any]) -> str | None:
-    answer: str | None = row["answer"]
-    return answer if answer is not None else row["refusal"]
+    output: str | None = row["answer"]
+    return output if output is not None else row["refusal"]
 
 
 def _failure(row: Mapping[str, Any]) -> tuple[str, str]:

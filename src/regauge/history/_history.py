@@ -306,7 +306,7 @@ class TrendPoint:
         runs: The number of runs that measured the version.
         rate: The share of measured cases that passed, from 0 to 1; None without measured cases.
         interval: The 95 % Wilson interval of the rate.
-        cost_per_answer_usd: None if the price is unknown or there are no completions.
+        cost_per_completion_usd: None if the price is unknown or there are no completions.
         changed: Differences from the previous point that make the rates incomparable: `cases`,
             `judges`, `trials`.
     """
@@ -315,7 +315,7 @@ class TrendPoint:
     runs: int
     rate: float | None
     interval: Interval
-    cost_per_answer_usd: float | None
+    cost_per_completion_usd: float | None
     changed: tuple[str, ...]
 
 
@@ -402,6 +402,8 @@ def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> 
         runs=runs,
         rate=suite.passed / suite.measured if suite.measured else None,
         interval=wilson(suite.passed, suite.measured),
-        cost_per_answer_usd=cost / suite.answers if cost is not None and suite.answers else None,
+        cost_per_completion_usd=cost / suite.answers
+        if cost is not None and suite.answers
+        else None,
         changed=tuple(changed),
     )

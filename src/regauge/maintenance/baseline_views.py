@@ -148,7 +148,7 @@ def _describe_mismatch(project: Project, baseline: Baseline, history: StoredHist
             name, settings = settings_of_target(target, project.settings)
             files = WorkingFiles(project.root)
             loaded = load_target(name, settings, root=project.root, files=files)
-            digest = loaded.subject(baseline.prompt, path=project.pyproject).digest
+            digest = loaded.describe_subject(baseline.prompt, path=project.pyproject).digest
             version = loaded.version
         else:
             prompt = load_prompt(baseline.prompt, root=project.root)

@@ -48,7 +48,7 @@ from regauge.maintenance.baseline_views import trials_each
 from regauge.maintenance.batches import ProjectBatches
 from regauge.prompts import Repository, load_prompt, lock_of, read_prompt_text
 from regauge.reports import in_batch, money, progress_line, quantity
-from regauge.runner import Draw, PlannedCase
+from regauge.runner import PlannedCase, PlannedTrial
 from regauge.stats import AnchorPolicy
 from regauge.wording import plural
 
@@ -639,7 +639,7 @@ class BaselineUpdate:
 
         The session's trials are reused; complete histories need few further ones.
         """
-        reader = evals.reading()
+        reader = evals.replay_session()
         try:
             for prompt in prompts:
                 for suite in prompt.suites:
@@ -781,7 +781,7 @@ class BaselineUpdate:
         if is_redraw:
             numbers = [stored_number("base", nth) for nth in range(self.redraw)]
             today = self._today(request.cases)
-            draws = [Draw(case, number) for number in numbers for case in today]
+            draws = [PlannedTrial(case, number) for number in numbers for case in today]
         cases = len(request.cases) if is_redraw else len(request.top_up.trials_by_case)
         facts = {
             "prompt": update.prompt,
@@ -821,9 +821,11 @@ class BaselineUpdate:
                 f"  and its anchor {anchor.version}: {plural(len(draws), 'trial')}, {cost}"
             )
 
-    def _bill(self, evals: EvalSession, draws: list[Draw], facts: dict[str, Any]) -> str:
+    def _bill(self, evals: EvalSession, draws: list[PlannedTrial], facts: dict[str, Any]) -> str:
         """Add trials to the estimates; return the calls and cost of those without a completion."""
-        bill = bill_draws([x for x in draws if not evals.answers.has(x.planned, x.key)], evals)
+        bill = bill_draws(
+            [x for x in draws if not evals.completions.has(x.planned_case, x.key)], evals
+        )
         self._estimates.append({**facts, **asdict(bill), "trials": len(draws)})
         judge_calls = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
         return (

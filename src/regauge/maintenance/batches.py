@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.providers import Completion
     from regauge.providers.batches import BatchClient, RemoteBatch, ResultLine
-    from regauge.runner import CaseRequest, Draw, EvalSession
+    from regauge.runner import CaseRequest, EvalSession, PlannedTrial
 
 
 _DIRECTORY: Final = "batches"
@@ -320,18 +320,18 @@ class ProjectBatches:
 
     # The protocol of the runner.
 
-    def find(self, question: CaseRequest) -> Completion | None:
+    def find(self, case_request: CaseRequest) -> Completion | None:
         """The collected completion of a call; None to request it."""
-        custom_id = result_id(question.key)
-        if question.judge is not None:
+        custom_id = result_id(case_request.key)
+        if case_request.judge is not None:
             self._judge_calls.add(custom_id)
-        if (reason := self._cannot_batch(question)) is not None:
+        if (reason := self._cannot_batch(case_request)) is not None:
             self.live_only[reason] += 1
             raise PendingError(f"not by batch: {reason}")
         if (place := self._results.get(custom_id)) is not None:
             try:
-                client = self._client(question.request.provider)
-                completion = client.read(question.request, place.read().body)
+                client = self._client(case_request.request.provider)
+                completion = client.read(case_request.request, place.read().body)
             except ProviderError as error:
                 del self._results[custom_id]
                 self._failed[custom_id] = str(error)
@@ -342,8 +342,8 @@ class ProjectBatches:
             self.pending[custom_id] = name
             raise self._is_pending(name)
         if (problem := self._failed.get(custom_id)) is not None:
-            words = self._evals.answers.redact(printable(problem.partition("\n")[0]))[:300]
-            case, count = self.failures.get(words, (question.case, 0))
+            words = self._evals.completions.redact(printable(problem.partition("\n")[0]))[:300]
+            case, count = self.failures.get(words, (case_request.case, 0))
             self.failures[words] = case, count + 1
             if not self._options.start:
                 raise PendingError(f"failed in a batch: {words}")
@@ -352,14 +352,14 @@ class ProjectBatches:
             raise PendingError("not in a batch yet")
         return None
 
-    def request(self, question: CaseRequest) -> PendingError:
+    def request(self, case_request: CaseRequest) -> PendingError:
         """Add a call to the next batch."""
-        custom_id = result_id(question.key)
-        client = self._client(question.request.provider)
+        custom_id = result_id(case_request.key)
+        client = self._client(case_request.request.provider)
         other = client.is_limit_error(self._failed.get(custom_id, ""))
-        line = client.line(custom_id, question.request, other_limit=other)
+        line = client.line(custom_id, case_request.request, other_limit=other)
         self._failed.pop(custom_id, None)
-        draft = self._draft(question.model, other, client, len(line))
+        draft = self._draft(case_request.model, other, client, len(line))
         draft.file.write(line)
         draft.requests += 1
         draft.size += len(line)
@@ -551,11 +551,13 @@ class ProjectBatches:
         if not (under_way or custom_id in self._results or custom_id in self._failed):
             return False
         key = key_of(custom_id)
-        return key is not None and not self._evals.answers.knows(key)
+        return key is not None and not self._evals.completions.knows(key)
 
     def _is_known(self, custom_id: str) -> bool:
         key = key_of(custom_id)
-        return custom_id in self._known_ids or (key is not None and self._evals.answers.knows(key))
+        return custom_id in self._known_ids or (
+            key is not None and self._evals.completions.knows(key)
+        )
 
     # State.
 
@@ -653,7 +655,7 @@ class ProjectBatches:
             if state.status == "collected":
                 continue
             failed = {
-                custom_id: self._evals.answers.redact(self._of_files.problems[custom_id])
+                custom_id: self._evals.completions.redact(self._of_files.problems[custom_id])
                 for custom_id in self._ids(state)
                 if custom_id in self._of_files.problems and custom_id not in self._of_files.places
             }
@@ -692,7 +694,7 @@ class ProjectBatches:
             yield client
         except ProviderError as error:
             # Gateways repeat the key that they refuse.
-            error.args = (self._evals.answers.redact(str(error)),)
+            error.args = (self._evals.completions.redact(str(error)),)
             raise
         finally:
             await client.aclose()
@@ -806,7 +808,7 @@ class ProjectBatches:
     async def _update(self, state: _State, batch: RemoteBatch, client: BatchClient) -> None:
         """Save the state of a batch, and download its results."""
         state.provider_status = batch.status
-        redact = self._evals.answers.redact
+        redact = self._evals.completions.redact
         problems = batch.problems[:_NAMED_MAX]
         state.problems = [redact(printable(problem))[:300] for problem in problems]
         if batch.is_finished:
@@ -924,7 +926,7 @@ def calls_under_way(project: Project) -> int:
 
 
 async def request_trials(
-    evals: EvalSession, requested_trials: Iterable[Draw], failures: Counter[str]
+    evals: EvalSession, requested_trials: Iterable[PlannedTrial], failures: Counter[str]
 ) -> None:
     """Request the completions and judge calls of trials from batches.
 
@@ -934,10 +936,10 @@ async def request_trials(
         failures: Counts failures by message, without pending calls.
     """
     requested_trials = [*requested_trials]
-    async with evals.making() as trials:
+    async with evals.open_trials() as trials:
         for start in range(0, len(requested_trials), _AT_ONCE):
             results = await asyncio.gather(
-                *(trials.ask(draw) for draw in requested_trials[start : start + _AT_ONCE]),
+                *(trials.call_models(draw) for draw in requested_trials[start : start + _AT_ONCE]),
                 return_exceptions=True,
             )
             for result in results:

@@ -24,8 +24,8 @@ from regauge.judges import (
 from regauge.judges.calibration import file_stem
 from regauge.prompts import find_prompt, load_prompt
 from regauge.providers import parse_model_id
-from regauge.pytest_items import commanded_key, planned_cases, whole_key
-from regauge.pytest_owed import (
+from regauge.pytest_items import cases_of, commanded_key, whole_key
+from regauge.pytest_omissions import (
     CommandLine,
     faults_of_left_out,
     place_of,
@@ -215,7 +215,7 @@ class _Driver:
         """Store the planned evals."""
         self._evals = evals
         planned_ids = {id(case) for case in evals.plan.cases}
-        collected_cases = [case for item in self._items for case in planned_cases(item)]
+        collected_cases = [case for item in self._items for case in cases_of(item)]
         evals.left_out = [case for case in collected_cases if id(case) not in planned_ids]
         evals.uncollected = self.uncollected
         if not self.prefetch:

@@ -15,7 +15,7 @@ from regauge.maintenance.collection import (
     left_out_faults,
     with_evals,
 )
-from regauge.runner import Draw, judges_file, needed_keys
+from regauge.runner import PlannedTrial, judges_file, needed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -104,16 +104,16 @@ def _stale_answers(evals: EvalSession, project: Project, prompt: str) -> StaleFi
     for case in cases:
         if case.error is not None:
             raise case.error
-    file = evals.answers.file(prompt)
+    file = evals.completions.file(prompt)
     used_keys = needed_keys(file, cases)
-    missing = any(Draw(case, 0).key not in used_keys for case in cases)
+    missing = any(PlannedTrial(case, 0).key not in used_keys for case in cases)
     stale = len(file) - len(used_keys)
     return StaleFile(file=file, noun="recording", used_keys=used_keys, stale=stale, missing=missing)
 
 
 def _stale_judgements(evals: EvalSession, project: Project, prompt: str) -> Iterator[StaleFile]:
-    usage = evals.used_by_judges(prompt, cases_of_prompt(evals, project, prompt))
-    calls = evals.answers.file(judges_file(prompt))
+    usage = evals.recordings_used_by_judges(prompt, cases_of_prompt(evals, project, prompt))
+    calls = evals.completions.file(judges_file(prompt))
     unused = calls.find_unused(usage.calls)
     missing = len(usage.calls) > len(calls) - len(unused)
     yield StaleFile(

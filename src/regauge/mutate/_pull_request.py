@@ -26,7 +26,7 @@ from regauge.mutate._operators import choose_operators, mutants_of
 from regauge.mutate._report import judge_digests, mutants_path, parse_mutants, short_digest
 from regauge.mutate._run import MutationProgress, estimate_calls, measure
 from regauge.mutate._subject import EvalBench, member_key, subject_of
-from regauge.runner import Draw
+from regauge.runner import PlannedTrial
 from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
 
@@ -288,7 +288,7 @@ class _Change:
         new_cases = [case for case in cases if case.key in self.new_cases]
         trials += estimate_calls(self.prompt, self.candidates, new_cases, kinds)
         draws = [
-            Draw(trial_bill, REVISION_FIRST)
+            PlannedTrial(trial_bill, REVISION_FIRST)
             for trial_bill in subject.members.values()
             if trial_bill.plan()
         ]
@@ -452,7 +452,7 @@ class _Measurement:
         ticker = asyncio.ensure_future(self._tick(progress))
         numbers = StoredNumbers(self.session)
         try:
-            async with self.session.making() as trials:
+            async with self.session.open_trials() as trials:
                 with EvalBench(subject, trials, numbers.of_candidate) as bench:
                     measurement = await measure(
                         self.change.prompt, mutants, cases, bench, policy, progress=progress

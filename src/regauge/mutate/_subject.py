@@ -31,7 +31,7 @@ from regauge.mutate._types import Case, JudgedTrial
 from regauge.prompts import parse_prompt
 from regauge.providers import shown_messages, shown_output
 from regauge.refine.subject import edited_prompt
-from regauge.runner import Draw, PlannedCase
+from regauge.runner import PlannedCase, PlannedTrial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from regauge.gate.baselines import StoredHistory
     from regauge.mutate._suggest import Draft
     from regauge.prompts import Prompt
-    from regauge.runner import Eval, EvalSession, Trial, Trials
+    from regauge.runner import Eval, EvalSession, Trial, TrialRunner
     from regauge.targets import Target
 
 
@@ -51,7 +51,7 @@ _PROCESSES_MAX = 16
 class CandidateTargets:
     """The targets of a prompt under its mutants, with the processes that run them."""
 
-    def __init__(self, trials: Trials) -> None:
+    def __init__(self, trials: TrialRunner) -> None:
         self._trials = trials
         self._targets: dict[tuple[str, str], Target] = {}
         self._running: dict[str, Target] = {}
@@ -271,7 +271,7 @@ class EvalBench(_UsesTargets):
     def __init__(
         self,
         subject: MutationSubject,
-        trials: Trials,
+        trials: TrialRunner,
         numbers: Callable[[PlannedCase, int], int] = base_number,
         targets: CandidateTargets | None = None,
     ) -> None:
@@ -293,14 +293,14 @@ class EvalBench(_UsesTargets):
     ) -> JudgedTrial | Exception:
         member = self._subject.members[key]
         if prompt is None:
-            draw = Draw(member, self._numbers(member, number))
-            return _judged_trial(await self._trials.make(draw), member)
+            draw = PlannedTrial(member, self._numbers(member, number))
+            return _judged_trial(await self._trials.run(draw), member)
         planned_case = self._planned_case(prompt, key)
-        draw = Draw(planned_case, REVISION_FIRST + number)
+        draw = PlannedTrial(planned_case, REVISION_FIRST + number)
         if planned_case.suite.model_judges:
             base = await self._run_trial(None, key, 0)
-            trial = await self._trials.make(
-                Draw(self._without_llm_judges(planned_case), draw.trial)
+            trial = await self._trials.run(
+                PlannedTrial(self._without_llm_judges(planned_case), draw.trial)
             )
             if (
                 isinstance(base, JudgedTrial)
@@ -309,9 +309,13 @@ class EvalBench(_UsesTargets):
             ):
                 # LLM judges have already judged this output for the base.
                 return base
-        trial = await self._trials.make(draw)
+        trial = await self._trials.run(draw)
         target = planned_case.suite.target
-        if target is not None and trial.answer is not None and trial.answer.source == "live":
+        if (
+            target is not None
+            and trial.sourced_completion is not None
+            and trial.sourced_completion.source == "live"
+        ):
             await self._targets.use(target)
         return _judged_trial(trial, planned_case)
 
@@ -331,14 +335,14 @@ class EvalBench(_UsesTargets):
         if suite.target is None:
             return replace(suite, prompt=prompt)
         target = self._targets.under(suite.target, prompt)
-        subject = target.subject(suite.prompt.name, path=suite.prompt.path)
+        subject = target.describe_subject(suite.prompt.name, path=suite.prompt.path)
         return replace(suite, prompt=subject, target=target)
 
     def _without_llm_judges(self, planned_case: PlannedCase) -> PlannedCase:
         models = {judge.name for judge in planned_case.suite.model_judges}
         rules = tuple(judge for judge in planned_case.suite.judges if judge.name not in models)
         return PlannedCase(
-            replace(planned_case.suite, judges=rules, standings={}), planned_case.case
+            replace(planned_case.suite, judges=rules, judge_statuses={}), planned_case.case
         )
 
 
@@ -354,8 +358,8 @@ def _judged_trial(trial: Trial, planned_case: PlannedCase) -> JudgedTrial | Exce
 
 
 def _output(trial: Trial) -> str:
-    assert trial.answer is not None
-    completion = trial.answer.completion
+    assert trial.sourced_completion is not None
+    completion = trial.sourced_completion.completion
     text = shown_output(completion.text, completion.refusal, shown_messages(completion))
     return text or ""
 
@@ -363,7 +367,7 @@ def _output(trial: Trial) -> str:
 class DraftBenches(_UsesTargets):
     """The benches of suggested cases, one per draft."""
 
-    def __init__(self, evals: EvalSession, subject: MutationSubject, trials: Trials) -> None:
+    def __init__(self, evals: EvalSession, subject: MutationSubject, trials: TrialRunner) -> None:
         self._evals = evals
         self._subject = subject
         self._trials = trials

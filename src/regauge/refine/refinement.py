@@ -57,7 +57,7 @@ from regauge.refine.runs import (
 from regauge.refine.subject import bound_goals, cases_of, deciding_judges, public_of, subject_of
 from regauge.refine.trials import SuiteBench
 from regauge.regular_file import read_regular
-from regauge.runner import Draw, PlannedCase
+from regauge.runner import PlannedCase, PlannedTrial
 from regauge.statements import delete, parse
 from regauge.stop_signals import ignore_signals, run_stoppable
 from regauge.strict_json import read_json
@@ -288,13 +288,13 @@ def expected_trial(
     evals: EvalSession, subject: Subject
 ) -> tuple[Mapping[str, float], float | None]:
     """The average calls of each LLM judge for a trial, and the cost of a call; None if unknown."""
-    draws: list[Draw] = []
+    draws: list[PlannedTrial] = []
     for member in subject.members.values():
         suite = replace(member.suite, judges=deciding_judges(member.suite))
         planned = PlannedCase(suite, member.case)
         planned.digest = planned.request(REVISION_FIRST).digest
-        draws.append(Draw(planned, REVISION_FIRST))
-    answers = evals.missing_answers(draws)
+        draws.append(PlannedTrial(planned, REVISION_FIRST))
+    answers = evals.missing_completions(draws)
     verdicts = evals.missing_judgements(draws)
     costs = [*(answer.cost_usd for answer in answers), *(verdict.cost_usd for verdict in verdicts)]
     calls = len(draws) + sum(verdict.calls for verdict in verdicts)
@@ -741,7 +741,7 @@ class Refinement:
             return last
 
     async def _driven(self, state: LoopState, trail: Trail) -> LoopState:
-        async with self._evals.making() as trials:
+        async with self._evals.open_trials() as trials:
             bench = SuiteBench(
                 subject=self.subject,
                 setting=self.setting,

@@ -89,7 +89,7 @@ class Subject:
             judge.name: judge
             for suite in suites.values()
             for judge in suite.judges
-            if suite.standing(judge).blocking
+            if suite.status_of(judge).blocking
         }
 
 
@@ -337,7 +337,7 @@ def _bound(declared: GoalSettings, subject: Subject, project: Project) -> Goal |
 
     fault = partial(_fault, project, declared)
     advisory = {
-        judge.name: (criterion_of(judge), member.suite.standing(judge).reason)
+        judge.name: (criterion_of(judge), member.suite.status_of(judge).reason)
         for member in members.values()
         for judge in member.suite.judges
         if judge.name not in deciding
@@ -417,7 +417,7 @@ def deciding_judges(suite: Eval, check: str | None = None) -> tuple[Judge, ...]:
         check: The only check whose LLM judge is wanted; None wants them all. A suite without
             rules keeps all its judges: a trial has to have a verdict.
     """
-    judges = tuple(judge for judge in suite.judges if suite.standing(judge).blocking)
+    judges = tuple(judge for judge in suite.judges if suite.status_of(judge).blocking)
     if check is None:
         return judges
     models = {judge.name for judge in suite.model_judges}

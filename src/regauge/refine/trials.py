@@ -56,7 +56,7 @@ from regauge.refine.loop._state import (
 from regauge.refine.proposers._model import criticised, looked, object_in, proposed
 from regauge.refine.proposers._protocol import Problem, RedactedCase
 from regauge.refine.subject import cases_of, deciding_judges, public_of
-from regauge.runner import CaseRequest, Draw, PlannedCase
+from regauge.runner import CaseRequest, PlannedCase, PlannedTrial
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from regauge.refine.loop._state import AskProposer, LoopConfig, LoopState, RunSuite
     from regauge.refine.proposers._protocol import Example, Proposer
     from regauge.refine.subject import Subject
-    from regauge.runner import Eval, EvalSession, Trial, Trials
+    from regauge.runner import Eval, EvalSession, Trial, TrialRunner
     from regauge.targets import Target
 
 _KEPT_CHARS = 1  # of a single character no one learns an answer
@@ -446,26 +446,26 @@ async def outcomes_of(
     evals: EvalSession, planned: Sequence[PlannedCase], trials: int
 ) -> tuple[list[Outcome], list[UnmeasuredError]]:
     """So many trials of every planned case, and why some could not be measured."""
-    async with evals.making() as made_by:
-        draws = [Draw(case, number) for case in planned for number in range(trials)]
-        made = await made_by.make_all(draws)
+    async with evals.open_trials() as made_by:
+        draws = [PlannedTrial(case, number) for case in planned for number in range(trials)]
+        made = await made_by.run_all(draws)
     outcomes: list[Outcome] = []
     for draw, trial in zip(draws, made, strict=True):
         if trial.error is None:
-            suite = draw.planned.suite
-            case = f"{suite.dataset.name}/{draw.planned.case.id}"
+            suite = draw.planned_case.suite
+            case = f"{suite.dataset.name}/{draw.planned_case.case.id}"
             outcomes.append(outcome_of(suite.prompt.digest, case, draw.trial, trial))
     return outcomes, [trial.error for trial in made if trial.error is not None]
 
 
 def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
     """A measured trial as the loop counts it."""
-    assert trial.answer is not None
+    assert trial.sourced_completion is not None
     return Outcome(
         text=text,
         case=case,
         trial=number,
-        answer=trial.answer.completion.text or "",
+        answer=trial.sourced_completion.completion.text or "",
         checks=tuple(
             CheckOutcome(
                 check=judged.judge,
@@ -474,7 +474,7 @@ def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
                 reason="" if judged.verdict.outcome == "pass" else judged.verdict.reason,
             )
             for judged in trial.verdicts
-            if judged.gates and judged.verdict.outcome != "abstain"
+            if judged.blocking and judged.verdict.outcome != "abstain"
         ),
     )
 
@@ -486,15 +486,15 @@ def spent_on(trial: Trial) -> Spent:
     """
     judged = [verdict.calls for verdict in trial.verdicts if verdict.calls]
     usd = 0.0
-    if trial.answer is not None and trial.answer.source != "recording":
-        usd = trial.answer.completion.cost_usd or 0.0
+    if trial.sourced_completion is not None and trial.sourced_completion.source != "recording":
+        usd = trial.sourced_completion.completion.cost_usd or 0.0
         usd += sum(calls.cost_usd or 0.0 for calls in judged)
     return Spent(calls=1, judge_calls=sum(calls.calls for calls in judged), usd=usd)
 
 
 def replayed_calls(trial: Trial) -> int:
     """The number of a trial's calls, with its judges', that were made before."""
-    own = trial.answer is not None and trial.answer.source != "live"
+    own = trial.sourced_completion is not None and trial.sourced_completion.source != "live"
     return own + sum(
         verdict.calls.calls - verdict.calls.live for verdict in trial.verdicts if verdict.calls
     )
@@ -645,7 +645,7 @@ class SuiteBench:
     subject: Subject
     setting: LoopConfig
     show_goldens: bool
-    trials: Trials
+    trials: TrialRunner
     proposers: Mapping[str, Proposer]
     policy: GatePolicy
     replayed: int = 0
@@ -695,8 +695,8 @@ class SuiteBench:
         called = {
             target
             for (text, case, _, check), trial in zip(requests, made, strict=True)
-            if trial.answer is not None
-            and trial.answer.source == "live"
+            if trial.sourced_completion is not None
+            and trial.sourced_completion.source == "live"
             and (target := self._planned[text.digest, case, check].suite.target) is not None
         }
         for target in called:
@@ -739,7 +739,7 @@ class SuiteBench:
     async def _make(self, text: PromptText, case: str, number: int, check: str | None) -> Trial:
         if (text.digest, case, check) not in self._planned:
             self._plan(text, check)
-        return await self.trials.make(Draw(self._planned[text.digest, case, check], number))
+        return await self.trials.run(PlannedTrial(self._planned[text.digest, case, check], number))
 
     def _plan(self, text: PromptText, check: str | None) -> None:
         """Plan the cases under a text; its file is spliced and read back once.
@@ -770,7 +770,7 @@ class SuiteBench:
             made = TemporaryDirectory(prefix="regauge-candidate-")
             directory = Path(self._directories.enter_context(made))
             target = self._targets[key] = suite.target.with_candidate(prompt, directory)
-        subject = target.subject(suite.prompt.name, path=suite.prompt.path)
+        subject = target.describe_subject(suite.prompt.name, path=suite.prompt.path)
         return replace(suite, prompt=subject, target=target)
 
     def _problem(self, state: LoopState, action: AskProposer) -> Problem:
@@ -800,7 +800,7 @@ class SuiteBench:
         )
 
     async def _ask(self, request: CompletionRequest) -> Completion:
-        answer = await self.trials.answer(self._question(request))
+        answer = await self.trials.complete(self._question(request))
         self.replayed += answer.source != "live"
         return answer.completion
 

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     )
     from regauge.reports._documents import (
         SCHEMA_VERSION as SCHEMA_VERSION,
-        AnswerDocument as AnswerDocument,
         CaseDocument as CaseDocument,
         Cause as Cause,
         DecisionDocument as DecisionDocument,
         GitState as GitState,
         MergedShards as MergedShards,
+        OutputDocument as OutputDocument,
         PromptDocument as PromptDocument,
         RunRecord as RunRecord,
         ShardPart as ShardPart,
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
         VerdictRow as VerdictRow,
     )
     from regauge.reports._gate_console import (
-        answer_diff as answer_diff,
-        answer_lines as answer_lines,
         decision_lines as decision_lines,
         gate_progress_line as gate_progress_line,
+        output_diff as output_diff,
+        output_lines as output_lines,
         verdict_words as verdict_words,
     )
     from regauge.reports._gate_markdown import (

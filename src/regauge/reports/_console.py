@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from regauge.reports._tally import CauseGroup
     from regauge.runner import (
         Budget,
-        DrawProgress,
-        MissingAnswers,
+        MissingCompletions,
         MissingJudgements,
         MissingRecordings,
+        RunProgress,
     )
 
 Tone: TypeAlias = Literal["plain", "good", "bad", "quiet"]
@@ -185,12 +185,12 @@ def cause_lines(groups: Sequence[CauseGroup], *, tracebacks: bool = False) -> li
     return lines
 
 
-def missing_lines(missing: Sequence[MissingAnswers]) -> list[StyledLine]:
+def missing_lines(missing: Sequence[MissingCompletions]) -> list[StyledLine]:
     """Lines on missing recordings: estimated cost, and the command that records them."""
     lines: list[StyledLine] = []
     for group in missing:
         model = f"{group.model}, simulated" if group.simulated else group.model
-        calls = f" {group.calls} calls," if group.calls != group.answers else ""
+        calls = f" {group.calls} calls," if group.calls != group.completions else ""
         lines += _needed_lines(
             group,
             f"{group.prompt}, {plural(group.cases, 'case')}",
@@ -341,14 +341,14 @@ def recorded_noun(path: str) -> str:
     return _RECORDED_NOUNS.get(PurePath(path).parent.name, "completion")
 
 
-def progress_line(progress: DrawProgress, budget: Budget, noun: str = "completions") -> str:
+def progress_line(progress: RunProgress, budget: Budget, noun: str = "completions") -> str:
     """Finished completions, the cost so far, and the time left."""
     remaining = progress.remaining_s
     left = f", about {remaining:.0f} s left" if remaining is not None else ""
     failed = f", {progress.failed} without a completion" if progress.failed else ""
     failed += f", {progress.judge_calls} judge calls" if progress.judge_calls else ""
     return (
-        f"regauge: {progress.landed} of {progress.total} {noun}{failed},"
+        f"regauge: {progress.completed} of {progress.total} {noun}{failed},"
         f" {money(budget.spent_usd)}{left}"
     )
 

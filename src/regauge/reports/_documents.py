@@ -25,7 +25,7 @@ class _Document(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class AnswerDocument(_Document):
+class OutputDocument(_Document):
     """One output of a case, as evidence.
 
     Attributes:
@@ -83,8 +83,8 @@ class CaseDocument(_Document):
     today: Count
     candidate: Count
     checks: list[CheckReport] = []
-    passing: AnswerDocument | None = None
-    failing: AnswerDocument | None = None
+    passing: OutputDocument | None = None
+    failing: OutputDocument | None = None
 
 
 class RuleDocument(_Document):

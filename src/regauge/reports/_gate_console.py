@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from regauge.gate import GateProgress
     from regauge.reports._console import Tone
     from regauge.reports._documents import (
-        AnswerDocument,
         CaseDocument,
         DecisionDocument,
         GuardsDocument,
+        OutputDocument,
         PromptDocument,
     )
 
@@ -82,11 +82,11 @@ def _shorten(value: object) -> str:
 
 
 # A difference of outputs stays on one screen.
-_ANSWER_CHARS_MAX = 2000
+_OUTPUT_CHARS_MAX = 2000
 _CONTEXT_LINES = 2
 
 
-def answer_diff(case: CaseDocument) -> list[str]:
+def output_diff(case: CaseDocument) -> list[str]:
     """A unified diff of a passing and a failing output of a case, then the judge's reason.
 
     With only one output, that output; empty without any.
@@ -97,13 +97,13 @@ def answer_diff(case: CaseDocument) -> list[str]:
         if only is None:
             return []
         label = "passed" if only is passing else "failed"
-        return [f"{label} ({_trial_name(only)}):", *answer_lines(only.text), *_reason(only)]
+        return [f"{label} ({_trial_name(only)}):", *output_lines(only.text), *_reason(only)]
     first, second = (failing, passing) if case.verdict == "fixed" else (passing, failing)
     labels = ("failed", "passed") if case.verdict == "fixed" else ("passed", "failed")
     lines = list(
         unified_diff(
-            answer_lines(first.text),
-            answer_lines(second.text),
+            output_lines(first.text),
+            output_lines(second.text),
             f"{labels[0]} ({_trial_name(first)})",
             f"{labels[1]} ({_trial_name(second)})",
             lineterm="",
@@ -114,23 +114,23 @@ def answer_diff(case: CaseDocument) -> list[str]:
     return [*(lines or ["both outputs are equal"]), *_reason(failing)]
 
 
-def _trial_name(answer: AnswerDocument) -> str:
-    return f"{answer.side}, trial {answer.trial}"
+def _trial_name(output: OutputDocument) -> str:
+    return f"{output.side}, trial {output.trial}"
 
 
-def _reason(answer: AnswerDocument) -> list[str]:
-    if not answer.reason:
+def _reason(output: OutputDocument) -> list[str]:
+    if not output.reason:
         return []
-    return [f"{answer.judge}: {printable(' '.join(answer.reason.split()))}"]
+    return [f"{output.judge}: {printable(' '.join(output.reason.split()))}"]
 
 
-def answer_lines(text: str) -> list[str]:
+def output_lines(text: str) -> list[str]:
     """The lines of an output; JSON gets a line per value, for diffs."""
-    if len(text) <= _ANSWER_CHARS_MAX and text.lstrip()[:1] in {"{", "["}:
+    if len(text) <= _OUTPUT_CHARS_MAX and text.lstrip()[:1] in {"{", "["}:
         with suppress(ValueError, RecursionError):
             text = json.dumps(read_json(text), ensure_ascii=False, indent=2)
-    if len(text) > _ANSWER_CHARS_MAX:
-        text = f"{text[:_ANSWER_CHARS_MAX]}\n… {len(text) - _ANSWER_CHARS_MAX} more characters"
+    if len(text) > _OUTPUT_CHARS_MAX:
+        text = f"{text[:_OUTPUT_CHARS_MAX]}\n… {len(text) - _OUTPUT_CHARS_MAX} more characters"
     return printable(text).splitlines() or ["(empty)"]
 
 
@@ -447,7 +447,7 @@ def _details(case: CaseDocument, *, diff: bool) -> Iterator[StyledLine]:
     if case.accepted:
         yield StyledLine(printable(f"    accepted by the changelog: {case.accepted}"), "quiet")
     if diff:
-        yield from (StyledLine(f"    {line}", "quiet") for line in answer_diff(case))
+        yield from (StyledLine(f"    {line}", "quiet") for line in output_diff(case))
 
 
 def calls_line(document: DecisionDocument) -> str:

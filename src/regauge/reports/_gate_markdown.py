@@ -9,12 +9,12 @@ from regauge.reports._console import duration, money
 from regauge.reports._gate_console import (
     VERDICTS,
     accepted_cases,
-    answer_diff,
     calls_line,
     difference_words,
     groups_of,
     guard_lines,
     headline,
+    output_diff,
     reasons_beside,
     version_step,
 )
@@ -149,14 +149,14 @@ class _MarkdownLimits:
 
     Attributes:
         cases: The number of cases per status.
-        answers: The number of cases with outputs.
+        outputs: The number of cases with outputs.
         prompts: The number of prompts with a diff.
         lines: The number of lines per folded block.
         chars: The number of characters per folded block.
     """
 
     cases: int
-    answers: int
+    outputs: int
     prompts: int
     lines: int
     chars: int
@@ -164,9 +164,9 @@ class _MarkdownLimits:
 
 # The first limits whose text fits into a comment apply.
 _LIMITS = (
-    _MarkdownLimits(cases=30, answers=8, prompts=4, lines=60, chars=4000),
-    _MarkdownLimits(cases=15, answers=4, prompts=2, lines=40, chars=2000),
-    _MarkdownLimits(cases=5, answers=2, prompts=1, lines=20, chars=800),
+    _MarkdownLimits(cases=30, outputs=8, prompts=4, lines=60, chars=4000),
+    _MarkdownLimits(cases=15, outputs=4, prompts=2, lines=40, chars=2000),
+    _MarkdownLimits(cases=5, outputs=2, prompts=1, lines=20, chars=800),
 )
 
 
@@ -259,7 +259,7 @@ def _guards(document: DecisionDocument) -> Iterator[str]:
 
 
 def _cases(document: DecisionDocument, limits: _MarkdownLimits) -> Iterator[str]:
-    answers_left = limits.answers
+    outputs_left = limits.outputs
     for verdict, words in VERDICTS.items():
         cases = [case for case in document.cases if case.verdict == verdict]
         if not words.is_listed or not cases:
@@ -274,8 +274,8 @@ def _cases(document: DecisionDocument, limits: _MarkdownLimits) -> Iterator[str]
         if words.diff:
             groups = groups_of(cases)
             for group in groups[: limits.cases]:
-                yield from _group(group, limits, answers=answers_left > 0)
-                answers_left -= 1
+                yield from _group(group, limits, with_outputs=outputs_left > 0)
+                outputs_left -= 1
             if rest := sum(len(group.cases) for group in groups[limits.cases :]):
                 yield f"- … and {plural(rest, 'case')} of other kinds"
         else:
@@ -294,7 +294,7 @@ def _message(case: CaseDocument) -> str:
     return shown_name(name) + shown_text(text.removeprefix(name))
 
 
-def _group(group: CaseGroup, limits: _MarkdownLimits, *, answers: bool) -> Iterator[str]:
+def _group(group: CaseGroup, limits: _MarkdownLimits, *, with_outputs: bool) -> Iterator[str]:
     """Cases of one kind: the first with its outputs, the others folded."""
     first, *other_cases = group.cases
     if not other_cases:
@@ -302,8 +302,8 @@ def _group(group: CaseGroup, limits: _MarkdownLimits, *, answers: bool) -> Itera
     else:
         yield f"- **{shown_text(group.title)}**, such as"
         yield f"  {_message(first)}{_accepted_reason(first)}"
-    if answers:
-        yield from _answers(first, limits)
+    if with_outputs:
+        yield from _output_lines(first, limits)
     if other_cases:
         yield f"  <details><summary>{len(other_cases)} more</summary>"
         yield ""
@@ -333,8 +333,8 @@ def _accepted_reason(case: CaseDocument) -> str:
     return f" Accepted by the changelog: {shown_text(case.accepted)}" if case.accepted else ""
 
 
-def _answers(case: CaseDocument, limits: _MarkdownLimits) -> Iterator[str]:
-    lines = answer_diff(case)
+def _output_lines(case: CaseDocument, limits: _MarkdownLimits) -> Iterator[str]:
+    lines = output_diff(case)
     if lines:
         yield from _fold("outputs", lines, limits, indent="  ")
 

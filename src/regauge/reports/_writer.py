@@ -31,7 +31,7 @@ from regauge.providers import shown_messages
 from regauge.recordings import map_texts
 from regauge.reports._documents import GitState, JobState
 from regauge.reports._tally import RunTally
-from regauge.runner import MissingAnswers, MissingJudgements
+from regauge.runner import MissingCompletions, MissingJudgements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -130,7 +130,7 @@ class RunEnd:
 
     collected_cases: int = 0
     selected_cases: int = 0
-    missing: list[MissingAnswers] = field(default_factory=list[MissingAnswers])
+    missing: list[MissingCompletions] = field(default_factory=list[MissingCompletions])
     missing_judgements: list[MissingJudgements] = field(default_factory=list[MissingJudgements])
     written_lines: dict[str, int] = field(default_factory=dict[str, int])
     uncommitted: dict[str, int] = field(default_factory=dict[str, int])
@@ -249,10 +249,10 @@ def rows_of(result: EvalResult, *, side: str | None = None) -> Iterator[dict[str
     suite, case = result.suite, result.case
     outcome = result.outcome
     for trial in result.trials:
-        completion = trial.answer.completion if trial.answer else None
+        completion = trial.sourced_completion.completion if trial.sourced_completion else None
         messages = shown_messages(completion) if completion else ()
         yield {
-            "node": result.where,
+            "node": result.node_id,
             "prompt": suite.prompt.name,
             "version": suite.version or None,
             "prompt_digest": suite.prompt.digest,
@@ -270,7 +270,7 @@ def rows_of(result: EvalResult, *, side: str | None = None) -> Iterator[dict[str
             "outcome": trial.outcome,
             "verdicts": [_verdict_row(verdict) for verdict in trial.verdicts],
             "cause": cause_of(trial.error) if trial.error else None,
-            "source": trial.answer.source if trial.answer else None,
+            "source": trial.sourced_completion.source if trial.sourced_completion else None,
             "answer": completion.text if completion else None,
             **({"messages": [dict(message) for message in messages]} if messages else {}),
             "refusal": completion.refusal if completion else None,
@@ -554,14 +554,14 @@ def junit_properties(result: EvalResult) -> Iterator[tuple[str, object]]:
     yield "regauge.trials", len(result.trials)
     yield "regauge.passed", result.passed
     for trial in result.trials:
-        if trial.answer is not None:
-            completion = trial.answer.completion
+        if trial.sourced_completion is not None:
+            completion = trial.sourced_completion.completion
             index = f"[{trial.number}]" if len(result.trials) > 1 else ""
             if completion.latency_s is not None:
                 yield f"regauge.latency_s{index}", completion.latency_s
             if completion.cost_usd is not None:
                 yield f"regauge.cost_usd{index}", completion.cost_usd
-            yield f"regauge.source{index}", trial.answer.source
+            yield f"regauge.source{index}", trial.sourced_completion.source
             for verdict in trial.verdicts:
                 yield f"regauge.score{index}.{verdict.judge}", verdict.verdict.score
                 if not verdict.gates:

@@ -30,12 +30,12 @@ from regauge.model_id import is_simulated
 from regauge.project import TARGET_KINDS
 from regauge.providers import shown_messages, shown_output, sum_if_known
 from regauge.reports._documents import (
-    AnswerDocument,
     AuditDocument,
     CallsDocument,
     CaseDocument,
     DecisionDocument,
     NextDocument,
+    OutputDocument,
     PromptDocument,
     RefusalDocument,
     RuleDocument,
@@ -76,10 +76,10 @@ def calls_of(decided: GateResult) -> CallsDocument:
     for (prompt, _, side), trials in decided.trials.items():
         first_draws = decided.outcome.first_draws.get(prompt, 1)
         for number, trial in enumerate(trials):
-            if trial.answer is not None:
+            if trial.sourced_completion is not None:
                 first = "first" if number < first_draws else "follow_up"
                 kinds["base" if side == "base" else first] += 1
-                totals += _usage_of(trial, trial.answer)
+                totals += _usage_of(trial, trial.sourced_completion)
     return CallsDocument(
         first=kinds["first"],
         follow_up=kinds["follow_up"],
@@ -343,7 +343,7 @@ def verdict_counts(outcome: GateOutcome, prompt: str) -> dict[CaseStatus, int]:
     return dict(Counter(case.verdict for case in outcome.cases if case.prompt == prompt))
 
 
-_SHOWN_ANSWERS = frozenset({"broken", "fixed", "undecided", "drifted", "new"})
+_SHOWN_STATUSES = frozenset({"broken", "fixed", "undecided", "drifted", "new"})
 # Reasons to count over cases, in order, in singular and plural.
 _SUMS: Mapping[str, tuple[str, str]] = {
     "critical": ("is critical and broke", "are critical and broke"),
@@ -507,14 +507,14 @@ class _Evidence(NamedTuple):
         location: The file and line of the case.
         unmeasured: The reason why trials have no verdict, on one line.
         across_models: Whether the sides have different models.
-        answers: Returns the output and the failed checks of each measured trial of a side.
+        outputs: Returns the output and the failed checks of each measured trial of a side.
     """
 
     node: str
     location: str
     unmeasured: str
     across_models: bool
-    answers: Callable[[Side], Iterable[tuple[AnswerDocument, list[AnswerDocument]]]]
+    outputs: Callable[[Side], Iterable[tuple[OutputDocument, list[OutputDocument]]]]
 
 
 def _case_document(
@@ -557,10 +557,10 @@ def _evidence(
 ) -> _Evidence:
     candidate, base = comparison.candidate, comparison.base
 
-    def answers(side: Side) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:
+    def read_outputs(side: Side) -> Iterator[tuple[OutputDocument, list[OutputDocument]]]:
         for trial in decided.trials.get((*comparison.case.key, side), ()):
-            if trial.answer is not None and trial.error is None:
-                completion = trial.answer.completion
+            if trial.sourced_completion is not None and trial.error is None:
+                completion = trial.sourced_completion.completion
                 text = shown_output(completion.text, completion.refusal, shown_messages(completion))
                 failures = [
                     (
@@ -571,7 +571,7 @@ def _evidence(
                     )
                     for failure in trial.failures
                 ]
-                yield _answer(side, trial.number, text, failures)
+                yield _output_documents(side, trial.number, text, failures)
 
     return _Evidence(
         node=nodes.get(id(candidate), ""),
@@ -580,44 +580,44 @@ def _evidence(
         across_models=candidate is not None
         and base is not None
         and candidate.suite.model != base.suite.model,
-        answers=answers,
+        outputs=read_outputs,
     )
 
 
-def _answer(
+def _output_documents(
     side: Side, trial: int, text: str | None, failures: Iterable[tuple[str, str, Any, Any]]
-) -> tuple[AnswerDocument, list[AnswerDocument]]:
+) -> tuple[OutputDocument, list[OutputDocument]]:
     """The document of an output, and one per judge that failed it, with the judge's reason."""
-    answer = AnswerDocument(side=side, trial=trial, text=text or "")
+    output = OutputDocument(side=side, trial=trial, text=text or "")
     fields = ("judge", "reason", "expected", "output")
-    return answer, [
-        answer.model_copy(update=dict(zip(fields, failure, strict=True))) for failure in failures
+    return output, [
+        output.model_copy(update=dict(zip(fields, failure, strict=True))) for failure in failures
     ]
 
 
 def _passing_and_failing(
     report: CaseReport, evidence: _Evidence
-) -> tuple[AnswerDocument | None, AnswerDocument | None]:
+) -> tuple[OutputDocument | None, OutputDocument | None]:
     """A passing and a failing output as evidence for the status of a case.
 
     An output that failed on another check than the case is no evidence.
     """
-    if report.verdict not in _SHOWN_ANSWERS:
+    if report.verdict not in _SHOWN_STATUSES:
         return None, None
     good: Side = "candidate" if report.verdict == "fixed" else "base"
     bad: Side = "base" if report.verdict == "fixed" else "candidate"
     check = report.decisive.check if report.decisive is not None else ""
 
-    def documents(side: Side) -> Iterator[AnswerDocument]:
-        for answer, failures in evidence.answers(side):
+    def documents(side: Side) -> Iterator[OutputDocument]:
+        for output, failures in evidence.outputs(side):
             failed = [failure for failure in failures if not check or failure.judge == check]
             if failed or not failures:
-                yield failed[0] if failed else answer
+                yield failed[0] if failed else output
 
     of_good, of_bad = list(documents(good)), list(documents(bad))
     return (
-        next((answer for answer in (*of_good, *of_bad) if not answer.judge), None),
-        next((answer for answer in (*of_bad, *of_good) if answer.judge), None),
+        next((output for output in (*of_good, *of_bad) if not output.judge), None),
+        next((output for output in (*of_bad, *of_good) if output.judge), None),
     )
 
 
@@ -753,7 +753,7 @@ def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> Rows
 def _recorded_evidence(
     case: GateCase, before: CaseDocument, recorded: Rows, *, across_models: bool
 ) -> _Evidence:
-    def answers(side: Side) -> Iterator[tuple[AnswerDocument, list[AnswerDocument]]]:
+    def read_outputs(side: Side) -> Iterator[tuple[OutputDocument, list[OutputDocument]]]:
         for row in recorded.get((*case.key, side), ()):
             if row["cause"] is None and row["source"] is not None:
                 text = shown_output(row["answer"], row["refusal"], row.get("messages", ()))
@@ -762,7 +762,7 @@ def _recorded_evidence(
                     for verdict in row["verdicts"]
                     if verdict["outcome"] == "fail" and verdict["gates"]
                 ]
-                yield _answer(side, row["trial"], text, failures)
+                yield _output_documents(side, row["trial"], text, failures)
 
     rows = recorded.get((*case.key, "candidate"), ())
     causes = [row["cause"]["message"] for row in rows if row["cause"]]
@@ -771,7 +771,7 @@ def _recorded_evidence(
         location=before.location,
         unmeasured=cause_line(causes[0]) if causes else "",
         across_models=across_models,
-        answers=answers,
+        outputs=read_outputs,
     )
 
 

@@ -1,10 +1,10 @@
-"""Runs evals: binds them to prompts and cases, gets answers, judges them.
+"""Runs evals: binds them to prompts and cases, gets completions, judges them.
 
-`_session.py` is one run in one process. `_suite.py` binds what `_spec.py` declares, `_plan.py`
-says which answers are wanted, and `_answers.py` finds them or has them drawn, through
-`_lookahead.py` ahead of the case that is judged. `_trials.py` makes trials of them; `_judging.py`
-judges them, and serves judges that ask a model. `_result.py` is what a test function receives,
-with the words of a failure. `_spec.py` also holds the options of a run.
+`_session.py` is one run in one process. `_spec.py` declares evals and the options of a run, and
+`_suite.py` binds them. `_plan.py` plans the trials. `_answers.py` finds completions, and
+`_drawing.py` calls models for the missing ones; `_lookahead.py` does so before they are judged.
+`_trials.py` runs trials, and `_judging.py` judges them. `_result.py` is what a test function
+receives, with the text of a failure.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from regauge.runner._answers import (
 from regauge.runner._conversation import calls_of as calls_of
 from regauge.runner._drawing import (
     Budget as Budget,
-    DrawProgress as DrawProgress,
+    RunProgress as RunProgress,
     ticking as ticking,
 )
 from regauge.runner._missing import (
-    MissingAnswers as MissingAnswers,
+    MissingCompletions as MissingCompletions,
     MissingJudgements as MissingJudgements,
     MissingRecordings as MissingRecordings,
 )
@@ -27,9 +27,9 @@ from regauge.runner._plan import (
     PART_RECORDINGS as PART_RECORDINGS,
     PART_TRIALS as PART_TRIALS,
     CaseRequest as CaseRequest,
-    Draw as Draw,
     Plan as Plan,
     PlannedCase as PlannedCase,
+    PlannedTrial as PlannedTrial,
     count_lines as count_lines,
     judges_file as judges_file,
 )
@@ -56,6 +56,6 @@ from regauge.runner._spec import (
 )
 from regauge.runner._suite import Eval as Eval
 from regauge.runner._trials import (
-    Trials as Trials,
+    TrialRunner as TrialRunner,
     unmeasured_trial as unmeasured_trial,
 )

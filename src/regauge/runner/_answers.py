@@ -1,4 +1,4 @@
-"""Where answers and vectors are looked for and kept: committed recordings, then the local store."""
+"""Completions and embeddings of a run, from the recordings or the local store, and new ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from regauge.recordings import (
     utc_now,
 )
 from regauge.runner._conversation import calls_of, replay
-from regauge.runner._plan import AnswerKey, Draw, save_file
+from regauge.runner._plan import CompletionKey, PlannedTrial, save_file
 from regauge.runner._providers import endpoint_digest
 from regauge.runner._result import SourcedCompletion
 
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
     from regauge.runner._plan import CaseRequest, PartFiles, PlannedCase
 
 _File = TypeVar("_File")
-# How long a caller of vectors waits, in seconds, before it looks whether another is done.
+# Seconds between two tries for the lock of the embeddings.
 _LOCK_POLL_S = 0.005
 
 
 class FileCache(Generic[_File]):
-    """Opens files by name, for several threads; iterates over those that could be read.
+    """Files by name, read once, for several threads; iteration yields the readable ones.
 
     Args:
-        read: Reads the file of a name.
+        read: Called with the name of a file; returns its contents.
     """
 
     def __init__(self, read: Callable[[str], _File]) -> None:
@@ -93,17 +93,15 @@ _PURPOSE_TRIALS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndependentTrials:
-    """Trials that are a run's own evidence: committed recordings do not stand in for them.
+    """Trials that committed recordings cannot replace, as they are evidence of the run itself.
 
-    Where models may be called, they come from the store that keeps them, or from the model. In
-    mode `none` committed recordings serve where the store has none. Another endpoint finds none of
-    them in the store.
+    They come from the local store or from the model. With `--record=none`, recordings replace
+    missing ones. The store keeps the trials of each endpoint apart.
 
     Attributes:
-        first: Trials of this number and above.
-        unpublished: Those of them that stay in the store; the others are written to the committed
-            recordings as well.
-        store: The file that keeps them and the judges' calls about them, below `.regauge`.
+        first: The first number of such trials.
+        unpublished: The numbers that stay in the store; the others are recorded as well.
+        store: The file of the trials and of their judges' calls, below `.regauge`.
     """
 
     first: int
@@ -116,34 +114,33 @@ class WrittenRecordings:
     """The committed recordings that a run wrote.
 
     Attributes:
-        written: Per file, how many of its lines are new or differ.
-        stored: Per file, the completions that the local store had and the file had not. A replay
-            only counts them.
+        changed_lines: The number of new or changed lines, by file.
+        stored_counts: The number of completions that only the local store had, by file. A replay
+            counts them and writes nothing.
     """
 
-    written: Mapping[Path, int] = field(default_factory=dict["Path", int])
-    stored: Mapping[Path, int] = field(default_factory=dict["Path", int])
+    changed_lines: Mapping[Path, int] = field(default_factory=dict["Path", int])
+    stored_counts: Mapping[Path, int] = field(default_factory=dict["Path", int])
 
 
-class Answers:
-    """The answers a run may use, in the order of look-up, and where it keeps new ones.
+class Completions:
+    """The completions of a run: finds recorded ones, keeps new ones.
 
-    Used by the thread that judges and by the one that draws.
+    Used by the thread that judges and by the one that calls models.
 
     Args:
-        project: Whose recordings and local store.
-        mode: `none` only reads; `missing` keeps new answers; `all` finds only those of its own
-            session, so that every answer is a fresh one.
-        environ: Where the values of API keys are, so that none is ever written.
-        run_owner: Who owns the run, when this process shares it with others.
-        run_started: When the run began, as recordings write times.
-        independent: The trials that committed recordings do not stand in for; None for a run
-            without such trials.
-        part: What a shard runs, and where its recordings go; None for a whole run.
+        project: The project with the recordings and the local store.
+        mode: `none` only reads; `missing` keeps new completions; `all` finds only the completions
+            of its own session, so that every completion is new.
+        environ: The environment with the API keys, which are redacted.
+        run_owner: The process that owns the run; None if no other process shares the run.
+        run_started: The start of the run, in the format of recordings.
+        independent: The trials that recordings cannot replace; None for a run without any.
+        part: The shard, with the files it writes; None for a run of all cases.
 
     Attributes:
-        redact: Takes secrets out of a text.
-        session: The store's session of this run; only in mode `all`.
+        redact: Removes secrets from a text.
+        session: The store's session of this run; None except in mode `all`.
     """
 
     def __init__(
@@ -168,23 +165,23 @@ class Answers:
             lambda name: RecordingsFile.load(
                 project.recordings_path(name),
                 redactor=self._redactor,
-                in_shard=part.own if part is not None else None,
+                in_shard=part.may_hold if part is not None else None,
             )
         )
         self._part = part
         self._stores: dict[str, LocalStore | RecordingError] = {}
         self.session: int | None = None
         # New answers by file, and whether the local store had them before the run.
-        self._new: dict[str, dict[RecordingKey, tuple[AnswerKey, bool]]] = {}
+        self._new: dict[str, dict[RecordingKey, tuple[CompletionKey, bool]]] = {}
         self._environ = environ
         self._endpoints: dict[str, str] = {}
         self._lock = threading.RLock()
 
     def file(self, name: str) -> RecordingsFile:
-        """The committed recordings of a prompt; of its judges' calls as `judges/<prompt>`.
+        """The committed recordings of a prompt; `judges/<prompt>` for calls of its judges.
 
         Raises:
-            RecordingError: Lines of it cannot be read.
+            RecordingError: Lines cannot be read.
         """
         return self._files.file(name)
 
@@ -193,7 +190,7 @@ class Answers:
         return key in self._local() or any(key in file for file in self._files)
 
     def independent(self, trial: int) -> bool:
-        """Return whether a trial is one that committed recordings do not stand in for."""
+        """Return whether committed recordings cannot replace a trial."""
         return self._independent is not None and trial >= self._independent.first
 
     def endpoint(self, provider: str) -> str:
@@ -204,187 +201,197 @@ class Answers:
             self._endpoints[provider] = digest
         return digest
 
-    def has(self, planned: PlannedCase, key: RecordingKey) -> bool:
-        """Return whether `find` would find an answer of the prompt."""
-        if planned.suite.target is not None and planned.suite.target.outputs is not None:
-            return self._output(planned, key.trial) is not None
-        if planned.converses:
+    def has(self, planned_case: PlannedCase, key: RecordingKey) -> bool:
+        """Return whether a completion of the prompt is recorded or stored."""
+        if planned_case.suite.target is not None and planned_case.suite.target.outputs is not None:
+            return self._output(planned_case, key.trial) is not None
+        if planned_case.converses:
             try:
-                return self._conversation(Draw(planned, key.trial)) is not None
+                return self._conversation(PlannedTrial(planned_case, key.trial)) is not None
             except UnmeasuredError:
                 return True  # it has its reason: a recording changes nothing
-        suite = planned.suite
-        answer = AnswerKey(suite.prompt.name, key, key.trial, suite.model.provider)
-        file = self._committed_file(answer)
+        suite = planned_case.suite
+        completion_key = CompletionKey(suite.prompt.name, key, key.trial, suite.model.provider)
+        file = self._committed_file(completion_key)
         if file is not None and key in file:
             return True
-        return self._stored_may_serve and self._is_stored(answer)
+        return self._stored_may_serve and self._is_stored(completion_key)
 
-    def has_older(self, planned: PlannedCase) -> bool:
-        """Return whether an answer to an older request of the case is recorded."""
-        digest = planned.digest
-        if planned.converses:
+    def has_older(self, planned_case: PlannedCase) -> bool:
+        """Return whether a completion of an older request of the case is recorded."""
+        digest = planned_case.digest
+        if planned_case.converses:
             digest = ""  # its first call is a request of its own
-            if calls_of(Draw(planned, 0), self.find_call)[1]:
+            if calls_of(PlannedTrial(planned_case, 0), self.find_call)[1]:
                 return False
-        file = self.file(planned.suite.prompt.name)
-        return file.cases_with_other_digest(planned.case.id, digest, model=str(planned.suite.model))
+        file = self.file(planned_case.suite.prompt.name)
+        return file.cases_with_other_digest(
+            planned_case.case.id, digest, model=str(planned_case.suite.model)
+        )
 
-    def find_draw(self, draw: Draw) -> SourcedCompletion | None:
-        """The answer of a draw, or None."""
-        suite = draw.planned.suite
+    def find_trial(self, planned_trial: PlannedTrial) -> SourcedCompletion | None:
+        """The recorded or stored completion of a trial, or None."""
+        suite = planned_trial.planned_case.suite
         if suite.target is not None and suite.target.outputs is not None:
-            output = self._output(draw.planned, draw.trial)
+            output = self._output(planned_trial.planned_case, planned_trial.trial)
             return (
                 None if output is None else SourcedCompletion(completion=output, source="recording")
             )
-        if draw.planned.converses:
-            return self._conversation(draw)
-        return self.find(draw.answer_key)
+        if planned_trial.planned_case.converses:
+            return self._conversation(planned_trial)
+        return self.find(planned_trial.completion_key)
 
-    def note_stored(self, draw: Draw) -> None:
-        """Have `finish` write the completion of a draw if only the local store has it.
+    def note_stored(self, planned_trial: PlannedTrial) -> None:
+        """Have `finish` record the completion of a trial that only the local store has.
 
         Raises:
             UnmeasuredError: A conversation cannot continue.
             RecordingError: Recordings cannot be read.
         """
-        planned = draw.planned
-        # Nothing is decoded for the many draws that are committed.
-        if planned.converses or draw.key not in self.file(planned.suite.prompt.name):
-            self.find_draw(draw)
+        planned_case = planned_trial.planned_case
+        # Most trials are committed, and need no decoding.
+        if planned_case.converses or planned_trial.key not in self.file(
+            planned_case.suite.prompt.name
+        ):
+            self.find_trial(planned_trial)
 
-    def find_call(self, question: CaseRequest) -> SourcedCompletion | None:
-        """The answer to a question, or None."""
-        return self.find(question.answer_key)
+    def find_call(self, case_request: CaseRequest) -> SourcedCompletion | None:
+        """The recorded or stored completion of a call, or None."""
+        return self.find(case_request.completion_key)
 
-    def _conversation(self, draw: Draw) -> SourcedCompletion | None:
-        return replay(draw, self.find_call)
+    def _conversation(self, planned_trial: PlannedTrial) -> SourcedCompletion | None:
+        return replay(planned_trial, self.find_call)
 
-    def find(self, answer: AnswerKey) -> SourcedCompletion | None:
-        """The answer to one request and trial, or None."""
-        committed = self._committed_file(answer)
-        recording = committed.get(answer.key) if committed is not None else None
+    def find(self, completion_key: CompletionKey) -> SourcedCompletion | None:
+        """The recorded or stored completion of one request and trial, or None."""
+        committed = self._committed_file(completion_key)
+        recording = committed.get(completion_key.key) if committed is not None else None
         if recording is not None:
             return SourcedCompletion(completion=recording.completion, source="recording")
-        recording = self._find_stored(answer) if self._stored_may_serve else None
+        recording = self._find_stored(completion_key) if self._stored_may_serve else None
         if recording is None:
             return None
-        self._publish_later(answer, stored=True)
-        # A worker judges what another one of its run has just paid for.
+        self._publish_later(completion_key, was_stored=True)
+        # Another worker of this run may have just paid for it.
         from_this_run = self._run_owner is not None and recording.recorded_at >= self._run_started
         return SourcedCompletion(
             completion=recording.completion, source="live" if from_this_run else "store"
         )
 
-    def copy(self, answer: AnswerKey, to: AnswerKey) -> SourcedCompletion | None:
-        """Keep an answer under another number as well; None where there is none, or no need."""
-        if to.key in self.file(to.file) or self._is_stored(to):
+    def copy(
+        self, completion_key: CompletionKey, target_key: CompletionKey
+    ) -> SourcedCompletion | None:
+        """Store a completion under another number, too; None if it is missing or recorded there."""
+        if target_key.key in self.file(target_key.file) or self._is_stored(target_key):
             return None
-        recording = self._find_stored(answer)
+        recording = self._find_stored(completion_key)
         if recording is None:
             return None
-        copied = self._local(to.trial).put(replace(recording, key=self._stored_key(to)))
-        self._publish_later(to, stored=True)
-        return SourcedCompletion(completion=copied.completion, source="store")
+        copy = self._local(target_key.trial).put(
+            replace(recording, key=self._stored_key(target_key))
+        )
+        self._publish_later(target_key, was_stored=True)
+        return SourcedCompletion(completion=copy.completion, source="store")
 
     def begin(self, plan_digest: str) -> None:
-        """Begin to draw; in mode `all` this resumes a run of the same plan that was cut off."""
+        """Start a session in mode `all`; it resumes an interrupted run of the same plan."""
         if self._mode == "all":
             self.session = self._local().begin(plan_digest, self._mode, owner=self._run_owner)
 
     def together(self, trial: int | None = None) -> AbstractContextManager[None]:
-        """Keep what is kept in the block in one go, when it ends.
+        """Write the completions of a block in one transaction.
 
         Args:
-            trial: One of those that are kept; by default what a run keeps most of.
+            trial: The number of one of the trials; None for the most common store of the run.
         """
         if trial is None:
             trial = self._independent.first if self._independent is not None else 0
         return self._local(trial).transaction()
 
-    def claim(self, question: CaseRequest) -> Claim:
-        """Ask to be the only one who asks the model for this answer."""
-        return self._local(question.trial).claim(self._stored_key(question.answer_key))
+    def claim(self, case_request: CaseRequest) -> Claim:
+        """Claim the only call for this completion."""
+        return self._local(case_request.trial).claim(self._stored_key(case_request.completion_key))
 
-    def check_writable(self, question: CaseRequest) -> None:
-        """Raise where the store takes no answer any more, such as on a full disk.
+    def check_writable(self, case_request: CaseRequest) -> None:
+        """Check that the store is writable.
 
         Raises:
-            RecordingError: It does not.
+            RecordingError: It is not, such as on a full disk.
         """
-        self._local(question.trial).check_writable()
+        self._local(case_request.trial).check_writable()
 
-    def release(self, question: CaseRequest) -> None:
-        """Give a claim back without an answer."""
-        self._local(question.trial).release(self._stored_key(question.answer_key))
+    def release(self, case_request: CaseRequest) -> None:
+        """Release a claim without a completion."""
+        self._local(case_request.trial).release(self._stored_key(case_request.completion_key))
 
-    def keep(self, question: CaseRequest, completion: Completion) -> Completion:
-        """Keep a new answer; once this returns, killing the process does not lose it.
+    def keep(self, case_request: CaseRequest, completion: Completion) -> Completion:
+        """Store a new completion, safe from the end of the process.
 
         Returns:
-            The answer as a replay will find it, that is without secrets.
+            The completion as a replay will find it, without secrets.
         """
-        stored_recording = self._local(question.trial).put(
+        stored_recording = self._local(case_request.trial).put(
             Recording(
-                key=self._stored_key(question.answer_key),
-                prompt=question.prompt,
-                version=question.version,
-                case=question.case,
-                model=question.model,
+                key=self._stored_key(case_request.completion_key),
+                prompt=case_request.prompt,
+                version=case_request.version,
+                case=case_request.case,
+                model=case_request.model,
                 completion=completion,
                 recorded_at=utc_now(),
-                request=question.summary,
-                judge=question.judge,
+                request=case_request.summary,
+                judge=case_request.judge,
             )
         )
-        self._publish_later(question.answer_key, stored=False)
+        self._publish_later(case_request.completion_key, was_stored=False)
         return stored_recording.completion
 
-    def forget(self, question: CaseRequest) -> None:
-        """Drop an answer from the local store."""
+    def forget(self, case_request: CaseRequest) -> None:
+        """Remove a completion from the local store."""
         if self._mode != "none":
-            self._local(question.trial).drop(self._stored_key(question.answer_key))
+            self._local(case_request.trial).drop(self._stored_key(case_request.completion_key))
 
     def end_session(self, session: int) -> None:
-        """Say that a session is complete: the next run of the same plan draws again."""
+        """Mark a session complete, so that the next run of the same plan makes new calls."""
         self._local().finish(session)
 
     def finish(self, *, complete: bool, publish: bool = True) -> WrittenRecordings:
-        """Write new answers to the committed recordings and close the store.
+        """Write new completions to the committed recordings and close the store.
 
         Args:
-            complete: Whether the run reached its end; one that did not can be resumed. A process
-                that shares the run with others leaves the session to their owner.
-            publish: Whether the committed recordings get the new answers; the store has them.
+            complete: Whether the run reached its end; an incomplete one can be resumed. A process
+                that shares the run leaves the session to the run's owner.
+            publish: Whether to write the recordings; the store has the completions anyway.
 
         Raises:
-            RecordingError: A file cannot be written; the answers are safe in the local store.
+            RecordingError: A file cannot be written; the completions are in the local store.
         """
-        written: dict[Path, int] = {}
-        stored: dict[Path, int] = {}
+        changed_lines: dict[Path, int] = {}
+        stored_counts: dict[Path, int] = {}
         try:
             for name, fresh in self._new.items() if publish else ():
                 file = self.file(name)
                 new = [
-                    (answer, stored_before)
-                    for answer, stored_before in fresh.values()
+                    (completion_key, stored_before)
+                    for completion_key, stored_before in fresh.values()
                     if self._independent is None
-                    or answer.trial not in self._independent.unpublished
+                    or completion_key.trial not in self._independent.unpublished
                 ]
-                only_stored = sum(before and answer.key not in file for answer, before in new)
+                only_stored = sum(
+                    before and completion_key.key not in file for completion_key, before in new
+                )
                 if only_stored:
-                    stored[file.path] = only_stored
+                    stored_counts[file.path] = only_stored
                 if self._mode == "none":
                     continue
                 recordings = (
                     recording
-                    for answer, _ in new
-                    if (recording := self._find_stored(answer)) is not None
+                    for completion_key, _ in new
+                    if (recording := self._find_stored(completion_key)) is not None
                 )
                 file.merge(recordings, replace=self._mode == "all")
                 if changed := save_file(file, self._part):
-                    written[file.path] = changed
+                    changed_lines[file.path] = changed
             writes = publish and self._mode != "none"
             if self._part is not None and self._independent is not None and writes:
                 append_lines(self._part.trials, [*self._gate_lines()])
@@ -395,62 +402,70 @@ class Answers:
                 if isinstance(store, LocalStore):
                     store.close()
             self._stores.clear()
-        return WrittenRecordings(written=written, stored=stored)
+        return WrittenRecordings(changed_lines=changed_lines, stored_counts=stored_counts)
 
     def _gate_lines(self) -> Iterator[bytes]:
-        """The independent trials that this run found or made, as the store keeps them."""
+        """The independent trials of this run, as lines of JSON."""
         for fresh in self._new.values():
-            for answer, _ in fresh.values():
-                if self.independent(answer.trial):
-                    stored = self._local(answer.trial).get(self._stored_key(answer))
-                    if stored is not None:
+            for completion_key, _ in fresh.values():
+                if self.independent(completion_key.trial):
+                    recording = self._local(completion_key.trial).get(
+                        self._stored_key(completion_key)
+                    )
+                    if recording is not None:
                         # A judge's calls have numbers of their own.
-                        line = {"about": answer.trial, "recording": stored.to_json()}
+                        line = {"about": completion_key.trial, "recording": recording.to_json()}
                         yield json.dumps(line, ensure_ascii=True).encode()
 
     @staticmethod
-    def _output(planned: PlannedCase, trial: int) -> Completion | None:
-        """An output that a target recorded elsewhere; each purpose counts its trials from 0."""
-        target = planned.suite.target
+    def _output(planned_case: PlannedCase, trial: int) -> Completion | None:
+        """The output of a `recorded` target; each purpose counts its trials from 0."""
+        target = planned_case.suite.target
         assert target is not None
         assert target.outputs is not None
         if _EVALS_TRIALS <= trial < _PURPOSE_TRIALS:
-            return None  # those of a baseline: the gate has the outputs of the base themselves
-        return target.outputs.find(planned.case.id, trial % _PURPOSE_TRIALS)
+            return None  # trials of a baseline: the gate reads the outputs of the base
+        return target.outputs.find(planned_case.case.id, trial % _PURPOSE_TRIALS)
 
     @property
     def _stored_may_serve(self) -> bool:
-        """Return whether an answer of the local store is one of this run."""
+        """Return whether the run may use completions of the local store."""
         return self._mode != "all" or self.session is not None
 
-    def _committed_file(self, answer: AnswerKey) -> RecordingsFile | None:
-        """The committed recordings, where they may serve."""
+    def _committed_file(self, completion_key: CompletionKey) -> RecordingsFile | None:
+        """The committed recordings of a completion; None if the run may not use them."""
         if self._mode == "all":
             return None
-        if self.independent(answer.trial) and (self._mode != "none" or self._is_stored(answer)):
+        if self.independent(completion_key.trial) and (
+            self._mode != "none" or self._is_stored(completion_key)
+        ):
             return None
-        return self.file(answer.file)
+        return self.file(completion_key.file)
 
-    def _publish_later(self, answer: AnswerKey, *, stored: bool) -> None:
+    def _publish_later(self, completion_key: CompletionKey, *, was_stored: bool) -> None:
         with self._lock:
-            # What this run has kept is found in the store as well.
-            self._new.setdefault(answer.file, {}).setdefault(answer.key, (answer, stored))
+            # A completion of this run is found in the store later; it stays new.
+            self._new.setdefault(completion_key.file, {}).setdefault(
+                completion_key.key, (completion_key, was_stored)
+            )
 
-    def _stored_key(self, answer: AnswerKey) -> RecordingKey:
-        """The key of a completion in the store: trials of one endpoint only."""
-        key = answer.key
-        endpoint = self.endpoint(answer.provider) if self.independent(answer.trial) else ""
+    def _stored_key(self, completion_key: CompletionKey) -> RecordingKey:
+        """The key of a completion in the store, which keeps independent trials per endpoint."""
+        key = completion_key.key
+        endpoint = (
+            self.endpoint(completion_key.provider) if self.independent(completion_key.trial) else ""
+        )
         return replace(key, digest=digest_of([key.digest, endpoint])) if endpoint else key
 
-    def _is_stored(self, answer: AnswerKey) -> bool:
-        return self._stored_key(answer) in self._local(answer.trial)
+    def _is_stored(self, completion_key: CompletionKey) -> bool:
+        return self._stored_key(completion_key) in self._local(completion_key.trial)
 
-    def _find_stored(self, answer: AnswerKey) -> Recording | None:
-        """The answer in the store, under the key of its request."""
-        recording = self._local(answer.trial).get(self._stored_key(answer))
-        if recording is None or recording.key == answer.key:
+    def _find_stored(self, completion_key: CompletionKey) -> Recording | None:
+        """The completion in the store, under the key of its request."""
+        recording = self._local(completion_key.trial).get(self._stored_key(completion_key))
+        if recording is None or recording.key == completion_key.key:
             return recording
-        return replace(recording, key=answer.key)
+        return replace(recording, key=completion_key.key)
 
     def _local(self, trial: int = 0) -> LocalStore:
         """The store of a trial."""
@@ -474,17 +489,17 @@ class Answers:
 
 
 class Embeddings:
-    """The vectors a run may use; one thread at a time reads and requests them.
+    """The embeddings of a run; one thread at a time reads and requests them.
 
     Args:
-        project: Whose recordings and providers.
-        mode: `none` only reads; `missing` asks for and keeps what is not recorded; `all` asks
-            again, for every text once.
-        environ: Where keys are.
-        part: Where a shard's vectors go; None for a whole run.
+        project: The project with the recordings and providers.
+        mode: `none` only reads; `missing` requests and records missing embeddings; `all` requests
+            each text once again.
+        environ: The environment with the API keys.
+        part: The shard, with the files it writes; None for a run of all cases.
 
     Attributes:
-        asked: How many texts an embedding model was asked for.
+        requested_texts: The number of texts sent to an embedding model.
     """
 
     def __init__(
@@ -497,7 +512,7 @@ class Embeddings:
     ) -> None:
         self._mode: RecordMode = mode
         self._part = part
-        self.asked = 0
+        self.requested_texts = 0
         self._project = project
         self._environ = environ
         self._files = FileCache(self._read)
@@ -506,20 +521,20 @@ class Embeddings:
         self._lock = threading.Lock()
 
     def trust(self, base: Callable[[Path], bytes | None]) -> None:
-        """Use recorded vectors only as the base has them; request the others.
+        """Use only recorded embeddings that the base has; request the others.
 
-        A replay uses every recorded vector. To be called before any vector is used.
+        A replay uses all recordings. Call this before the first use of an embedding.
 
         Args:
-            base: Reads the base's version of a file.
+            base: Called with the path of a file; returns the base's version of it.
         """
         self._base = None if self._mode == "none" else base
 
-    def give(self, judges: Sequence[Judge], *, prompt: str) -> tuple[Judge, ...]:
-        """The judges of a prompt, with recorded vectors for those that name an embedding model.
+    def with_vectors(self, judges: Sequence[Judge], *, prompt: str) -> tuple[Judge, ...]:
+        """The judges of a prompt; embedding models are replaced by recorded embeddings.
 
         Raises:
-            UsageError: The model may be asked, and nothing declares its provider.
+            UsageError: Models may be called, and the provider of one is not declared.
         """
         give = partial(self._with_vectors, prompt=prompt)
         return tuple(
@@ -538,8 +553,8 @@ class Embeddings:
             return judge
         return replace(judge, embedder=self._open_embedder(judge.embedder.model, prompt))
 
-    def served(self, judges: Sequence[Judge], case: GoldenCase) -> list[SemanticJudge]:
-        """The judges of a case whose vectors are recorded, those of its checks among them."""
+    def judges_with_vectors(self, judges: Sequence[Judge], case: GoldenCase) -> list[SemanticJudge]:
+        """The judges of a case, and of its checks, that use recorded embeddings."""
         semantic = [judge for judge in judges if is_semantic(judge)]
         for judge in judges:
             if isinstance(judge, CaseChecks):
@@ -549,32 +564,34 @@ class Embeddings:
     async def vectors(
         self, model: str, texts: Sequence[str], *, prompt: str
     ) -> Sequence[Sequence[float]]:
-        """The vector of each text, live or not as a replay will find it.
+        """The embedding of each text, rounded as a recording has it.
 
         Raises:
-            ProviderError: There are no vectors; its kind is `not-recorded` in a replay.
-            RecordingError: Recorded vectors cannot be read.
+            ProviderError: An embedding is missing; the kind is `not-recorded` in a replay.
+            RecordingError: Recorded embeddings cannot be read.
         """
-        # Callers are in one event loop or in several: to block here would stop the one that asks.
+        # Callers are in one event loop or in several; a blocking lock would stop a whole loop.
         while not self._lock.acquire(blocking=False):  # noqa: ASYNC110 - an event has one loop
             await asyncio.sleep(_LOCK_POLL_S)
         try:
             file = self._files.file(model)
-            lacking = [text for text in dict.fromkeys(texts) if not self._has(file, model, text)]
-            if lacking and self._mode == "none":
+            missing_texts = [
+                text for text in dict.fromkeys(texts) if not self._has(file, model, text)
+            ]
+            if missing_texts and self._mode == "none":
                 raise ProviderError(
-                    f"vectors of {model} are not recorded for these answers and references\n"
+                    f"vectors of {model} are not recorded for these outputs and references\n"
                     f"  record them: regauge record {shlex.quote(prompt)}",
                     kind="not-recorded",
                 )
-            if lacking:
-                await self._ask(file, model, lacking)
+            if missing_texts:
+                await self._request_vectors(file, model, missing_texts)
             return [vector for text in texts if (vector := file.get(text)) is not None]
         finally:
             self._lock.release()
 
     def finish(self) -> Mapping[Path, int]:
-        """Write new vectors to the committed recordings; returns how many lines of each changed.
+        """Write new embeddings to the recordings; returns the number of changed lines by file.
 
         Raises:
             RecordingError: A file cannot be written.
@@ -591,18 +608,18 @@ class Embeddings:
 
     def _open_embedder(self, model: str, prompt: str) -> _RecordedEmbedder:
         if self._mode != "none":
-            self._open(model)  # a provider that nothing declares is found before any is asked
+            self._open(model)  # an undeclared provider is an error before the first call
         return _RecordedEmbedder(model=model, prompt=prompt, embeddings=self)
 
     def _open(self, model: str) -> OpenAIEmbedder:
         """Open a connection to a model; the caller closes it.
 
         Raises:
-            UsageError: Nothing declares its provider, or it gives no vectors.
+            UsageError: The provider is not declared, or has no embeddings.
         """
-        asked = parse_model_id(model)
+        model_id = parse_model_id(model)
         settings = self._project.settings
-        endpoint = endpoint_of(settings, asked.provider)
+        endpoint = endpoint_of(settings, model_id.provider)
         if endpoint is None or endpoint.api not in {"openai", "responses"}:
             gives_none = "the simulated model" if endpoint is None else f"api = {endpoint.api!r}"
             raise UsageError(
@@ -614,22 +631,22 @@ class Embeddings:
         timeout_s = endpoint.timeout_s or settings.timeout_s
         return OpenAIEmbedder(
             endpoint.model_copy(update={"timeout_s": timeout_s}),
-            name=asked.provider,
-            model=asked.model,
+            name=model_id.provider,
+            model=model_id.model,
             environ=self._environ,
         )
 
     def _has(self, file: VectorsFile, model: str, text: str) -> bool:
         return (model, text) in self._fresh if self._mode == "all" else text in file
 
-    async def _ask(self, file: VectorsFile, model: str, texts: Sequence[str]) -> None:
-        # Every verdict has an event loop of its own, and connections do not outlive theirs.
+    async def _request_vectors(self, file: VectorsFile, model: str, texts: Sequence[str]) -> None:
+        # Each verdict has its own event loop, and a connection belongs to one loop.
         embedder = self._open(model)
         try:
             vectors = await embedder.embed(texts)
         finally:
             await embedder.aclose()
-        self.asked += len(texts)
+        self.requested_texts += len(texts)
         replace = self._mode == "all" or self._base is not None
         for text, vector in zip(texts, vectors, strict=True):
             try:
@@ -641,12 +658,12 @@ class Embeddings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RecordedEmbedder:
-    """The vectors of one model for a judge of one prompt."""
+    """The embeddings of one model, for a judge of one prompt."""
 
     model: str
     prompt: str
     embeddings: Embeddings
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """The vector of each text."""
+        """The embedding of each text."""
         return await self.embeddings.vectors(self.model, texts, prompt=self.prompt)

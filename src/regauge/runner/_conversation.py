@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.prompts import Prompt, ToolCall
     from regauge.providers import ModelId
-    from regauge.runner._plan import Draw
-    from regauge.runner._result import AnswerSource
+    from regauge.runner._plan import PlannedTrial
+    from regauge.runner._result import CompletionSource
     from regauge.targets import Target
 
 _END: Final = "[END]"
@@ -38,7 +38,7 @@ _HISTORY: Final = "conversation"
 
 
 class ConversationError(UnmeasuredError):
-    """A conversation cannot go on: a tool without a result, no end, a user without words."""
+    """A conversation cannot continue: no result of a tool, no end, an empty user message."""
 
 
 class _NotRecordedError(Exception):
@@ -47,7 +47,7 @@ class _NotRecordedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Persona:
-    """A prompt that a model plays the user with."""
+    """A prompt for a model that plays the user."""
 
     prompt: Prompt
     model: ModelId
@@ -55,11 +55,11 @@ class Persona:
 
 @dataclass(frozen=True, kw_only=True)
 class Partners:
-    """Everything that takes part in the conversations of a suite, except what is tested.
+    """The personas and tools in the conversations of an eval.
 
     Attributes:
-        personas: By the name that cases use.
-        functions: The targets that answer tool calls, by callable.
+        personas: Personas by their name in cases.
+        functions: Targets that return results of tools, by callable.
     """
 
     personas: Mapping[str, Persona] = field(default_factory=dict[str, Persona])
@@ -71,33 +71,35 @@ class Partners:
         return tuple(persona.prompt for persona in self.personas.values())
 
     def digest_of(self, script: Script) -> str:
-        """The digest of all that a conversation depends on besides the tested prompt."""
+        """The digest of everything that a conversation depends on, except the tested prompt."""
         content: dict[str, JSON] = script.to_json()
         if script.persona:
             persona = self.personas[script.persona]
             content["persona"] = {"digest": persona.prompt.digest, "model": str(persona.model)}
         if script.tools is not None and script.tools.functions:
-            called = set(script.tools.functions.values())
-            content["functions"] = {name: self.functions[name].digest for name in sorted(called)}
+            function_names = set(script.tools.functions.values())
+            content["functions"] = {
+                name: self.functions[name].digest for name in sorted(function_names)
+            }
         return digest_of(content)
 
     def inputs_of(self, case: GoldenCase, persona: str, prompt: Prompt) -> Mapping[str, JSON]:
-        """The inputs of a case without those that its persona alone uses."""
-        own = self.personas[persona].prompt.variables - prompt.variables
-        return {name: value for name, value in case.inputs.items() if name not in own}
+        """The inputs of a case, without those of its persona."""
+        persona_variables = self.personas[persona].prompt.variables - prompt.variables
+        return {name: value for name, value in case.inputs.items() if name not in persona_variables}
 
 
 def bind_partners(cases: Iterable[GoldenCase], project: Project, *, offline: bool) -> Partners:
-    """Load the personas and the functions that cases name.
+    """Load the personas and functions of cases.
 
     Args:
         cases: The cases.
-        project: Where prompts and code are.
-        offline: Whether no process may be started to find the modules of a function.
+        project: The project with the prompts and the code.
+        offline: Whether to start no process that finds the modules of a function.
 
     Raises:
-        DatasetError: A case names a persona that cannot play.
-        PromptError: The prompt of a persona is faulty.
+        DatasetError: A persona of a case does not exist, or has no model or conversation.
+        PromptError: The prompt of a persona is invalid.
     """
     personas: dict[str, Persona] = {}
     functions: dict[str, Target] = {}
@@ -118,9 +120,9 @@ def bind_partners(cases: Iterable[GoldenCase], project: Project, *, offline: boo
             except ValueError as error:
                 message, _, fix = str(error).partition("\n  fix: ")
                 faults.append(_fault(case, message, fix))
-        for called in case.script.tools.functions.values() if case.script.tools else ():
-            if called not in functions:
-                functions[called] = _function(called, project, offline=offline)
+        for function_name in case.script.tools.functions.values() if case.script.tools else ():
+            if function_name not in functions:
+                functions[function_name] = _function(function_name, project, offline=offline)
     if faults:
         raise DatasetError(faults)
     return Partners(personas=personas, functions=functions)
@@ -142,13 +144,13 @@ def _persona(name: str, project: Project) -> Persona:
     return Persona(prompt=prompt, model=parse_model_id(model, location=name))
 
 
-def _function(called: str, project: Project, *, offline: bool) -> Target:
-    settings = PythonTarget(callable=called)
+def _function(name: str, project: Project, *, offline: bool) -> Target:
+    settings = PythonTarget(callable=name)
     discover = None
     if not offline:
         discover = lambda: find_modules(settings, root=project.root, environ=os.environ)  # noqa: E731
     target = load_target(
-        called,
+        name,
         settings,
         root=project.root,
         files=WorkingFiles(project.root),
@@ -167,106 +169,110 @@ def _fault(case: GoldenCase, message: str, fix: str) -> Fault:
 
 
 def replay(
-    draw: Draw, find: Callable[[CaseRequest], SourcedCompletion | None]
+    planned_trial: PlannedTrial, find: Callable[[CaseRequest], SourcedCompletion | None]
 ) -> SourcedCompletion | None:
-    """The conversation of a draw from recordings alone; None where a call is not recorded.
+    """The recorded conversation of a trial; None if a call is not recorded.
 
     Raises:
-        ConversationError: It cannot go on, whatever is recorded.
-        RegaugeError: The case cannot be asked.
+        ConversationError: It cannot continue, with any recordings.
+        RegaugeError: The case cannot be rendered.
     """
 
-    async def call(question: CaseRequest) -> SourcedCompletion:
-        recorded = find(question)
+    async def call(case_request: CaseRequest) -> SourcedCompletion:
+        recorded = find(case_request)
         if recorded is None:
             raise _NotRecordedError
         return recorded
 
-    running = converse(draw, call)
+    running = converse(planned_trial, call)
     try:
         running.send(None)
     except StopIteration as done:  # nothing waits
-        answer: SourcedCompletion = done.value
-        return answer
+        sourced: SourcedCompletion = done.value
+        return sourced
     except _NotRecordedError:
         return None
     raise AssertionError("a replay waited")
 
 
 def calls_of(
-    draw: Draw, find: Callable[[CaseRequest], SourcedCompletion | None]
+    planned_trial: PlannedTrial, find: Callable[[CaseRequest], SourcedCompletion | None]
 ) -> tuple[SourcedCompletion | None, list[CaseRequest]]:
-    """The conversation of a draw as `replay` gives it, and its calls that are recorded."""
-    made: list[CaseRequest] = []
+    """The result of `replay` for a trial, and the recorded calls."""
+    recorded_calls: list[CaseRequest] = []
 
-    def noted(question: CaseRequest) -> SourcedCompletion | None:
-        recorded = find(question)
+    def find_and_note(case_request: CaseRequest) -> SourcedCompletion | None:
+        recorded = find(case_request)
         if recorded is not None:
-            made.append(question)
+            recorded_calls.append(case_request)
         return recorded
 
     try:
-        return replay(draw, noted), made
+        return replay(planned_trial, find_and_note), recorded_calls
     except RegaugeError:
-        return None, made
+        return None, recorded_calls
 
 
 async def converse(
-    draw: Draw, call: Callable[[CaseRequest], Awaitable[SourcedCompletion]]
+    planned_trial: PlannedTrial, call: Callable[[CaseRequest], Awaitable[SourcedCompletion]]
 ) -> SourcedCompletion:
-    """The conversation of a draw, as one completion with all its messages.
+    """The conversation of a trial, as one completion with all messages.
 
     Args:
-        draw: A trial of a case with a script.
-        call: Makes one call, or finds it.
+        planned_trial: A trial of a case with a script.
+        call: Called with each request; returns its completion.
 
     Raises:
-        ConversationError: It cannot go on.
+        ConversationError: It cannot continue.
         UnmeasuredError: A call has no completion.
     """
-    conversation = _Conversation(draw, call)
+    conversation = _Conversation(planned_trial, call)
     number = 0
-    while (user := await conversation.user(number)) is not None:
+    while (user := await conversation.next_user_message(number)) is not None:
         number += 1
         if user:
             content, attachments = content_of(user)
             conversation.add(Message(role="user", content=content, attachments=attachments))
-        if not await conversation.answer(number):
+        if not await conversation.run_turn(number):
             break
-    return conversation.whole()
+    return conversation.join()
 
 
 class _Conversation:
-    """One conversation while it runs.
+    """A conversation in progress.
 
     Args:
-        draw: Its trial.
-        call: Makes one call, or finds it.
+        planned_trial: Its trial.
+        call: Called with each request; returns its completion.
     """
 
     def __init__(
-        self, draw: Draw, call: Callable[[CaseRequest], Awaitable[SourcedCompletion]]
+        self,
+        planned_trial: PlannedTrial,
+        call: Callable[[CaseRequest], Awaitable[SourcedCompletion]],
     ) -> None:
-        script = draw.planned.case.script
+        script = planned_trial.planned_case.case.script
         assert script is not None
-        self._draw = draw
-        self._suite = draw.planned.suite
-        self._case = draw.planned.case
+        self._draw = planned_trial
+        self._suite = planned_trial.planned_case.suite
+        self._case = planned_trial.planned_case.case
         self._script = script
         self._call = call
-        self._opening = replace(self._suite.request(self._case, draw.trial), conversation="")
+        self._opening = replace(
+            self._suite.request(self._case, planned_trial.trial), conversation=""
+        )
         self._messages: list[Message] = []
-        self._answers: list[SourcedCompletion] = []
+        self._turn_completions: list[SourcedCompletion] = []
 
     def add(self, message: Message) -> None:
         """Add a message."""
         self._messages.append(message)
 
-    async def user(self, number: int) -> JSON:
-        """The next message of the user; None where the conversation is over.
+    async def next_user_message(self, number: int) -> JSON:
+        """The next message of the user; None at the end of the conversation.
 
         Args:
-            number: The turns so far.
+            number: The number of turns so far.
         """
         if not self._script.persona:
             turns = self._script.turns
@@ -277,7 +283,7 @@ class _Conversation:
             if not turns[number].user:
                 self._check_opening()
             return turns[number].user
-        text = await self._persona()
+        text = await self._next_persona_message()
         if _END in text:
             if number == 0:
                 raise self._error(
@@ -293,7 +299,7 @@ class _Conversation:
         return text
 
     def _check_opening(self) -> None:
-        """See that the prompt asks what the first turn does not."""
+        """Check that the prompt has a user message where the first turn has none."""
         opening = self._opening.messages
         if not opening or opening[-1].role not in {"user", "tool"}:
             raise self._error(
@@ -301,8 +307,8 @@ class _Conversation:
                 "write the user's message of turn 1",
             )
 
-    async def _persona(self) -> str:
-        """The next words of the persona, who sees what users see: no calls, no results."""
+    async def _next_persona_message(self) -> str:
+        """The next message of the persona, which sees the texts but no tool calls or results."""
         persona = self._suite.partners.personas[self._script.persona]
         seen = [
             message
@@ -325,20 +331,20 @@ class _Conversation:
             trial=self._draw.trial,
             origin=str(persona.prompt.path.name),
         )
-        question = self._question(request, asker=persona.prompt.digest)
-        text = (await self._call(question)).completion.text
+        case_request = self._case_request(request, asker=persona.prompt.digest)
+        text = (await self._call(case_request)).completion.text
         if not text or not text.strip():
             raise self._error(
                 f"the persona {self._script.persona!r} wrote nothing", "correct its prompt"
             )
         return text.strip()
 
-    async def answer(self, turn: int) -> bool:
-        """One turn of what is tested, with its tool calls; whether the conversation continues."""
+    async def run_turn(self, turn: int) -> bool:
+        """Run one turn with its tool calls; returns whether the conversation continues."""
         for _ in range(self._script.max_steps):
-            answer = await self._call(self._question(self._request()))
-            self._answers.append(answer)
-            completion = answer.completion
+            sourced = await self._call(self._case_request(self._request()))
+            self._turn_completions.append(sourced)
+            completion = sourced.completion
             self.add(
                 Message(
                     role="assistant",
@@ -350,16 +356,16 @@ class _Conversation:
                 return False
             if not completion.tool_calls or self._suite.target is not None:
                 return True
-            for made in completion.tool_calls:
-                content = await self._result(made, turn)
-                self.add(Message(role="tool", content=content, tool_call_id=made.id))
+            for tool_call in completion.tool_calls:
+                content = await self._result(tool_call, turn)
+                self.add(Message(role="tool", content=content, tool_call_id=tool_call.id))
         raise self._error(
             f"turn {turn} did not end within {self._script.max_steps} calls of the model",
             "raise `max_steps` of the case, or let the prompt state when to stop calling tools",
         )
 
     def _request(self) -> CompletionRequest:
-        """The next request for what is tested."""
+        """The next request to the tested prompt or target."""
         if self._suite.target is not None:
             # A target calls its tools itself.
             messages: list[JSON] = [
@@ -381,8 +387,8 @@ class _Conversation:
         if not isinstance(arguments, dict):
             return error_content("the arguments are not a JSON object")
         tools = self._script.tools
-        if tools is not None and (called := tools.find_function(call.name)) is not None:
-            target = self._suite.partners.functions[called]
+        if tools is not None and (function_name := tools.find_function(call.name)) is not None:
+            target = self._suite.partners.functions[function_name]
             case = GoldenCase(
                 id=self._case.id, inputs=arguments, split="train", location=self._case.location
             )
@@ -391,8 +397,8 @@ class _Conversation:
                 target.request(case, self._draw.trial, origin=f"tool {call.name}"),
                 messages=tuple(self._messages),
             )
-            question = self._question(request, asker=target.digest, target=target)
-            return (await self._call(question)).completion.text or ""
+            case_request = self._case_request(request, asker=target.digest, target=target)
+            return (await self._call(case_request)).completion.text or ""
         content = tools.find(call.name, arguments) if tools is not None else None
         if content is not None:
             return content
@@ -407,23 +413,23 @@ class _Conversation:
             f' {call.arguments or "{}"}` with a `result:`, or `"*": error` for all other calls',
         )
 
-    def _question(
+    def _case_request(
         self, request: CompletionRequest, *, asker: str = "", target: Target | None = None
     ) -> CaseRequest:
         return replace(
-            CaseRequest.of_draw(self._draw, request=request),
+            CaseRequest.of_trial(self._draw, request=request),
             asker_digest=asker or self._suite.prompt.digest,
             target=target if asker else self._suite.target,
         )
 
-    def _error(self, what: str, fix: str) -> ConversationError:
+    def _error(self, problem: str, fix: str) -> ConversationError:
         return ConversationError(
-            f"case {self._case.id!r}: {what} ({self._case.location})\n  fix: {fix}"
+            f"case {self._case.id!r}: {problem} ({self._case.location})\n  fix: {fix}"
         )
 
-    def whole(self) -> SourcedCompletion:
-        """The conversation as one completion; tokens, cost and latency of all its calls."""
-        completions = [answer.completion for answer in self._answers]
+    def join(self) -> SourcedCompletion:
+        """The conversation as one completion, with the tokens, cost and latency of all calls."""
+        completions = [sourced.completion for sourced in self._turn_completions]
         last = completions[-1]
         latency_s = sum_if_known(completion.latency_s for completion in completions)
         messages = self._messages
@@ -443,15 +449,15 @@ class _Conversation:
             attempts=sum(completion.attempts for completion in completions) - len(completions) + 1,
             logprobs=(),
         )
-        sources: set[AnswerSource] = {answer.source for answer in self._answers}
-        source: AnswerSource = "recording"
+        sources: set[CompletionSource] = {sourced.source for sourced in self._turn_completions}
+        source: CompletionSource = "recording"
         for worse in ("store", "live"):
             source = worse if worse in sources else source
         return SourcedCompletion(completion=completion, source=source)
 
 
 def _plain_content(message: Message) -> JSON:
-    """The content of a message for a target: a text, or parts as a case writes them."""
+    """The content of a message for a target: a text, or parts in the form of a case."""
     if not message.attachments:
         return message.content
     return [

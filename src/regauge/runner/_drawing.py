@@ -1,4 +1,4 @@
-"""The budget of a run, checked before every call; no estimate exceeds it."""
+"""Calls of models, each within the budget of the run."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.providers import Completion, Provider
     from regauge.recordings import RecordingKey
-    from regauge.runner._answers import Answers
-    from regauge.runner._plan import CaseRequest, Draw
+    from regauge.runner._answers import Completions
+    from regauge.runner._plan import CaseRequest, PlannedTrial
     from regauge.runner._spec import RunOptions
     from regauge.targets import Target
 
-# Until a first call shows it, calls may cost so many times what is expected of them.
+# The assumed ratio of actual to expected cost before the first call has ended.
 _UNKNOWN_EXCESS: Final = 4.0
 
 
 @dataclass(slots=True)
 class Charge:
-    """The money and tokens of one call: what was expected, then what it took."""
+    """The expected and the actual cost of one call, in US dollars and tokens."""
 
     expected_usd: float
     expected_tokens: int = 0
@@ -46,21 +46,21 @@ class Charge:
 
 @dataclass(slots=True)
 class Budget:
-    """Keeps count of what calls cost, and of the calls themselves.
+    """The limits and the spending of a run.
 
     Attributes:
-        limit_usd: In US dollars, for all processes of the run together; None is no limit.
-        processes: How many processes share the run; each may spend an equal part.
-        spent_usd: What finished calls cost.
-        reserved_usd: What calls under way are expected to cost.
-        limit_tokens: Tokens in and out, for all processes; None is no limit.
-        spent_tokens: What finished calls used.
-        reserved_tokens: What calls under way are expected to use.
-        limit_calls: For all processes; None is no limit.
-        calls: How many were made or are under way; one that failed does not count.
-        calls_under_way: How many of these are.
-        excess: The most that a call cost, as a multiple of what was expected; 0 before the first.
-            Later calls are reserved at that rate, so that a limit holds whatever they cost.
+        limit_usd: US dollars for all processes of the run; None for no limit.
+        processes: The number of processes that share the run, each with an equal part.
+        spent_usd: The cost of finished calls.
+        reserved_usd: The expected cost of calls in progress.
+        limit_tokens: Input and output tokens for all processes; None for no limit.
+        spent_tokens: The tokens of finished calls.
+        reserved_tokens: The expected tokens of calls in progress.
+        limit_calls: Calls for all processes; None for no limit.
+        calls: The number of finished calls and calls in progress; failed calls do not count.
+        calls_under_way: The number of calls in progress.
+        excess: The highest ratio of actual to expected cost; 0 before the first call. Later calls
+            reserve this multiple of their expected cost.
     """
 
     limit_usd: float | None
@@ -76,8 +76,8 @@ class Budget:
     excess: float = 0.0
 
     @property
-    def limited(self) -> bool:
-        """Return whether money or tokens have a limit."""
+    def limits_usage(self) -> bool:
+        """Return whether cost or tokens have a limit."""
         return self.limit_usd is not None or self.limit_tokens is not None
 
     @property
@@ -85,13 +85,13 @@ class Budget:
         return float("inf") if self.limit_usd is None else self.limit_usd / self.processes + 1e-12
 
     def may_fit_later(self, expected_usd: float) -> bool:
-        """Return whether a call fits only once calls under way cost less than reserved."""
-        fits = self._committed(expected_usd) <= self._share_usd
+        """Return whether a call fits if calls in progress cost less than reserved."""
+        fits_now = self._committed(expected_usd) <= self._share_usd
         alone = self.spent_usd + expected_usd * (self.excess or 1.0)
-        return not fits and self.reserved_usd > 0 and alone <= self._share_usd
+        return not fits_now and self.reserved_usd > 0 and alone <= self._share_usd
 
     def _committed(self, expected_usd: float) -> float:
-        """The cost spent, under way and next, scaled by actual against expected cost."""
+        """The cost of finished calls, calls in progress and the next one, scaled by `excess`."""
         if not self.reserved_usd + expected_usd:
             return self.spent_usd
         excess = self.excess or (_UNKNOWN_EXCESS if self.reserved_usd else 1.0)
@@ -99,12 +99,12 @@ class Budget:
 
     @contextmanager
     def charge(self, expected_usd: float, *, tokens: int = 0) -> Generator[Charge]:
-        """Reserve the expected cost and tokens of a call while it is under way.
+        """Reserve the expected cost and tokens of a call while it is in progress.
 
-        A call that fails costs nothing here: providers do not bill what they did not answer.
+        A failed call counts no cost, as providers do not bill it.
 
         Raises:
-            BudgetError: With this call the run could exceed its limit.
+            BudgetError: The call could exceed a limit.
         """
         if self._committed(expected_usd) > self._share_usd:
             committed = self.spent_usd + self.reserved_usd
@@ -115,7 +115,7 @@ class Budget:
                 f"the budget of ${limit}{part if self.processes > 1 else ''}"
                 f" is reached: ${committed:.4f} spent or under way, and the next call is expected"
                 f" to cost ${expected_usd:.4f}\n"
-                "  what has been answered is kept: the same command with a larger --budget-usd"
+                "  completions so far are kept: the same command with a larger --budget-usd"
                 " continues where this one stopped"
             )
         self._check_counts(tokens)
@@ -141,17 +141,17 @@ class Budget:
                 self.spent_tokens += charge.actual_tokens
 
     @property
-    def counts(self) -> bool:
+    def is_limited(self) -> bool:
         """Return whether anything has a limit."""
-        return self.limited or self.limit_calls is not None
+        return self.limits_usage or self.limit_calls is not None
 
     def check_case(self, usd: float, *, tokens: int, calls: int) -> None:
-        """Raise a BudgetError if a case does not fit, with those that have begun.
+        """Raise a BudgetError if a new case and those in progress exceed a limit.
 
         Args:
-            usd: The cost of all of them, without what is spent.
-            tokens: Likewise.
-            calls: Likewise.
+            usd: The remaining cost of these cases, in US dollars.
+            tokens: Their remaining tokens.
+            calls: Their remaining calls.
         """
         amounts: tuple[tuple[float | None, float, Literal["usd", "calls", "tokens"]], ...] = (
             (self.limit_usd, self.spent_usd + usd, "usd"),
@@ -160,28 +160,28 @@ class Budget:
         )
         for limit, after, noun in amounts:
             if limit is not None and after > limit / self.processes + 1e-12:
-                whole = f"${limit:g}" if noun == "usd" else f"{limit:g} {noun}"
-                needed = f"${after:.4f}" if noun == "usd" else f"{after:.0f} {noun}"
+                budget_text = f"${limit:g}" if noun == "usd" else f"{limit:g} {noun}"
+                needed_text = f"${after:.4f}" if noun == "usd" else f"{after:.0f} {noun}"
                 raise BudgetError(
-                    f"the budget of {whole} is reached: the cases that have begun and this one"
-                    f" would take about {needed}, with all trials and judges\n"
-                    f"  what has been answered is kept: the same command with a larger"
+                    f"the budget of {budget_text} is reached: the cases that have begun and this"
+                    f" one would take about {needed_text}, with all trials and judges\n"
+                    f"  completions so far are kept: the same command with a larger"
                     f" --budget-{noun} continues where this one stopped",
                     limit=noun,
                 )
 
     def _check_counts(self, tokens: int) -> None:
-        """Raise a BudgetError where one more call, or its tokens, would be too many."""
-        used = self.spent_tokens + self.reserved_tokens
+        """Raise a BudgetError if one more call exceeds the limit of calls or tokens."""
+        committed_tokens = self.spent_tokens + self.reserved_tokens
         counts: tuple[tuple[int | None, int, Literal["calls", "tokens"]], ...] = (
             (self.limit_calls, self.calls + 1, "calls"),
-            (self.limit_tokens, used + tokens, "tokens"),
+            (self.limit_tokens, committed_tokens + tokens, "tokens"),
         )
         for limit, after, noun in counts:
             if limit is not None and after > limit / self.processes:
                 raise BudgetError(
                     f"the budget of {limit} {noun} is reached: one more call makes it {after}\n"
-                    f"  what has been answered is kept: the same command with a larger"
+                    f"  completions so far are kept: the same command with a larger"
                     f" --budget-{noun} continues where this one stopped",
                     limit=noun,
                 )
@@ -189,24 +189,24 @@ class Budget:
 
 @dataclass(slots=True)
 class _Cost:
-    """The cost of the calls of one trial."""
+    """The cost of a trial's calls."""
 
     usd: float = 0.0
     tokens: int = 0
     calls: int = 0
 
     def cover(self, other: _Cost) -> None:
-        """Raise each number to that of the other."""
+        """Raise each number to at least that of another cost."""
         self.usd = max(self.usd, other.usd)
         self.tokens = max(self.tokens, other.tokens)
         self.calls = max(self.calls, other.calls)
 
 
 class CasesInBudget:
-    """Begins a case under a budget only if all its trials and judges fit in.
+    """Starts a case only if all its trials and judgements fit in the budget.
 
-    A budget would otherwise pay completions of many cases and the judges of few. The first case
-    runs alone and shows the cost of a trial. For one event loop.
+    So the budget pays for complete cases, not for completions that are never judged. The first
+    case runs alone to measure the cost of a trial. For one event loop.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -214,94 +214,96 @@ class CasesInBudget:
         self._trials: dict[tuple[str, str], int] = {}
         self._active: Counter[tuple[str, str]] = Counter()
         self._unfinished: dict[tuple[str, str], int] = {}
-        self._spent: dict[tuple[str, str, int], _Cost] = {}
-        self._most: _Cost | None = None
-        self._moved = asyncio.Event()
+        self._costs: dict[tuple[str, str, int], _Cost] = {}
+        self._highest: _Cost | None = None
+        self._progressed = asyncio.Event()
 
     @contextmanager
-    def trial(self, draw: Draw) -> Generator[None]:
-        """Within the block, the calls of a trial are made."""
-        suite = draw.planned.suite
-        several = suite.trials > 1 or suite.model_judges or draw.planned.converses
-        if not several or not self._budget.counts:
+    def trial(self, planned_trial: PlannedTrial) -> Generator[None]:
+        """Count the calls of a trial within the block."""
+        suite = planned_trial.planned_case.suite
+        several = suite.trials > 1 or suite.model_judges or planned_trial.planned_case.converses
+        if not several or not self._budget.is_limited:
             yield
             return
-        key = (suite.prompt.name, draw.planned.case.id)
+        key = (suite.prompt.name, planned_trial.planned_case.case.id)
         self._trials[key] = suite.trials
         self._active[key] += 1
         try:
             yield
         finally:
             self._active[key] -= 1
-            cost = self._spent.pop((*key, draw.trial), None)
+            cost = self._costs.pop((*key, planned_trial.trial), None)
             if key in self._unfinished:
-                self._most = self._most or _Cost()
-                self._most.cover(cost or _Cost())
+                self._highest = self._highest or _Cost()
+                self._highest.cover(cost or _Cost())
                 self._unfinished[key] -= 1
                 if not self._unfinished[key]:
                     del self._unfinished[key]
-            self._moved.set()
+            self._progressed.set()
 
-    async def admit(self, question: CaseRequest) -> None:
-        """Wait until the case of a call may begin.
+    async def admit(self, case_request: CaseRequest) -> None:
+        """Wait until the case of a call may start.
 
         Raises:
-            BudgetError: It could not be finished.
+            BudgetError: The rest of the budget cannot finish the case.
         """
-        key = (question.prompt, question.case)
+        key = (case_request.prompt, case_request.case)
         if not self._active[key]:
             return
         while key not in self._unfinished:
-            if self._most is None and any(
+            if self._highest is None and any(
                 self._active[unfinished] for unfinished in self._unfinished
             ):
-                self._moved.clear()
-                await self._moved.wait()
+                self._progressed.clear()
+                await self._progressed.wait()
                 continue
-            if self._most is not None:
-                self._check(self._trials[key], self._most)
+            if self._highest is not None:
+                self._check(self._trials[key], self._highest)
             self._unfinished[key] = self._trials[key]
 
-    def add(self, question: CaseRequest, charge: Charge) -> None:
-        """Count a call that is paid."""
-        if not self._active[question.prompt, question.case]:
+    def add(self, case_request: CaseRequest, charge: Charge) -> None:
+        """Add the cost of a call."""
+        if not self._active[case_request.prompt, case_request.case]:
             return
-        spent = self._spent.setdefault((question.prompt, question.case, question.trial), _Cost())
-        spent.usd += charge.actual_usd or 0.0
-        spent.tokens += charge.actual_tokens or 0
-        spent.calls += 1
+        trial_cost = self._costs.setdefault(
+            (case_request.prompt, case_request.case, case_request.trial), _Cost()
+        )
+        trial_cost.usd += charge.actual_usd or 0.0
+        trial_cost.tokens += charge.actual_tokens or 0
+        trial_cost.calls += 1
 
-    def _check(self, trials: int, most: _Cost) -> None:
+    def _check(self, trials: int, highest: _Cost) -> None:
         remaining = sum(self._unfinished.values()) + trials
-        under_way = list(self._spent.values())
+        under_way = list(self._costs.values())
         self._budget.check_case(
-            remaining * most.usd - sum(trial.usd for trial in under_way),
-            tokens=remaining * most.tokens - sum(trial.tokens for trial in under_way),
-            calls=remaining * most.calls - sum(trial.calls for trial in under_way),
+            remaining * highest.usd - sum(trial.usd for trial in under_way),
+            tokens=remaining * highest.tokens - sum(trial.tokens for trial in under_way),
+            calls=remaining * highest.calls - sum(trial.calls for trial in under_way),
         )
 
 
 @dataclass(slots=True)
-class DrawProgress:
-    """Counts of draws; written by the drawing loop, read by reports.
+class RunProgress:
+    """The progress of a run's trials.
 
     Attributes:
-        total: Draws that have no answer at the start.
-        landed: Draws that have one now.
-        failed: Draws that ended without one.
-        judge_calls: Replies that models of judges gave.
+        total: Trials without a completion at the start.
+        completed: Trials that have one now.
+        failed: Trials that ended without one.
+        judge_calls: Responses from models of judges.
         notes: Warnings for the user, such as about a worker of a cluster.
     """
 
     total: int = 0
-    landed: int = 0
+    completed: int = 0
     failed: int = 0
     judge_calls: int = 0
     notes: list[str] = field(default_factory=list[str])
     _started: float = field(default=0.0)
 
     def start(self, total: int) -> None:
-        """Begin counting."""
+        """Start the count and the clock."""
         self.total = total
         self._started = time.monotonic()
 
@@ -312,14 +314,14 @@ class DrawProgress:
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds until the end at the pace so far; None before the first answer."""
-        done = self.landed + self.failed
+        """Seconds until the end at the pace so far; None before the first completion."""
+        done = self.completed + self.failed
         return self.elapsed_s / done * (self.total - done) if done else None
 
 
 @asynccontextmanager
 async def ticking(tick: Callable[[], None], *, every_s: float) -> AsyncGenerator[None]:
-    """Call `tick` now and then while the block runs."""
+    """Call `tick` every `every_s` seconds while the block runs."""
 
     async def run() -> None:
         while True:
@@ -338,25 +340,24 @@ async def ticking(tick: Callable[[], None], *, every_s: float) -> AsyncGenerator
 _T = TypeVar("_T")
 
 
-class Writes:
-    """Performs writes together that the event loop asks for at once. For one event loop.
+class BatchedWrites:
+    """Joins simultaneous writes in one transaction. For one event loop.
 
-    A transaction costs several times what a row in it does, and answers land in bursts.
+    A transaction costs several times what a row in it does, and completions arrive in bursts.
 
     Args:
-        together: Opens the transaction.
+        together: Called to open the transaction.
     """
 
     def __init__(self, together: Callable[[], AbstractContextManager[None]]) -> None:
         self._together = together
         self._waiting: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
 
-    async def do(self, write: Callable[[], _T]) -> _T:
-        """The result of `write`, once it is kept.
+    async def perform(self, write: Callable[[], _T]) -> _T:
+        """The result of `write`, after the transaction.
 
         Raises:
-            Exception: What `write` raised, or what kept the transaction from ending; then nothing
-                of it is kept.
+            Exception: The error of `write`, or of the transaction, which then has no effect.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_T] = loop.create_future()
@@ -366,7 +367,7 @@ class Writes:
         return await future
 
     def _flush(self) -> None:
-        # What was cancelled meanwhile is written all the same: an answer that landed is paid for.
+        # Cancelled writes are performed, too: their completions are paid for.
         waiting, self._waiting = self._waiting, []
         self._perform(waiting)
 
@@ -374,10 +375,10 @@ class Writes:
         try:
             with self._together():
                 results = [write() for write, _ in waiting]
-        except Exception as error:  # noqa: BLE001 - it belongs to those who asked
+        except Exception as error:  # noqa: BLE001 - the caller of each write receives it
             if len(waiting) > 1:
-                for each in waiting:  # one write must not fail the others
-                    self._perform([each])
+                for entry in waiting:  # one write must not fail the others
+                    self._perform([entry])
             elif not waiting[0][1].done():
                 waiting[0][1].set_exception(error)
             return
@@ -386,47 +387,47 @@ class Writes:
                 future.set_result(result)
 
 
-Written = TypeVar("Written")
+WriteResult = TypeVar("WriteResult")
 
-# Polls of the store while another process makes the completion, which takes seconds: short enough
-# to add no visible delay, long enough to leave SQLite alone.
-_ASK_AGAIN_S = 0.05
-# Every look is a transaction that keeps other processes from writing.
-_ASK_AGAIN_MAX_S = 0.8
+# Polls of the store while another process makes the call, which takes seconds: short enough to add
+# no visible delay, long enough to leave SQLite alone.
+_POLL_S = 0.05
+# Every poll is a transaction that keeps other processes from writing.
+_POLL_MAX_S = 0.8
 
 
 class Batches(Protocol):
-    """Completions that come in batches: none of them is waited for."""
+    """Completions from batches, which arrive in a later run."""
 
-    def find(self, question: CaseRequest) -> Completion | None:
-        """The collected completion of a call; None where it is to be requested.
+    def find(self, case_request: CaseRequest) -> Completion | None:
+        """The collected completion of a call; None if it is not requested yet.
 
         Raises:
-            PendingError: It is under way, or cannot come in a batch.
+            PendingError: It is in progress, or batches cannot have it.
         """
         ...
 
-    def request(self, question: CaseRequest) -> PendingError:
-        """Add a call to the next batch; returns the reason why it has no completion yet.
+    def request(self, case_request: CaseRequest) -> PendingError:
+        """Add a call to the next batch; returns the error of the pending completion.
 
         Raises:
-            ProviderError: The endpoint takes no such request.
+            ProviderError: The endpoint does not support the request.
         """
         ...
 
 
 class Drawing:
-    """Asks models for one run; every answer is kept the moment it lands.
+    """Calls models for one run, and stores each completion on arrival.
 
     Args:
-        workers: How many processes share the run; each takes its share of the concurrency.
-        batches: Where completions come from instead of live calls; None for live calls.
-        cluster: Its workers make the calls; None makes them here.
-        note: Takes warnings for the user.
+        workers: The number of processes that share the run and its concurrency.
+        batches: The batches to use instead of live calls; None for live calls.
+        cluster: The cluster whose workers make the calls; None for calls from this process.
+        note: Called with each warning for the user.
 
     Attributes:
-        paid: The answers that this process asked a model for.
-        cases: The cases that begin within the budget.
+        paid_keys: The keys of the completions that this process paid for.
+        cases: The cases in progress within the budget.
     """
 
     def __init__(
@@ -434,7 +435,7 @@ class Drawing:
         project: Project,
         options: RunOptions,
         *,
-        answers: Answers,
+        completions: Completions,
         budget: Budget,
         environ: Mapping[str, str],
         workers: int,
@@ -445,9 +446,9 @@ class Drawing:
         self._settings = project.settings
         self._batches = batches
         self._options = options
-        self._answers = answers
+        self._completions = completions
         self._budget = budget
-        self._usage = ExpectedUsage(answers)
+        self._usage = ExpectedUsage(completions)
         self._providers = Providers(
             project,
             environ,
@@ -456,29 +457,31 @@ class Drawing:
             note=note,
             cluster=cluster,
         )
-        self.paid: set[RecordingKey] = set()
-        self._writes = Writes(answers.together)
+        self.paid_keys: set[RecordingKey] = set()
+        self._writes = BatchedWrites(completions.together)
         self._store_error: RecordingError | None = None
         self._under_way: dict[RecordingKey, asyncio.Task[SourcedCompletion]] = {}
         self.cases = CasesInBudget(budget)
 
     def ahead(self) -> int:
-        """The limit of trials that run or wait for a judge: twice the concurrency."""
+        """The most trials that run or wait for a judge: twice the concurrency by default."""
         return self._options.ahead or 2 * self._providers.width
 
-    async def ask(self, question: CaseRequest) -> SourcedCompletion:
-        """Get one answer, and keep it; who asks the same at the same time shares it.
+    async def complete(self, case_request: CaseRequest) -> SourcedCompletion:
+        """Make one call and store the completion; simultaneous equal calls share it.
 
         Raises:
-            UnmeasuredError: There is none.
+            UnmeasuredError: There is no completion.
         """
-        task = self._under_way.get(question.key)
+        task = self._under_way.get(case_request.key)
         if task is None:
-            self._refuse_huge(question)
-            collected = None if self._batches is None else self._collect(question, self._batches)
-            task = asyncio.ensure_future(self._ask(question, collected))
-            self._under_way[question.key] = task
-            task.add_done_callback(lambda done: self._finish(question.key, done))
+            self._refuse_huge(case_request)
+            from_batch = (
+                None if self._batches is None else self._collect(case_request, self._batches)
+            )
+            task = asyncio.ensure_future(self._request(case_request, from_batch))
+            self._under_way[case_request.key] = task
+            task.add_done_callback(lambda done: self._finish(case_request.key, done))
         # A call that is paid for continues when its caller has stopped waiting for it.
         try:
             return await asyncio.shield(task)
@@ -492,7 +495,7 @@ class Drawing:
         await self._providers.end_target(target)
 
     async def aclose(self) -> None:
-        """End what is under way, and give back connections."""
+        """Cancel calls in progress and close connections."""
         under_way = tuple(self._under_way.values())
         for task in under_way:
             task.cancel()
@@ -502,85 +505,91 @@ class Drawing:
     def _finish(self, key: RecordingKey, task: asyncio.Task[SourcedCompletion]) -> None:
         del self._under_way[key]
         if not task.cancelled():
-            task.exception()  # all who waited have it; maybe no one does any more
+            task.exception()  # callers have it, unless all were cancelled
 
-    def _collect(self, question: CaseRequest, batches: Batches) -> Completion:
-        """The completion that a batch brought; without one the call goes into the next batch."""
-        collected = batches.find(question)
-        if collected is not None:
-            return collected
-        expected_usd, tokens = self._expected(question)
+    def _collect(self, case_request: CaseRequest, batches: Batches) -> Completion:
+        """The completion from a batch; without one, the call joins the next batch."""
+        from_batch = batches.find(case_request)
+        if from_batch is not None:
+            return from_batch
+        expected_usd, tokens = self._expected(case_request)
         with self._budget.charge(expected_usd, tokens=tokens) as charge:
-            pending = batches.request(question)
+            pending = batches.request(case_request)
             # A batch is paid for once it has started.
             charge.actual_usd, charge.actual_tokens = expected_usd, tokens
         raise pending
 
-    async def _ask(self, question: CaseRequest, collected: Completion | None) -> SourcedCompletion:
+    async def _request(
+        self, case_request: CaseRequest, from_batch: Completion | None
+    ) -> SourcedCompletion:
         if self._store_error is not None:
             raise RecordingError(self._store_error.faults)
-        key = question.key
-        pause_s = _ASK_AGAIN_S
-        while (claim := await self._store(lambda: self._answers.claim(question))) == "taken":
+        key = case_request.key
+        pause_s = _POLL_S
+        while (
+            claim := await self._store(lambda: self._completions.claim(case_request))
+        ) == "taken":
             await asyncio.sleep(pause_s)
-            if pause_s == _ASK_AGAIN_MAX_S:
-                # Where nothing can be written, the process with the claim cannot give it back.
-                await self._store(lambda: self._answers.check_writable(question))
-            pause_s = min(1.5 * pause_s, _ASK_AGAIN_MAX_S)
-        if claim == "recorded":  # by another process, in the meantime
-            landed = self._answers.find(question.answer_key)
-            assert landed is not None
-            return landed
+            if pause_s == _POLL_MAX_S:
+                # On a full disk, the process with the claim cannot release it.
+                await self._store(lambda: self._completions.check_writable(case_request))
+            pause_s = min(1.5 * pause_s, _POLL_MAX_S)
+        if claim == "recorded":  # by another process meanwhile
+            stored_completion = self._completions.find(case_request.completion_key)
+            assert stored_completion is not None
+            return stored_completion
         try:
-            completion = collected or await self._completion(question)
-            self.paid.add(key)
-            # Judges see what a replay will show them, so that both come to the same verdicts.
-            stored = await self._store(lambda: self._answers.keep(question, completion))
+            completion = from_batch or await self._completion(case_request)
+            self.paid_keys.add(key)
+            # Judges see the completion of a replay, so that both give the same verdicts.
+            kept_completion = await self._store(
+                lambda: self._completions.keep(case_request, completion)
+            )
         except BaseException as error:
             with suppress(RecordingError):
-                self._answers.release(question)
+                self._completions.release(case_request)
             if isinstance(error, ProviderError):
-                # Gateways repeat the key they refuse.
-                error.args = (self._answers.redact(str(error)),)
+                # A gateway may quote the key that it rejects.
+                error.args = (self._completions.redact(str(error)),)
             raise
-        return SourcedCompletion(completion=stored, source="live")
+        return SourcedCompletion(completion=kept_completion, source="live")
 
-    async def _completion(self, question: CaseRequest) -> Completion:
+    async def _completion(self, case_request: CaseRequest) -> Completion:
         """Call the model, within the budget."""
-        request = question.request
+        request = case_request.request
         provider: Provider
-        if question.target is not None:
-            provider = self._providers.of_target(question.target)
+        if case_request.target is not None:
+            provider = self._providers.of_target(case_request.target)
         else:
             provider = request.provider_override or self._providers.find(request.provider)
-        expected_usd, expected_tokens = self._expected(question)
-        await self.cases.admit(question)
+        expected_usd, expected_tokens = self._expected(case_request)
+        await self.cases.admit(case_request)
         while self._budget.may_fit_later(expected_usd):  # noqa: ASYNC110 - rare, and short
-            await asyncio.sleep(_ASK_AGAIN_S)
+            await asyncio.sleep(_POLL_S)
         with self._budget.charge(expected_usd, tokens=expected_tokens) as charge:
             completion = await provider.complete(request)
             charge.actual_usd = completion.cost_usd
             actual = completion.usage
             charge.actual_tokens = actual.input_tokens + actual.output_tokens
-        self.cases.add(question, charge)
-        self._usage.add(question, completion)
+        self.cases.add(case_request, charge)
+        self._usage.add(case_request, completion)
         return completion
 
-    def _refuse_huge(self, question: CaseRequest) -> None:
-        """Refuse a request of more text than anyone sends without a question.
+    def _refuse_huge(self, case_request: CaseRequest) -> None:
+        """Refuse a request above `request_mb_max`.
 
         Raises:
-            UnmeasuredError: It is longer than the settings allow.
+            UnmeasuredError: The request is too long.
         """
-        request = question.request
+        request = case_request.request
         size_mb = sum(len((message.content or "").encode()) for message in request.messages) / 1e6
-        if question.target is not None or size_mb <= self._settings.request_mb_max:
+        if case_request.target is not None or size_mb <= self._settings.request_mb_max:
             return
-        usage = self._usage.of_question(question)
+        usage = self._usage.of_request(case_request)
         cost_usd = cost_of(usage, price_for(self._settings, request))
         cost = "an unknown amount" if cost_usd is None else f"${cost_usd:.2f}"
-        part = "" if question.judge is None else f" of judge {question.judge!r}"
-        place = question.case_at and f" (case at {question.case_at})"
+        part = "" if case_request.judge is None else f" of judge {case_request.judge!r}"
+        place = case_request.case_at and f" (case at {case_request.case_at})"
         raise UnmeasuredError(
             f"the request{part} was not sent: {size_mb:.1f} MB of text, about"
             f" {usage.input_tokens:,} tokens, would cost {cost}{place}",
@@ -588,10 +597,10 @@ class Drawing:
             f" `request_mb_max = {math.ceil(size_mb)}` in [tool.regauge] of pyproject.toml",
         )
 
-    async def _store(self, write: Callable[[], Written]) -> Written:
-        """Write to the local store; once it fails, all calls end: no completion could be kept."""
+    async def _store(self, write: Callable[[], WriteResult]) -> WriteResult:
+        """Write to the local store; a failure ends all calls, as no completion could be stored."""
         try:
-            return await self._writes.do(write)
+            return await self._writes.perform(write)
         except RecordingError as error:
             if self._store_error is None:
                 self._store_error = error
@@ -600,31 +609,35 @@ class Drawing:
                         task.cancel()
             raise
 
-    def _expected(self, question: CaseRequest) -> tuple[float, int]:
+    def _expected(self, case_request: CaseRequest) -> tuple[float, int]:
         """The expected cost and tokens of a call; 0 without a limit."""
-        usage = self._usage.of_question(question) if self._budget.limited else Usage()
+        usage = self._usage.of_request(case_request) if self._budget.limits_usage else Usage()
         tokens = usage.input_tokens + usage.output_tokens
-        return self._expected_usd(question, usage), tokens
+        return self._expected_usd(case_request, usage), tokens
 
-    def _expected_usd(self, question: CaseRequest, usage: Usage) -> float:
-        """The expected cost of a call; a budget needs a price."""
+    def _expected_usd(self, case_request: CaseRequest, usage: Usage) -> float:
+        """The expected cost of a call, in US dollars; 0 without a limit.
+
+        Raises:
+            BudgetError: The price is unknown.
+        """
         if self._budget.limit_usd is None:
             return 0.0
-        request = question.request
-        if question.target is not None:
-            if question.target.settings.cost_usd is None:
+        request = case_request.request
+        if case_request.target is not None:
+            if case_request.target.settings.cost_usd is None:
                 raise BudgetError(
-                    f"a budget is set, and the price of a call of {question.model} is not\n"
+                    f"a budget is set, and the price of a call of {case_request.model} is not\n"
                     "  fix: set cost_usd of the target in pyproject.toml, or limit the calls with"
                     " --budget-calls"
                 )
-            return question.target.settings.cost_usd
+            return case_request.target.settings.cost_usd
         cost_usd = cost_of(usage, price_for(self._settings, request))
         if self._batches is not None:
             cost_usd = batch_cost(self._settings, request.provider, cost_usd)
         if cost_usd is None:
             raise BudgetError(
-                f"a budget is set, but nothing says what {request.provider}:{request.model} costs\n"
+                f"a budget is set, but {request.provider}:{request.model} has no price\n"
                 f"  fix: add prices to [tool.regauge.providers.{request.provider}] in"
                 " pyproject.toml, or run without a budget"
             )

@@ -1,4 +1,4 @@
-"""Expected tokens and judge calls: from what is recorded, else from first requests."""
+"""Expected tokens and judge calls: from recordings, else from first requests."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from regauge.judges import ModelJudge
     from regauge.project import Settings
     from regauge.recordings import Recording
-    from regauge.runner._answers import Answers
-    from regauge.runner._plan import Draw
+    from regauge.runner._answers import Completions
+    from regauge.runner._plan import PlannedTrial
 
 # Of English text, for estimates without recordings.
 _CHARS_PER_TOKEN: Final = 4
-# Output tokens where neither recordings nor the case show a length: most completions of prompts
-# have between 100 and 500 tokens, most verdicts of LLM judges one or two sentences.
+# Output tokens without recordings or an expected output: most completions of prompts have 100 to
+# 500 tokens, most verdicts of LLM judges one or two sentences.
 _OUTPUT: Final = 300
 JUDGE_OUTPUT: Final = 80
 _OUTPUT_LEAST: Final = 16
@@ -50,7 +50,7 @@ class _Sums:
     """Tokens of recorded calls.
 
     Attributes:
-        estimated: Of their requests, by the length of their text.
+        estimated: Tokens of their requests, by the length of the text.
     """
 
     calls: int = 0
@@ -65,9 +65,9 @@ class _Sums:
 
 @dataclass(slots=True)
 class _FirstCalls:
-    """The recorded calls of one asker and model, by request, by case and by version."""
+    """The recorded calls of one prompt or judge and model, by request, case and version."""
 
-    whole: _Sums = field(default_factory=_Sums)
+    all_calls: _Sums = field(default_factory=_Sums)
     requests: dict[str, _Sums] = field(default_factory=lambda: defaultdict(_Sums))
     cases: dict[str, dict[str, _Sums]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(_Sums))
@@ -76,73 +76,74 @@ class _FirstCalls:
 
     def add(self, digest: str, case: str, version: str, estimated: int, usage: Usage) -> None:
         self.growths.clear()
-        for sums in (self.whole, self.requests[digest], self.cases[case][version]):
+        for sums in (self.all_calls, self.requests[digest], self.cases[case][version]):
             sums.add(estimated, usage)
 
     def like(self, digest: str, case: str, version: str) -> tuple[_Sums, float]:
-        """The calls nearest to a request, and by how much longer its output is than theirs."""
+        """The calls nearest to a request, and the ratio of its output length to theirs."""
         if digest in self.requests:
             return self.requests[digest], 1.0
         versions = self.cases.get(case, {})
         if version in versions:
             return versions[version], 1.0
         if not versions:
-            return self.whole, 1.0
+            return self.all_calls, 1.0
         sums = _Sums(
-            calls=sum(each.calls for each in versions.values()),
-            estimated=sum(each.estimated for each in versions.values()),
-            usage=sum((each.usage for each in versions.values()), Usage()),
+            calls=sum(part.calls for part in versions.values()),
+            estimated=sum(part.estimated for part in versions.values()),
+            usage=sum((part.usage for part in versions.values()), Usage()),
         )
         if version not in self.growths:
             self.growths[version] = self._growth(version)
         return sums, self.growths[version]
 
     def _growth(self, version: str) -> float:
-        """Output of this version compared with others, on the cases that have both."""
-        own = others = 0.0
+        """The ratio of output tokens, this version to others, over cases that have both."""
+        own_tokens = other_tokens = 0.0
         for versions in self.cases.values():
             rest = [sums for name, sums in versions.items() if name != version]
             if version not in versions or not rest:
                 continue
             sums = versions[version]
-            own += sums.usage.output_tokens / sums.calls
-            others += sum(x.usage.output_tokens for x in rest) / sum(x.calls for x in rest)
-        return own / others if own and others else 1.0
+            own_tokens += sums.usage.output_tokens / sums.calls
+            other_tokens += sum(x.usage.output_tokens for x in rest) / sum(x.calls for x in rest)
+        return own_tokens / other_tokens if own_tokens and other_tokens else 1.0
 
 
 class ExpectedUsage:
     """The expected tokens of requests of prompts and judges.
 
-    Recorded lengths count in this order: of the same request, of the same case under the same or
-    another version, of the same prompt or judge, of the same with other models. Without any, input
-    is the length of the text, and output what the case expects, at most `max_tokens`.
+    The nearest recordings count: the same request, the same case, the same version, the same
+    prompt or judge, other models. Without recordings, the length of the request and of the
+    expected output count, up to `max_tokens`.
 
     Args:
-        answers: Where recordings are.
+        completions: The recorded completions.
     """
 
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
+    def __init__(self, completions: Completions) -> None:
+        self._completions = completions
         self._files: dict[str, dict[tuple[str | None, str], _FirstCalls]] = {}
         self._recorded: dict[str, Mapping[str, Sequence[_Sums]]] = {}
 
-    def of_draw(self, draw: Draw) -> Usage:
-        """The expected usage of one completion of a prompt, or of a whole conversation."""
-        return self.calls_of_draw(draw)[1]
+    def of_trial(self, planned_trial: PlannedTrial) -> Usage:
+        """The expected usage of one trial: a completion or a conversation."""
+        return self.calls_of_trial(planned_trial)[1]
 
-    def calls_of_draw(self, draw: Draw) -> tuple[float, Usage]:
+    def calls_of_trial(self, planned_trial: PlannedTrial) -> tuple[float, Usage]:
         """The expected calls of a trial, on average, and their usage.
 
-        A trial is one call, except where the case is a conversation. A conversation without
-        recordings is taken to have one call per turn, two where there are tools, and one more
-        where a persona writes the user's turn.
+        A trial is one call, unless the case is a conversation. A conversation without recordings
+        counts one call per turn, two with tools, and one more for a persona.
         """
-        question = CaseRequest.of_draw(draw)
-        usage = self.of_question(question, expected=draw.planned.case.expected)
-        script = draw.planned.case.script if draw.planned.converses else None
+        case_request = CaseRequest.of_trial(planned_trial)
+        usage = self.of_request(case_request, expected=planned_trial.planned_case.case.expected)
+        script = (
+            planned_trial.planned_case.case.script if planned_trial.planned_case.converses else None
+        )
         if script is None:
             return 1.0, usage
-        recorded = self._conversation(draw, question.file)
+        recorded = self._conversation(planned_trial, case_request.file)
         if recorded is not None:
             return recorded
         calls = script.length * (1 if script.tools is None else 2)
@@ -150,9 +151,9 @@ class ExpectedUsage:
             calls += script.length
         return float(calls), sum([usage] * calls, Usage())
 
-    def _conversation(self, draw: Draw, file: str) -> tuple[float, Usage] | None:
-        """The mean of recorded conversations: of the case, else of others by their length."""
-        suite, case = draw.planned.suite, draw.planned.case
+    def _conversation(self, planned_trial: PlannedTrial, file: str) -> tuple[float, Usage] | None:
+        """The mean of the case's recorded conversations, else of others scaled by length."""
+        suite, case = planned_trial.planned_case.suite, planned_trial.planned_case.case
         if file not in self._recorded:
             personas = {prompt.digest for prompt in suite.partners.prompts}
             self._recorded[file] = self._conversations(file, personas)
@@ -161,54 +162,56 @@ class ExpectedUsage:
             return _scale(recorded[case.id], 1 / len(recorded[case.id]))
         script = case.script
         assert script is not None
-        others = [
+        other_cases = [
             (recorded[other.id], other.script.length)
             for other in suite.dataset
             if other.id in recorded
             and other.script is not None
             and bool(other.script.persona) == bool(script.persona)
         ]
-        turns = sum(len(conversations) * length for conversations, length in others)
-        conversations = [each for similar, _ in others for each in similar]
+        turns = sum(len(conversations) * length for conversations, length in other_cases)
+        conversations = [sums for similar, _ in other_cases for sums in similar]
         return _scale(conversations, script.length / turns) if turns else None
 
     def _conversations(self, file: str, personas: Container[str]) -> Mapping[str, Sequence[_Sums]]:
-        """The calls of recorded conversations by case, those of the persona included."""
+        """The calls of recorded conversations by case, including the persona's."""
         tested: dict[tuple[str, int], dict[str, _Sums]] = defaultdict(lambda: defaultdict(_Sums))
-        played: dict[tuple[str, int], _Sums] = defaultdict(_Sums)
-        for recording in self._answers.file(file):
+        persona_calls: dict[tuple[str, int], _Sums] = defaultdict(_Sums)
+        for recording in self._completions.file(file):
             if recording.judge is None:
                 place, asker = (
                     (recording.case, recording.key.trial),
                     str(recording.request.get("prompt_digest")),
                 )
-                sums = played[place] if asker in personas else tested[place][asker]
+                sums = persona_calls[place] if asker in personas else tested[place][asker]
                 sums.add(0, recording.completion.usage)
         by_case: dict[str, list[_Sums]] = defaultdict(list)
         for place, versions in tested.items():
-            calls, usage = _scale([played[place]], 1 / len(versions))
+            calls, usage = _scale([persona_calls[place]], 1 / len(versions))
             by_case[place[0]] += [
                 _Sums(calls=sums.calls + round(calls), usage=sums.usage + usage)
                 for sums in versions.values()
             ]
         return by_case
 
-    def of_question(self, question: CaseRequest, *, expected: JSON = None) -> Usage:
+    def of_request(self, case_request: CaseRequest, *, expected: JSON = None) -> Usage:
         """The expected usage of one call of a prompt or judge.
 
         Args:
-            question: The call.
+            case_request: The call.
             expected: What the case expects of the completion.
         """
-        request = question.request
+        request = case_request.request
         estimated = approximate_tokens(request)
-        calls = self._calls(question)
+        calls = self._calls(case_request)
         if calls is None:
-            output = JUDGE_OUTPUT if question.judge else unrecorded_output(request, expected)
+            output = JUDGE_OUTPUT if case_request.judge else unrecorded_output(request, expected)
             return Usage(input_tokens=estimated, output_tokens=_limit_tokens(output, request))
-        sums, growth = calls.like(question.key.digest, question.case, question.asker_digest)
+        sums, growth = calls.like(
+            case_request.key.digest, case_request.case, case_request.asker_digest
+        )
         usage, per_estimated = sums.usage, estimated / max(1, sums.estimated)
-        if request.conversation:  # its calls are longer than its beginning
+        if request.conversation:  # later calls are longer than the first
             per_estimated = 1 / sums.calls
         return Usage(
             input_tokens=round(usage.input_tokens * per_estimated) or estimated,
@@ -216,30 +219,32 @@ class ExpectedUsage:
             output_tokens=_limit_tokens(growth * usage.output_tokens / sums.calls, request),
         )
 
-    def add(self, question: CaseRequest, completion: Completion) -> None:
-        """Count a completion that was just made."""
-        if question.file in self._files:
+    def add(self, case_request: CaseRequest, completion: Completion) -> None:
+        """Add a new completion."""
+        if case_request.file in self._files:
             self._add(
-                self._files[question.file],
-                (question.judge, question.model),
-                (question.key.digest, question.case, question.asker_digest),
-                approximate_tokens(question.request),
+                self._files[case_request.file],
+                (case_request.judge, case_request.model),
+                (case_request.key.digest, case_request.case, case_request.asker_digest),
+                approximate_tokens(case_request.request),
                 completion.usage,
             )
 
-    def _calls(self, question: CaseRequest) -> _FirstCalls | None:
-        """The recorded calls of the prompt or judge; of other models where this one has none."""
-        first_calls = self._files.get(question.file)
+    def _calls(self, case_request: CaseRequest) -> _FirstCalls | None:
+        """The recorded calls of the prompt or judge, preferably with the same model."""
+        first_calls = self._files.get(case_request.file)
         if first_calls is None:
-            first_calls = self._files[question.file] = self._read(question.file)
-        own = first_calls.get((question.judge, question.model))
-        if own is not None:
-            return own
-        return next((x for (judge, _), x in first_calls.items() if judge == question.judge), None)
+            first_calls = self._files[case_request.file] = self._read(case_request.file)
+        same_model_calls = first_calls.get((case_request.judge, case_request.model))
+        if same_model_calls is not None:
+            return same_model_calls
+        return next(
+            (x for (judge, _), x in first_calls.items() if judge == case_request.judge), None
+        )
 
     def _read(self, file: str) -> dict[tuple[str | None, str], _FirstCalls]:
         first_calls: dict[tuple[str | None, str], _FirstCalls] = {}
-        for recording in self._answers.file(file):
+        for recording in self._completions.file(file):
             summary: Mapping[str, Any] = recording.request
             asker = summary.get("prompt_digest" if recording.judge is None else "judge_digest")
             estimated = summary.get("approx_tokens")
@@ -261,15 +266,15 @@ class ExpectedUsage:
         estimated: int,
         usage: Usage,
     ) -> None:
-        if usage.output_tokens or usage.input_tokens:  # else no one counted them
+        if usage.output_tokens or usage.input_tokens:  # unknown otherwise
             first_calls.setdefault(asker, _FirstCalls()).add(*call, estimated, usage)
 
 
 def _scale(conversations: Iterable[_Sums], factor: float) -> tuple[float, Usage]:
-    """A multiple of the calls and the usage of conversations."""
+    """The calls and the usage of conversations, times a factor."""
     conversations = list(conversations)
-    total = sum((each.usage for each in conversations), Usage())
-    return factor * sum(each.calls for each in conversations), Usage(
+    total = sum((sums.usage for sums in conversations), Usage())
+    return factor * sum(sums.calls for sums in conversations), Usage(
         input_tokens=round(factor * total.input_tokens),
         cached_input_tokens=round(factor * total.cached_input_tokens),
         output_tokens=round(factor * total.output_tokens),
@@ -277,11 +282,11 @@ def _scale(conversations: Iterable[_Sums], factor: float) -> tuple[float, Usage]
 
 
 def unrecorded_output(request: CompletionRequest, expected: JSON) -> float:
-    """About how many tokens a completion has before any is recorded.
+    """The approximate number of tokens of a completion without recordings.
 
     Args:
-        request: Whose schema, if it has one, names the properties of the completion.
-        expected: What the case expects, which may be a part of the completion.
+        request: The request; its schema, if any, names the properties of the completion.
+        expected: The expected output of the case, which may be a part of the completion.
     """
     schema = _schema(request)
     if schema is None:
@@ -296,12 +301,12 @@ def unrecorded_output(request: CompletionRequest, expected: JSON) -> float:
 
 
 def output_sample(request: CompletionRequest, expected: JSON, *, tokens: float) -> str:
-    """A text like a completion: of its form, with what the case expects, about as long.
+    """A sample completion with the expected output and about the right length.
 
     Args:
-        request: What is asked.
-        expected: What the case expects.
-        tokens: How long it is.
+        request: The request, with the schema if any.
+        expected: The expected output of the case.
+        tokens: The approximate length, in tokens.
     """
     schema = _schema(request)
     if schema is None and not isinstance(expected, Mapping):
@@ -320,7 +325,7 @@ def _words(tokens: float) -> str:
 
 
 def _schema(request: CompletionRequest) -> Mapping[str, Any] | None:
-    """The properties of the JSON object that is asked for; None without a schema."""
+    """The properties in the JSON schema of a request; None without a schema."""
     part: Any = request.response_format
     for key in ("json_schema", "schema", "properties"):
         part = cast("Mapping[str, Any]", part).get(key) if isinstance(part, Mapping) else None
@@ -337,9 +342,9 @@ def _limit_tokens(tokens: float, request: CompletionRequest) -> int:
     return round(min(tokens, limit) if isinstance(limit, (int, float)) else tokens)
 
 
-_INSTRUCTIONS: Final = 400  # tokens of a judge's request are seldom fewer
-_SAMPLES: Final = 12  # cases whose first requests are made where a judge has no recordings
-_NUMBERS: Final = 50  # the most calls of one request per judgement that recordings are read as
+_INSTRUCTIONS: Final = 400  # a judge's request seldom has fewer tokens
+_SAMPLES: Final = 12  # cases to build first requests for, if a judge has no recordings
+_NUMBERS: Final = 50  # the most equal requests per judgement that recordings may show
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,8 +352,8 @@ class ExpectedCalls:
     """Calls, with their tokens and cost.
 
     Attributes:
-        calls: On average, so not a whole number.
-        cost_usd: In US dollars; None where a price is not known.
+        calls: The average number, so a fraction.
+        cost_usd: The cost in US dollars; None if a price is unknown.
     """
 
     calls: float = 0.0
@@ -363,7 +368,7 @@ class ExpectedCalls:
         )
 
     def times(self, share: float) -> ExpectedCalls:
-        """A part or a multiple of them."""
+        """The calls, tokens and cost times a factor."""
         return ExpectedCalls(
             calls=share * self.calls,
             tokens=share * self.tokens,
@@ -376,64 +381,66 @@ class _Judgements:
     """Recorded judgements of one judge.
 
     Attributes:
-        judged: By what identifies a judgement.
-        models: Per model, its calls and their usage.
+        judgements: Their keys: case, version, judge digest and trial.
+        models: The usage of each model.
     """
 
-    judged: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
+    judgements: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
     calls: int = 0
     models: dict[str, Usage] = field(default_factory=lambda: defaultdict(Usage))
 
     def add(self, judgement: tuple[object, ...], recording: Recording) -> None:
-        self.judged.add(judgement)
+        self.judgements.add(judgement)
         self.calls += 1
         self.models[recording.model] += recording.completion.usage
 
 
 class ExpectedJudging:
-    """The expected calls of LLM judges about completions.
+    """The expected calls of LLM judges.
 
-    A judgement takes as many calls as recorded judgements of the same case took on average, else
-    as those of the same judge. Judges that share a call share its recording, so it counts once.
-    A judge without recordings is run up to its first requests, with a completion of the expected
-    length; judges that follow them up know how many calls they usually make.
+    The average of the case's recorded judgements counts, else that of the judge. A call that
+    judges share counts once. A judge without recordings runs up to its first requests, with a
+    sample completion; judges that make further calls state their usual number.
 
     Args:
-        answers: Where recordings are.
+        completions: The recorded completions.
         usage: The expected tokens of one call.
     """
 
-    def __init__(self, answers: Answers, settings: Settings, usage: ExpectedUsage) -> None:
-        self._answers = answers
+    def __init__(self, completions: Completions, settings: Settings, usage: ExpectedUsage) -> None:
+        self._completions = completions
         self._settings = settings
         self._usage = usage
         self._recorded: dict[str, dict[tuple[str, str | None], _Judgements]] = {}
-        self._completions: dict[str, dict[str, Recording]] = {}
+        self._latest_recordings: dict[str, dict[str, Recording]] = {}
 
-    def of_draws(self, judge: ModelJudge, draws: Sequence[Draw]) -> ExpectedCalls:
-        """The expected usage of one judge for completions of one prompt.
+    def of_trials(self, judge: ModelJudge, planned_trials: Sequence[PlannedTrial]) -> ExpectedCalls:
+        """The expected calls of one judge for trials of one prompt.
 
         Args:
-            judge: One of the judges of the draws.
-            draws: At least one; all of one prompt.
+            judge: The judge.
+            planned_trials: The trials, at least one.
         """
-        recorded = self._judgements(draws[0].planned.suite.prompt.name)
-        whole = recorded.get((judge.name, None))
-        if whole is None:
-            return self._unrecorded(judge, draws)
+        recorded = self._judgements(planned_trials[0].planned_case.suite.prompt.name)
+        all_judgements = recorded.get((judge.name, None))
+        if all_judgements is None:
+            return self._unrecorded(judge, planned_trials)
         return sum(
             (
-                self._mean(judge, recorded.get((judge.name, draw.planned.case.id), whole))
-                for draw in draws
+                self._mean(
+                    judge,
+                    recorded.get((judge.name, planned_trial.planned_case.case.id), all_judgements),
+                )
+                for planned_trial in planned_trials
             ),
             ExpectedCalls(),
         )
 
     def _mean(self, judge: ModelJudge, judgements: _Judgements) -> ExpectedCalls:
-        """The average usage of a recorded judgement, at today's prices."""
-        share = 1 / len(judgements.judged)
+        """The average calls of a recorded judgement, at current prices."""
+        share = 1 / len(judgements.judgements)
         usages = judgements.models
-        if not set(usages) <= set(judge.models):  # it called other models then
+        if not set(usages) <= set(judge.models):  # recorded with other models
             total = sum(usages.values(), Usage())
             costs = [self._cost_usd(model, total) for model in judge.models]
             share_usd = 1 / max(1, len(costs))
@@ -448,60 +455,65 @@ class ExpectedJudging:
         ).times(share)
 
     def _cost_usd(self, model: str, usage: Usage) -> float | None:
-        called = parse_model_id(model)
+        model_id = parse_model_id(model)
         request = CompletionRequest(
-            provider=called.provider, model=called.model, messages=(), parameters={}
+            provider=model_id.provider, model=model_id.model, messages=(), parameters={}
         )
         return cost_of(usage, price_for(self._settings, request))
 
-    def _unrecorded(self, judge: ModelJudge, draws: Sequence[Draw]) -> ExpectedCalls:
-        """Usage of unrecorded judgements from the first requests, less those of earlier judges."""
-        samples = draws[:: max(1, len(draws) // _SAMPLES)]
-        asked: dict[RecordingKey, list[CaseRequest]] = defaultdict(list)
+    def _unrecorded(
+        self, judge: ModelJudge, planned_trials: Sequence[PlannedTrial]
+    ) -> ExpectedCalls:
+        """The expected calls of unrecorded judgements, without calls shared with earlier judges."""
+        samples = planned_trials[:: max(1, len(planned_trials) // _SAMPLES)]
+        requests_by_key: dict[RecordingKey, list[CaseRequest]] = defaultdict(list)
         total = ExpectedCalls()
-        for draw in samples:
-            completion = self._sample(draw)
-            judges = draw.planned.suite.model_judges
-            before = judges[: [each.name for each in judges].index(judge.name)]
+        for planned_trial in samples:
+            completion = self._sample(planned_trial)
+            judges = planned_trial.planned_case.suite.model_judges
+            before = judges[: [other.name for other in judges].index(judge.name)]
             shared = {
                 RecordingKey.from_request(request)
                 for other in before
-                for request in first_requests(other, draw, completion)
+                for request in first_requests(other, planned_trial, completion)
             }
-            requests = first_requests(judge, draw, completion)
-            own = [
+            requests = first_requests(judge, planned_trial, completion)
+            new_requests = [
                 request for request in requests if RecordingKey.from_request(request) not in shared
             ]
-            for request in own:
-                question = CaseRequest.of_judge(request, draw=draw, judge=judge)
-                asked[question.key].append(question)
+            for request in new_requests:
+                case_request = CaseRequest.of_judge(
+                    request, planned_trial=planned_trial, judge=judge
+                )
+                requests_by_key[case_request.key].append(case_request)
             further = usual_calls(judge) - len(requests)
-            if further > 0 and (own or not requests):
-                total += self._further(judge, draw, requests).times(further)
-        for first, *others in asked.values():
-            if not others:
-                total += self._of_question(first)
-        once = [first for first, *others in asked.values() if others]  # for all cases together
-        return sum(map(self._of_question, once), total.times(len(draws) / len(samples)))
+            if further > 0 and (new_requests or not requests):
+                total += self._further(judge, planned_trial, requests).times(further)
+        for first, *repetitions in requests_by_key.values():
+            if not repetitions:
+                total += self._of_request(first)
+        once = [
+            first for first, *repetitions in requests_by_key.values() if repetitions
+        ]  # for all cases together
+        return sum(map(self._of_request, once), total.times(len(planned_trials) / len(samples)))
 
-    def _of_question(self, question: CaseRequest) -> ExpectedCalls:
-        usage = self._usage.of_question(question)
+    def _of_request(self, case_request: CaseRequest) -> ExpectedCalls:
+        usage = self._usage.of_request(case_request)
         return ExpectedCalls(
             calls=1,
             tokens=usage.input_tokens + usage.output_tokens,
-            cost_usd=cost_of(usage, price_for(self._settings, question.request)),
+            cost_usd=cost_of(usage, price_for(self._settings, case_request.request)),
         )
 
     def _further(
-        self, judge: ModelJudge, draw: Draw, requests: Sequence[CompletionRequest]
+        self, judge: ModelJudge, planned_trial: PlannedTrial, requests: Sequence[CompletionRequest]
     ) -> ExpectedCalls:
-        """A call whose text is not known yet.
-
-        It is as long as the first requests, or as the prompt's request and completion together.
-        """
-        whole = self._usage.of_draw(draw)
+        """A later call, as long as the first requests or the prompt's request and completion."""
+        completion_usage = self._usage.of_trial(planned_trial)
         first = sum(map(approximate_tokens, requests)) // max(1, len(requests))
-        read = max(first, whole.input_tokens + whole.output_tokens, _INSTRUCTIONS)
+        read = max(
+            first, completion_usage.input_tokens + completion_usage.output_tokens, _INSTRUCTIONS
+        )
         usage = Usage(input_tokens=read, output_tokens=JUDGE_OUTPUT)
         total_usd = sum_if_known(self._cost_usd(model, usage) for model in judge.models)
         return ExpectedCalls(
@@ -510,14 +522,19 @@ class ExpectedJudging:
             cost_usd=None if total_usd is None else total_usd / max(1, len(judge.models)),
         )
 
-    def _sample(self, draw: Draw) -> Completion:
-        """A recorded completion of the case, else a text of the expected length."""
-        case, request = draw.planned.case, draw.planned.request(draw.trial)
-        file = self._answers.file(draw.planned.suite.prompt.name)
-        recorded = file.get(draw.key) or self._latest(draw.planned.suite.prompt.name).get(case.id)
+    def _sample(self, planned_trial: PlannedTrial) -> Completion:
+        """A recorded completion of the case, else a sample of the expected length."""
+        case, request = (
+            planned_trial.planned_case.case,
+            planned_trial.planned_case.request(planned_trial.trial),
+        )
+        file = self._completions.file(planned_trial.planned_case.suite.prompt.name)
+        recorded = file.get(planned_trial.key) or self._latest(
+            planned_trial.planned_case.suite.prompt.name
+        ).get(case.id)
         if recorded is not None:
             return recorded.completion
-        tokens = self._usage.of_draw(draw).output_tokens
+        tokens = self._usage.of_trial(planned_trial).output_tokens
         return Completion(
             text=output_sample(request, case.expected, tokens=tokens),
             finish_reason="stop",
@@ -528,23 +545,23 @@ class ExpectedJudging:
         )
 
     def _latest(self, prompt: str) -> Mapping[str, Recording]:
-        """A recorded completion of each case, the last by time."""
-        if prompt not in self._completions:
+        """The latest recorded completion of each case."""
+        if prompt not in self._latest_recordings:
             by_time = sorted(
-                self._answers.file(prompt), key=lambda recording: recording.recorded_at
+                self._completions.file(prompt), key=lambda recording: recording.recorded_at
             )
-            self._completions[prompt] = {recording.case: recording for recording in by_time}
-        return self._completions[prompt]
+            self._latest_recordings[prompt] = {recording.case: recording for recording in by_time}
+        return self._latest_recordings[prompt]
 
     def _judgements(self, prompt: str) -> Mapping[tuple[str, str | None], _Judgements]:
-        """The recorded judgements of completions of a prompt, by judge and case, and by judge."""
+        """The recorded judgements of a prompt's completions, by judge and case, and by judge."""
         judgements = self._recorded.get(prompt)
         if judgements is None:
             judgements_by_key: dict[tuple[str, str | None], _Judgements] = defaultdict(_Judgements)
             by_judge: dict[str, list[Recording]] = defaultdict(list)
-            for recording in self._answers.file(judges_file(prompt)):
+            for recording in self._completions.file(judges_file(prompt)):
                 by_judge[recording.judge or ""].append(recording)
-            trials = {recording.key.trial for recording in self._answers.file(prompt)}
+            trials = {recording.key.trial for recording in self._completions.file(prompt)}
             for name, recordings in by_judge.items():
                 calls = _calls_per_request(recordings, trials)
                 for recording in recordings:
@@ -564,8 +581,8 @@ class ExpectedJudging:
 def _calls_per_request(recordings: Sequence[Recording], trials: set[int]) -> int:
     """The number of equal requests per judgement, such as one per vote.
 
-    A judge numbers the calls of trial n from n times that number, so each call's number belongs to
-    a recorded trial once it is divided by it.
+    A judge with k calls per judgement numbers those of trial n from n * k. So the number of a call,
+    divided by k, is a recorded trial.
     """
     numbers = {recording.key.trial for recording in recordings}
     return next((n for n in range(1, _NUMBERS) if {x // n for x in numbers} <= trials), 1)
@@ -573,34 +590,34 @@ def _calls_per_request(recordings: Sequence[Recording], trials: set[int]) -> int
 
 @dataclass(slots=True)
 class _FirstRequests:
-    """Takes the first requests of a judgement and answers none of them."""
+    """Collects the first requests of a judgement, without responses."""
 
-    draw: Draw
+    planned_trial: PlannedTrial
     requests: list[CompletionRequest] = field(default_factory=list["CompletionRequest"])
 
     @property
     def trial(self) -> int:
-        return self.draw.trial
+        return self.planned_trial.trial
 
     async def complete(self, request: CompletionRequest) -> Completion:
         self.requests.append(request)
-        planned = self.draw.planned
+        planned_case = self.planned_trial.planned_case
         raise MissingRecordingError(
-            prompt=planned.suite.prompt.name,
-            case=planned.case.id,
-            trial=self.draw.trial,
+            prompt=planned_case.suite.prompt.name,
+            case=planned_case.case.id,
+            trial=self.planned_trial.trial,
             stale=False,
         )
 
 
 def first_requests(
-    judge: ModelJudge, draw: Draw, completion: Completion
+    judge: ModelJudge, planned_trial: PlannedTrial, completion: Completion
 ) -> list[CompletionRequest]:
-    """The requests a judge makes before it needs a response; none where it cannot judge."""
-    calls = _FirstRequests(draw)
+    """The requests of a judge before its first response; none if it cannot judge."""
+    calls = _FirstRequests(planned_trial)
 
     async def judge_sample() -> None:
-        await judge.judge_with(completion, draw.planned.case, calls)
+        await judge.judge_with(completion, planned_trial.planned_case.case, calls)
 
     with suppress(Exception):  # without a response every judge ends in an error
         run_stoppable(judge_sample())

@@ -1,8 +1,7 @@
-"""Keeps the functions of users off the network while they judge a replay.
+"""Judges completions: rules and functions of users, LLM judges, and their measurements.
 
-Nothing in the interpreter changes but for the time of the call: two methods of `socket.socket` and
-`socket.getaddrinfo` are replaced while such a function runs, and what they do changes for the
-function alone, in its thread or task. Other threads and tests connect as before.
+In a replay, functions of users have no network: `socket.socket` and `socket.getaddrinfo` are
+patched while one runs. The patch applies to the thread or task of the function alone.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from regauge.project import Project, RecordMode
     from regauge.providers import Completion, CompletionRequest
     from regauge.recordings import RecordingKey
-    from regauge.runner._plan import Draw, PartFiles
+    from regauge.runner._plan import PartFiles, PlannedTrial
     from regauge.runner._result import SourcedCompletion
     from regauge.runner._suite import Eval
 
@@ -55,15 +54,15 @@ _METHODS: Final = ("connect", "connect_ex", "sendto")
 
 
 class _ClosedError(OSError):
-    """The view of the function."""
+    """The error that the function sees."""
 
 
 class _Patch:
-    """The replaced names; in place while at least one function runs."""
+    """The patch of `socket`, active while at least one function runs."""
 
     def __init__(self) -> None:
         self._users = 0
-        self._kept: list[tuple[Any, str, Any, Any]] = []
+        self._replacements: list[tuple[Any, str, Any, Any]] = []
 
     def begin(self) -> None:
         with _lock:
@@ -76,23 +75,23 @@ class _Patch:
     def end(self) -> None:
         with _lock:
             self._users -= 1
-            while not self._users and self._kept:
-                owner, name, own, guard = self._kept.pop()
-                if _own(owner, name) is not guard:
-                    continue  # it was replaced again meanwhile
-                if own is None:
+            while not self._users and self._replacements:
+                owner, name, original, guard = self._replacements.pop()
+                if _own_attribute(owner, name) is not guard:
+                    continue  # other code replaced it meanwhile
+                if original is None:
                     delattr(owner, name)
                 else:
-                    setattr(owner, name, own)
+                    setattr(owner, name, original)
 
     def _replace(self, owner: Any, name: str, guard: Any) -> None:
         # None where the name is inherited: to delete the guard is to restore it.
-        self._kept.append((owner, name, _own(owner, name), guard))
+        self._replacements.append((owner, name, _own_attribute(owner, name), guard))
         setattr(owner, name, guard)
 
 
-def _own(owner: Any, name: str) -> Any:
-    """The attribute of an object itself; None where it is inherited."""
+def _own_attribute(owner: Any, name: str) -> Any:
+    """The attribute of the object itself; None if it is inherited."""
     return cast("dict[str, Any]", owner.__dict__).get(name)
 
 
@@ -101,32 +100,32 @@ _patch: Final = _Patch()
 
 @contextmanager
 def no_network(judge: str, *, active: bool) -> Generator[None]:
-    """Refuse connections of the function that runs inside, whatever it makes of the refusal.
+    """Refuse network connections within the block.
 
     Args:
         judge: The name of the judge, for the error.
-        active: Whether connections are refused at all.
+        active: Whether to refuse connections.
 
     Raises:
-        JudgeError: It tried to connect to another machine, or to a port of this one.
+        JudgeError: The block tried to connect, even if it caught the refusal.
     """
     if not active:
         yield
         return
-    tried: list[str] = []
-    token = _addresses.set(tried)
+    addresses: list[str] = []
+    token = _addresses.set(addresses)
     _patch.begin()
     try:
         yield
     except Exception as error:
-        if tried:
-            raise _refused_error(judge, tried[0]) from error
+        if addresses:
+            raise _refused_error(judge, addresses[0]) from error
         raise
     finally:
         _patch.end()
         _addresses.reset(token)
-    if tried:
-        raise _refused_error(judge, tried[0])
+    if addresses:
+        raise _refused_error(judge, addresses[0])
 
 
 def _refused_error(judge: str, address: str) -> JudgeError:
@@ -139,9 +138,9 @@ def _refused_error(judge: str, address: str) -> JudgeError:
 
 def _guard(original: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: socket.socket, *arguments: Any) -> Any:
-        tried = _addresses.get()
-        if tried is not None and self.family in {socket.AF_INET, socket.AF_INET6}:
-            _note(tried, arguments[-1])
+        addresses = _addresses.get()
+        if addresses is not None and self.family in {socket.AF_INET, socket.AF_INET6}:
+            _note(addresses, arguments[-1])
         return original(self, *arguments)
 
     return method
@@ -149,17 +148,17 @@ def _guard(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _guarded_lookup(original: Callable[..., Any]) -> Callable[..., Any]:
     def getaddrinfo(host: Any, *arguments: Any, **options: Any) -> Any:
-        tried = _addresses.get()
-        if tried is not None and host is not None and not _is_numeric(host):
-            _note(tried, (host, *arguments))
+        addresses = _addresses.get()
+        if addresses is not None and host is not None and not _is_numeric(host):
+            _note(addresses, (host, *arguments))
         return original(host, *arguments, **options)
 
     return getaddrinfo
 
 
-def _note(tried: list[str], address: Any) -> None:
+def _note(addresses: list[str], address: Any) -> None:
     parts: tuple[Any, ...] = address if isinstance(address, tuple) else (address,)  # pyright: ignore[reportUnknownVariableType]
-    tried.append(
+    addresses.append(
         ":".join(part.decode() if isinstance(part, bytes) else str(part) for part in parts[:2])
     )
     raise _ClosedError("the network is closed: this run has --record=none")
@@ -178,28 +177,34 @@ _COMPARE_LABELS = frozenset({"choice_is", "equals", "field_equals"})
 
 
 async def judge_trial(
-    draw: Draw, answer: SourcedCompletion, *, opinions: ModelVerdicts, offline: bool
+    planned_trial: PlannedTrial,
+    sourced: SourcedCompletion,
+    *,
+    model_verdicts: ModelVerdicts,
+    offline: bool,
 ) -> Trial:
-    """Let every judge say its verdict; one that cannot makes the trial unmeasured.
+    """Collect the verdicts of all judges; a missing verdict makes the trial unmeasured.
 
     Args:
-        draw: The case and the number of the trial.
-        answer: What is judged.
-        opinions: The verdicts of LLM judges so far, by name.
-        offline: Whether functions of users are kept off the network.
+        planned_trial: The case and the number of the trial.
+        sourced_completion: The completion to judge.
+        model_verdicts: The verdicts of LLM judges, by name.
+        offline: Whether functions of users have no network.
     """
-    suite, case = draw.planned.suite, draw.planned.case
+    suite, case = planned_trial.planned_case.suite, planned_trial.planned_case.case
     verdicts: list[JudgedVerdict] = []
     error: UnmeasuredError | None = None
-    judged = JudgedOutput.from_completion(
-        answer.completion, case
+    judged_output = JudgedOutput.from_completion(
+        sourced.completion, case
     )  # rules share it: its JSON is parsed once
     for judge in suite.judges:
         try:
-            judged_verdict = opinions.get(judge.name) or JudgedVerdict(
+            judged_verdict = model_verdicts.get(judge.name) or JudgedVerdict(
                 judge=judge.name,
                 judge_digest=judge.digest,
-                verdict=await _verdict(judge, judged, answer.completion, case, offline=offline),
+                verdict=await _verdict(
+                    judge, judged_output, sourced.completion, case, offline=offline
+                ),
                 criterion=criterion_of(judge),
                 labels=isinstance(judge, Rule) and judge.kind in _COMPARE_LABELS,
             )
@@ -209,46 +214,46 @@ async def judge_trial(
         except UnmeasuredError as broken:
             error = error or broken
     return Trial(
-        number=draw.trial,
-        request_digest=draw.planned.digest,
-        answer=answer,
+        number=planned_trial.trial,
+        request_digest=planned_trial.planned_case.digest,
+        sourced_completion=sourced,
         verdicts=tuple(verdicts),
         error=error or _undecided(suite, verdicts),
     )
 
 
 def _undecided(suite: Eval, verdicts: list[JudgedVerdict]) -> UnmeasuredError | None:
-    """The reason why the verdicts, each of them there, decide nothing; None when they do."""
-    deciding = [verdict for verdict in verdicts if verdict.gates]
+    """The error if no blocking judge decided; None if one did."""
+    deciding = [verdict for verdict in verdicts if verdict.blocking]
     if not deciding:
-        named = "; ".join(f"{verdict.judge} ({verdict.standing})" for verdict in verdicts)
+        judge_list = "; ".join(f"{verdict.judge} ({verdict.status_reason})" for verdict in verdicts)
         return UnmeasuredError(
-            f"a case without judges that gate: {named}\n"
+            f"a case without blocking judges: {judge_list}\n"
             "  fix: add a rule, or calibrate a judge: regauge judges calibrate NAME"
         )
     if all(judged_verdict.verdict.outcome == "abstain" for judged_verdict in deciding):
-        names = ", ".join(judge.name for judge in suite.judges if suite.standing(judge).blocking)
-        why = [
+        names = ", ".join(judge.name for judge in suite.judges if suite.status_of(judge).blocking)
+        reasons = [
             f"\n  {judged_verdict.judge}: {judged_verdict.verdict.details.get('why')}"
             for judged_verdict in deciding
             if judged_verdict.verdict.code == "all_advisory"
         ]
-        return JudgeError(f"every judge abstained: {names}{''.join(why)}", judge=names)
+        return JudgeError(f"every judge abstained: {names}{''.join(reasons)}", judge=names)
     return None
 
 
 async def _verdict(
-    judge: Judge, answer: JudgedOutput, completion: Completion, case: GoldenCase, *, offline: bool
+    judge: Judge, sourced: JudgedOutput, completion: Completion, case: GoldenCase, *, offline: bool
 ) -> Verdict:
-    """One verdict; a judge that breaks is an error, never a fail and never a pass."""
+    """The verdict of one judge; an exception is an error, neither a fail nor a pass."""
     try:
         if not isinstance(judge, Rule):
             with no_network(judge.name, active=offline):
                 return checked_verdict(judge.name, await judge.judge(completion, case))
         if judge.is_builtin or not offline:
-            return checked_verdict(judge.name, judge.examine(answer))
+            return checked_verdict(judge.name, judge.examine(sourced))
         with no_network(judge.name, active=True):
-            return checked_verdict(judge.name, judge.examine(answer))
+            return checked_verdict(judge.name, judge.examine(sourced))
     except UnmeasuredError:
         raise
     except RegaugeError as error:
@@ -261,10 +266,10 @@ async def _verdict(
 
 
 def checked_verdict(judge: str, result: object) -> Verdict:
-    """The verdict, if it is one; its values were checked when it was made.
+    """The result of a judge, if it is a verdict.
 
     Raises:
-        JudgeError: It is none.
+        JudgeError: It is not a `Verdict`.
     """
     if isinstance(result, Verdict):
         return result
@@ -272,10 +277,9 @@ def checked_verdict(judge: str, result: object) -> Verdict:
 
 
 def passes_through(error: BaseException) -> bool:
-    """Return whether an exception ends more than a judge: Ctrl-C, or the run's own tasks.
+    """Return whether an exception ends the run rather than one judge: Ctrl-C, or a cancelled task.
 
-    Everything else that is no `Exception`, such as `pytest.skip` or `sys.exit`, is a judge that
-    broke.
+    All others, even `pytest.skip` and `sys.exit`, are errors of the judge.
     """
     if isinstance(error, asyncio.CancelledError):
         try:
@@ -288,66 +292,70 @@ def passes_through(error: BaseException) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class RunCalls:
-    """The calls of a judge for one judgement: the protocol `JudgeCalls`.
+    """The model calls of one judgement: the protocol `JudgeCalls`.
 
     Attributes:
-        ask: Gets one reply to a judge about a draw: recorded, from the local store, or live.
-        counted: The calls that judgements of this run have counted already.
-        asked: What was asked, in the order in which it was, each once.
-        totals: What the calls used that no other judgement counted before.
-        failure: Why the first call that failed did.
+        get_response: Called with each request; returns a recorded, stored or live response.
+        counted_keys: The calls that other judgements of the run have counted.
+        requests: The keys of the requests in order, each once.
+        totals: The usage of calls that no other judgement has counted.
+        failure: The error of the first failed call; None without one.
     """
 
     judge: ModelJudge
-    draw: Draw
-    ask: Callable[[CaseRequest, ModelJudge, Draw], Coroutine[Any, Any, SourcedCompletion]]
-    counted: set[RecordingKey] = field(default_factory=set["RecordingKey"])
-    asked: dict[RecordingKey, None] = field(default_factory=dict["RecordingKey", None])
+    planned_trial: PlannedTrial
+    get_response: Callable[
+        [CaseRequest, ModelJudge, PlannedTrial], Coroutine[Any, Any, SourcedCompletion]
+    ]
+    counted_keys: set[RecordingKey] = field(default_factory=set["RecordingKey"])
+    requests: dict[RecordingKey, None] = field(default_factory=dict["RecordingKey", None])
     totals: CallTotals = field(default_factory=CallTotals)
     failure: UnmeasuredError | None = None
 
     @property
     def trial(self) -> int:
         """The number of the judged trial, from 0."""
-        return self.draw.trial
+        return self.planned_trial.trial
 
     def check(self) -> None:
-        """Hold that every call was answered, whatever the judge made of one that was not.
+        """Check that every call had a response, even if the judge caught the error.
 
         Raises:
-            UnmeasuredError: The first that was not.
+            UnmeasuredError: A call failed.
         """
         if self.failure is not None:
             raise self.failure
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """The model's reply: recorded, from the local store, or live.
+        """The model's response: recorded, from the local store, or live.
 
         Raises:
             UnmeasuredError: There is none.
         """
-        question = CaseRequest.of_judge(request, draw=self.draw, judge=self.judge)
-        self.asked[question.key] = None
+        case_request = CaseRequest.of_judge(
+            request, planned_trial=self.planned_trial, judge=self.judge
+        )
+        self.requests[case_request.key] = None
         try:
-            answer = await self.ask(question, self.judge, self.draw)
+            sourced = await self.get_response(case_request, self.judge, self.planned_trial)
         except UnmeasuredError as error:
             self.failure = self.failure or error
             raise
-        if question.key not in self.counted:
-            self.counted.add(question.key)
-            self.totals = self.totals.plus(answer.completion, live=answer.source == "live")
-        return answer.completion
+        if case_request.key not in self.counted_keys:
+            self.counted_keys.add(case_request.key)
+            self.totals = self.totals.plus(sourced.completion, live=sourced.source == "live")
+        return sourced.completion
 
 
 class Measurements:
-    """The measurements a run may use, one file per prompt; for several threads.
+    """The measurements of a run, one file per prompt; for several threads.
 
     Args:
-        project: Whose recordings.
-        mode: `none` only reads; `all` finds only what this run measured.
-        redact: Takes secrets out of a text.
-        unpublished: Trials whose measurements `finish` does not write.
-        part: What a shard runs, and where its measurements go; None for a whole run.
+        project: The project with the recordings.
+        mode: `none` only reads; `all` finds only measurements of this run.
+        redact: Removes secrets from a text.
+        unpublished: The trials whose measurements `finish` does not write.
+        part: The shard, with the files it writes; None for a run of all cases.
     """
 
     def __init__(
@@ -360,7 +368,7 @@ class Measurements:
         part: PartFiles | None = None,
     ) -> None:
         self._part = part
-        in_shard = part.own if part is not None else None
+        in_shard = part.may_hold if part is not None else None
         self._directory = project.recordings_dir / "verdicts"
         self._mode = mode
         self._redact = redact
@@ -372,10 +380,10 @@ class Measurements:
         self._lock = threading.Lock()
 
     def file(self, prompt: str) -> MeasurementsFile:
-        """The committed measurements of answers to a prompt.
+        """The committed measurements of a prompt's completions.
 
         Raises:
-            RecordingError: Lines of it cannot be read.
+            RecordingError: Lines cannot be read.
         """
         return self._files.file(prompt)
 
@@ -383,9 +391,9 @@ class Measurements:
         """The measurement, or None.
 
         Args:
-            prompt: Whose answer.
-            key: See `measurement_key`.
-            fresh: Whether only what this run measured counts.
+            prompt: The prompt.
+            key: The key, see `measurement_key`.
+            fresh: Whether only measurements of this run count.
         """
         if (fresh or self._mode == "all") and key not in self._fresh:
             return None
@@ -395,10 +403,10 @@ class Measurements:
         """Keep a measurement for `finish` to write.
 
         Returns:
-            The line as a replay will find it, that is without secrets.
+            The line as a replay will find it, without secrets.
 
         Raises:
-            ValueError: The measurement holds what JSON has no word for.
+            ValueError: The measurement cannot be written as JSON.
         """
         clean = map_texts(line.measurement, self._redact)
         cleaned = replace(line, measurement=clean)
@@ -409,7 +417,7 @@ class Measurements:
         return measured
 
     def finish(self) -> Mapping[Path, int]:
-        """Write new measurements; returns how many lines of each file changed.
+        """Write new measurements; returns the number of changed lines by file.
 
         Raises:
             RecordingError: A file cannot be written.
@@ -426,10 +434,7 @@ class Measurements:
 def measurement_key(
     judge: MemoisedJudge, completion: Completion, case: GoldenCase, *, trial: int
 ) -> str:
-    """The key of a measurement: judge, case, completion and trial.
-
-    How fast and at what price the answer came does not count.
-    """
+    """The key of a measurement: judge, case, completion and trial, without latency and cost."""
     return digest_of(
         {
             "judge": judge.measurement_digest,
@@ -445,61 +450,65 @@ def measurement_key(
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
-    """The recordings of a prompt that its judgements used."""
+class UsedRecordings:
+    """The recordings that the judgements of a prompt used."""
 
     calls: set[RecordingKey] = field(default_factory=set["RecordingKey"])
     measurements: set[str] = field(default_factory=set[str])
 
 
 class ModelJudging:
-    """The judges of a run that ask a model.
+    """The LLM judges of a run.
 
     Args:
-        ask: Gets one reply to a judge about a draw: recorded, from the local store, or live.
-        measurements: What judges measured before.
-        rejudge: Whether what was measured before this run does not count for a draw.
+        get_response: Called with each request; returns a recorded, stored or live response.
+        measurements: The recorded measurements.
+        rejudge: Called with a trial; returns whether to ignore its recorded measurements.
     """
 
     def __init__(
         self,
         *,
-        ask: Callable[[CaseRequest, ModelJudge, Draw], Coroutine[Any, Any, SourcedCompletion]],
+        get_response: Callable[
+            [CaseRequest, ModelJudge, PlannedTrial], Coroutine[Any, Any, SourcedCompletion]
+        ],
         measurements: Measurements,
-        rejudge: Callable[[Draw], bool],
+        rejudge: Callable[[PlannedTrial], bool],
     ) -> None:
-        self._ask = ask
+        self._get_response = get_response
         self._measurements = measurements
         self._rejudge = rejudge
-        self._counted: set[RecordingKey] = set()
-        self._used: dict[str, Used] = {}
+        self._counted_keys: set[RecordingKey] = set()
+        self._used_recordings: dict[str, UsedRecordings] = {}
         self._prepared: dict[int, tuple[ModelJudge, Future[None]]] = {}
         self._lock = threading.Lock()
 
-    def asking(
+    def with_responses(
         self,
-        ask: Callable[[CaseRequest, ModelJudge, Draw], Coroutine[Any, Any, SourcedCompletion]],
+        get_response: Callable[
+            [CaseRequest, ModelJudge, PlannedTrial], Coroutine[Any, Any, SourcedCompletion]
+        ],
     ) -> ModelJudging:
-        """The same judges and what is known of them, with replies from elsewhere."""
+        """The same judges and recordings, with another source of responses."""
         other = copy(self)
-        other._ask = ask  # noqa: SLF001 - of its own class
+        other._get_response = get_response  # noqa: SLF001 - of its own class
         return other
 
-    def used(self, prompt: str) -> Used:
+    def used_recordings(self, prompt: str) -> UsedRecordings:
         """The recordings that judgements of a prompt's completions have used so far."""
-        return self._used.setdefault(prompt, Used())
+        return self._used_recordings.setdefault(prompt, UsedRecordings())
 
-    def prepare(self, judge: ModelJudge, *, here: bool = False) -> Future[None]:
-        """Load what a judge measures with, once for each judge; in a thread unless `here`."""
+    def prepare(self, judge: ModelJudge, *, in_this_thread: bool = False) -> Future[None]:
+        """Load the libraries and models of a judge once, in another thread by default."""
         with self._lock:
             prepared = self._prepared.get(id(judge))
             if prepared is not None:
                 return prepared[1]
             future: Future[None] = Future()
             self._prepared[id(judge)] = (judge, future)
-        # Who stops waiting for it does not end it for the others.
+        # A cancelled caller does not cancel it for the others.
         future.set_running_or_notify_cancel()
-        if _is_memoised(judge) and here:
+        if _is_memoised(judge) and in_this_thread:
             _prepare(judge, future)
         elif _is_memoised(judge):
             threading.Thread(
@@ -509,17 +518,26 @@ class ModelJudging:
             future.set_result(None)
         return future
 
-    async def verdict(self, judge: ModelJudge, draw: Draw, completion: Completion) -> JudgedVerdict:
-        """The verdict of one judge on one draw.
+    async def verdict(
+        self, judge: ModelJudge, planned_trial: PlannedTrial, completion: Completion
+    ) -> JudgedVerdict:
+        """The verdict of one judge on one trial.
 
         Raises:
             UnmeasuredError: There is none.
         """
-        suite, case = draw.planned.suite, draw.planned.case
-        calls = RunCalls(judge=judge, draw=draw, ask=self._ask, counted=self._counted)
+        suite, case = planned_trial.planned_case.suite, planned_trial.planned_case.case
+        calls = RunCalls(
+            judge=judge,
+            planned_trial=planned_trial,
+            get_response=self._get_response,
+            counted_keys=self._counted_keys,
+        )
         try:
             if _is_memoised(judge):
-                verdict, totals = await self._find_or_measure(judge, draw, completion, calls)
+                verdict, totals = await self._find_or_measure(
+                    judge, planned_trial, completion, calls
+                )
             else:
                 verdict = await judge.judge_with(completion, case, calls)
                 checked_verdict(judge.name, verdict)
@@ -533,25 +551,29 @@ class ModelJudging:
                 raise
             raise explained from explained.__cause__
         finally:
-            self.used(suite.prompt.name).calls.update(calls.asked)
-        standing = suite.standing(judge)
+            self.used_recordings(suite.prompt.name).calls.update(calls.requests)
+        status = suite.status_of(judge)
         return JudgedVerdict(
             judge=judge.name,
             judge_digest=judge.digest,
             verdict=replace(verdict, cost_usd=totals.cost_usd or 0.0),
             criterion=criterion_of(judge),
-            gates=standing.blocking,
-            standing=standing.reason,
+            blocking=status.blocking,
+            status_reason=status.reason,
             calls=totals,
         )
 
     async def _find_or_measure(
-        self, judge: MemoisedJudge, draw: Draw, completion: Completion, calls: RunCalls
+        self,
+        judge: MemoisedJudge,
+        planned_trial: PlannedTrial,
+        completion: Completion,
+        calls: RunCalls,
     ) -> tuple[Verdict, CallTotals]:
-        """The verdict on a recorded measurement, or on one made now."""
-        prompt, case = draw.planned.suite.prompt.name, draw.planned.case
-        key = measurement_key(judge, completion, case, trial=draw.trial)
-        line = self._measurements.find(prompt, key, fresh=self._rejudge(draw))
+        """The verdict on a recorded or new measurement, with the usage of its calls."""
+        prompt, case = planned_trial.planned_case.suite.prompt.name, planned_trial.planned_case.case
+        key = measurement_key(judge, completion, case, trial=planned_trial.trial)
+        line = self._measurements.find(prompt, key, fresh=self._rejudge(planned_trial))
         if line is None:
             await asyncio.wrap_future(self.prepare(judge))
             measurement = await judge.measure_with(completion, case, calls)
@@ -563,25 +585,25 @@ class ModelJudging:
                     key=key,
                     case=case.id,
                     judge=judge.name,
-                    trial=draw.trial,
+                    trial=planned_trial.trial,
                     measurement=measurement.to_json(),
-                    calls=tuple(calls.asked),
+                    calls=tuple(calls.requests),
                     totals=calls.totals.to_json(),
                 ),
             )
             totals = calls.totals
         else:
             totals = CallTotals.from_json(line.totals)
-        used = self.used(prompt)
-        used.measurements.add(key)
-        used.calls.update(line.calls)
-        # What a replay will find decides, so that both come to the same verdict.
+        used_recordings = self.used_recordings(prompt)
+        used_recordings.measurements.add(key)
+        used_recordings.calls.update(line.calls)
+        # The recorded form decides, so that a replay gives the same verdict.
         verdict = judge.verdict_of(Measurement.from_json(line.measurement))
         return checked_verdict(judge.name, verdict), totals
 
 
 def _is_memoised(judge: ModelJudge) -> TypeGuard[MemoisedJudge]:
-    # To ask `isinstance` of a protocol takes as long as to judge by a rule.
+    # `isinstance` with a protocol takes as long as a rule.
     return hasattr(judge, "measure_with")
 
 
@@ -589,7 +611,7 @@ def _prepare(judge: MemoisedJudge, future: Future[None]) -> None:
     try:
         judge.prepare()
     except BaseException as error:
-        future.set_exception(error)  # it belongs to the callers that wait
+        future.set_exception(error)  # callers that wait receive it
         if isinstance(error, KeyboardInterrupt):
             raise
     else:
@@ -597,7 +619,7 @@ def _prepare(judge: MemoisedJudge, future: Future[None]) -> None:
 
 
 def _explain(judge: ModelJudge, error: BaseException, calls: RunCalls) -> UnmeasuredError:
-    """The reason for a missing verdict; a failed call comes before its consequences."""
+    """The error of a missing verdict: of the failed call if any, else of the judge."""
     if calls.failure is not None:
         if isinstance(calls.failure, (MissingRecordingError, BudgetError, PendingError)):
             return calls.failure

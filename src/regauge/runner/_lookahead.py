@@ -1,4 +1,4 @@
-"""Calls models ahead of the cases that are judged."""
+"""Runs trials ahead of the cases that are judged."""
 
 from __future__ import annotations
 
@@ -13,64 +13,64 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
-    from regauge.runner._plan import Draw
+    from regauge.runner._plan import PlannedTrial
 
-# What landed is kept, so that it is paid for once, whenever it is judged.
-_LANDED_MAX: Final = 4
+# Finished trials ahead of a delayed one, in windows; their completions are stored in any case.
+_FINISHED_MAX: Final = 4
 
-Landed = TypeVar("Landed")
+TrialResult = TypeVar("TrialResult")
 
 # Calls are cancelled first; a target that ignores it delays the end of the run by this at most.
 _STOP_TIMEOUT_S = 10.0
-# For calls under way when all cases of this process are judged: another xdist worker may wait for
-# them, and would pay again. Longer holds up the end of a run; 0 cancels them at once.
+# For calls in progress when all cases of this process are judged: another xdist worker may wait for
+# them, and would pay again. Longer delays the end of a run; 0 cancels them at once.
 _LAST_CALLS_S = 8.0
-# Only one thread at a time runs Python. A case that is judged while answers arrive would keep the
-# next requests from being sent, so the loop first works off what has arrived, for at most so long.
+# Only one thread at a time runs Python, and judging delays the next requests. So the event loop
+# first handles the completions that arrived, for at most this time.
 _GIVE_WAY_S = 0.02
-# Cases that are judged within this time give way once: to change threads takes about as long as
-# to judge a case. Longer: the next requests wait longer while cases are judged.
+# Cases judged within this time give way once: a change of threads takes about as long as judging
+# a case. Longer: the next requests wait longer while cases are judged.
 _GIVE_WAY_EVERY_S = 0.004
-# The steps of the loop from an answer that arrives to the next request that is sent.
+# The steps of the event loop from a response to the next request.
 _STEPS = 4
-# A draw awaited for longer is held up, such as by a 429; it holds back no draw behind those that
-# landed. Shorter: draws start further ahead of cases that are only judged fast.
+# A trial awaited for longer is delayed, such as by a 429, and does not delay later trials. Shorter:
+# trials start further ahead of cases that are judged fast.
 _HELD_UP_S = 0.05
 
 
-class Lookahead(Generic[Landed]):
-    """Performs draws in order, never more than a window ahead of what was taken.
+class Lookahead(Generic[TrialResult]):
+    """Runs trials in order, at most a window ahead of the caller.
 
     Args:
-        draws: In the order they will be taken.
-        perform: Does what one draw takes; what it raises reaches the caller that takes that draw.
-        width: How many draws may be under way or waiting to be taken; asked again each time.
-        fixed: Whether no more are while one is held up, for a run that may stop at its first
-            failure.
-        close: Gives back connections when the run is over.
+        planned_trials: The trials, in the order of `take`.
+        perform: Called with each trial; `take` returns its result or raises its error.
+        width: Called for the most trials that run or wait for `take`.
+        fixed: Whether the window stays the same behind a delayed trial, for a run that may stop at
+            its first failure.
+        close: Called to close connections at the end.
     """
 
     def __init__(
         self,
-        draws: Sequence[Draw],
+        planned_trials: Sequence[PlannedTrial],
         *,
-        perform: Callable[[Draw], Coroutine[Any, Any, Landed]],
+        perform: Callable[[PlannedTrial], Coroutine[Any, Any, TrialResult]],
         width: Callable[[], int],
         close: Callable[[], Coroutine[Any, Any, None]],
         fixed: bool = False,
     ) -> None:
-        self._draws = draws
+        self._draws = planned_trials
         self._perform = perform
         self._width = width
         self._fixed = fixed
-        # Set when there may be room where there was none; for the event loop alone.
-        self._moved = asyncio.Event()
+        # Set when the window may have room; for the event loop alone.
+        self._has_room = asyncio.Event()
         self._close = close
-        self._position = {draw.id: n for n, draw in enumerate(draws)}
-        self._futures: dict[tuple[int, int], Future[Landed]] = {}
+        self._position = {planned_trial.id: n for n, planned_trial in enumerate(planned_trials)}
+        self._futures: dict[tuple[int, int], Future[TrialResult]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._taken = 0
-        self._landed = 0
+        self._next_position = 0
+        self._untaken = 0
         self._held_up = False
         self._last_calls_s = 0.0
         self._gave_way_at = -_GIVE_WAY_EVERY_S
@@ -89,27 +89,29 @@ class Lookahead(Generic[Landed]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop: an error cancels calls under way; otherwise they get some seconds to end."""
+        """Stop: an error cancels calls in progress, which otherwise have some seconds to end."""
         self._last_calls_s = _LAST_CALLS_S if kind is None else 0.0
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(_STOP_TIMEOUT_S)
 
-    def __contains__(self, draw: Draw) -> bool:
-        return draw.id in self._position
+    def __contains__(self, planned_trial: PlannedTrial) -> bool:
+        return planned_trial.id in self._position
 
-    def take(self, draw: Draw, *, waiting: Callable[[], None], every_s: float) -> Landed:
-        """Wait for the result of one trial, and start it if it is not under way.
+    def take(
+        self, planned_trial: PlannedTrial, *, waiting: Callable[[], None], every_s: float
+    ) -> TrialResult:
+        """Wait for the result of one trial, and start it if it is not running.
 
         Args:
-            draw: One of the draws given.
-            waiting: Called each time `every_s` seconds have passed without it.
-            every_s: In seconds.
+            planned_trial: The trial.
+            waiting: Called every `every_s` seconds until the result is there.
+            every_s: The interval in seconds.
 
         Raises:
-            Exception: What `perform` raised for it.
+            Exception: The error of `perform`.
         """
-        future = self._future(draw)
-        self._taken = max(self._taken, self._position[draw.id] + 1)
+        future = self._future(planned_trial)
+        self._next_position = max(self._next_position, self._position[planned_trial.id] + 1)
         try:
             if not future.done():
                 self._wait(future, waiting, every_s)
@@ -118,32 +120,34 @@ class Lookahead(Generic[Landed]):
             return future.result()
         finally:
             with self._lock:
-                if self._futures.pop(draw.id, None) is not None:
-                    self._landed -= 1
+                if self._futures.pop(planned_trial.id, None) is not None:
+                    self._untaken -= 1
 
-    def _future(self, draw: Draw) -> Future[Landed]:
-        """The future of a draw; a draw that has none yet is started, out of its turn."""
+    def _future(self, planned_trial: PlannedTrial) -> Future[TrialResult]:
+        """The future of a trial, which is started out of turn if it has none."""
         with self._lock:
-            future = self._futures.get(draw.id)
+            future = self._futures.get(planned_trial.id)
             if future is not None:
                 return future
-            future = self._futures[draw.id] = Future()
-        self._loop.call_soon_threadsafe(self._start, draw, future)
+            future = self._futures[planned_trial.id] = Future()
+        self._loop.call_soon_threadsafe(self._start, planned_trial, future)
         return future
 
-    def _wait(self, future: Future[Landed], waiting: Callable[[], None], every_s: float) -> None:
-        self._loop.call_soon_threadsafe(self._moved.set)
+    def _wait(
+        self, future: Future[TrialResult], waiting: Callable[[], None], every_s: float
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._has_room.set)
         wait([future], timeout=_HELD_UP_S)
         if future.done():
             return
         self._held_up = True
-        self._loop.call_soon_threadsafe(self._moved.set)
+        self._loop.call_soon_threadsafe(self._has_room.set)
         while wait([future], timeout=every_s).not_done:
             waiting()
         self._held_up = False
 
     def _give_way(self) -> None:
-        """Start what there is room for, and let the loop work off what has arrived."""
+        """Start trials in the window, and let the event loop handle arrived completions."""
         idle = threading.Event()
         self._loop.call_soon_threadsafe(self._step, _STEPS, idle)
         idle.wait(_GIVE_WAY_S)
@@ -151,7 +155,7 @@ class Lookahead(Generic[Landed]):
 
     def _step(self, steps: int, idle: threading.Event) -> None:
         if steps == _STEPS:
-            self._moved.set()
+            self._has_room.set()
         if steps:
             self._loop.call_soon(self._step, steps - 1, idle)
         else:
@@ -176,40 +180,40 @@ class Lookahead(Generic[Landed]):
         await self._close()
 
     async def _walk(self) -> None:
-        for position, draw in enumerate(self._draws):
-            while position >= self._taken + self._reach():
-                self._moved.clear()
-                await self._moved.wait()
+        for position, planned_trial in enumerate(self._draws):
+            while position >= self._next_position + self._max_ahead():
+                self._has_room.clear()
+                await self._has_room.wait()
             with self._lock:
-                if draw.id in self._futures or position < self._taken:
+                if planned_trial.id in self._futures or position < self._next_position:
                     continue
-                future = self._futures[draw.id] = Future()
-            self._start(draw, future)
-            # Let answers land between starts, however long the list of draws is.
+                future = self._futures[planned_trial.id] = Future()
+            self._start(planned_trial, future)
+            # Let completions arrive between starts.
             await asyncio.sleep(0)
 
-    def _reach(self) -> int:
-        """The limit of trials ahead; those that landed behind one that is held up come on top."""
+    def _max_ahead(self) -> int:
+        """The most trials ahead of the caller; finished trials behind a delayed one are extra."""
         width = self._width()
-        landed = self._landed if self._held_up and not self._fixed else 0
-        return width + min(landed, _LANDED_MAX * width)
+        extra = self._untaken if self._held_up and not self._fixed else 0
+        return width + min(extra, _FINISHED_MAX * width)
 
-    def _start(self, draw: Draw, future: Future[Landed]) -> None:
-        task = self._loop.create_task(self._settle(draw, future))
+    def _start(self, planned_trial: PlannedTrial, future: Future[TrialResult]) -> None:
+        task = self._loop.create_task(self._settle(planned_trial, future))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _settle(self, draw: Draw, future: Future[Landed]) -> None:
+    async def _settle(self, planned_trial: PlannedTrial, future: Future[TrialResult]) -> None:
         try:
-            answer = await self._perform(draw)
+            result = await self._perform(planned_trial)
         except asyncio.CancelledError:
             future.cancel()
             raise
-        except Exception as error:  # noqa: BLE001 - it belongs to the caller that takes this draw
+        except Exception as error:  # noqa: BLE001 - `take` raises it
             future.set_exception(error)
         else:
-            future.set_result(answer)
+            future.set_result(result)
         with self._lock:
-            self._landed += 1
+            self._untaken += 1
         if self._held_up:
-            self._moved.set()
+            self._has_room.set()

@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
     from regauge.judges import ModelJudge
     from regauge.project import Settings
-    from regauge.runner._answers import Answers
+    from regauge.runner._answers import Completions
     from regauge.runner._expected import ExpectedJudging, ExpectedUsage
-    from regauge.runner._plan import Draw
+    from regauge.runner._plan import PlannedTrial
     from regauge.runner._spec import RunOptions
     from regauge.runner._suite import Eval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingRecordings:
-    """Recordings of one prompt that are missing, and what they would take.
+    """Missing recordings of one prompt, with the expected cost of recording them.
 
     Attributes:
         simulated: Whether only simulated models would be called.
-        cases: How many cases they are of.
-        stale: Cases that have recordings of an older request.
-        calls: About how many calls they take: more than trials where cases are conversations.
-        tokens: About how many tokens the calls would use, in and out.
-        cost_usd: About what they would cost; None when no price is declared.
-        batch_cost_usd: The same in a batch; None where no batch is possible or its price unknown.
-        command: What records them.
+        cases: The number of cases with missing recordings.
+        stale: The number of these with recordings of an older request.
+        calls: The approximate number of calls, several per trial of a conversation.
+        tokens: The approximate number of input and output tokens.
+        cost_usd: The approximate cost in US dollars; None if no price is declared.
+        batch_cost_usd: The cost in a batch; None if batches are unavailable or without a price.
+        command: The command that records them.
     """
 
     prompt: str
@@ -50,66 +50,71 @@ class MissingRecordings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MissingAnswers(MissingRecordings):
-    """The missing completions of one prompt: trials without one."""
+class MissingCompletions(MissingRecordings):
+    """The missing completions of one prompt and model."""
 
     model: str
-    answers: int
+    completions: int
 
 
-def missing_answers(
-    draws: Iterable[Draw],
+def missing_completions(
+    planned_trials: Iterable[PlannedTrial],
     usage: ExpectedUsage,
-    answers: Answers,
+    completions: Completions,
     settings: Settings,
     *,
     options: RunOptions,
-) -> list[MissingAnswers]:
+) -> list[MissingCompletions]:
     """The missing completions of each prompt, in the order of the trials.
 
     Args:
-        draws: The trials without a completion.
+        planned_trials: The trials without a completion.
         usage: The expected tokens of each.
-        answers: Where completions of older requests may be.
-        settings: Where prices are.
-        options: What the command repeats.
+        completions: The recorded completions, including those of older requests.
+        settings: The settings with the prices.
+        options: The options that the command repeats.
     """
-    by_suite: dict[tuple[str, str], list[Draw]] = {}
-    for draw in draws:
-        suite = draw.planned.suite
+    by_suite: dict[tuple[str, str], list[PlannedTrial]] = {}
+    for planned_trial in planned_trials:
+        suite = planned_trial.planned_case.suite
         if suite.target is not None and suite.target.outputs is not None:
-            continue  # nothing records them; each trial names the line that is missing
-        by_suite.setdefault((suite.prompt.name, str(suite.model)), []).append(draw)
-    gathered_answers: list[MissingAnswers] = []
+            continue  # regauge does not record them; each trial names its missing line
+        by_suite.setdefault((suite.prompt.name, str(suite.model)), []).append(planned_trial)
+    missing_by_prompt: list[MissingCompletions] = []
     for (prompt, model), missing in by_suite.items():
-        cases = {draw.planned.case.id: draw.planned for draw in missing}
-        expected = [usage.calls_of_draw(draw) for draw in missing]
+        cases = {
+            planned_trial.planned_case.case.id: planned_trial.planned_case
+            for planned_trial in missing
+        }
+        expected = [usage.calls_of_trial(planned_trial) for planned_trial in missing]
         costs = [
-            cost_of(tokens, price_for(settings, draw.planned.request(draw.trial)))
-            for draw, (_, tokens) in zip(missing, expected, strict=True)
+            cost_of(
+                tokens, price_for(settings, planned_trial.planned_case.request(planned_trial.trial))
+            )
+            for planned_trial, (_, tokens) in zip(missing, expected, strict=True)
         ]
         total_usd = sum_if_known(costs)
         cost_usd = None if total_usd is None else round(total_usd, 9)
-        gathered_answers.append(
-            MissingAnswers(
+        missing_by_prompt.append(
+            MissingCompletions(
                 prompt=prompt,
                 model=model,
                 simulated=is_simulated(model),
-                answers=len(missing),
+                completions=len(missing),
                 calls=round(sum(calls for calls, _ in expected)),
                 cases=len(cases),
-                stale=sum(answers.has_older(planned) for planned in cases.values()),
-                tokens=sum(each.input_tokens + each.output_tokens for _, each in expected),
+                stale=sum(completions.has_older(planned_case) for planned_case in cases.values()),
+                tokens=sum(usage.input_tokens + usage.output_tokens for _, usage in expected),
                 cost_usd=cost_usd,
                 batch_cost_usd=batch_cost(settings, model.partition(":")[0], cost_usd),
-                command=record_command(missing[0].planned.suite, settings, options),
+                command=record_command(missing[0].planned_case.suite, settings, options),
             )
         )
-    return gathered_answers
+    return missing_by_prompt
 
 
 def record_command(suite: Eval, settings: Settings, options: RunOptions) -> str:
-    """The command that records exactly what is missing in this run."""
+    """The command that records the missing recordings of this run."""
     words = (
         ["pytest", suite.origin, "--record", "missing"]
         if suite.dataset.path == suite.prompt.path
@@ -126,10 +131,10 @@ def record_command(suite: Eval, settings: Settings, options: RunOptions) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingJudgements(MissingRecordings):
-    """The judgements of one judge on answers to one prompt without recorded replies.
+    """The judgements of one judge and prompt without recorded responses.
 
     Attributes:
-        models: Who would be asked.
+        models: The models that would be called.
     """
 
     judge: str
@@ -137,7 +142,7 @@ class MissingJudgements(MissingRecordings):
     judgements: int
 
     def plus(self, other: MissingJudgements) -> MissingJudgements:
-        """Of two processes that each judged cases of their own."""
+        """The sum of two processes that judged different cases."""
         return replace(
             self,
             judgements=self.judgements + other.judgements,
@@ -151,26 +156,28 @@ class MissingJudgements(MissingRecordings):
 
 
 class Misses:
-    """Collects the judgements that would need a model, where none may be called.
+    """The judgements of a replay whose responses are not recorded.
 
     Attributes:
-        judges: Those that would call it, by prompt and name.
+        judges: Their judges, by prompt and name.
     """
 
     def __init__(self) -> None:
         self.judges: dict[tuple[str, str], ModelJudge] = {}
-        self._draws: dict[tuple[str, str], dict[tuple[str, int], Draw]] = {}
+        self._draws: dict[tuple[str, str], dict[tuple[str, int], PlannedTrial]] = {}
 
-    def note(self, judge: ModelJudge, draw: Draw) -> None:
-        """Remember a judgement that cannot be replayed."""
-        key = (draw.planned.suite.prompt.name, judge.name)
+    def note(self, judge: ModelJudge, planned_trial: PlannedTrial) -> None:
+        """Add a judgement that cannot be replayed."""
+        key = (planned_trial.planned_case.suite.prompt.name, judge.name)
         self.judges.setdefault(key, judge)
-        self._draws.setdefault(key, {}).setdefault((draw.planned.case.id, draw.trial), draw)
+        self._draws.setdefault(key, {}).setdefault(
+            (planned_trial.planned_case.case.id, planned_trial.trial), planned_trial
+        )
 
     def summary(
         self,
         judging: ExpectedJudging,
-        answers: Answers,
+        completions: Completions,
         settings: Settings,
         *,
         options: RunOptions,
@@ -178,10 +185,10 @@ class Misses:
         """The missing judgements of each judge, in the order they were noted."""
         missing: list[MissingJudgements] = []
         for (prompt, name), judge in self.judges.items():
-            draws = list(self._draws[prompt, name].values())
-            cases = {draw.planned.case.id for draw in draws}
-            recorded = {x.case for x in answers.file(judges_file(prompt)) if x.judge == name}
-            expected = judging.of_draws(judge, draws)
+            planned_trials = list(self._draws[prompt, name].values())
+            cases = {planned_trial.planned_case.case.id for planned_trial in planned_trials}
+            recorded = {x.case for x in completions.file(judges_file(prompt)) if x.judge == name}
+            expected = judging.of_trials(judge, planned_trials)
             cost_usd = None if expected.cost_usd is None else round(expected.cost_usd, 9)
             providers = {model.partition(":")[0] for model in judge.models}
             in_batch = {batch_cost(settings, provider, cost_usd) for provider in providers}
@@ -191,14 +198,14 @@ class Misses:
                     judge=name,
                     models=", ".join(judge.models),
                     simulated=all(map(is_simulated, judge.models)),
-                    judgements=len(draws),
+                    judgements=len(planned_trials),
                     cases=len(cases),
                     stale=len(cases & recorded),
                     calls=round(expected.calls),
                     tokens=round(expected.tokens),
                     cost_usd=cost_usd,
                     batch_cost_usd=in_batch.pop() if len(in_batch) == 1 else None,
-                    command=record_command(draws[0].planned.suite, settings, options),
+                    command=record_command(planned_trials[0].planned_case.suite, settings, options),
                 )
             )
         return missing

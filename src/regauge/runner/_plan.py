@@ -1,4 +1,4 @@
-"""The plan of a run: questions with the keys of their completions, trials, and gaps."""
+"""The plan of a run: its cases, requests and trials, and the missing completions."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 
 PART_RECORDINGS: Final = "recordings"
-"""The directory of a shard's recordings in the record of its run."""
+"""The directory of a shard's recordings in its run record."""
 PART_TRIALS: Final = "gate-trials.jsonl"
-"""The file of a shard's trials of the gate in the record of its run."""
+"""The file of a shard's gate trials in its run record."""
 
-# Trials of baselines and gates say little of how long an eval takes.
+# Trials of baselines and gates have higher numbers, and are no measure of an eval's time.
 _EVAL_TRIALS: Final = 100
 
 
 class _Savable(Protocol):
-    """A file of recordings that keeps changes in memory."""
+    """A file of recordings with unsaved changes."""
 
     path: Path
 
@@ -48,12 +48,12 @@ class _Savable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartFiles:
-    """A shard of a run, and the files that it leaves.
+    """A shard of a run, and the files that it writes.
 
     Attributes:
         shard: The shard.
-        recordings_dir: The committed recordings; a shard reads them only.
-        directory: The record of the run.
+        recordings_dir: The directory of the committed recordings, which a shard only reads.
+        directory: The directory of the run record.
     """
 
     shard: Shard
@@ -62,12 +62,12 @@ class PartFiles:
     _dealt: set[str] = field(default_factory=set[str])
 
     def add(self, dataset: Dataset) -> None:
-        """Note the cases of a dataset that is dealt by time."""
+        """Add the cases of a dataset that is dealt by time."""
         if dataset.shard is not None and dataset.shard.case_ids is not None:
             self._dealt.update(dataset.shard.case_ids)
 
-    def own(self, case_id: str) -> bool:
-        """Return whether a case may be of this shard."""
+    def may_hold(self, case_id: str) -> bool:
+        """Return whether a case may belong to this shard."""
         return (
             case_id in self._dealt
             if self.shard.assigned_by == "time"
@@ -80,12 +80,12 @@ class PartFiles:
         return self.directory / PART_TRIALS
 
     def path_of(self, path: Path) -> Path:
-        """The file for the new lines of a file of recordings."""
+        """The shard's file of new lines for a file of recordings."""
         return self.directory / PART_RECORDINGS / path.relative_to(self.recordings_dir)
 
 
 def save_file(file: _Savable, part: PartFiles | None) -> int:
-    """Save a file, or leave its new lines with a shard's; returns how many lines changed.
+    """Save a file, or a shard's new lines of it; returns the number of changed lines.
 
     Raises:
         RecordingError: It cannot be written.
@@ -94,7 +94,7 @@ def save_file(file: _Savable, part: PartFiles | None) -> int:
 
 
 def count_lines(directory: Path) -> dict[str, int]:
-    """The lines of each file that a shard left, by its path in the directory of the run."""
+    """The number of lines in each file of a shard, by its path in the run record."""
     paths = [
         directory / "trials.jsonl",
         directory / PART_TRIALS,
@@ -108,15 +108,15 @@ def count_lines(directory: Path) -> dict[str, int]:
 
 
 def deal_dataset(shard: Shard, path: Path, *, prompt: str, project: Project) -> Shard:
-    """The shard of one dataset that is dealt by time, with its cases.
+    """The shard with its cases of one dataset, dealt by recorded latency.
 
-    Every shard deals alike: by the golden file, and by recordings as they are committed.
+    Every shard deals the same way: by the golden file and the committed recordings.
 
     Args:
-        shard: Of the run.
+        shard: The shard of the run.
         path: The golden file.
-        prompt: The prompt that its cases are put to.
-        project: Whose recordings.
+        prompt: The prompt of its cases.
+        project: The project with the recordings.
 
     Raises:
         DatasetError: The golden file cannot be read.
@@ -136,43 +136,43 @@ def deal_dataset(shard: Shard, path: Path, *, prompt: str, project: Project) -> 
 
 
 def _read_latencies(project: Project, path: Path) -> Iterator[tuple[str, float]]:
-    """The case and the seconds of every call of evals in a file, as it is committed."""
+    """The case and latency in seconds of each eval call in a committed file."""
     for raw in _committed_lines(project, path):
         try:
             document = json.loads(raw)
             if document["trial"] < _EVAL_TRIALS or "judge" in document:
                 yield document["case"], float(document["completion"]["latency_s"])
         except (ValueError, KeyError, TypeError):
-            continue  # where the file is read for its completions, it is refused
+            continue  # an error when the completions are read
 
 
 def _committed_lines(project: Project, path: Path) -> Iterator[bytes]:
     try:
-        same = run_git(project.root, "diff", "--quiet", "HEAD", "--", str(path.resolve()))
-        if same.returncode == 1:
+        diff = run_git(project.root, "diff", "--quiet", "HEAD", "--", str(path.resolve()))
+        if diff.returncode == 1:
             name = path.resolve().relative_to(work_tree(project.root) or project.root).as_posix()
             committed = run_git(project.root, "show", f"HEAD:{name}")
             yield from committed.stdout.splitlines()
             return
     except GitError:
-        pass  # outside a repository the file is what every shard was given
+        pass  # outside a repository, every shard has the same file
     for _, _, raw in read_lines(path):
         yield raw
 
 
 def judges_file(prompt: str) -> str:
-    """The recordings file of the calls of judges of a prompt, as `Answers.file` takes it."""
+    """The name of the recordings of a prompt's judges, for `Completions.file`."""
     return f"judges/{prompt}"
 
 
-class AnswerKey(NamedTuple):
-    """The key that an answer is found and kept by.
+class CompletionKey(NamedTuple):
+    """The key of a completion in recordings and store.
 
     Attributes:
-        file: The recordings it belongs to, as `Answers.file` takes it.
-        key: Its request and number.
-        trial: The trial of the prompt that it is about; a judge's calls have numbers of their own.
-        provider: Who gives it.
+        file: The name of the recordings, for `Completions.file`.
+        key: The request's digest, and the number of the call.
+        trial: The trial of the prompt, while a judge's calls have other numbers in `key`.
+        provider: The provider of the completion.
     """
 
     file: str
@@ -186,17 +186,16 @@ class CaseRequest:
     """A request to a model for one case.
 
     Attributes:
-        file: The recordings the answer belongs to, as `Answers.file` takes it.
-        prompt: The prompt that is evaluated.
-        version: Its version, or None where it has none.
-        asker_digest: Of the prompt, or of the judge that asks.
+        file: The name of the recordings, for `Completions.file`.
+        prompt: The evaluated prompt.
+        version: Its version; None without one.
+        asker_digest: The digest of the prompt or judge that makes the request.
         case: The id of the case.
-        case_at: Its file and line; empty where it has none.
-        judge: The judge that asks; None when it is the prompt.
-        key: What the answer is found by.
-        trial: The trial of the prompt that it belongs to; a judge's calls have numbers of their
-            own.
-        target: What answers instead of a model.
+        case_at: Its file and line; empty if unknown.
+        judge: The judge that makes the request; None for the prompt.
+        key: The key of the completion.
+        trial: The trial of the prompt, while a judge's calls have other numbers in `key`.
+        target: The target that is called instead of a model; None for a model.
     """
 
     request: CompletionRequest
@@ -212,29 +211,37 @@ class CaseRequest:
     target: Target | None = None
 
     @classmethod
-    def of_draw(cls, draw: Draw, *, request: CompletionRequest | None = None) -> Self:
-        """The request of the prompt itself."""
-        prompt = draw.planned.suite.prompt
+    def of_trial(
+        cls, planned_trial: PlannedTrial, *, request: CompletionRequest | None = None
+    ) -> Self:
+        """The request of the prompt in a trial."""
+        prompt = planned_trial.planned_case.suite.prompt
         return cls(
-            request=draw.planned.request(draw.trial) if request is None else request,
-            key=draw.key if request is None else draw.planned.key_of(request.digest, draw.trial),
+            request=planned_trial.planned_case.request(planned_trial.trial)
+            if request is None
+            else request,
+            key=planned_trial.key
+            if request is None
+            else planned_trial.planned_case.key_of(request.digest, planned_trial.trial),
             file=prompt.name,
             prompt=prompt.name,
             version=str(prompt.version) if prompt.version else None,
             asker_digest=prompt.digest,
-            case=draw.planned.case.id,
-            case_at=draw.planned.case.location,
-            trial=draw.trial,
-            target=draw.planned.suite.target,
+            case=planned_trial.planned_case.case.id,
+            case_at=planned_trial.planned_case.case.location,
+            trial=planned_trial.trial,
+            target=planned_trial.planned_case.suite.target,
         )
 
     @classmethod
-    def of_judge(cls, request: CompletionRequest, *, draw: Draw, judge: ModelJudge) -> Self:
+    def of_judge(
+        cls, request: CompletionRequest, *, planned_trial: PlannedTrial, judge: ModelJudge
+    ) -> Self:
         """The request of a judge about a completion."""
         return replace(
-            cls.of_draw(draw, request=request),
-            key=draw.planned.key_of(request.digest, request.trial),
-            file=judges_file(draw.planned.suite.prompt.name),
+            cls.of_trial(planned_trial, request=request),
+            key=planned_trial.planned_case.key_of(request.digest, request.trial),
+            file=judges_file(planned_trial.planned_case.suite.prompt.name),
             asker_digest=judge.digest,
             judge=judge.name,
             target=None,
@@ -254,9 +261,9 @@ class CaseRequest:
         )
 
     @property
-    def answer_key(self) -> AnswerKey:
-        """The key of its answer."""
-        return AnswerKey(self.file, self.key, self.trial, self.request.provider)
+    def completion_key(self) -> CompletionKey:
+        """The key of its completion."""
+        return CompletionKey(self.file, self.key, self.trial, self.request.provider)
 
     @property
     def model(self) -> str:
@@ -274,13 +281,13 @@ class CaseRequest:
 
 @dataclass(slots=True, eq=False)
 class PlannedCase:
-    """One pytest item: a case of a suite.
+    """A case of an eval in the plan of a run: one pytest item.
 
     Attributes:
-        digest: The digest of the case's request, once planned; every trial shares it.
-        error: Why the case cannot be asked at all, such as a missing input.
-        partner: What alone its trials are compared with, such as a request of another version;
-            trials that are stored for another partner are not its own.
+        digest: The digest of the case's request, once planned; all trials share it.
+        error: The error that prevents the request, such as a missing input; None without one.
+        partner: The other side of a comparison, such as a request of another version; trials with
+            different partners are stored apart.
     """
 
     suite: Eval
@@ -290,10 +297,10 @@ class PlannedCase:
     partner: str = ""
 
     def plan(self) -> str:
-        """The digest of the request, worked out once.
+        """Compute the digest of the request, once.
 
         Raises:
-            RegaugeError: The case cannot be asked.
+            RegaugeError: The case cannot be rendered.
         """
         if self.error is not None:
             raise self.error
@@ -301,104 +308,108 @@ class PlannedCase:
         return self.digest
 
     def key_of(self, digest: str, trial: int) -> RecordingKey:
-        """The key of the completion of a request in one of its trials."""
+        """The key of a request's completion in one trial."""
         return RecordingKey(digest_of([digest, self.partner]) if self.partner else digest, trial)
 
     def request(self, trial: int) -> CompletionRequest:
-        """The request to the model for one trial."""
+        """The request of one trial."""
         return self.suite.request(self.case, trial)
 
     @property
     def converses(self) -> bool:
-        """Return whether a trial is a conversation that the run leads."""
+        """Return whether a trial is a conversation that the run simulates."""
         target = self.suite.target
         return self.case.script is not None and (target is None or target.outputs is None)
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
-    """One answer to get: a trial of a planned case."""
+class PlannedTrial:
+    """One trial of a planned case, to run or to replay."""
 
-    planned: PlannedCase
+    planned_case: PlannedCase
     trial: int
 
     @property
     def id(self) -> tuple[int, int]:
         """The id of this trial within the plan."""
-        return (id(self.planned), self.trial)
+        return (id(self.planned_case), self.trial)
 
     @property
     def key(self) -> RecordingKey:
         """The key of the trial's recording."""
-        return self.planned.key_of(self.planned.digest, self.trial)
+        return self.planned_case.key_of(self.planned_case.digest, self.trial)
 
     @property
-    def answer_key(self) -> AnswerKey:
-        """The key of its answer."""
-        suite = self.planned.suite
-        return AnswerKey(suite.prompt.name, self.key, self.trial, suite.model.provider)
+    def completion_key(self) -> CompletionKey:
+        """The key of its completion."""
+        suite = self.planned_case.suite
+        return CompletionKey(suite.prompt.name, self.key, self.trial, suite.model.provider)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The cases of a run in the order they will be judged, and the draws without a completion.
+    """The cases of a run, and the trials without a completion.
 
     Attributes:
-        ahead: Whether models are called ahead of the cases that are judged.
+        cases: The cases, in the order of judging.
+        missing: The trials without a completion.
+        ahead: Whether models are called ahead of the judged case.
     """
 
     cases: Sequence[PlannedCase]
-    missing: Sequence[Draw] = field(default_factory=list[Draw])
+    missing: Sequence[PlannedTrial] = field(default_factory=list[PlannedTrial])
     ahead: bool = True
 
     @property
     def digest(self) -> str:
-        """Tells this plan from another: the same command on the same files has the same."""
-        return digest_of([[planned.digest, planned.suite.trials] for planned in self.cases])
+        """The digest of all requests and trials: the same for the same command and files."""
+        return digest_of([[case.digest, case.suite.trials] for case in self.cases])
 
     @property
-    def asks(self) -> Sequence[Draw]:
-        """The draws that may take a model: those without an answer, and those that one judges."""
+    def model_trials(self) -> Sequence[PlannedTrial]:
+        """The trials that may call a model, for a missing completion or an LLM judge."""
         if not self.ahead:
             return ()
-        if not any(planned.suite.standings for planned in self.cases):
+        if not any(case.suite.judge_statuses for case in self.cases):
             return self.missing
-        missing = {draw.id for draw in self.missing}
+        missing = {planned_trial.id for planned_trial in self.missing}
         return [
-            draw
-            for draw in self.draws()
-            if draw.id in missing
-            or (draw.planned.suite.model_judges and draw.planned.error is None)
+            planned_trial
+            for planned_trial in self.planned_trials()
+            if planned_trial.id in missing
+            or (
+                planned_trial.planned_case.suite.model_judges
+                and planned_trial.planned_case.error is None
+            )
         ]
 
-    def draws(self) -> Iterator[Draw]:
-        """Every draw of the plan, missing or not."""
-        for planned in self.cases:
-            for trial in range(planned.suite.trials):
-                yield Draw(planned, trial)
+    def planned_trials(self) -> Iterator[PlannedTrial]:
+        """All trials of the plan."""
+        for planned_case in self.cases:
+            for trial in range(planned_case.suite.trials):
+                yield PlannedTrial(planned_case, trial)
 
 
 def plan_cases(
-    cases: Sequence[PlannedCase], *, answered: Callable[[PlannedCase, RecordingKey], bool]
+    cases: Sequence[PlannedCase], *, has_completion: Callable[[PlannedCase, RecordingKey], bool]
 ) -> Plan:
-    """Work out the key of every case, and which draws have no answer yet.
+    """Compute the request of every case, and find the trials without a completion.
 
     Args:
-        cases: In the order they will be judged.
-        answered: Whether there is an answer for a key; where that cannot be found out, the case
-            cannot be asked.
+        cases: The cases, in the order of judging.
+        has_completion: Called with each case and key; an error becomes the error of the case.
     """
-    missing: list[Draw] = []
-    for planned in cases:
-        if planned.error is not None:
+    missing: list[PlannedTrial] = []
+    for planned_case in cases:
+        if planned_case.error is not None:
             continue
         try:
-            planned.digest = planned.request(0).digest
+            planned_case.digest = planned_case.request(0).digest
             missing += [
-                Draw(planned, trial)
-                for trial in range(planned.suite.trials)
-                if not answered(planned, RecordingKey(planned.digest, trial))
+                PlannedTrial(planned_case, trial)
+                for trial in range(planned_case.suite.trials)
+                if not has_completion(planned_case, RecordingKey(planned_case.digest, trial))
             ]
         except RegaugeError as error:
-            planned.error = error
+            planned_case.error = error
     return Plan(cases=cases, missing=missing)

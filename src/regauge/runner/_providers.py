@@ -1,4 +1,4 @@
-"""Opens the providers a run needs, each once, and knows what their models cost."""
+"""Opens the providers of a run, each once; prices of their models."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ _FREE = PriceSettings(input_per_million=0, output_per_million=0)
 # and below the usual limit of open files.
 _AUTO_WIDTH = 64
 _CONNECTIONS_MAX = 1024
-# Left for the local store, recordings, event loops and what modules open while they load.
+# Files for the local store, recordings, event loops and modules that load.
 _SPARE_FILES = 24
 
 
 class Providers:
-    """The providers of a run, opened when they are first asked.
+    """The providers of a run, opened at their first call.
 
     Args:
-        project: Where endpoints are declared.
-        environ: Where keys are.
-        concurrency: Requests in flight at once, per provider, over all processes of the run.
-        workers: How many processes share the run.
-        cluster: Its workers call models; None calls them from this process.
+        project: The project that declares the endpoints.
+        environ: The environment with the API keys.
+        concurrency: Requests in flight per provider, for all processes of the run.
+        workers: The number of processes that share the run.
+        cluster: The cluster whose workers call models; None for calls from this process.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Providers:
         self._concurrency: int | Literal["auto"] = (
             concurrency if concurrency == "auto" else math.ceil(concurrency / workers)
         )
-        # A connection needs a file descriptor, and a request that gets none fails.
+        # Each connection needs a file descriptor.
         connections_max = _connections_max()
         self._cluster = cluster
         if cluster is None and self.width > connections_max:
@@ -91,18 +91,18 @@ class Providers:
         return self._cluster.slots or _AUTO_WIDTH if self._cluster is not None else _AUTO_WIDTH
 
     def find(self, name: str) -> Provider:
-        """The provider of a name.
+        """The provider with a name.
 
         Raises:
-            UsageError: Nothing declares it.
+            UsageError: It is not declared.
         """
         provider = self._open.get(name)
         if provider is None:
-            provider = self._open[name] = self._opened(name)
+            provider = self._open[name] = self._open_provider(name)
         return provider
 
     def of_target(self, target: Target) -> Provider:
-        """The caller of a target."""
+        """The provider that calls a target."""
         provider = self._targets.get(target)
         if provider is None and self._cluster is not None and target.as_declared:
             from regauge.cluster import ClusterTarget
@@ -122,19 +122,19 @@ class Providers:
         return provider
 
     async def end_target(self, target: Target) -> None:
-        """End the process of a target; the next call starts another one."""
+        """End the process of a target; the next call starts a new one."""
         provider = self._targets.pop(target, None)
         if provider is not None:
             await provider.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections and end the processes of all of them."""
+        """Close all connections and end all processes."""
         for provider in (*self._open.values(), *self._targets.values()):
             await provider.aclose()
         if self._cluster is not None:
             await self._cluster.detach()
 
-    def _opened(self, name: str) -> Provider:
+    def _open_provider(self, name: str) -> Provider:
         endpoint = endpoint_of(self._settings, name) or EndpointSettings(api=SIMULATED)
         if self._cluster is not None:
             return self._on_cluster(name, endpoint, self._cluster)
@@ -144,7 +144,7 @@ class Providers:
             try:
                 registered = load_provider(endpoint.api)(context)
             except UsageError as error:
-                # A replay of its answers needs no package.
+                # A replay needs no package.
                 raise ProviderError(str(error), kind="not-found") from error
             if getattr(registered, "local", False):
                 return registered
@@ -162,18 +162,18 @@ class Providers:
         )
 
     def _on_cluster(self, name: str, endpoint: EndpointSettings, cluster: Cluster) -> Provider:
-        """A provider whose attempts are made by workers; its retries and pace are of this run."""
+        """A provider whose attempts run on workers; retries and pace belong to this run."""
         from regauge.cluster import ClusterAttempts
         from regauge.providers.remote import RemoteProvider
 
-        where = Endpoint(name=name, settings=endpoint, environ=self._environ)
+        location = Endpoint(name=name, settings=endpoint, environ=self._environ)
         return RemoteProvider(
             endpoint,
             name=name,
             environ=self._environ,
             timeout_s=self._settings.timeout_s,
-            attempts=ClusterAttempts(cluster, where, root=self._root),
-            limit=cluster.limit(where.url or name, self._concurrency),
+            attempts=ClusterAttempts(cluster, location, root=self._root),
+            limit=cluster.limit(location.url or name, self._concurrency),
         )
 
 
@@ -192,10 +192,10 @@ def _connections_max() -> int:
 
 
 def check_model(settings: Settings, model: ModelId) -> None:
-    """See that a provider is there and, where it lists its models in this process, has the model.
+    """Check that a provider exists, and that a local provider has the model.
 
     Raises:
-        UsageError: It is not, or has not.
+        UsageError: The provider or the model does not exist.
     """
     if endpoint_of(settings, model.provider) is not None:
         return
@@ -206,19 +206,16 @@ def check_model(settings: Settings, model: ModelId) -> None:
 
 
 def endpoint_digest(settings: Settings, environ: Mapping[str, str], name: str) -> str:
-    """The digest of what decides which model answers under a provider's name.
-
-    Empty for the simulated provider, and for one that nothing declares.
-    """
-    declared = declared_endpoint(settings, name)
-    if declared is None:
+    """The digest of a provider's endpoint; empty if simulated or not declared."""
+    settings_of_endpoint = declared_endpoint(settings, name)
+    if settings_of_endpoint is None:
         return ""
-    identity = declared.model_dump(mode="json", include={*ENDPOINT_IDENTITY})
-    for added in ("api_key_command", "options"):
-        # Without a digest of their own where they are not set.
-        if not identity[added]:
-            del identity[added]
-    url = Endpoint(name=name, settings=declared, environ=environ).url
+    identity = settings_of_endpoint.model_dump(mode="json", include={*ENDPOINT_IDENTITY})
+    for name_of_option in ("api_key_command", "options"):
+        # Unset options do not change the digest.
+        if not identity[name_of_option]:
+            del identity[name_of_option]
+    url = Endpoint(name=name, settings=settings_of_endpoint, environ=environ).url
     return digest_of({**identity, "base_url": url})
 
 
@@ -236,7 +233,7 @@ def price_for(settings: Settings, request: CompletionRequest) -> PriceSettings |
 
 
 def batch_cost(settings: Settings, provider: str, cost_usd: float | None) -> float | None:
-    """The cost of calls in a batch that cost so much live; None if it is unknown."""
+    """The cost in a batch of calls that cost `cost_usd` live; None if it is unknown."""
     try:
         endpoint = endpoint_of(settings, provider)
     except UsageError:  # a target, or a judge that calls by itself

@@ -1,4 +1,4 @@
-"""Trials of a case, the result that a test function receives, and the words of its failure."""
+"""Trials of a case, the result that a test function receives, and the text of its failure."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTotals:
-    """The usage of the model calls of one judgement or several.
+    """The usage of the model calls of one or more judgements.
 
     Attributes:
-        calls: How many there were; one that judgements of a run share counts for the first.
-        live: Those of them that this run paid for.
-        retries: How many attempts came to nothing.
-        cost_usd: Of all of them, at what they cost when they were made; None where a price is
-            not known.
-        latency_s: Of all of them, one after the other, in seconds; None where one is unknown.
+        calls: The number of calls; a call that judgements share counts once.
+        live: The number of calls that this run paid for.
+        retries: The number of failed attempts.
+        cost_usd: The cost in US dollars at recorded prices; None if one is unknown.
+        spent_usd: The part of the cost that this run paid; None if unknown.
+        latency_s: The sum of latencies in seconds; None if one is unknown.
     """
 
     calls: int = 0
@@ -49,7 +49,7 @@ class CallTotals:
     latency_s: float | None = 0.0
 
     def plus(self, completion: Completion, *, live: bool) -> CallTotals:
-        """With one more call; `live` when this run pays for it."""
+        """The totals with one more call; `live` if this run pays for it."""
         cost_usd = completion.cost_usd
         return CallTotals(
             calls=self.calls + 1,
@@ -63,7 +63,7 @@ class CallTotals:
         )
 
     def to_json(self) -> dict[str, JSON]:
-        """The document, with the fields that hold for a replay too."""
+        """The fields that a replay needs, as JSON."""
         return {
             "calls": self.calls,
             "input_tokens": self.input_tokens,
@@ -74,7 +74,7 @@ class CallTotals:
 
     @classmethod
     def from_json(cls, document: Mapping[str, JSON]) -> CallTotals:
-        """The totals that `to_json` wrote; what is missing or no number counts as nothing."""
+        """The totals that `to_json` wrote; a missing or invalid number is 0."""
 
         def number(name: str) -> float:
             value = document.get(name)
@@ -95,16 +95,16 @@ def _sum(first: float | None, other: float | None) -> float | None:
     return None if total is None else round(total, 9)
 
 
-AnswerSource: TypeAlias = Literal["recording", "store", "live"]
+CompletionSource: TypeAlias = Literal["recording", "store", "live"]
 TrialOutcome: TypeAlias = Literal["passed", "failed", "unmeasured"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcedCompletion:
-    """A completion and where it came from: a recording, the local store, or the model."""
+    """A completion and its source: a recording, the local store, or the model."""
 
     completion: Completion
-    source: AnswerSource
+    source: CompletionSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,19 +112,19 @@ class JudgedVerdict:
     """A verdict, with the judge that gave it.
 
     Attributes:
-        gates: Whether it decides; otherwise it is advisory, and changes no outcome.
-        standing: Why, for a judge that asks a model.
-        criterion: What kind of quality it is about.
-        calls: What its model calls used; None for a judge that makes none.
-        labels: Whether the judge compares labels, so that what it expected and got is one.
+        blocking: Whether it can fail a trial; otherwise it is advisory.
+        status_reason: The reason for this; empty for rules.
+        criterion: The kind of quality it judges.
+        calls: The usage of its model calls; None for a rule.
+        labels: Whether the judge compares labels, so that `expected` and `actual` are labels.
     """
 
     judge: str
     judge_digest: str
     verdict: Verdict
     criterion: Criterion = "correctness"
-    gates: bool = True
-    standing: str = ""
+    blocking: bool = True
+    status_reason: str = ""
     calls: CallTotals | None = None
     labels: bool = False
 
@@ -136,115 +136,122 @@ class Trial:
     Attributes:
         number: From 0.
         request_digest: Empty if the case could not be rendered.
-        answer: The completion; None if there is none.
+        sourced_completion: The completion; None if there is none.
         verdicts: In the order of the eval's judges.
         error: The reason why the trial is unmeasured.
     """
 
     number: int
     request_digest: str
-    answer: SourcedCompletion | None
+    sourced_completion: SourcedCompletion | None
     verdicts: tuple[JudgedVerdict, ...] = ()
     error: UnmeasuredError | None = None
 
     @property
     def outcome(self) -> TrialOutcome:
-        """`failed` if a blocking judge failed it, `passed` if one passed it and none failed.
-
-        Advisory judges do not count.
-        """
-        if self.error is not None or self.answer is None:
+        """`failed` if a blocking judge failed it, `passed` if one passed it and none failed."""
+        if self.error is not None or self.sourced_completion is None:
             return "unmeasured"
-        outcomes = {judged.verdict.outcome for judged in self.verdicts if judged.gates}
+        outcomes = {
+            judged_verdict.verdict.outcome
+            for judged_verdict in self.verdicts
+            if judged_verdict.blocking
+        }
         if "fail" in outcomes:
             return "failed"
         return "passed" if "pass" in outcomes else "unmeasured"
 
     @property
     def failures(self) -> tuple[JudgedVerdict, ...]:
-        """The verdicts that failed it."""
+        """The failing verdicts of blocking judges."""
         return tuple(
-            judged for judged in self.verdicts if judged.gates and judged.verdict.outcome == "fail"
+            judged_verdict
+            for judged_verdict in self.verdicts
+            if judged_verdict.blocking and judged_verdict.verdict.outcome == "fail"
         )
 
 
 # A failure stays on one screen of a terminal, a conversation on two; the HTML report has all.
-_ANSWER_CHARS_MAX = 1200
+_OUTPUT_CHARS_MAX = 1200
 _CONVERSATION_CHARS_MAX = 4000
 _VALUE_CHARS_MAX = 300
 
 
 def describe_failure(result: EvalResult) -> str:
-    """Everything a person needs to see why a case failed, in the order it is read."""
+    """The report of a failed case: judges, expected and actual output, command to re-run."""
     prompt = result.prompt
     lines = [f"{prompt.id} · case {result.case.id} · {_count(result)} · {result.case.location}"]
     first_failed: Trial | None = None
     for judge, failed in _by_judge(result).items():
-        trial, judged = failed[0]
+        trial, judged_verdict = failed[0]
         first_failed = first_failed or trial
         times = (
             f" in {len(failed)} of {len(result.trials)} trials" if len(result.trials) > 1 else ""
         )
-        lines.append(f"  ✗ {judge}{times}: {one_line(judged.verdict.reason, _VALUE_CHARS_MAX)}")
-        if judged.verdict.expected is not None:
-            lines.append(f"      expected: {_value(judged.verdict.expected)}")
-        if judged.verdict.actual is not None:
-            lines.append(f"      actual:   {_value(judged.verdict.actual)}")
+        lines.append(
+            f"  ✗ {judge}{times}: {one_line(judged_verdict.verdict.reason, _VALUE_CHARS_MAX)}"
+        )
+        if judged_verdict.verdict.expected is not None:
+            lines.append(f"      expected: {_value(judged_verdict.verdict.expected)}")
+        if judged_verdict.verdict.actual is not None:
+            lines.append(f"      actual:   {_value(judged_verdict.verdict.actual)}")
     passed = {
-        judged.judge
+        judged_verdict.judge
         for trial in result.trials
-        for judged in trial.verdicts
-        if judged.gates and judged.verdict.outcome == "pass"
+        for judged_verdict in trial.verdicts
+        if judged_verdict.blocking and judged_verdict.verdict.outcome == "pass"
     } - set(_by_judge(result))
     if passed:
         lines.append(f"  ✓ {', '.join(sorted(passed))}")
-    lines.extend(_find_informing(result))
-    if first_failed is not None and first_failed.answer is not None:
-        completion = first_failed.answer.completion
+    lines.extend(_advisory_lines(result))
+    if first_failed is not None and first_failed.sourced_completion is not None:
+        completion = first_failed.sourced_completion.completion
         label = f"trial {first_failed.number}, " if len(result.trials) > 1 else ""
         noun = "conversation" if completion.messages else "answer"
-        lines.append(f"  {noun} ({label}{completion.model}, {first_failed.answer.source}):")
+        lines.append(
+            f"  {noun} ({label}{completion.model}, {first_failed.sourced_completion.source}):"
+        )
         messages = shown_messages(completion)
         text = shown_output(completion.text, completion.refusal, messages) or ""
         shorten = _shorten_middle if messages else _shorten
         lines.extend(f"    {line}" for line in shorten(text).splitlines() or ["(empty)"])
         if completion.finish_reason not in {"stop", "unknown"}:
             lines.append(f"  finish reason: {completion.finish_reason}")
-    lines.append(f"  again: pytest {shlex.quote(result.where)}")
+    lines.append(f"  again: pytest {shlex.quote(result.node_id)}")
     return printable("\n".join(lines))
 
 
 def one_line(text: str, limit: int = _VALUE_CHARS_MAX) -> str:
-    """`text` on one line, cut at `limit` characters with a mark of the cut."""
-    folded = printable(" ".join(text.split()))
-    return folded if len(folded) <= limit else f"{folded[: limit - 1]}…"
+    """The text on one line of at most `limit` characters, with an ellipsis if cut."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def _count(result: EvalResult) -> str:
     if len(result.trials) == 1:
         return "failed"
-    return f"passed {result.passed} of {len(result.trials)} trials, {result.needed} needed"
+    return f"passed {result.passed} of {len(result.trials)} trials, {result.required_passes} needed"
 
 
-def _find_informing(result: EvalResult) -> list[str]:
-    """The reasons of advisory judges, one line each, on the first trial they judged."""
+def _advisory_lines(result: EvalResult) -> list[str]:
+    """The reasons of advisory judges on their first trial, one line each."""
     verdicts: dict[str, JudgedVerdict] = {}
     for trial in result.trials:
-        for judged in trial.verdicts:
-            if not judged.gates:
-                verdicts.setdefault(judged.judge, judged)
+        for judged_verdict in trial.verdicts:
+            if not judged_verdict.blocking:
+                verdicts.setdefault(judged_verdict.judge, judged_verdict)
     return [
-        f"  · {name} (advisory): {judged.verdict.outcome}"
-        f" ({judged.verdict.score:.2f}): {one_line(judged.verdict.reason)}"
-        for name, judged in verdicts.items()
+        f"  · {name} (advisory): {judged_verdict.verdict.outcome}"
+        f" ({judged_verdict.verdict.score:.2f}): {one_line(judged_verdict.verdict.reason)}"
+        for name, judged_verdict in verdicts.items()
     ]
 
 
 def _by_judge(result: EvalResult) -> dict[str, list[tuple[Trial, JudgedVerdict]]]:
     failed: dict[str, list[tuple[Trial, JudgedVerdict]]] = defaultdict(list)
     for trial in result.trials:
-        for judged in trial.failures:
-            failed[judged.judge].append((trial, judged))
+        for judged_verdict in trial.failures:
+            failed[judged_verdict.judge].append((trial, judged_verdict))
     return failed
 
 
@@ -264,9 +271,9 @@ def _shorten_middle(text: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    if len(text) <= _ANSWER_CHARS_MAX:
+    if len(text) <= _OUTPUT_CHARS_MAX:
         return text
-    return f"{text[:_ANSWER_CHARS_MAX]}\n… {len(text) - _ANSWER_CHARS_MAX} more characters"
+    return f"{text[:_OUTPUT_CHARS_MAX]}\n… {len(text) - _OUTPUT_CHARS_MAX} more characters"
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -274,17 +281,17 @@ class EvalResult:
     """The judged trials of one case.
 
     Attributes:
-        trials: At least one, in order.
-        where: The pytest item, for commands in messages; empty outside pytest.
-        not_blocking: The reason why a failure does not fail the run; else empty.
-        passed: Passed trials.
-        outcome: Decided once unmeasured trials cannot change it.
+        trials: The trials in order, at least one.
+        node_id: The id of the pytest item, for commands in messages; empty outside pytest.
+        not_blocking: The reason why a failure does not fail the run; empty without one.
+        passed: The number of passed trials.
+        outcome: `unmeasured` only if unmeasured trials could change it.
     """
 
     suite: Eval
     case: GoldenCase
     trials: tuple[Trial, ...]
-    where: str = ""
+    node_id: str = ""
     not_blocking: str = ""
     passed: int = field(init=False)
     outcome: TrialOutcome = field(init=False)
@@ -293,7 +300,7 @@ class EvalResult:
         outcomes = [trial.outcome for trial in self.trials]
         unmeasured = outcomes.count("unmeasured")
         self.passed = outcomes.count("passed")
-        if self.passed + unmeasured < self.needed:
+        if self.passed + unmeasured < self.required_passes:
             self.outcome = "failed"
         else:
             self.outcome = "unmeasured" if unmeasured else "passed"
@@ -311,9 +318,9 @@ class EvalResult:
             UnmeasuredError: There is none.
         """
         first = self.trials[0]
-        if first.answer is None:
-            raise first.error or UnmeasuredError("there is no answer")
-        return first.answer.completion
+        if first.sourced_completion is None:
+            raise first.error or UnmeasuredError("there is no completion")
+        return first.sourced_completion.completion
 
     @property
     def output(self) -> str:
@@ -324,14 +331,14 @@ class EvalResult:
         """The output of the first trial, parsed.
 
         Raises:
-            ValueError: The answer is not JSON.
+            ValueError: The output is not JSON.
         """
         parsed: JSON = read_json(self.output)
         return parsed
 
     @property
-    def needed(self) -> int:
-        """The number of trials that must pass: the suite's `pass_rate`, rounded up."""
+    def required_passes(self) -> int:
+        """The number of trials that must pass: the eval's `pass_rate`, rounded up."""
         return max(1, math.ceil(self.suite.pass_rate * len(self.trials) - 1e-9))
 
     @property
@@ -343,8 +350,8 @@ class EvalResult:
         """Apply the judges' verdicts.
 
         Raises:
-            CaseFailed: Fewer trials passed than `pass_rate` asks for.
-            UnmeasuredError: A trial has no answer or no verdict.
+            CaseFailed: Fewer trials passed than `pass_rate` requires.
+            UnmeasuredError: A trial has no completion or no verdict.
         """
         __tracebackhide__ = True
         match self.outcome:
@@ -356,8 +363,8 @@ class EvalResult:
                 raise self.error or UnmeasuredError("nothing was measured")
 
 
-class CaseFailed(AssertionError):  # noqa: N818 - it says what happened; it is not an error
-    """A case did not pass its judges; the message is what a reader needs to act on it."""
+class CaseFailed(AssertionError):  # noqa: N818 - a failure, not an error
+    """A case failed its judges; the message is the report of `describe_failure`."""
 
     regauge_words = True
 
@@ -369,11 +376,13 @@ class CaseFailed(AssertionError):  # noqa: N818 - it says what happened; it is n
         return describe_failure(self.result)
 
     def __repr__(self) -> str:
-        # pytest takes the repr of each assertion error; that of all trials takes milliseconds.
+        # pytest calls repr for each assertion error; a repr of all trials takes milliseconds.
         return f"CaseFailed({self.result.case.id!r})"
 
     @property
     def short(self) -> str:
-        """One line: the first judge that failed it, and why."""
-        first = next(judged for trial in self.result.trials for judged in trial.failures)
+        """The first failing judge and its reason, on one line."""
+        first = next(
+            judged_verdict for trial in self.result.trials for judged_verdict in trial.failures
+        )
         return one_line(f"{first.judge}: {first.verdict.reason}")

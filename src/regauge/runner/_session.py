@@ -1,4 +1,4 @@
-"""One run in one process: binds evals, plans draws, gets answers, judges them."""
+"""One run in one process: binds evals, plans trials, gets completions, judges them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 from regauge.errors import RegaugeError, UnmeasuredError
 from regauge.providers import parse_model_id
-from regauge.runner._answers import Answers, Embeddings, WrittenRecordings
+from regauge.runner._answers import Completions, Embeddings, WrittenRecordings
 from regauge.runner._conversation import calls_of
-from regauge.runner._drawing import Batches, Budget, Drawing, DrawProgress
+from regauge.runner._drawing import Batches, Budget, Drawing, RunProgress
 from regauge.runner._expected import ExpectedJudging, ExpectedUsage
 from regauge.runner._judging import Measurements
 from regauge.runner._lookahead import Lookahead
-from regauge.runner._missing import Misses, missing_answers
-from regauge.runner._plan import Draw, PartFiles, Plan, plan_cases
+from regauge.runner._missing import Misses, missing_completions
+from regauge.runner._plan import PartFiles, Plan, PlannedTrial, plan_cases
 from regauge.runner._result import EvalResult, SourcedCompletion
 from regauge.runner._suite import bind, bind_prompt_file
-from regauge.runner._trials import AskedTrial, Trials, unmeasured_trial
+from regauge.runner._trials import PartialTrial, TrialRunner, unmeasured_trial
 from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
@@ -43,33 +43,33 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.recordings import RecordingKey, RecordingsFile
     from regauge.runner._answers import IndependentTrials
-    from regauge.runner._judging import Used
-    from regauge.runner._missing import MissingAnswers, MissingJudgements
+    from regauge.runner._judging import UsedRecordings
+    from regauge.runner._missing import MissingCompletions, MissingJudgements
     from regauge.runner._plan import CaseRequest, PlannedCase
     from regauge.runner._result import Trial
     from regauge.runner._spec import EvalSpec, RunOptions
     from regauge.runner._suite import Eval
 
-Done = TypeVar("Done")
+ResultT = TypeVar("ResultT")
 
 
 class OneLoop:
-    """Runs coroutines, one after the other; for one thread."""
+    """Runs coroutines one after the other; for one thread."""
 
     def __init__(self) -> None:
         self._runner: asyncio.Runner | None = None
 
     @contextmanager
     def shared(self) -> Generator[None]:
-        """Within the block, all coroutines run on the same event loop."""
+        """Run all coroutines of the block on the same event loop."""
         try:
-            # It is not the one of the thread, which tests make and close as they need it.
+            # Not the thread's own event loop, which tests may replace or close.
             with asyncio.Runner(loop_factory=asyncio.new_event_loop) as self._runner:
                 yield
         finally:
             self._runner = None
 
-    def run(self, work: Coroutine[Any, Any, Done]) -> Done:
+    def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Run a coroutine to its end."""
         if self._runner is None:
             return run_stoppable(work)
@@ -77,22 +77,19 @@ class OneLoop:
 
 
 def needed_keys(file: RecordingsFile, cases: Collection[PlannedCase]) -> set[RecordingKey]:
-    """The recordings of a file that some eval can replay.
+    """The recordings of a file that an eval can replay.
 
-    A recording of any trial is needed while its request is one that an eval makes, with the
-    model that the recording names: answers of `--trials 5` and of `--model` stay.
+    Trials with any number and any recorded model count, such as those of `--trials 5`.
 
     Args:
         file: The recordings of one prompt.
-        cases: The planned cases of the evals of that prompt.
+        cases: The planned cases of the prompt's evals.
     """
     models = {recording.model for recording in file}
-    conversed = {question.key for _, _, made in _conversations(file, cases) for question in made}
-    digests = {
-        digest for planned in cases for model in models if (digest := _digest(planned, model))
-    }
-    # What a case that cannot be rendered just now will ask for is not known.
-    unclear = {planned.case.id for planned in cases if planned.error is not None}
+    conversed = {call.key for _, _, calls in _conversations(file, cases) for call in calls}
+    digests = {digest for case in cases for model in models if (digest := _digest(case, model))}
+    # The requests of a case that cannot be rendered are unknown.
+    unclear = {case.case.id for case in cases if case.error is not None}
     return {
         recording.key
         for recording in file
@@ -102,68 +99,70 @@ def needed_keys(file: RecordingsFile, cases: Collection[PlannedCase]) -> set[Rec
     }
 
 
-def recorded_draws(
+def recorded_trials(
     file: RecordingsFile, cases: Collection[PlannedCase]
-) -> list[tuple[Draw, SourcedCompletion]]:
-    """Every recorded answer that a planned case can have, with the draw it is of."""
+) -> list[tuple[PlannedTrial, SourcedCompletion]]:
+    """Every recorded completion of planned cases, with its trial."""
     models = {recording.model for recording in file}
-    asked: dict[str, list[PlannedCase]] = {}
-    for planned in cases:
+    cases_by_digest: dict[str, list[PlannedCase]] = {}
+    for planned_case in cases:
         for model in models:
-            if digest := _digest(planned, model):
-                asked.setdefault(digest, []).append(planned)
+            if digest := _digest(planned_case, model):
+                cases_by_digest.setdefault(digest, []).append(planned_case)
     single = [
         (
-            Draw(planned, recording.key.trial),
+            PlannedTrial(planned_case, recording.key.trial),
             SourcedCompletion(completion=recording.completion, source="recording"),
         )
         for recording in file
-        for planned in asked.get(recording.key.digest, ())
+        for planned_case in cases_by_digest.get(recording.key.digest, ())
     ]
     conversations = [
-        (draw, answer) for draw, answer, _ in _conversations(file, cases) if answer is not None
+        (planned_trial, sourced)
+        for planned_trial, sourced, _ in _conversations(file, cases)
+        if sourced is not None
     ]
     return single + conversations
 
 
 def _conversations(
     file: RecordingsFile, cases: Collection[PlannedCase]
-) -> Iterator[tuple[Draw, SourcedCompletion | None, list[CaseRequest]]]:
-    """Every recorded conversation with its calls; None in its place where some are missing."""
-    conversing = [planned for planned in cases if planned.converses and planned.error is None]
+) -> Iterator[tuple[PlannedTrial, SourcedCompletion | None, list[CaseRequest]]]:
+    """The recorded calls of every conversation; its completion is None if calls are missing."""
+    conversing = [case for case in cases if case.converses and case.error is None]
     if not conversing:
         return
     trials = sorted({recording.key.trial for recording in file})
     models = {recording.model for recording in file}
 
-    def find(question: CaseRequest) -> SourcedCompletion | None:
-        recording = file.get(question.key)
+    def find(case_request: CaseRequest) -> SourcedCompletion | None:
+        recording = file.get(case_request.key)
         if recording is None:
             return None
         return SourcedCompletion(completion=recording.completion, source="recording")
 
-    for planned in conversing:
+    for planned_case in conversing:
         for model in models:
             try:
-                suite = replace(planned.suite, model=parse_model_id(model))
+                suite = replace(planned_case.suite, model=parse_model_id(model))
             except RegaugeError:
                 continue
             for trial in trials:
-                draw = Draw(replace(planned, suite=suite), trial)
-                answer, made = calls_of(draw, find)
-                if made:
-                    yield draw, answer, made
+                planned_trial = PlannedTrial(replace(planned_case, suite=suite), trial)
+                sourced, recorded_calls = calls_of(planned_trial, find)
+                if recorded_calls:
+                    yield planned_trial, sourced, recorded_calls
 
 
-def _digest(planned: PlannedCase, model: str) -> str | None:
-    if planned.error is not None:
+def _digest(planned_case: PlannedCase, model: str) -> str | None:
+    if planned_case.error is not None:
         return None
     try:
-        asked = parse_model_id(model)
-        request = planned.request(0)
+        model_id = parse_model_id(model)
+        request = planned_case.request(0)
     except RegaugeError:
         return None
-    return replace(request, provider=asked.provider, model=asked.model).digest
+    return replace(request, provider=model_id.provider, model=model_id.model).digest
 
 
 # CI systems show lines one by one; a shorter interval fills their logs.
@@ -174,20 +173,19 @@ class EvalSession:
     """Turns evals into judged trials.
 
     Args:
-        project: Where prompts, golden cases and recordings are.
-        options: How to run.
-        environ: Where API keys are.
-        workers: How many processes share the run.
-        run_owner: The process the run belongs to, where processes share it.
-        run_started: When the run began, as recordings write times.
-        independent: The trials that committed recordings do not stand in for; None for a run
-            without such trials.
-        part_dir: Where a shard leaves what it recorded.
+        project: The project with prompts, golden cases and recordings.
+        options: The options of the run.
+        environ: The environment with the API keys.
+        workers: The number of processes that share the run.
+        run_owner: The process that owns the run; None if no other process shares the run.
+        run_started: The start of the run, in the format of recordings.
+        independent: The trials that recordings cannot replace; None for a run without any.
+        part_dir: The directory for the recordings of a shard.
 
     Attributes:
-        batches: Where completions come from instead of live calls; None for live calls.
-        left_out: The cases that settings of pytest or a conftest.py keep from a command.
-        uncollected: The evals that they keep from it.
+        batches: The batches to use instead of live calls; None for live calls.
+        left_out: The cases that pytest's settings or a conftest.py deselect for a command.
+        uncollected: The evals that they exclude from collection.
     """
 
     def __init__(
@@ -210,7 +208,7 @@ class EvalSession:
                 shard=options.shard, recordings_dir=project.recordings_dir, directory=part_dir
             )
         self._part = part
-        self.answers = Answers(
+        self.completions = Completions(
             project,
             options.record,
             environ=environ,
@@ -222,7 +220,7 @@ class EvalSession:
         self.measurements = Measurements(
             project,
             options.record,
-            redact=self.answers.redact,
+            redact=self.completions.redact,
             unpublished=independent.unpublished if independent is not None else (),
             part=part,
         )
@@ -234,7 +232,7 @@ class EvalSession:
             limit_tokens=options.budget_tokens,
             limit_calls=options.budget_calls,
         )
-        self.progress = DrawProgress()
+        self.progress = RunProgress()
         self._cluster: Cluster | None = None
         if options.cluster is not None:
             from regauge.cluster import Cluster
@@ -249,13 +247,13 @@ class EvalSession:
         self._environ = environ
         self._workers = workers
         self._suites: dict[int, tuple[EvalSpec, tuple[Eval, ...]]] = {}
-        self._lookahead: Lookahead[AskedTrial] | None = None
+        self._lookahead: Lookahead[PartialTrial] | None = None
         self._loop = OneLoop()
         self._closed = False
-        self._trials = self._made_by(None)
+        self._trials = self._trial_runner(None)
 
     def bind(self, spec: EvalSpec, function: Callable[..., Any]) -> tuple[Eval, ...]:
-        """Load what an eval names, once per eval: a suite per model of the run."""
+        """Load the prompt, dataset and judges of an eval, once: an `Eval` per model of the run."""
         bound = self._suites.get(id(spec))
         if bound is None:
             suites = bind(spec, function, project=self.project, options=self.options)
@@ -265,221 +263,235 @@ class EvalSession:
         return bound[1]
 
     def bind_prompt_file(self, path: Path) -> tuple[Eval, ...]:
-        """Suites of a prompt file that brings its own `testData` and `evaluators`."""
+        """The evals of a prompt file with its own `testData` and `evaluators`, one per model."""
         return self._with_vectors(
             bind_prompt_file(path, project=self.project, options=self.options)
         )
 
     def _with_vectors(self, suites: tuple[Eval, ...]) -> tuple[Eval, ...]:
         first = suites[0]
-        judges = self.embeddings.give(first.judges, prompt=first.prompt.name)
+        judges = self.embeddings.with_vectors(first.judges, prompt=first.prompt.name)
         return tuple(replace(suite, judges=judges) for suite in suites)
 
     def prepare(self, cases: Sequence[PlannedCase]) -> Plan:
-        """Plan the cases that were selected, in the order they will be judged."""
-        self.plan = plan_cases(cases, answered=self.answers.has)
-        if self.plan.asks and self.options.record == "all":
+        """Plan the selected cases, in the order of judging."""
+        self.plan = plan_cases(cases, has_completion=self.completions.has)
+        if self.plan.model_trials and self.options.record == "all":
             try:
-                self.answers.begin(self.plan.digest)
+                self.completions.begin(self.plan.digest)
             except RegaugeError as error:
-                for draw in self.plan.missing:
-                    draw.planned.error = error
-            # A run that was cut off left answers that count.
-            self.plan = plan_cases(cases, answered=self.answers.has)
+                for planned_trial in self.plan.missing:
+                    planned_trial.planned_case.error = error
+            # Completions of an interrupted run count.
+            self.plan = plan_cases(cases, has_completion=self.completions.has)
         return self.plan
 
     @contextmanager
     def running(self, *, meanwhile: Callable[[], object] = lambda: None) -> Generator[None]:
-        """Ask models ahead of the cases that are judged, while the block runs.
+        """Call models ahead of the judged cases while the block runs.
 
         Args:
-            meanwhile: Called once while the first answers are awaited, where any have to be.
+            meanwhile: Called once during the first calls, if there are any.
         """
-        draws = self.plan.asks
-        if not draws or self.options.record == "none":
-            asking = any(planned.suite.standings for planned in self.plan.cases)
-            with self._loop.shared() if asking else nullcontext():
+        planned_trials = self.plan.model_trials
+        if not planned_trials or self.options.record == "none":
+            calls_judges = any(case.suite.judge_statuses for case in self.plan.cases)
+            with self._loop.shared() if calls_judges else nullcontext():
                 yield
             return
         drawing = self._drawing()
-        self._trials = self._made_by(drawing)
+        self._trials = self._trial_runner(drawing)
         self.progress.start(len(self.plan.missing))
         with Lookahead(
-            draws,
-            perform=self._trials.ask,
+            planned_trials,
+            perform=self._trials.call_models,
             width=drawing.ahead,
             fixed=self.options.ahead is not None,
             close=drawing.aclose,
         ) as self._lookahead:
-            # On this thread, and before a test begins: packages such as requests set filters of
-            # warnings while they are imported, and each test restores those that it began with.
+            # On this thread, and before the first test: packages such as requests set warning
+            # filters on import, and each test restores the filters of its start.
             self._trials.prepare(self.plan.missing)
             meanwhile()
             yield
-        # Its lists of all draws make room for the recordings that are written next.
+        # Frees its lists of trials before recordings are written.
         self._lookahead = None
 
     @asynccontextmanager
-    async def making(self) -> AsyncGenerator[Trials]:
-        """The maker of trials, planned or not, on the event loop of the caller.
+    async def open_trials(self) -> AsyncGenerator[TrialRunner]:
+        """Open a runner of trials, planned or not, on the event loop of the caller.
 
-        Models are asked where the record mode allows it. Not to be used inside `running`.
+        It calls models if the record mode allows it. Do not use it inside `running`.
         """
         if self.options.record == "none":
-            yield self._made_by(None)
+            yield self._trial_runner(None)
             return
         drawing = self._drawing()
         try:
-            yield self._made_by(drawing)
+            yield self._trial_runner(drawing)
         finally:
             await drawing.aclose()
 
     def result(
-        self, planned: PlannedCase, *, where: str, waiting: Callable[[DrawProgress], None]
+        self, planned_case: PlannedCase, *, node_id: str, waiting: Callable[[RunProgress], None]
     ) -> EvalResult:
-        """The judged trials of one case; what goes wrong makes a trial unmeasured.
+        """The judged trials of one case; an error makes a trial unmeasured.
 
         Args:
-            planned: One of the planned cases.
-            where: The pytest item.
-            waiting: Called now and then while the answer is awaited.
+            planned_case: The case.
+            node_id: The id of the pytest item.
+            waiting: Called with the progress every 10 seconds of waiting for a completion.
         """
         trials: list[Trial] = []
-        for number in range(planned.suite.trials):
-            draw = Draw(planned, number)
+        for number in range(planned_case.suite.trials):
+            planned_trial = PlannedTrial(planned_case, number)
             try:
-                asked = self.take(draw, waiting=waiting)
+                partial = self.take(planned_trial, waiting=waiting)
             except RegaugeError as error:
-                trials.append(unmeasured_trial(draw, error))
+                trials.append(unmeasured_trial(planned_trial, error))
             else:
-                trials.append(self._trials.conclude(draw, asked))
-        return EvalResult(suite=planned.suite, case=planned.case, trials=tuple(trials), where=where)
+                trials.append(self._trials.apply_rules(planned_trial, partial))
+        return EvalResult(
+            suite=planned_case.suite, case=planned_case.case, trials=tuple(trials), node_id=node_id
+        )
 
     def finish(self, *, complete: bool) -> WrittenRecordings:
-        """Write what was drawn and measured to the committed recordings.
+        """Write completions, embeddings and measurements to the committed recordings.
+
+        After `close` it writes nothing.
 
         Args:
-            complete: Whether the run reached its end; a run that did not can be resumed.
-
-        After `close` this writes nothing.
+            complete: Whether the run reached its end; an incomplete one can be resumed.
         """
         if self._cluster is not None:
             self._cluster.stop()
         if self._closed:
             return WrittenRecordings()
         try:
-            published = self.answers.finish(complete=complete)
+            recordings = self.completions.finish(complete=complete)
         finally:
             try:
                 vectors = self.embeddings.finish()
             finally:
                 measured = self.measurements.finish()
-        return replace(published, written={**published.written, **vectors, **measured})
+        return replace(
+            recordings, changed_lines={**recordings.changed_lines, **vectors, **measured}
+        )
 
     def note_stored(self) -> None:
-        """Have `finish` write what only the local store has of the plan; call no model."""
-        for draw in self.plan.draws():
-            if draw.planned.error is None:
-                with suppress(UnmeasuredError):  # its case says so
-                    self.answers.note_stored(draw)
+        """Have `finish` record the plan's completions that only the local store has."""
+        for planned_trial in self.plan.planned_trials():
+            if planned_trial.planned_case.error is None:
+                with suppress(UnmeasuredError):  # the case reports it
+                    self.completions.note_stored(planned_trial)
 
     @cached_property
     def _usage(self) -> ExpectedUsage:
-        return ExpectedUsage(self.answers)
+        return ExpectedUsage(self.completions)
 
-    def missing_answers(self, draws: Iterable[Draw]) -> list[MissingAnswers]:
-        """The usage of missing completions, per prompt."""
-        return missing_answers(
-            draws, self._usage, self.answers, self.project.settings, options=self.options
+    def missing_completions(
+        self, planned_trials: Iterable[PlannedTrial]
+    ) -> list[MissingCompletions]:
+        """The missing completions of each prompt, with their expected cost."""
+        return missing_completions(
+            planned_trials,
+            self._usage,
+            self.completions,
+            self.project.settings,
+            options=self.options,
         )
 
     def missing_judgements(
-        self, draws: Iterable[Draw], *, misses: Misses | None = None
+        self, planned_trials: Iterable[PlannedTrial], *, misses: Misses | None = None
     ) -> list[MissingJudgements]:
-        """The usage of missing judgements, per LLM judge.
+        """The missing judgements of each LLM judge, with their expected cost.
 
         Args:
-            draws: Those without a completion, so without any judgement.
-            misses: Judgements of completions that cannot be replayed; none by default.
+            planned_trials: The trials without a completion, so without a judgement.
+            misses: Further judgements that cannot be replayed; None for none.
         """
         misses = misses or Misses()
-        for draw in draws:
-            for judge in draw.planned.suite.model_judges:
-                misses.note(judge, draw)
+        for planned_trial in planned_trials:
+            for judge in planned_trial.planned_case.suite.model_judges:
+                misses.note(judge, planned_trial)
         settings = self.project.settings
-        judging = ExpectedJudging(self.answers, settings, self._usage)
-        return misses.summary(judging, self.answers, settings, options=self.options)
+        judging = ExpectedJudging(self.completions, settings, self._usage)
+        return misses.summary(judging, self.completions, settings, options=self.options)
 
     def close(self) -> None:
-        """End the run and leave the committed recordings alone; the local store has the answers."""
+        """End the run without writing recordings; the local store has the completions."""
         self._closed = True
         if self._cluster is not None:
             self._cluster.stop()
-        self.answers.finish(complete=True, publish=False)
+        self.completions.finish(complete=True, publish=False)
 
-    def embed(self, draw: Draw) -> None:
-        """Record the vectors that judges of a draw will ask for; no answer, no vectors.
+    def embed(self, planned_trial: PlannedTrial) -> None:
+        """Record the embeddings for the judges of a trial that has a completion.
 
         Raises:
-            UnmeasuredError: The embedding model could not be asked.
-            RegaugeError: The case has nothing to compare with, or recordings cannot be read.
+            UnmeasuredError: A call of the embedding model failed.
+            RegaugeError: The case has no reference, or recordings cannot be read.
         """
-        planned = draw.planned
-        judges = self.embeddings.served(planned.suite.judges, planned.case)
-        answer = self.answers.find_draw(draw) if judges else None
-        if answer is not None:
+        planned_case = planned_trial.planned_case
+        judges = self.embeddings.judges_with_vectors(planned_case.suite.judges, planned_case.case)
+        sourced = self.completions.find_trial(planned_trial) if judges else None
+        if sourced is not None:
             for judge in judges:
-                run_stoppable(judge.prepare(answer.completion, planned.case))
+                run_stoppable(judge.prepare(sourced.completion, planned_case.case))
 
-    def used_by_judges(self, prompt: str, cases: Sequence[PlannedCase]) -> Used:
-        """The recordings that judges use for every recorded completion of a prompt.
+    def recordings_used_by_judges(
+        self, prompt: str, cases: Sequence[PlannedCase]
+    ) -> UsedRecordings:
+        """The recordings that judges use for the recorded completions of a prompt.
 
         Args:
             prompt: The prompt.
-            cases: Those that can ask it; answers of any trial and of any model count.
+            cases: Its cases; completions of any trial and model count.
         """
-        trials = self._made_by(None)
-        draws = recorded_draws(self.answers.file(prompt), cases)
+        trials = self._trial_runner(None)
+        planned_trials = recorded_trials(self.completions.file(prompt), cases)
 
         async def judge_all() -> None:
-            for draw, answer in draws:
-                await trials.judged(draw, answer)
+            for planned_trial, sourced in planned_trials:
+                await trials.call_judges(planned_trial, sourced)
 
         run_stoppable(judge_all())
-        return trials.used(prompt)
+        return trials.used_recordings(prompt)
 
-    def reading(self) -> EvalSession:
-        """Another session of the same project that reads what is committed and calls no model."""
+    def replay_session(self) -> EvalSession:
+        """A session of the same project and options with `--record=none`."""
         options = replace(self.options, record="none")
         return EvalSession(self.project, options, environ=self._environ)
 
-    def replay(self, draws: Sequence[Draw]) -> list[Trial]:
-        """The judged trials of recorded draws; no model is called."""
-        trials = self._made_by(None)
-        return [self._loop.run(trials.make(draw)) for draw in draws]
+    def replay(self, planned_trials: Sequence[PlannedTrial]) -> list[Trial]:
+        """Judge recorded trials, without calls of models."""
+        trials = self._trial_runner(None)
+        return [self._loop.run(trials.run(planned_trial)) for planned_trial in planned_trials]
 
-    def take(self, draw: Draw, *, waiting: Callable[[DrawProgress], None]) -> AskedTrial:
-        """The answer of one draw, and what the judges that ask a model say of it.
+    def take(
+        self, planned_trial: PlannedTrial, *, waiting: Callable[[RunProgress], None]
+    ) -> PartialTrial:
+        """The completion of one trial, with the verdicts of LLM judges.
 
         Raises:
-            UnmeasuredError: There is no answer.
-            RegaugeError: The case cannot be asked.
+            UnmeasuredError: There is no completion.
+            RegaugeError: The case cannot be rendered.
         """
-        if draw.planned.error is not None:
-            raise draw.planned.error
-        if self._lookahead is not None and draw in self._lookahead:
+        if planned_trial.planned_case.error is not None:
+            raise planned_trial.planned_case.error
+        if self._lookahead is not None and planned_trial in self._lookahead:
             return self._lookahead.take(
-                draw, waiting=lambda: waiting(self.progress), every_s=_PROGRESS_EVERY_S
+                planned_trial, waiting=lambda: waiting(self.progress), every_s=_PROGRESS_EVERY_S
             )
-        if draw.planned.suite.model_judges:
-            return self._loop.run(self._trials.ask(draw))
-        return AskedTrial(answer=self._trials.find(draw), opinions={})
+        if planned_trial.planned_case.suite.model_judges:
+            return self._loop.run(self._trials.call_models(planned_trial))
+        return PartialTrial(sourced_completion=self._trials.find(planned_trial), model_verdicts={})
 
     def _drawing(self) -> Drawing:
         return Drawing(
             self.project,
             self.options,
-            answers=self.answers,
+            completions=self.completions,
             budget=self.budget,
             environ=self._environ,
             workers=self._workers,
@@ -488,9 +500,9 @@ class EvalSession:
             cluster=self._cluster,
         )
 
-    def _made_by(self, drawing: Drawing | None) -> Trials:
-        return Trials(
-            answers=self.answers,
+    def _trial_runner(self, drawing: Drawing | None) -> TrialRunner:
+        return TrialRunner(
+            completions=self.completions,
             measurements=self.measurements,
             misses=self.misses,
             progress=self.progress,

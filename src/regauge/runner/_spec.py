@@ -1,4 +1,4 @@
-"""`@golden`: what an eval declares about itself; nothing is read or run when it is applied."""
+"""The `@golden` decorator, which declares an eval without running anything; options of a run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from regauge.project import RecordMode, Settings
 
 
-# Cases begun ahead of the test that waits, with `-x`: fewer make it slower, more pay for
-# completions after the first failure.
+# Trials ahead of the current test with `-x`: fewer are slower, more pay for completions after the
+# first failure.
 _FAIL_FAST_AHEAD = 32
 
 
@@ -30,21 +30,20 @@ class RunOptions:
     """All options of a run.
 
     Attributes:
-        record: Whether the model may be asked: `none` never, `missing` where no answer is
-            recorded, `all` always.
-        trials: Draws per case where the eval does not say.
+        record: The record mode: `none` never calls models, `missing` calls them for missing
+            recordings, `all` for every trial.
+        trials: Trials per case, if the eval sets none.
         concurrency: Requests in flight at once; `auto` adapts to rate limits.
-        models: Each `provider:model` to run every case with, instead of the prompts' own; empty
-            runs the prompts' own.
-        judge_model: `provider:model` of judges that name none; None is what the settings say.
-        rejudge: Whether what judges measured is worked out again from their recorded calls.
-        budget_usd: What the run may spend, in US dollars.
-        budget_tokens: Tokens it may use, in and out, of prompts and judges.
-        budget_calls: Calls it may make, of prompts and judges.
-        ahead: How many answers may be drawn ahead of the case that is judged; None is twice
-            the concurrency.
-        shard: The part of the cases to run; None runs all.
-        cluster: The scheduler whose workers call models, or `local`; None calls them from here.
+        models: The models to run every case with, as `provider:model`; empty for the prompts' own.
+        judge_model: The model of judges that name none, as `provider:model`; None for the setting.
+        rejudge: Whether to compute measurements again from recorded calls.
+        budget_usd: The limit on cost in US dollars; None for no limit.
+        budget_tokens: The limit on tokens of prompts and judges; None for no limit.
+        budget_calls: The limit on calls of prompts and judges; None for no limit.
+        ahead: The most trials ahead of the judged case; None for twice the concurrency.
+        shard: The shard to run; None for all cases.
+        cluster: The scheduler whose workers call models, or `local`; None for calls from this
+            process.
     """
 
     record: RecordMode
@@ -78,7 +77,7 @@ def resolve_options(
     shard: Shard | None = None,
     cluster: str | None = None,
 ) -> RunOptions:
-    """Let options of the command line override settings, and settings the defaults.
+    """Merge the options of the command line, the settings and the defaults.
 
     Args:
         settings: `[tool.regauge]`.
@@ -94,8 +93,8 @@ def resolve_options(
         rejudge: `--rejudge`.
         shard: `--shard` and `--shard-by`.
         cluster: `--cluster`.
-        fail_fast: Whether the run stops at its first failures (`-x`), so that little may be
-            spent ahead of them.
+        fail_fast: Whether the run stops at its first failures (`-x`), so that few trials may run
+            ahead.
 
     Raises:
         UsageError: A number is out of range, a model is named twice, or `judge_model` names no
@@ -156,13 +155,15 @@ class EvalSpec:
 
     Attributes:
         prompt: The prompt's name: the file `prompts/<prompt>.prompt.yml`.
-        judges: What judges every completion, next to the checks of each case.
-        dataset: The golden dataset's name; None is the prompt's own name.
-        trials: Draws per case; None is the run's default.
+        judges: The judges of every case, next to its `checks`.
+        dataset: The golden dataset's name; None for the prompt's name.
+        trials: Trials per case; None for the run's default.
         pass_rate: The share of a case's trials that must pass, above 0 and up to 1.
-        model: `provider:model` to ask instead of the prompt's; an option of the run overrides it.
-        version: A released version of the prompt to evaluate; None is the working file.
-        target: What is tested instead of a prompt: its name in the settings, or `module:function`.
+        model: The model instead of the prompt's, as `provider:model`; None for the prompt's. An
+            option of the run overrides it.
+        version: The released version of the prompt to evaluate; None for the working file.
+        target: The target to test instead of a prompt: its name in the settings, or
+            `module:function`; None for a prompt.
     """
 
     prompt: str
@@ -200,7 +201,7 @@ def golden(
         pass_rate: The share of a case's trials that must pass, above 0 and up to 1.
         model: `provider:model` instead of the prompt's model.
         version: A released version to evaluate instead of the file.
-        target: What is tested instead of a prompt: the name of a table
+        target: The target to test instead of a prompt: the name of a table
             `[tool.regauge.targets.<name>]`, or a Python function as `module:function`.
 
     ```python
@@ -228,21 +229,21 @@ def golden(
 
 
 def spec_of(function: object) -> EvalSpec | None:
-    """The declaration of `@golden` on a function; None if it is no eval."""
+    """The declaration of `@golden` on a function; None if it is not an eval."""
     spec = getattr(function, _ATTRIBUTE, None)
     return spec if isinstance(spec, EvalSpec) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredEval:
-    """A function that `@golden` decorates, as the source of a file has it.
+    """A function with `@golden` in the source of a file.
 
     Attributes:
-        line: Of the first decorator.
-        function: Its name.
-        target: What `target` names, where it is a text; None where it is none.
-        texts: The texts among the arguments of `@golden`; the first is the prompt's name.
-        judges: The source of each judge; of the whole argument where it is no list.
+        line: The line of the first decorator.
+        function: The function's name.
+        target: The argument `target`; None if it is missing or not a string literal.
+        texts: The strings among the arguments of `@golden`; the first is the prompt's name.
+        judges: The source of each judge, or of the whole argument if it is not a list.
     """
 
     line: int
@@ -253,13 +254,13 @@ class DeclaredEval:
 
 
 def declared_evals(source: bytes) -> Iterator[DeclaredEval]:
-    """The evals of a Python file; none where it cannot be parsed."""
+    """The evals of a Python file; none if it cannot be parsed."""
     if b"golden" not in source or b"regauge" not in source:
         return
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return  # pytest says so where it collects the file
+        return  # pytest reports it at collection
     names = {"golden"} | {
         alias.asname
         for node in ast.walk(tree)
@@ -295,5 +296,5 @@ def _text(node: ast.expr | None) -> str | None:
 def _judges(judges: ast.expr | None) -> tuple[str, ...]:
     if judges is None:
         return ()
-    listed = judges.elts if isinstance(judges, ast.List | ast.Tuple) else [judges]
-    return tuple(map(ast.unparse, listed))
+    nodes = judges.elts if isinstance(judges, ast.List | ast.Tuple) else [judges]
+    return tuple(map(ast.unparse, nodes))

@@ -1,4 +1,4 @@
-"""A suite: one eval bound to its prompt, its golden cases and its judges."""
+"""Evals, each bound to its prompt, golden cases, judges and model."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class Eval:
 
     Attributes:
         trials: Trials per case.
-        pass_rate: The share of a case's trials that must pass.
-        origin: The prompt file, as people write it.
-        named_by: What names the model: an option, the eval, a file or the settings.
-        target: What answers instead of a model; None where the prompt is put to a model.
-        partners: Who else takes part in the conversations of its cases.
-        standings: By name, what the verdicts of judges that ask a model count for.
+        pass_rate: The share of a case's trials that must pass, above 0 and up to 1.
+        origin: The prompt file, relative to the project.
+        named_by: The source of the model's name, for errors; empty for the prompt.
+        target: The target that is called instead of a model; None for a model.
+        partners: The personas and tools in conversations of its cases.
+        judge_statuses: Whether each LLM judge is blocking, by name.
     """
 
     prompt: Prompt
@@ -70,15 +70,15 @@ class Eval:
     pass_rate: float
     origin: str
     named_by: str = ""
-    standings: Mapping[str, JudgeStatus] = field(default_factory=dict[str, JudgeStatus])
+    judge_statuses: Mapping[str, JudgeStatus] = field(default_factory=dict[str, JudgeStatus])
     target: Target | None = None
     partners: Partners = field(default_factory=Partners)
 
     @property
     def loaded_prompts(self) -> tuple[Prompt, ...]:
-        """The prompts that take part besides its own: those of its target and its personas."""
-        own = self.target.prompts if self.target is not None else ()
-        return (*own, *self.partners.prompts)
+        """The prompts of its target and its personas."""
+        target_prompts = self.target.prompts if self.target is not None else ()
+        return (*target_prompts, *self.partners.prompts)
 
     @property
     def version(self) -> str:
@@ -89,21 +89,21 @@ class Eval:
 
     @property
     def model_judges(self) -> tuple[ModelJudge, ...]:
-        """The judges that ask a model."""
-        if not self.standings:
+        """The LLM judges."""
+        if not self.judge_statuses:
             return ()
-        asking = [judge for judge in self.judges if judge.name in self.standings]
-        return tuple(cast("list[ModelJudge]", asking))
+        model_judges = [judge for judge in self.judges if judge.name in self.judge_statuses]
+        return tuple(cast("list[ModelJudge]", model_judges))
 
-    def standing(self, judge: Judge) -> JudgeStatus:
-        """The status of a judge's verdicts; those of rules are blocking."""
-        return self.standings.get(judge.name, _RULE)
+    def status_of(self, judge: Judge) -> JudgeStatus:
+        """The status of a judge; rules are blocking."""
+        return self.judge_statuses.get(judge.name, _RULE)
 
     def request(self, case: GoldenCase, trial: int) -> CompletionRequest:
         """The request to the model or target for one trial of one case.
 
         Raises:
-            RenderError: An input of the prompt is missing in the case, or the case has another.
+            RenderError: The inputs of the case are not those of the prompt.
         """
         script = case.script
         if self.target is not None:
@@ -134,30 +134,32 @@ class Eval:
 def bind(
     spec: EvalSpec, function: Callable[..., Any], *, project: Project, options: RunOptions
 ) -> tuple[Eval, ...]:
-    """Load what an eval names: one suite per model of the run; a target has no model.
+    """Load the prompt, dataset and judges of an eval: one `Eval` per model of the run.
 
     Raises:
-        UsageError: The declaration makes no sense: no judges, a share out of range, a provider
-            or a target that nothing declares.
-        PromptError: The prompt cannot be loaded, or nothing says which model to ask.
+        UsageError: The declaration is invalid: no judges, a number out of range, an undeclared
+            provider or target.
+        PromptError: The prompt cannot be loaded, or has no model.
         DatasetError: The golden dataset cannot be loaded.
     """
-    where = _place(function)
-    rate = cast("object", spec.pass_rate)  # an eval may say anything
+    location = _place(function)
+    rate = cast("object", spec.pass_rate)  # an eval may pass any object
     if not (isinstance(rate, (int, float)) and 0 < rate <= 1):
         raise UsageError(
-            f"{where}: pass_rate must be above 0 and at most 1, not {spec.pass_rate!r}"
+            f"{location}: pass_rate must be above 0 and at most 1, not {spec.pass_rate!r}"
         )
     trials = cast("object", spec.trials)
     if trials is not None and not (isinstance(trials, int) and 1 <= trials <= TRIALS_MAX):
-        raise UsageError(f"{where}: trials must be from 1 to {TRIALS_MAX}, not {spec.trials!r}")
+        raise UsageError(f"{location}: trials must be from 1 to {TRIALS_MAX}, not {spec.trials!r}")
     target = None
     if spec.target is None:
         prompt = load_prompt(spec.prompt, spec.version, root=project.root)
-        models, named_by = _models(prompt, spec.model, project=project, options=options, at=where)
+        models, named_by = _models(
+            prompt, spec.model, project=project, options=options, location=location
+        )
     else:
-        target = _target(spec.target, spec, where, project=project, options=options)
-        prompt = target.subject(spec.prompt, path=project.pyproject)
+        target = _target(spec.target, spec, location, project=project, options=options)
+        prompt = target.describe_subject(spec.prompt, path=project.pyproject)
         models, named_by = (target.model,), ""
     path = find_dataset(spec.dataset or spec.prompt, fixtures_dir=project.fixtures_dir)
     shard = options.shard
@@ -173,16 +175,18 @@ def bind(
     context = _context(project, options, prompt)
     checks = build_checks_judge(dataset, context)
     judges = _judges(
-        (*spec.judges, checks) if checks else spec.judges, where, context, options=options
+        (*spec.judges, checks) if checks else spec.judges, location, context, options=options
     )
     if not judges:
         fix = "give golden(..., judges=[...]) at least one, or give the golden cases `checks`"
-        raise UsageError(f"{where}: the eval has no judges, so nothing would be measured", fix=fix)
+        raise UsageError(
+            f"{location}: the eval has no judges, so nothing would be measured", fix=fix
+        )
     suite = Eval(
         prompt=prompt,
         dataset=dataset,
         judges=judges,
-        standings=_standings(judges, project),
+        judge_statuses=_judge_statuses(judges, project),
         model=models[0],
         trials=spec.trials or options.trials,
         pass_rate=spec.pass_rate,
@@ -195,16 +199,16 @@ def bind(
 
 
 def _target(
-    named: str, spec: EvalSpec, where: str, *, project: Project, options: RunOptions
+    target_name: str, spec: EvalSpec, location: str, *, project: Project, options: RunOptions
 ) -> Target:
-    """The target instead of a model; a process may import its module to find its files."""
+    """Load the target of an eval; a process may import its module to find its files."""
     for name, setting in (("model", spec.model), ("version", spec.version)):
         if setting is not None:
             raise UsageError(
-                f"{where}: {name} changes a prompt, and {spec.prompt} tests the target"
-                f" {named!r}\n  fix: leave {name} out; -k 'not ...' deselects an eval"
+                f"{location}: {name} changes a prompt, and {spec.prompt} tests the target"
+                f" {target_name!r}\n  fix: leave {name} out; -k 'not ...' deselects an eval"
             )
-    name, settings = settings_of_target(named, project.settings)
+    name, settings = settings_of_target(target_name, project.settings)
     discover = None
     if options.record != "none" and isinstance(settings, PythonTarget):
         function = settings
@@ -215,12 +219,11 @@ def _target(
 
 
 def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tuple[Eval, ...]:
-    """Make a suite per model of a prompt file that brings its own `testData` and `evaluators`.
+    """Load the evals of a prompt file with `testData` and `evaluators`, one per model.
 
     Raises:
-        PromptError: The file cannot be loaded, has no `testData` or no `evaluators`, or nothing
-            says which model to ask.
-        UsageError: Its model is served by a provider that nothing declares.
+        PromptError: The file cannot be loaded, or has no `testData`, `evaluators` or model.
+        UsageError: The provider of its model is not declared.
     """
     from regauge.judges import cases_from_test_data, judges_from_evaluators
 
@@ -234,21 +237,26 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
                 fix=f"add `{key}`, or write an eval with @golden for it",
             )
             raise PromptError([fault])
-    where = str(project.relative(path))
+    location = str(project.relative(path))
     judges = _judges(
-        judges_from_evaluators(prompt), where, _context(project, options, prompt), options=options
+        judges_from_evaluators(prompt),
+        location,
+        _context(project, options, prompt),
+        options=options,
     )
-    models, named_by = _models(prompt, None, project=project, options=options, at=where)
-    # Recordings state no time that rows without names of their own would be dealt by.
+    models, named_by = _models(prompt, None, project=project, options=options, location=location)
+    # Rows have no ids that would identify their recorded latency.
     shard = options.shard and replace(options.shard, assigned_by="id")
     cases = cases_from_test_data(prompt)
-    own = tuple(case for case in cases if shard is None or shard.includes(case.id))
-    excluded = len(cases) - len(own)
+    shard_cases = tuple(case for case in cases if shard is None or shard.includes(case.id))
+    excluded = len(cases) - len(shard_cases)
     suite = Eval(
         prompt=prompt,
-        dataset=Dataset(name="testData", path=path, cases=own, shard=shard, excluded=excluded),
+        dataset=Dataset(
+            name="testData", path=path, cases=shard_cases, shard=shard, excluded=excluded
+        ),
         judges=judges,
-        standings=_standings(judges, project),
+        judge_statuses=_judge_statuses(judges, project),
         model=models[0],
         trials=options.trials,
         pass_rate=1.0,
@@ -259,12 +267,12 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
 
 
 def _models(
-    prompt: Prompt, model_name: str | None, *, project: Project, options: RunOptions, at: str
+    prompt: Prompt, model_name: str | None, *, project: Project, options: RunOptions, location: str
 ) -> tuple[tuple[ModelId, ...], str]:
-    """The models of the run, else that of the eval, else of the prompt, else of the project.
+    """The models to run: of the options, else the eval, the prompt or the settings.
 
     Returns:
-        The models, and what names them where it is not the prompt, for errors.
+        The models, and the source of their names for errors; empty for the prompt.
     """
     model = model_name or prompt.model or project.settings.model
     if options.models:
@@ -273,12 +281,12 @@ def _models(
         fault = Fault(
             path=project.relative(prompt.path),
             line=1,
-            message="nothing says which model answers this prompt",
+            message="the prompt has no model",
             fix="add `model: provider:model`, or set `model` in [tool.regauge]",
         )
         raise PromptError([fault])
     elif model_name is not None:
-        place, named_by = "", f"`model` of the eval at {at}"
+        place, named_by = "", f"`model` of the eval at {location}"
     else:
         place = str(project.relative(prompt.path))
         named_by = "" if prompt.model else "`model` in [tool.regauge]"
@@ -297,21 +305,21 @@ def _context(project: Project, options: RunOptions, prompt: Prompt) -> JudgeCont
 
 
 def _judges(
-    likes: Sequence[JudgeLike], where: str, context: JudgeContext, *, options: RunOptions
+    likes: Sequence[JudgeLike], location: str, context: JudgeContext, *, options: RunOptions
 ) -> tuple[Judge, ...]:
-    """The judges of an eval; plain functions become judges, and every name is unique."""
-    judges = tuple(_judge(judge, where, context) for judge in likes)
+    """The judges of an eval, with unique names; plain functions become judges."""
+    judges = tuple(_judge(judge, location, context) for judge in likes)
     if options.record != "none":
         models = [model for judge in judges for model in _models_of_judge(judge)]
-        for at, model in models:
-            provider = parse_model_id(model, location=at).provider
+        for judge_name, model in models:
+            provider = parse_model_id(model, location=judge_name).provider
             if provider not in EXTERNAL_JUDGES:
                 endpoint_of(context.project.settings, provider)
     counts = Counter(judge.name for judge in judges)
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
         raise UsageError(
-            f"{where}: two judges are called {twice[0]!r}, and their verdicts could not be"
+            f"{location}: two judges are called {twice[0]!r}, and their verdicts could not be"
             " distinguished\n  fix: remove one, or give it a name of its own with .with_name(...)"
         )
     return judges
@@ -323,7 +331,7 @@ def _models_of_judge(judge: Judge) -> list[tuple[str, str]]:
     return [(judge.name, model) for model in models]
 
 
-def _judge(like: JudgeLike, where: str, context: JudgeContext) -> Judge:
+def _judge(like: JudgeLike, location: str, context: JudgeContext) -> Judge:
     if hasattr(like, "bind") and not isinstance(like, type):
         return cast("UnboundJudge", like).bind(context)
     if isinstance(like, Rule):
@@ -332,25 +340,25 @@ def _judge(like: JudgeLike, where: str, context: JudgeContext) -> Judge:
         return cast("Judge", like)
     if isinstance(like, str | Mapping):
         try:
-            return _judge(judge_from_spec(cast("JSON", like)), where, context)
+            return _judge(judge_from_spec(cast("JSON", like)), location, context)
         except UsageError as error:
-            raise UsageError(f"{where}: {error}") from error
+            raise UsageError(f"{location}: {error}") from error
     if isinstance(like, RuleFactory):
         fix = f"call it: {like.kind}{like.form}"
-        raise UsageError(f"{where}: {like.kind} makes a judge, it is none itself", fix=fix)
+        raise UsageError(f"{location}: {like.kind} makes a judge, it is none itself", fix=fix)
     if not callable(like):
         raise UsageError(
-            f"{where}: {like!r} is no judge\n"
+            f"{location}: {like!r} is no judge\n"
             "  fix: give a judge of regauge.judges, such as max_words(40), or a function"
             " (output, case) -> bool | float | Verdict"
         )
     return as_judge(cast("JudgeFunction", like))
 
 
-def _standings(judges: Iterable[Judge], project: Project) -> Mapping[str, JudgeStatus]:
-    """The statuses of judges that call a model, by name."""
-    asking = [cast("ModelJudge", judge) for judge in judges if hasattr(judge, "judge_with")]
-    return {judge.name: judge_status(judge, project) for judge in asking}
+def _judge_statuses(judges: Iterable[Judge], project: Project) -> Mapping[str, JudgeStatus]:
+    """The statuses of LLM judges, by name."""
+    model_judges = [cast("ModelJudge", judge) for judge in judges if hasattr(judge, "judge_with")]
+    return {judge.name: judge_status(judge, project) for judge in model_judges}
 
 
 def _place(function: Callable[..., Any]) -> str:

@@ -1,4 +1,4 @@
-"""Makes trials: an answer, from where it is found or from the model, and all verdicts on it."""
+"""Runs trials: a recorded, stored or live completion, and the verdicts on it."""
 
 from __future__ import annotations
 
@@ -13,131 +13,145 @@ from regauge.project import RecordedTarget
 from regauge.recordings import RecordingKey
 from regauge.runner._conversation import converse, replay
 from regauge.runner._judging import ModelJudging, judge_trial
-from regauge.runner._plan import CaseRequest, Draw
+from regauge.runner._plan import CaseRequest, PlannedTrial
 from regauge.runner._result import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.judges import ModelJudge
-    from regauge.runner._answers import Answers
-    from regauge.runner._drawing import Drawing, DrawProgress
-    from regauge.runner._judging import Measurements, ModelVerdicts, Used
+    from regauge.runner._answers import Completions
+    from regauge.runner._drawing import Drawing, RunProgress
+    from regauge.runner._judging import Measurements, ModelVerdicts, UsedRecordings
     from regauge.runner._missing import Misses
-    from regauge.runner._plan import AnswerKey
+    from regauge.runner._plan import CompletionKey
     from regauge.runner._result import JudgedVerdict, SourcedCompletion
     from regauge.targets import Target
 
 
-# Trials that wait for a call, at 2 kB each: twice as many as two providers take at most. More take
-# more memory; with fewer, calls wait for trials that are only judged.
+# Trials at once, at 2 kB each: twice as many as the calls of two providers. More take more memory;
+# with fewer, calls wait for trials that are only judged.
 _AT_ONCE: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedTrial:
-    """A trial for which every model has been asked, and no rule yet.
+class PartialTrial:
+    """A trial after all calls of models, before its rules.
 
     Attributes:
-        answer: What is judged.
-        opinions: The verdicts of LLM judges on it, by name.
+        sourced_completion: The completion, with its source.
+        model_verdicts: The verdicts of LLM judges, by name.
     """
 
-    answer: SourcedCompletion
-    opinions: ModelVerdicts
+    sourced_completion: SourcedCompletion
+    model_verdicts: ModelVerdicts
 
     @property
     def failure(self) -> UnmeasuredError | None:
-        """The reason why a judge has no verdict; None when all have."""
-        return next((x for x in self.opinions.values() if isinstance(x, UnmeasuredError)), None)
+        """The first error of an LLM judge; None without one."""
+        return next(
+            (x for x in self.model_verdicts.values() if isinstance(x, UnmeasuredError)), None
+        )
 
 
-class Trials:
-    """Makes trials of any case of any suite, planned or not, under any number.
+class TrialRunner:
+    """Runs trials of any case and number, planned or not.
 
-    For one event loop at a time; many trials may be made at once.
+    For one event loop at a time, which may run many trials at once.
 
     Args:
-        answers: Where answers are looked for.
-        measurements: What judges measured before.
-        misses: Where judgements are noted that would need a model where none may be asked.
-        progress: Counts what is asked.
-        rejudge: Whether what judges measured is worked out again from their calls.
-        offline: Whether functions of users are kept off the network while they judge.
-        drawing: Asks models; None where none may be asked.
+        completions: The recorded and stored completions.
+        measurements: The recorded measurements.
+        misses: The collection of judgements that cannot be replayed.
+        progress: The counts of completions and judge calls.
+        rejudge: Whether to compute measurements again from recorded calls.
+        offline: Whether functions of users have no network.
+        drawing: The calls of models; None for a replay.
     """
 
     def __init__(
         self,
         *,
-        answers: Answers,
+        completions: Completions,
         measurements: Measurements,
         misses: Misses,
-        progress: DrawProgress,
+        progress: RunProgress,
         rejudge: bool,
         offline: bool = False,
         drawing: Drawing | None = None,
     ) -> None:
-        self._answers = answers
+        self._completions = completions
         self._misses = misses
         self._progress = progress
         self._drawing = drawing
         self._offline = offline
         self._judging = ModelJudging(
-            ask=self._reply,
+            get_response=self._get_response,
             measurements=measurements,
-            rejudge=lambda draw: rejudge or answers.independent(draw.trial),
+            rejudge=lambda planned_trial: rejudge or completions.independent(planned_trial.trial),
         )
 
-    async def make(self, draw: Draw) -> Trial:
-        """The judged trial of one draw; what goes wrong makes it an unmeasured one."""
+    async def run(self, planned_trial: PlannedTrial) -> Trial:
+        """Run and judge one trial; an error makes it unmeasured."""
         try:
-            asked = await self.ask(draw)
+            partial = await self.call_models(planned_trial)
         except RegaugeError as error:
-            return unmeasured_trial(draw, error)
-        return await judge_trial(draw, asked.answer, opinions=asked.opinions, offline=self._offline)
+            return unmeasured_trial(planned_trial, error)
+        return await judge_trial(
+            planned_trial,
+            partial.sourced_completion,
+            model_verdicts=partial.model_verdicts,
+            offline=self._offline,
+        )
 
-    async def make_all(
-        self, draws: Sequence[Draw], *, landed: Callable[[], None] = lambda: None
+    async def run_all(
+        self, planned_trials: Sequence[PlannedTrial], *, on_trial: Callable[[], None] = lambda: None
     ) -> list[Trial]:
-        """The judged trials of many draws, in their order; many are made at once.
+        """Run and judge many trials concurrently; returns them in order.
 
         Args:
-            draws: What to make.
-            landed: Called after each trial.
+            planned_trials: The trials to run.
+            on_trial: Called after each trial.
         """
-        made: dict[int, Trial] = {}
-        waiting = iter(enumerate(draws))
+        trials: dict[int, Trial] = {}
+        waiting = iter(enumerate(planned_trials))
 
-        async def make_some() -> None:
-            for place, draw in waiting:
-                made[place] = await self.make(draw)
-                landed()
-                await asyncio.sleep(0)  # replayed trials wait for nothing else
+        async def run_some() -> None:
+            for place, planned_trial in waiting:
+                trials[place] = await self.run(planned_trial)
+                on_trial()
+                await asyncio.sleep(0)  # replayed trials have no other pause
 
-        await asyncio.gather(*(make_some() for _ in range(min(len(draws), _AT_ONCE))))
-        return [made[place] for place in range(len(draws))]
+        await asyncio.gather(*(run_some() for _ in range(min(len(planned_trials), _AT_ONCE))))
+        return [trials[place] for place in range(len(planned_trials))]
 
-    async def ask(self, draw: Draw) -> AskedTrial:
-        """Get an answer, and what the judges that ask a model say of it.
+    async def call_models(self, planned_trial: PlannedTrial) -> PartialTrial:
+        """Get the completion of a trial, and the verdicts of LLM judges.
 
         Raises:
-            UnmeasuredError: There is no answer.
-            RegaugeError: The case cannot be asked, or recordings cannot be read.
+            UnmeasuredError: There is no completion.
+            RegaugeError: The case cannot be rendered, or recordings cannot be read.
         """
-        with nullcontext() if self._drawing is None else self._drawing.cases.trial(draw):
-            draw.planned.plan()
-            answer = self._answers.find_draw(draw)
-            if answer is None:
-                answer = await self._draw(draw)
-            return AskedTrial(answer=answer, opinions=await self.judged(draw, answer))
+        with nullcontext() if self._drawing is None else self._drawing.cases.trial(planned_trial):
+            planned_trial.planned_case.plan()
+            sourced = self._completions.find_trial(planned_trial)
+            if sourced is None:
+                sourced = await self._request_completion(planned_trial)
+            return PartialTrial(
+                sourced_completion=sourced,
+                model_verdicts=await self.call_judges(planned_trial, sourced),
+            )
 
-    async def judged(self, draw: Draw, answer: SourcedCompletion) -> ModelVerdicts:
-        """The verdicts of the judges that call models on a completion, requested together."""
-        judges = draw.planned.suite.model_judges
+    async def call_judges(
+        self, planned_trial: PlannedTrial, sourced: SourcedCompletion
+    ) -> ModelVerdicts:
+        """Call the LLM judges of a completion concurrently; returns verdicts or errors by name."""
+        judges = planned_trial.planned_case.suite.model_judges
         if not judges:
             return {}
-        verdicts = await asyncio.gather(*[self._opinion(judge, draw, answer) for judge in judges])
+        verdicts = await asyncio.gather(
+            *[self._call_judge(judge, planned_trial, sourced) for judge in judges]
+        )
         return {judge.name: verdict for judge, verdict in zip(judges, verdicts, strict=True)}
 
     async def end_target(self, target: Target) -> None:
@@ -145,188 +159,214 @@ class Trials:
         if self._drawing is not None:
             await self._drawing.end_target(target)
 
-    async def copy(self, draws: Mapping[Draw, int]) -> None:
-        """Keep judged draws under other numbers as well; those that are recorded stay.
+    async def copy(self, planned_trials: Mapping[PlannedTrial, int]) -> None:
+        """Store judged trials under further numbers, unless recorded there.
 
-        Judges find the calls they made about a draw under numbers that follow the other one.
+        The calls of judges are copied to the numbers that follow from the new ones.
         """
-        copied: list[tuple[Draw, Draw, SourcedCompletion]] = []
-        with self._answers.together(min(draws.values(), default=0)):
-            for draw, number in draws.items():
-                target = Draw(draw.planned, number)
-                answer = self._copy(draw, target)
-                if answer is not None:
-                    copied.append((draw, target, answer))
-        await asyncio.gather(*[self._judge_copy(*copy) for copy in copied])
+        copies: list[tuple[PlannedTrial, PlannedTrial, SourcedCompletion]] = []
+        with self._completions.together(min(planned_trials.values(), default=0)):
+            for planned_trial, number in planned_trials.items():
+                target = PlannedTrial(planned_trial.planned_case, number)
+                sourced = self._copy(planned_trial, target)
+                if sourced is not None:
+                    copies.append((planned_trial, target, sourced))
+        await asyncio.gather(*[self._judge_copy(*copy) for copy in copies])
 
-    def _copy(self, draw: Draw, target: Draw) -> SourcedCompletion | None:
-        """Keep an answer, or all calls of a conversation, under another number, too."""
+    def _copy(self, planned_trial: PlannedTrial, target: PlannedTrial) -> SourcedCompletion | None:
+        """Store a completion, or the calls of a conversation, under another number, too."""
 
-        def copy(answer: AnswerKey) -> SourcedCompletion | None:
-            key = replace(answer.key, trial=target.trial)
-            return self._answers.copy(answer, answer._replace(key=key, trial=target.trial))
+        def copy(sourced: CompletionKey) -> SourcedCompletion | None:
+            key = replace(sourced.key, trial=target.trial)
+            return self._completions.copy(sourced, sourced._replace(key=key, trial=target.trial))
 
-        if not draw.planned.converses:
-            return copy(draw.answer_key)
+        if not planned_trial.planned_case.converses:
+            return copy(planned_trial.completion_key)
         copies: list[SourcedCompletion] = []
 
-        def find(question: CaseRequest) -> SourcedCompletion | None:
-            made = copy(question.answer_key)
-            if made is not None:
-                copies.append(made)
-            return self._answers.find_call(question)
+        def find(case_request: CaseRequest) -> SourcedCompletion | None:
+            copied_completion = copy(case_request.completion_key)
+            if copied_completion is not None:
+                copies.append(copied_completion)
+            return self._completions.find_call(case_request)
 
-        answer = replay(draw, find)
-        return answer if copies else None
+        sourced = replay(planned_trial, find)
+        return sourced if copies else None
 
-    async def _judge_copy(self, draw: Draw, target: Draw, answer: SourcedCompletion) -> None:
-        judges = draw.planned.suite.model_judges
+    async def _judge_copy(
+        self, planned_trial: PlannedTrial, target: PlannedTrial, sourced: SourcedCompletion
+    ) -> None:
+        judges = planned_trial.planned_case.suite.model_judges
         if not judges:
             return
-        made = self._judging.used(draw.planned.suite.prompt.name).calls
+        recorded_keys = self._judging.used_recordings(
+            planned_trial.planned_case.suite.prompt.name
+        ).calls
 
-        async def copied(question: CaseRequest, judge: ModelJudge, _: Draw) -> SourcedCompletion:
-            digest, trial = question.key.digest, question.key.trial
+        async def copy_response(
+            case_request: CaseRequest, judge: ModelJudge, _: PlannedTrial
+        ) -> SourcedCompletion:
+            digest, trial = case_request.key.digest, case_request.key.trial
             # A judge numbers its calls from a multiple of the trial's number.
-            for factor in {key.trial // draw.trial for key in made if key.digest == digest}:
-                own = RecordingKey(digest, trial + factor * (draw.trial - target.trial))
-                answer = question.answer_key._replace(key=own, trial=draw.trial)
-                self._answers.copy(answer, question.answer_key)
-            return await self._reply(question, judge, target)
+            for factor in {
+                key.trial // planned_trial.trial for key in recorded_keys if key.digest == digest
+            }:
+                key = RecordingKey(digest, trial + factor * (planned_trial.trial - target.trial))
+                sourced = case_request.completion_key._replace(key=key, trial=planned_trial.trial)
+                self._completions.copy(sourced, case_request.completion_key)
+            return await self._get_response(case_request, judge, target)
 
-        judging = self._judging.asking(copied)
+        judging = self._judging.with_responses(copy_response)
         for judge in judges:
             with suppress(UnmeasuredError):
-                await judging.verdict(judge, target, answer.completion)
+                await judging.verdict(judge, target, sourced.completion)
 
-    def prepare(self, draws: Sequence[Draw]) -> None:
-        """Load what will measure the answers of these draws."""
-        for suite in {id(draw.planned.suite): draw.planned.suite for draw in draws}.values():
+    def prepare(self, planned_trials: Sequence[PlannedTrial]) -> None:
+        """Load the libraries and models of judges that measure."""
+        for suite in {
+            id(planned_trial.planned_case.suite): planned_trial.planned_case.suite
+            for planned_trial in planned_trials
+        }.values():
             for judge in suite.model_judges:
                 if isinstance(judge, MemoisedJudge):
-                    self._judging.prepare(judge, here=True)
+                    self._judging.prepare(judge, in_this_thread=True)
 
-    def find(self, draw: Draw) -> SourcedCompletion:
-        """The answer of a draw, where nothing has to be asked.
+    def find(self, planned_trial: PlannedTrial) -> SourcedCompletion:
+        """The recorded or stored completion of a trial.
 
         Raises:
             MissingRecordingError: There is none.
-            RegaugeError: The case cannot be asked, or recordings cannot be read.
+            RegaugeError: The case cannot be rendered, or recordings cannot be read.
         """
-        draw.planned.plan()
-        answer = self._answers.find_draw(draw)
-        if answer is None:
-            raise self._missing(draw)
-        return answer
+        planned_trial.planned_case.plan()
+        sourced = self._completions.find_trial(planned_trial)
+        if sourced is None:
+            raise self._missing(planned_trial)
+        return sourced
 
-    def conclude(self, draw: Draw, asked: AskedTrial) -> Trial:
-        """Let the rules judge, too; for a thread without an event loop."""
-        judging = judge_trial(draw, asked.answer, opinions=asked.opinions, offline=self._offline)
-        judges = draw.planned.suite.judges
-        if not all(isinstance(judge, Rule) or judge.name in asked.opinions for judge in judges):
+    def apply_rules(self, planned_trial: PlannedTrial, partial: PartialTrial) -> Trial:
+        """Judge a trial by its rules, too; for a thread without an event loop."""
+        judging = judge_trial(
+            planned_trial,
+            partial.sourced_completion,
+            model_verdicts=partial.model_verdicts,
+            offline=self._offline,
+        )
+        judges = planned_trial.planned_case.suite.judges
+        if not all(
+            isinstance(judge, Rule) or judge.name in partial.model_verdicts for judge in judges
+        ):
             return asyncio.run(judging)
         try:
             judging.send(None)
-        except StopIteration as done:  # rules wait for nothing
+        except StopIteration as done:  # rules never suspend
             trial: Trial = done.value
             return trial
         raise AssertionError("a rule waited")
 
-    async def answer(self, question: CaseRequest) -> SourcedCompletion:
-        """The answer to any question, of no case: recorded, from the local store, or live.
+    async def complete(self, case_request: CaseRequest) -> SourcedCompletion:
+        """The completion of a request of no case: recorded, from the local store, or live.
 
         Raises:
             UnmeasuredError: There is none.
         """
-        recorded = self._answers.find_call(question)
+        recorded = self._completions.find_call(case_request)
         if recorded is not None:
             return recorded
         if self._drawing is None:
             raise MissingRecordingError(
-                prompt=question.prompt, case=question.case, trial=question.key.trial, stale=False
+                prompt=case_request.prompt,
+                case=case_request.case,
+                trial=case_request.key.trial,
+                stale=False,
             )
-        return await self._drawing.ask(question)
+        return await self._drawing.complete(case_request)
 
-    def forget(self, question: CaseRequest) -> None:
-        """Drop the answer to a question from the local store, so that the next one is live."""
-        self._answers.forget(question)
+    def forget(self, case_request: CaseRequest) -> None:
+        """Remove a completion from the local store, so that the next one is live."""
+        self._completions.forget(case_request)
 
-    def used(self, prompt: str) -> Used:
+    def used_recordings(self, prompt: str) -> UsedRecordings:
         """The recordings that judgements of a prompt's completions have used so far."""
-        return self._judging.used(prompt)
+        return self._judging.used_recordings(prompt)
 
-    async def _call(self, question: CaseRequest) -> SourcedCompletion:
+    async def _call(self, case_request: CaseRequest) -> SourcedCompletion:
         """The completion of a call: recorded, from the local store, or live."""
-        recorded = self._answers.find_call(question)
+        recorded = self._completions.find_call(case_request)
         if recorded is None:
             assert self._drawing is not None
-            return await self._drawing.ask(question)
-        paid_here = self._drawing is not None and question.key in self._drawing.paid
+            return await self._drawing.complete(case_request)
+        paid_here = self._drawing is not None and case_request.key in self._drawing.paid_keys
         return replace(recorded, source="live") if paid_here else recorded
 
-    async def _draw(self, draw: Draw) -> SourcedCompletion:
-        target = draw.planned.suite.target
+    async def _request_completion(self, planned_trial: PlannedTrial) -> SourcedCompletion:
+        target = planned_trial.planned_case.suite.target
         if self._drawing is None or (target is not None and target.outputs is not None):
-            raise self._missing(draw)
+            raise self._missing(planned_trial)
         try:
-            if draw.planned.converses:
-                answer = await converse(draw, self._call)
+            if planned_trial.planned_case.converses:
+                sourced = await converse(planned_trial, self._call)
             else:
-                answer = await self._drawing.ask(CaseRequest.of_draw(draw))
+                sourced = await self._drawing.complete(CaseRequest.of_trial(planned_trial))
         except Exception:
             self._progress.failed += 1
             raise
-        self._progress.landed += 1
-        return answer
+        self._progress.completed += 1
+        return sourced
 
-    def _missing(self, draw: Draw) -> MissingRecordingError:
-        planned = draw.planned
-        settings = None if planned.suite.target is None else planned.suite.target.settings
+    def _missing(self, planned_trial: PlannedTrial) -> MissingRecordingError:
+        planned_case = planned_trial.planned_case
+        settings = None if planned_case.suite.target is None else planned_case.suite.target.settings
         if isinstance(settings, RecordedTarget):
             return MissingOutputError(
-                prompt=planned.suite.prompt.name,
-                case=planned.case.id,
-                trial=draw.trial,
+                prompt=planned_case.suite.prompt.name,
+                case=planned_case.case.id,
+                trial=planned_trial.trial,
                 file=settings.path,
             )
         return MissingRecordingError(
-            prompt=planned.suite.prompt.name,
-            case=planned.case.id,
-            trial=draw.trial,
-            stale=self._answers.has_older(planned),
+            prompt=planned_case.suite.prompt.name,
+            case=planned_case.case.id,
+            trial=planned_trial.trial,
+            stale=self._completions.has_older(planned_case),
         )
 
-    async def _opinion(
-        self, judge: ModelJudge, draw: Draw, answer: SourcedCompletion
+    async def _call_judge(
+        self, judge: ModelJudge, planned_trial: PlannedTrial, sourced: SourcedCompletion
     ) -> JudgedVerdict | UnmeasuredError:
         try:
-            return await self._judging.verdict(judge, draw, answer.completion)
+            return await self._judging.verdict(judge, planned_trial, sourced.completion)
         except UnmeasuredError as error:
             return error
 
-    async def _reply(
-        self, question: CaseRequest, judge: ModelJudge, draw: Draw
+    async def _get_response(
+        self, case_request: CaseRequest, judge: ModelJudge, planned_trial: PlannedTrial
     ) -> SourcedCompletion:
-        """A reply to a judge: recorded, from the local store, or live."""
-        recorded = self._answers.find_call(question)
+        """The response to a judge: recorded, from the local store, or live."""
+        recorded = self._completions.find_call(case_request)
         if recorded is None and self._drawing is None:
-            self._misses.note(judge, draw)
+            self._misses.note(judge, planned_trial)
             raise MissingRecordingError(
-                prompt=question.prompt,
-                case=question.case,
-                trial=draw.trial,
+                prompt=case_request.prompt,
+                case=case_request.case,
+                trial=planned_trial.trial,
                 stale=False,
                 judge=judge.name,
             )
-        reply = await self._call(question)
+        reply = await self._call(case_request)
         self._progress.judge_calls += recorded is None
         return reply
 
 
-def unmeasured_trial(draw: Draw, error: RegaugeError) -> Trial:
-    """The trial of a draw that has no answer."""
+def unmeasured_trial(planned_trial: PlannedTrial, error: RegaugeError) -> Trial:
+    """The trial of a planned trial without a completion."""
     if not isinstance(error, UnmeasuredError):
         unmeasured = UnmeasuredError(str(error))
         unmeasured.__cause__ = error
         error = unmeasured
-    return Trial(number=draw.trial, request_digest=draw.planned.digest, answer=None, error=error)
+    return Trial(
+        number=planned_trial.trial,
+        request_digest=planned_trial.planned_case.digest,
+        sourced_completion=None,
+        error=error,
+    )

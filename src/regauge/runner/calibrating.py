@@ -1,4 +1,4 @@
-"""Has a judge asked about labelled answers: recorded, replayed and budgeted as in a run."""
+"""Runs a judge on labelled outputs, with recordings and a budget as in a run of evals."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from regauge.digests import digest_of
 from regauge.errors import UnmeasuredError
 from regauge.judges.calibration import file_stem, judge_labels
 from regauge.recordings import RecordingKey
-from regauge.runner._answers import Answers
-from regauge.runner._drawing import Budget, Drawing, DrawProgress
+from regauge.runner._answers import Completions
+from regauge.runner._drawing import Budget, Drawing, RunProgress
 from regauge.runner._plan import CaseRequest
 from regauge.runner._result import CallTotals
 from regauge.stop_signals import run_stoppable
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 
 def calibration_recordings(judge: str) -> str:
-    """The recordings file of a judge's calibration, as `Answers.file` takes it."""
+    """The name of a judge's calibration recordings, for `Completions.file`."""
     return f"judges/calibration/{file_stem(judge)}"
 
 
 class LabelRun:
-    """One judge, asked about the labelled answers of a project.
+    """A run of one judge on the labelled outputs of a project.
 
     Attributes:
-        totals: What its model calls used.
-        progress: Of the judgements of all labels, each counted at its first reply.
-        budget: What it may spend, and did.
+        totals: The usage of its model calls.
+        progress: The progress of all judgements, each counted at its first response.
+        budget: The limits and the spending.
 
     Args:
-        project: Whose recordings, endpoints and prices.
+        project: The project with recordings, endpoints and prices.
         options: The record mode, the concurrency and the budget.
-        judge: Who is asked.
-        environ: Where API keys are.
+        judge: The judge.
+        environ: The environment with the API keys.
     """
 
     def __init__(
@@ -55,53 +55,53 @@ class LabelRun:
         environ: Mapping[str, str],
     ) -> None:
         self.totals = CallTotals()
-        self.progress = DrawProgress()
+        self.progress = RunProgress()
         self.budget = Budget(options.budget_usd)
         self._project = project
         self._options = options
         self._judge = judge
         self._environ = environ
         self._file = calibration_recordings(judge.name)
-        self._answers = Answers(project, options.record, environ=environ)
+        self._completions = Completions(project, options.record, environ=environ)
         self._drawing: Drawing | None = None
-        self._asked: dict[RecordingKey, None] = {}
-        self._begun: set[tuple[str, int]] = set()
+        self._requests: dict[RecordingKey, None] = {}
+        self._started_judgements: set[tuple[str, int]] = set()
 
     def judge_all(
         self, labels: Sequence[Label], cases: Mapping[str, GoldenCase], *, repeats: int
     ) -> list[LabelledVerdict]:
-        """Judge every label; each reply is kept as soon as it arrives.
+        """Judge every labelled output; each response is stored on arrival.
 
         Args:
-            labels: Of one file.
-            cases: The golden case of each, by the label's id.
-            repeats: How often it is asked about each, at least once.
+            labels: The labels of one file.
+            cases: The golden cases, by label id.
+            repeats: The number of judgements of each label, at least 1.
 
         Raises:
-            UnmeasuredError: It could not be asked about some.
+            UnmeasuredError: A judgement has no response.
             RegaugeError: Recordings cannot be read or written.
         """
         self.progress.start(len(labels) * repeats)
         if self._options.record == "all":
             rows = {label.id: label.to_json() for label in labels}
-            self._answers.begin(digest_of([self._judge.digest, rows, repeats]))
+            self._completions.begin(digest_of([self._judge.digest, rows, repeats]))
         complete = False
         try:
-            judged = run_stoppable(self._judge_all(labels, cases, repeats))
+            verdicts = run_stoppable(self._judge_all(labels, cases, repeats))
             complete = True
         finally:
-            self._answers.finish(complete=complete)
-        return judged
+            self._completions.finish(complete=complete)
+        return verdicts
 
     def prune(self) -> tuple[int, int]:
-        """Remove the recordings of this judge that it did not ask for; how many, and of how many.
+        """Remove recordings that this run did not use; returns the number removed, and of how many.
 
         Raises:
             RecordingError: The file cannot be read or written.
         """
-        file = self._answers.file(self._file)
+        file = self._completions.file(self._file)
         before = len(file)
-        removed = file.prune(self._asked)
+        removed = file.prune(self._requests)
         file.save()
         return removed, before
 
@@ -112,7 +112,7 @@ class LabelRun:
             self._drawing = Drawing(
                 self._project,
                 self._options,
-                answers=self._answers,
+                completions=self._completions,
                 budget=self.budget,
                 environ=self._environ,
                 workers=1,
@@ -129,13 +129,15 @@ class LabelRun:
             if self._drawing is not None:
                 await self._drawing.aclose()
 
-    async def ask(self, request: CompletionRequest, label: Label, repeat: int) -> Completion:
-        """The model's reply: recorded, from the local store, or live.
+    async def get_response(
+        self, request: CompletionRequest, label: Label, repeat: int
+    ) -> Completion:
+        """The model's response: recorded, from the local store, or live.
 
         Raises:
             UnmeasuredError: There is none.
         """
-        question = CaseRequest(
+        case_request = CaseRequest(
             request=request,
             key=RecordingKey.from_request(request),
             file=self._file,
@@ -145,35 +147,35 @@ class LabelRun:
             case=label.id,
             judge=self._judge.name,
         )
-        answer = self._answers.find(question.answer_key)
-        if answer is None:
+        sourced = self._completions.find(case_request.completion_key)
+        if sourced is None:
             if self._drawing is None:
                 raise UnmeasuredError(
-                    f"no recorded reply of {question.model} for judge {self._judge.name!r}\n"
+                    f"no recorded reply of {case_request.model} for judge {self._judge.name!r}\n"
                     f"  record it: regauge judges calibrate {file_stem(self._judge.name)}"
                     " --record=missing"
                 )
-            answer = await self._drawing.ask(question)
-        if question.key not in self._asked:
-            self._asked[question.key] = None
-            self.totals = self.totals.plus(answer.completion, live=answer.source == "live")
-        self._begun.add((label.id, repeat))
-        self.progress.landed = len(self._begun)
-        return answer.completion
+            sourced = await self._drawing.complete(case_request)
+        if case_request.key not in self._requests:
+            self._requests[case_request.key] = None
+            self.totals = self.totals.plus(sourced.completion, live=sourced.source == "live")
+        self._started_judgements.add((label.id, repeat))
+        self.progress.completed = len(self._started_judgements)
+        return sourced.completion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LabelCalls:
-    """The model calls of one judgement of a labelled answer: the protocol `JudgeCalls`."""
+    """The model calls of one judgement of a labelled output: the protocol `JudgeCalls`."""
 
     run: LabelRun
     label: Label
     trial: int
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        """The model's reply.
+        """The model's response.
 
         Raises:
             UnmeasuredError: There is none.
         """
-        return await self.run.ask(request, self.label, self.trial)
+        return await self.run.get_response(request, self.label, self.trial)

@@ -1,9 +1,8 @@
-"""Targets: what golden cases are put to besides prompts.
+"""Targets: Python functions, HTTP endpoints, programs and recorded outputs under test.
 
-`_target.py` is a target with its identity, and reads what that depends on. A target is called
-through `_provider.py`, like a model: a Python function in a process of its own (`_python.py`, which
-starts `_worker.py`), an endpoint or a program (`_external.py`, which starts `_guard.py`).
-`_output.py` makes a completion of any output, also of those that exist already.
+`_target.py` is a target with its identity. `_provider.py` calls a target like a model: a Python
+function in its own process (`_python.py` starts `_worker.py`), an endpoint or a program
+(`_external.py` starts `_guard.py`). `_output.py` converts outputs to completions.
 """
 
 from regauge.targets._lint import lint_targets as lint_targets

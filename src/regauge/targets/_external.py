@@ -1,4 +1,4 @@
-"""HTTP endpoints: one request for each case."""
+"""HTTP endpoints and programs as targets: one request or process per case."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _ONE_EACH: Final = 2
 
 
 class HttpCaller:
-    """Sends each case to an endpoint; redirects are not followed.
+    """Sends each case to an endpoint, without following redirects.
 
     Args:
-        name: The target.
-        settings: Its table.
-        environ: Where the values of headers are.
+        name: The name of the target.
+        settings: The settings of the target.
+        environ: The environment with the values of headers.
 
     Raises:
-        UsageError: A JSON path cannot be read.
+        UsageError: A JSON path is invalid.
     """
 
     def __init__(self, name: str, settings: HttpTarget, *, environ: Mapping[str, str]) -> None:
@@ -67,7 +67,7 @@ class HttpCaller:
             self._paths[part] = path, steps
 
     async def prepare(self) -> None:
-        """There is nothing to prepare."""
+        """Do nothing: there is nothing to prepare."""
 
     async def call(self, case: GoldenCase, *, timeout_s: float) -> JSON:
         """The output in the response.
@@ -99,7 +99,7 @@ class HttpCaller:
         return self._output(body)
 
     async def aclose(self) -> None:
-        """Nothing stays open between requests."""
+        """Do nothing: there are no open connections."""
 
     def _output(self, body: bytes) -> JSON:
         try:
@@ -134,7 +134,7 @@ class HttpCaller:
 
 
 def _value_at(document: JSON, steps: Sequence[Steps]) -> JSON | MissingValue:
-    """The value at a path; `[*]`, between two of its parts, is the list of all values."""
+    """The value at a path; `[*]` between two parts gives the list of all values."""
     value = value_at(document, steps[0])
     if len(steps) == 1 or isinstance(value, MissingValue):
         return value
@@ -150,20 +150,20 @@ def _value_at(document: JSON, steps: Sequence[Steps]) -> JSON | MissingValue:
 
 
 def json_value(value: JSON) -> JSON:
-    """The value of an input as a JSON body has it."""
+    """The value of an input in a JSON body."""
     return value
 
 
-def _fill(template: JSON, inputs: Mapping[str, JSON], whole: Callable[[JSON], JSON]) -> JSON:
-    """A template with inputs; a text that is one placeholder becomes the value itself.
+def _fill(template: JSON, inputs: Mapping[str, JSON], convert: Callable[[JSON], JSON]) -> JSON:
+    """Fill a template with inputs; a text that is one placeholder becomes the value itself.
 
     Raises:
-        ProviderError: The case has no such input.
+        ProviderError: The case does not have an input.
     """
     if isinstance(template, Mapping):
-        return {key: _fill(value, inputs, whole) for key, value in template.items()}
+        return {key: _fill(value, inputs, convert) for key, value in template.items()}
     if isinstance(template, Sequence) and not isinstance(template, str):
-        return [_fill(value, inputs, whole) for value in template]
+        return [_fill(value, inputs, convert) for value in template]
     if not isinstance(template, str):
         return template
     pieces: list[JSON] = []
@@ -172,16 +172,16 @@ def _fill(template: JSON, inputs: Mapping[str, JSON], whole: Callable[[JSON], JS
         before, _, after = rest.partition(_OPEN)
         name, _, rest = after.partition(_CLOSE)
         if name.strip() not in inputs:
-            meant = did_you_mean(name.strip(), inputs)
+            hint = did_you_mean(name.strip(), inputs)
             message = f"the case has no input {name.strip()!r}; it has {', '.join(inputs)}"
-            fix = meant or "correct `url` or `body` of the target"
+            fix = hint or "correct `url` or `body` of the target"
             raise ProviderError(message, fix=fix, kind="bad-request")
-        pieces += [before, whole(inputs[name.strip()])]
+        pieces += [before, convert(inputs[name.strip()])]
     pieces.append(rest)
-    filled = [piece for piece in pieces if piece != ""]
-    if len(filled) == 1 and template.startswith(_OPEN):
-        return filled[0]
-    return "".join(input_text(piece) for piece in filled)
+    parts = [piece for piece in pieces if piece != ""]
+    if len(parts) == 1 and template.startswith(_OPEN):
+        return parts[0]
+    return "".join(input_text(piece) for piece in parts)
 
 
 def _malformed_error(message: str) -> ProviderError:
@@ -197,31 +197,31 @@ _ALWAYS: Final = ("PATH", "HOME", "LANG", CANDIDATES_ENV)
 
 
 class CommandCaller:
-    """Starts a program for each case. It ends with this process, whatever ends this one.
+    """Starts a program for each case, which ends with this process in any event.
 
     Args:
-        settings: Its table.
-        root: The directory that it runs in.
-        environ: Where the variables are that it gets.
+        settings: The settings of the target.
+        root: The working directory of the program.
+        environ: The environment, of which the program receives some variables.
     """
 
     def __init__(self, settings: CommandTarget, *, root: Path, environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._root = root
         self._environ = environ
-        # Nothing is written; the guard of a program reads its end, which comes when this one ends.
+        # The guard of a program reads this pipe, which closes at the end of this process.
         self._pipe = os.pipe()
 
     async def prepare(self) -> None:
-        """There is nothing to prepare."""
+        """Do nothing: there is nothing to prepare."""
 
     async def call(self, case: GoldenCase, *, timeout_s: float) -> JSON:
         """The output of the program: text, or an object as JSON.
 
         Raises:
-            ProviderError: It cannot be started, fails, takes too long, or writes too much.
+            ProviderError: The program cannot be started, fails, takes too long, or writes too much.
         """
-        own = environment_values(
+        variables = environment_values(
             (
                 name.removesuffix("?")
                 for name in self._settings.env
@@ -229,7 +229,9 @@ class CommandCaller:
             ),
             self._environ,
         )
-        environ = {name: self._environ[name] for name in _ALWAYS if name in self._environ} | own
+        environ = {
+            name: self._environ[name] for name in _ALWAYS if name in self._environ
+        } | variables
         self._check_program(environ.get("PATH"))
         body = await run_program(
             [sys.executable, "-I", "-S", str(_GUARD), str(self._pipe[0]), *self._settings.argv],
@@ -238,7 +240,7 @@ class CommandCaller:
             directory=self._root,
             timeout_s=timeout_s,
             output_max=OUTPUT_MAX,
-            secrets=own.values(),
+            secrets=variables.values(),
             pass_fds=(self._pipe[0],),
         )
         if len(body) > OUTPUT_MAX:
@@ -261,10 +263,10 @@ class CommandCaller:
         return document if isinstance(document, dict) else text
 
     def _check_program(self, path: str | None) -> None:
-        """See that the program can be started.
+        """Check that the program can be started.
 
         Raises:
-            ProviderError: It is not there, or not executable.
+            ProviderError: It does not exist, or is not executable.
         """
         program = self._settings.argv[0]
         file = self._root / program if "/" in program else program
@@ -280,6 +282,6 @@ class CommandCaller:
         raise ProviderError(message, kind="not-found", fix=fix)
 
     async def aclose(self) -> None:
-        """Have the guards end what still runs."""
+        """Close the pipe, so that guards end running programs."""
         for end in self._pipe:
             os.close(end)

@@ -1,4 +1,4 @@
-"""Starts a program and ends it, and all that it started, when the process that wanted it is gone.
+"""Runs a program, and kills it with all its child processes when the parent process ends.
 
 It is started as a script: FD PROGRAM ARGUMENT...; FD is a pipe that the parent never writes to.
 """
@@ -16,7 +16,7 @@ _SIGNALS = 128
 
 
 def main() -> int:
-    """Run the program; its exit status is this one's."""
+    """Run the program and return its exit status."""
     pipe, arguments = int(sys.argv[1]), sys.argv[2:]
 
     def watch() -> None:

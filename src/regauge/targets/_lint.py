@@ -1,4 +1,4 @@
-"""Errors in the targets that settings declare."""
+"""Checks of the targets in the settings."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 def lint_targets(project: Project, environ: Mapping[str, str]) -> tuple[list[Fault], list[Fault]]:
     """The errors and the warnings of the targets in the settings.
 
-    A callable with `files` is imported in a process, to find the modules that are missing there.
+    A callable with `files` is imported in another process, to find modules missing from `files`.
     """
     errors: list[Fault] = []
     warnings: list[Fault] = []
     files = WorkingFiles(project.root)
     for name, settings in project.settings.targets.items():
         table = ("targets", name)
-        declared = digests_of(files, settings.files or ())
+        declared_digests = digests_of(files, settings.files or ())
         errors += [
             project.setting_fault((*table, "files"), f"there is no {path}", fix="correct the path")
-            for path, digest in declared.items()
+            for path, digest in declared_digests.items()
             if digest is None
         ]
         try:
@@ -41,9 +41,9 @@ def lint_targets(project: Project, environ: Mapping[str, str]) -> tuple[list[Fau
             if base is not None and base not in project.settings.targets:
                 message = f"there is no target {base!r}"
                 errors.append(project.setting_fault((*table, "base"), message))
-            named = settings.model_dump_json(include={"url", "body"})
+            placeholders_text = settings.model_dump_json(include={"url", "body"})
             sends_all = settings.body is None and settings.method != "GET"
-            if not sends_all and "{{" not in named:
+            if not sends_all and "{{" not in placeholders_text:
                 message = "`url` and `body` name no input, so all cases send the same request"
                 fix = "write {{name}} where the input `name` goes"
                 warnings.append(project.setting_fault(table, message, fix=fix))
@@ -59,14 +59,14 @@ def lint_targets(project: Project, environ: Mapping[str, str]) -> tuple[list[Fau
                 message, _, fix = str(error).partition("\n  fix: ")
                 warnings.append(project.setting_fault((*table, "callable"), message, fix=fix))
             else:
-                warnings += _not_declared(project, name, loaded, declared)
+                warnings += _not_declared(project, name, loaded, declared_digests)
     return errors, warnings
 
 
 def _not_declared(
-    project: Project, name: str, loaded: list[str], declared: Mapping[str, str | None]
+    project: Project, name: str, loaded: list[str], declared_digests: Mapping[str, str | None]
 ) -> Iterator[Fault]:
-    missing = [path for path in loaded if path not in declared]
+    missing = [path for path in loaded if path not in declared_digests]
     if missing:
         message = f"the callable loads {', '.join(missing)}, which `files` leaves out"
         fix = "add them, or leave `files` out: all loaded modules count then"

@@ -1,4 +1,4 @@
-"""The output of a target as a `Completion`, whatever form it has."""
+"""Converts outputs of targets to completions; files of recorded outputs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OUTPUT_MAX: Final = 10_000_000
 """The most bytes of one output."""
 
 OUTPUT_FIELDS: Final = ("text", "messages", "tool_calls", "context", "usage", "cost_usd")
-# What `Completion.to_json` writes besides.
+# Further keys of `Completion.to_json`.
 _FURTHER: Final = (
     "finish_reason",
     "refusal",
@@ -47,31 +47,31 @@ def completion_of(
     cost_usd: float | None = None,
     attempts: int = 1,
 ) -> Completion:
-    """The completion that an output is: a text, a document of its parts, or any other document.
+    """Convert an output to a completion.
 
-    A mapping with `text` or `messages` and no key but those of a completion states its parts. Any
-    other mapping is itself the output, as JSON.
+    A mapping with `text` or `messages`, and only keys of a completion, has its parts. Any other
+    mapping is the output itself, as JSON.
 
     Args:
-        output: What the target gave.
+        output: The output of the target.
         provider: The kind of the target.
-        model: The name of the target, where the output names no model.
-        latency_s: How long it took, in seconds.
-        cost_usd: The cost where the output states none.
-        attempts: How often it was tried.
+        model: The name of the target, for outputs without a model.
+        latency_s: The latency in seconds.
+        cost_usd: The cost in US dollars of an output that states none; None if unknown.
+        attempts: The number of attempts.
 
     Raises:
-        ProviderError: A part has another form than it must have.
+        ProviderError: A part has the wrong type.
     """
     if isinstance(output, str):
         output = {"text": output}
     elif not isinstance(output, Mapping):
         raise _malformed_error(f"it is neither text nor an object: {_format_value(output)}")
     parts = cast("Mapping[str, Any]", output)
-    stated = ("text" in parts or "messages" in parts) and all(
+    has_parts = ("text" in parts or "messages" in parts) and all(
         key in OUTPUT_FIELDS or key in _FURTHER for key in parts
     )
-    if not stated:
+    if not has_parts:
         parts = {"text": json.dumps(output, ensure_ascii=False)}
     else:
         _check_numbers(parts)
@@ -103,7 +103,7 @@ def completion_of(
 
 
 def _check_numbers(parts: Mapping[str, Any]) -> None:
-    """See that recordings can hold the parts; programs write NaN, which JSON does not have."""
+    """Check that the parts are JSON: programs may write NaN, which recordings cannot hold."""
     try:
         json.dumps(parts, allow_nan=False)
     except ValueError:
@@ -125,11 +125,11 @@ def _finish_reason(
 
 
 def _text(parts: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str | None:
-    """The text; with messages alone, that of the last one of the assistant."""
+    """The text, or else that of the assistant's last message."""
     text: object = parts.get("text")
     if "text" not in parts:
-        own = [message for message in messages if message.get("role") == "assistant"]
-        text = own[-1].get("content") if own else None
+        assistant_messages = [message for message in messages if message.get("role") == "assistant"]
+        text = assistant_messages[-1].get("content") if assistant_messages else None
     if text is None:
         if parts.get("tool_calls") or parts.get("refusal") or messages:
             return None
@@ -160,7 +160,7 @@ def _mappings(parts: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]
 
 
 def _tool_calls(entries: object) -> tuple[ToolCall, ...]:
-    """Calls as `{name, arguments}`, or as OpenAI writes them: `{id, function: {...}}`."""
+    """Tool calls in the form `{name, arguments}`, or OpenAI's `{id, function: {...}}`."""
     calls: list[ToolCall] = []
     for number, item in enumerate(_mappings({"tool_calls": entries}, "tool_calls")):
         function: object = item.get("function", item)
@@ -175,7 +175,7 @@ def _tool_calls(entries: object) -> tuple[ToolCall, ...]:
 
 
 def _usage(usage_value: object) -> Usage:
-    """Token counts under our names or under those of OpenAI."""
+    """Token counts under regauge's names or OpenAI's."""
     if usage_value is None:
         return Usage()
     if not isinstance(usage_value, Mapping):
@@ -204,9 +204,11 @@ def _format_value(value: object) -> str:
     return cut(json.dumps(value, ensure_ascii=False, default=repr), 80)
 
 
-def _malformed_error(why: str) -> ProviderError:
+def _malformed_error(reason: str) -> ProviderError:
     fix = f"return text, or an object with {', '.join(OUTPUT_FIELDS)}"
-    return ProviderError(f"the output is not what was declared: {why}", fix=fix, kind="malformed")
+    return ProviderError(
+        f"the output is not what was declared: {reason}", fix=fix, kind="malformed"
+    )
 
 
 _KEYS: Final = ("case", "trial", *OUTPUT_FIELDS)
@@ -217,9 +219,9 @@ class RecordedOutputs:
     """The outputs of a file, by case and trial.
 
     Attributes:
-        name: The target.
-        lines: By case and trial.
-        cost_usd: The cost of an output that states none.
+        name: The name of the target.
+        lines: The outputs by case and trial.
+        cost_usd: The cost in US dollars of an output that states none; None if unknown.
     """
 
     name: str
@@ -228,16 +230,16 @@ class RecordedOutputs:
 
     @property
     def digest(self) -> str:
-        """Of all outputs."""
+        """The digest of all outputs."""
         return digest_of({case: self.digest_of_case(case) for case in self.lines})
 
     def digest_of_case(self, case: str) -> str:
-        """Of all outputs of a case."""
+        """The digest of all outputs of a case."""
         lines = self.lines.get(case, {})
         return digest_of([[trial, lines[trial]] for trial in sorted(lines)])
 
     def find(self, case: str, trial: int) -> Completion | None:
-        """The output of a trial of a case; None where the file has no such line."""
+        """The output of a trial; None if the file does not have it."""
         output = self.lines.get(case, {}).get(trial)
         if output is None:
             return None
@@ -250,13 +252,13 @@ def read_outputs(
     """Read a file of outputs.
 
     Args:
-        data: What it holds; None where there is none.
-        place: Its path, for errors.
-        name: The target.
-        cost_usd: The cost of an output that states none.
+        data: The contents; None if the file does not exist.
+        place: The path, for errors.
+        name: The name of the target.
+        cost_usd: The cost in US dollars of an output that states none; None if unknown.
 
     Raises:
-        DatasetError: It does not exist, or lines cannot be read: all of them at once.
+        DatasetError: The file does not exist, or lines are invalid; all errors together.
     """
     if data is None:
         fix = "write it, or correct `path` in [tool.regauge.targets." + name + "]"

@@ -1,4 +1,4 @@
-"""Calls a target as models are called: with limits, attempts, a deadline and a pace."""
+"""Calls a target like a model: with limits, retries, a deadline and a pace."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 _AUTO_WIDTH: Final = 64
 _NAMED_MAX: Final = 5
-# A second attempt may have another result than these had.
+# Transient failures, which are retried.
 _PASSING: Final = frozenset({"timeout", "exception", "crash", "command"})
 
-# Failures of the code itself, which no later run of the same base removes; the gate then has the
-# history of the base alone.
+# Failures of the code itself. A retry of the base cannot remove them, so the gate uses its baseline
+# alone.
 _OF_CODE: Final = frozenset(
     {"import", "outside", "signature", "exception", "crash", "command", "malformed", "too-large"}
 )
 
 
 class Caller(Protocol):
-    """One kind of target."""
+    """Calls one kind of target."""
 
     async def prepare(self) -> None:
-        """Get ready for calls; this time belongs to none of them."""
+        """Prepare for calls; latencies do not include this time."""
         ...
 
     async def call(self, case: GoldenCase, *, timeout_s: float) -> JSON:
@@ -54,20 +54,20 @@ class Caller(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """End what is open."""
+        """Close connections and end processes."""
         ...
 
 
 class TargetProvider:
-    """Answers requests with the outputs of a target. For one event loop.
+    """The provider of a target's outputs. For one event loop.
 
     Args:
-        target: What is called.
-        home: The root of the project as it is now.
+        target: The target.
+        home: The root of the working project, also for the code of another commit.
         environ: The environment.
-        concurrency: Calls at once where the target does not say.
-        timeout_s: How long one may take where the target does not say, in seconds.
-        note: Takes warnings for the user.
+        concurrency: Calls at once, if the target does not set it.
+        timeout_s: The time limit of a call in seconds, if the target does not set it.
+        note: Called with each warning for the user.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class TargetProvider:
     ) -> None:
         self._note = note
         self._target = target
-        self._settings = target.called or target.settings
+        self._settings = target.call_settings or target.settings
         width = self._settings.concurrency or concurrency
         if width == "auto" and isinstance(self._settings, CommandTarget):
             width = 2 * (os.cpu_count() or 1)  # a program takes a processor
@@ -93,7 +93,7 @@ class TargetProvider:
         self._environ = environ
         if target.candidates is not None:
             self._environ = {**environ, CANDIDATES_ENV: str(target.candidates)}
-        self._opened: Caller | None = None
+        self._open_caller: Caller | None = None
 
     async def complete(self, request: CompletionRequest) -> Completion:
         """The output for the case of a request.
@@ -142,37 +142,37 @@ class TargetProvider:
         )
 
     async def aclose(self) -> None:
-        """End what is open."""
-        if self._opened is None:
+        """Close connections, end processes, and warn of undeclared files."""
+        if self._open_caller is None:
             return
-        await self._opened.aclose()
-        if isinstance(self._opened, PythonCaller) and self._target.as_declared:
-            self._note_undeclared(self._opened.late)
+        await self._open_caller.aclose()
+        if isinstance(self._open_caller, PythonCaller) and self._target.as_declared:
+            self._note_undeclared(self._open_caller.late)
 
     def _note_undeclared(self, late: AbstractSet[str]) -> None:
-        """Warn of files that outputs depend on and that the identity of the target leaves out."""
+        """Warn of files that outputs depend on and that are missing in the target's identity."""
         files = cast("Mapping[str, JSON]", self._target.identity["files"])
         root = self._target.root
         prompts = {prompt.path.relative_to(root).as_posix() for prompt in self._target.prompts}
         undeclared = sorted(late - files.keys() - prompts)
         modules = [path for path in undeclared if path.endswith(".py")]
-        others = [path for path in undeclared if not path.endswith(".py")]
-        so = "so a change there leaves its recordings as they are"
+        other_files = [path for path in undeclared if not path.endswith(".py")]
+        effect = "so a change there leaves its recordings as they are"
         if modules:
             self._note(
                 f"the target {self._target.name} imports {', '.join(modules)} during its calls,"
-                f" {so}; import it at the top of a module, or name it in `files` of the target"
+                f" {effect}; import it at the top of a module, or name it in `files` of the target"
             )
-        if others:
+        if other_files:
             self._note(
-                f"the target {self._target.name} reads {first_of(others, _NAMED_MAX)}, {so};"
-                " name prompts in `prompts` and other files in `files` of the target"
+                f"the target {self._target.name} reads {first_of(other_files, _NAMED_MAX)},"
+                f" {effect}; name prompts in `prompts` and other files in `files` of the target"
             )
 
     def _caller(self) -> Caller:
-        if self._opened is None:
-            self._opened = self._open()
-        return self._opened
+        if self._open_caller is None:
+            self._open_caller = self._open()
+        return self._open_caller
 
     def _open(self) -> Caller:
         target = self._target

@@ -1,4 +1,4 @@
-"""Python functions, called in a process of their own."""
+"""Python functions as targets, called in another process."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class _EndedError(Exception):
 
 
 class _Process:
-    """One process, which imports a callable and calls it.
+    """A process that imports a callable and calls it.
 
     Args:
         process: The process.
-        name: The callable.
-        import_s: How long its import may take, in seconds.
+        name: The callable, as `module:function`.
+        import_s: The time limit of the import, in seconds.
 
     Attributes:
         late: The files below the root that calls imported or read.
@@ -71,7 +71,7 @@ class _Process:
 
     @classmethod
     async def start(cls, caller: PythonCaller) -> _Process:
-        """Start it; the callable is imported meanwhile."""
+        """Start a process, which then imports the callable."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             str(_SCRIPT),
@@ -120,7 +120,7 @@ class _Process:
         """The output for a case.
 
         Raises:
-            ProviderError: The function raised, took too long, or gave something else.
+            ProviderError: The function raised, took too long, or returned an invalid output.
             _EndedError: The process ended.
         """
         await self.files()
@@ -150,13 +150,13 @@ class _Process:
         return output
 
     async def retire(self) -> None:
-        """Take no more calls: a thread of the process is stuck. It ends with its last call."""
+        """Stop new calls, as a thread is stuck; the process ends with its last call."""
         self._retired = True
         if not self._pending:
             await self.close()
 
     async def close(self) -> None:
-        """End it and all processes that it started."""
+        """End the process and all its child processes."""
         if self._process.returncode is None:
             end_tree(self._process.pid)
         await asyncio.gather(*self._readers, return_exceptions=True)
@@ -167,7 +167,7 @@ class _Process:
 
     def _send(self, line: bytes) -> None:
         assert self._process.stdin is not None
-        with suppress(ConnectionError, RuntimeError):  # it ended, which its output shows
+        with suppress(ConnectionError, RuntimeError):  # the reader reports the end of the process
             self._process.stdin.write(line)
 
     async def _read_lines(self) -> None:
@@ -178,9 +178,9 @@ class _Process:
                 waiting = self._pending.get(reply["id"]) if "id" in reply else self._ready
                 if waiting is not None and not waiting.done():
                     waiting.set_result(reply)
-        except ValueError:  # a line that is too long, or none of ours
+        except ValueError:  # a line that is too long, or not JSON
             self._stderr += b"\nthe process wrote what cannot be read"
-        self._end()  # what it started could hold its standard error open
+        self._end()  # child processes could keep its standard error open
         await asyncio.gather(self._readers[1], return_exceptions=True)
         await self._process.wait()
         alone = len(self._pending) == 1
@@ -197,16 +197,16 @@ class _Process:
 
     def _last_words(self) -> str:
         status = self._process.returncode
-        ended = f"ended with exit status {status}"
+        outcome = f"ended with exit status {status}"
         if status is not None and status < 0:
-            ended = f"was ended by {signal.Signals(-status).name}"
+            outcome = f"was ended by {signal.Signals(-status).name}"
         lines = self._stderr.decode("utf-8", "replace").strip().splitlines()[-_STDERR_LINES:]
         words = "\n".join(lines) or "it wrote nothing to standard error"
-        return f"the process of {self._name} {ended}:\n{words}"
+        return f"the process of {self._name} {outcome}:\n{words}"
 
 
 def document_of(case: GoldenCase) -> dict[str, JSON]:
-    """The case as a target receives it, without what judges it."""
+    """The case as a target receives it, without its checks."""
     return {
         "id": case.id,
         "inputs": case.inputs,
@@ -253,17 +253,17 @@ def _with_fix(reply: Mapping[str, Any], name: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class PythonCaller:
-    """Calls a function; a process that ends takes only the call along that ended it.
+    """Calls a function; if the process ends, only the call that ended it fails.
 
     Attributes:
-        name: The callable.
-        root: The directory whose code is called.
-        home: The project's root, whose entries of `sys.path` are those of `root`.
+        name: The callable, as `module:function`.
+        root: The directory of the code.
+        home: The root of the working project, whose entries in `sys.path` are moved to `root`.
         environ: The environment.
         width: Calls at once.
-        import_s: How long its import may take, in seconds.
-        is_tool: Whether it answers tool calls of a model, with any JSON value.
-        late: The files below the root that calls imported or read, once it is closed.
+        import_s: The time limit of the import, in seconds.
+        is_tool: Whether it is a tool of a model, which may return any JSON value.
+        late: The files below the root that calls imported or read; filled by `aclose`.
     """
 
     name: str
@@ -300,24 +300,24 @@ class PythonCaller:
         process = await self._current()
         try:
             return await process.call(case, timeout_s=timeout_s)
-        except _EndedError as ended:
+        except _EndedError as error:
             self._process = None
-            if ended.alone:
-                raise _crash(ended) from None
+            if error.alone:
+                raise _crash(error) from None
         except ProviderError as error:
             if error.kind == "timeout":
                 self._process = None
                 await process.retire()
             raise
-        # Which of several calls ended the process shows when each is made alone.
+        # Repeat the calls one by one, to find the one that ends the process.
         async with self._alone:
-            own = await self._start()
+            single_process = await self._start()
             try:
-                return await own.call(case, timeout_s=timeout_s)
-            except _EndedError as ended:
-                raise _crash(ended) from None
+                return await single_process.call(case, timeout_s=timeout_s)
+            except _EndedError as error:
+                raise _crash(error) from None
             finally:
-                await own.close()
+                await single_process.close()
 
     async def aclose(self) -> None:
         """End all processes."""
@@ -337,16 +337,16 @@ class PythonCaller:
         return process
 
 
-def _crash(ended: _EndedError) -> ProviderError:
-    return ProviderError(f"{ended}", fix="find out why the function ends its process", kind="crash")
+def _crash(error: _EndedError) -> ProviderError:
+    return ProviderError(f"{error}", fix="find out why the function ends its process", kind="crash")
 
 
 def import_path(root: Path, home: Path) -> list[str]:
-    """`sys.path` for a directory with the project's code: its own entries first.
+    """`sys.path` for code of the project in another directory.
 
     Args:
-        root: The directory whose code is imported.
-        home: The project's root.
+        root: The directory of the code.
+        home: The root of the working project.
     """
     path: list[str] = []
     for entry in sys.path:
@@ -355,9 +355,9 @@ def import_path(root: Path, home: Path) -> list[str]:
             other = root / directory.relative_to(home)
             directory = other if other.exists() else directory
         path.append(str(directory))
-    own = [str(each) for each in (root, root / "src") if each.is_dir()]
-    # A project that names its root in no entry has the root first, as `python -m` would.
-    return [*(entry for entry in own if entry not in path), *path]
+    own_directories = [str(top) for top in (root, root / "src") if top.is_dir()]
+    # Without an entry of the project, the root is first, as with `python -m`.
+    return [*(entry for entry in own_directories if entry not in path), *path]
 
 
 def _not_imported(name: str, import_s: float) -> ProviderError:
@@ -366,9 +366,9 @@ def _not_imported(name: str, import_s: float) -> ProviderError:
 
 
 def find_modules(target: PythonTarget, *, root: Path, environ: Mapping[str, str]) -> list[str]:
-    """The modules below the root that importing a callable loads; none where it cannot be.
+    """The modules below the root that the import of a callable loads; none if it fails.
 
-    It is imported in a process of its own.
+    The import runs in another process.
 
     Raises:
         ProviderError: The import takes longer than the deadline of the target.
@@ -399,7 +399,7 @@ def find_modules(target: PythonTarget, *, root: Path, environ: Mapping[str, str]
 
 
 def _setup(name: str, root: Path, *, home: Path, width: int = 1, is_tool: bool = False) -> bytes:
-    """The first line for a process."""
+    """The first line of input for a process."""
     setup = {
         "callable": name,
         "root": str(root),

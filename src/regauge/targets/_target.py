@@ -1,4 +1,4 @@
-"""A target: a function, endpoint, command or file of outputs that golden cases are put to."""
+"""Targets: functions, endpoints, commands and files of outputs under test."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 MODULES_FILE: Final = "fixtures/recordings/targets.json"
-"""The modules that each callable loads, found when its outputs were recorded."""
+"""The modules that each callable loaded at its last recording."""
 
 
 class Files(Protocol):
@@ -54,7 +54,7 @@ class Files(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkingFiles:
-    """The files as they are now."""
+    """The files of the working directory."""
 
     root: Path
 
@@ -79,7 +79,7 @@ class CommitFiles:
     """The files of a commit.
 
     Attributes:
-        prefix: The project's root below the top of the repository; "." where it is the top.
+        prefix: The project's root, relative to the top of the repository.
     """
 
     repository: Repository
@@ -102,9 +102,9 @@ class CommitFiles:
 
 
 def digests_of(files: Files, paths: Iterable[str]) -> dict[str, str | None]:
-    """The SHA-256 of each file, those of directories among them; None where there is no such file.
+    """The SHA-256 of each file, also of files in directories; None for a missing file.
 
-    Hidden files and `__pycache__` below a directory do not count.
+    Hidden files and `__pycache__` in directories do not count.
     """
     digests: dict[str, str | None] = {}
     for path, data in files.read(paths).items():
@@ -129,25 +129,24 @@ def loaded_modules(
     *,
     discover: Callable[[], list[str]] | None,
     root: Path,
-    others: Iterable[str] = (),
+    fallback_paths: Iterable[str] = (),
 ) -> dict[str, str | None]:
-    """The modules below the root that importing a callable loads, with their digests.
+    """The modules below the root that the import of a callable loads, with their digests.
 
-    They are kept with the recordings. While none of them changes, they load the same modules.
+    The list is kept with the recordings, and valid until one of the modules changes.
 
     Args:
         name: The callable, as `module:function`.
-        files: Where modules are read.
-        discover: Finds the modules by importing the callable in a process; None where no process
-            may be started.
-        root: Where the modules that were found are kept.
-        others: What counts where no modules are known.
+        files: The files of the project.
+        discover: Called to find the modules, in another process; None to start no process.
+        root: The directory of the project, to which the list is written.
+        fallback_paths: The modules to use without a list.
     """
     document = _read_modules(files)
     earlier: Mapping[str, Any] = document.get(name, {})
     digests = digests_of(files, earlier)
     if discover is None or (earlier and digests == earlier):
-        return digests or digests_of(files, others or _own_module(name, files))
+        return digests or digests_of(files, fallback_paths or _own_module(name, files))
     digests = digests_of(files, discover())
     if digests and digests != earlier:
         text = json.dumps({**document, name: digests}, indent=1, sort_keys=True, ensure_ascii=False)
@@ -160,7 +159,7 @@ def _read_modules(files: Files) -> Mapping[str, Mapping[str, Any]]:
     try:
         document: object = json.loads(data or b"{}")
     except ValueError:
-        return {}  # such as with the marks of a merge; the next recording writes it again
+        return {}  # such as with merge conflicts; the next recording writes it again
     tables = cast("dict[str, object]", document) if isinstance(document, dict) else {}
     return {
         name: cast("Mapping[str, Any]", table)
@@ -170,13 +169,13 @@ def _read_modules(files: Files) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _own_module(name: str, files: Files) -> list[str]:
-    """The file of a callable's module, where it is in one of the usual places."""
+    """The file of a callable's module, if it is below the root or `src`."""
     stem = name.partition(":")[0].replace(".", "/")
     places = [f"{top}{stem}{end}" for top in ("", "src/") for end in (".py", "/__init__.py")]
     return [path for path, data in files.read(places).items() if data is not None]
 
 
-# What does not change the output: how often and how fast a target is called.
+# Settings that do not change the output, such as limits.
 _OPERATION: Final = {
     "files",
     "prompts",
@@ -192,21 +191,22 @@ _OPERATION: Final = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Target:
-    """A system that receives cases, with the identity of its recordings.
+    """A system under test, with the identity of its recordings.
 
     Attributes:
-        name: Of its table in the settings; or the callable.
-        settings: Its table.
-        root: The directory that it runs in.
-        identity: What decides its outputs: kind, configuration, version, the digests of files and
-            prompts. Outputs of another identity are not its own.
+        name: The name of its table in the settings, or the callable.
+        settings: The settings of the target.
+        root: The working directory.
+        identity: Everything that its outputs depend on: kind, configuration, version, the digests
+            of files and prompts. A change makes recordings stale.
         prompts: The prompts that it loads.
-        outputs: What a `recorded` target has; None for the others, which are called.
-        unavailable: Why it cannot be called; empty where it can.
-        called: The settings that it is called with instead, as those of the base's deployment.
-        checkout: Makes the directory that it runs in, where that is not `root`.
-        is_tool: Whether it answers a tool call of a model, with any JSON value.
-        candidates: The directory with the candidate texts that `load_prompt` reads in its process.
+        outputs: The outputs of a `recorded` target; None for the others, which are called.
+        unavailable: The reason why it cannot be called; empty if it can.
+        call_settings: The settings to call it with instead, such as those of the base's
+            deployment; None for `settings`.
+        checkout: Called to create the working directory; None for `root`.
+        is_tool: Whether it is a tool of a model, which may return any JSON value.
+        candidates: The directory with the candidate texts for `load_prompt`; None without any.
     """
 
     name: str
@@ -216,26 +216,32 @@ class Target:
     prompts: tuple[Prompt, ...] = ()
     outputs: RecordedOutputs | None = field(default=None, repr=False)
     unavailable: str = ""
-    called: TargetSettings | None = None
+    call_settings: TargetSettings | None = None
     checkout: Callable[[], Path] | None = None
     is_tool: bool = False
     candidates: Path | None = None
 
     @property
     def model(self) -> ModelId:
-        """Its kind and name, where reports name a model."""
+        """Its kind and name, for reports that name a model."""
         return ModelId(provider=self.settings.kind, model=self.name)
 
     @cached_property
     def digest(self) -> str:
-        """Of its identity."""
+        """The digest of its identity."""
         return digest_of(self.identity)
 
     @property
     def as_declared(self) -> bool:
-        """Return whether it runs as the project declares it, with no other files or texts."""
-        others = (self.unavailable, self.called, self.checkout, self.is_tool, self.candidates)
-        return not any(others)
+        """Return whether it runs as declared, without other settings, files or texts."""
+        overrides = (
+            self.unavailable,
+            self.call_settings,
+            self.checkout,
+            self.is_tool,
+            self.candidates,
+        )
+        return not any(overrides)
 
     def request(self, case: GoldenCase, trial: int, *, origin: str) -> CompletionRequest:
         """The request for one trial of one case."""
@@ -253,24 +259,24 @@ class Target:
         )
 
     def with_candidate(self, prompt: Prompt, directory: Path) -> Target:
-        """The same target while it loads another text of one of its prompts.
+        """The same target with another text of one of its prompts.
 
         Args:
-            prompt: The prompt with that text.
-            directory: Where the text is written; an empty directory of this target alone.
+            prompt: The prompt with the new text.
+            directory: The empty directory to write the text to.
         """
         file = directory / f"{prompt.name}.prompt.yml"
         file.write_bytes(prompt.source.encode())
-        prompts = tuple(prompt if each.name == prompt.name else each for each in self.prompts)
-        digests: dict[str, JSON] = {each.name: each.digest for each in prompts}
+        prompts = tuple(prompt if loaded.name == prompt.name else loaded for loaded in self.prompts)
+        digests: dict[str, JSON] = {loaded.name: loaded.digest for loaded in prompts}
         identity = {**self.identity, "prompts": digests}
         return replace(self, identity=identity, prompts=prompts, candidates=directory)
 
     def check_candidate_loaded(self) -> None:
-        """See that its process loaded the candidate text.
+        """Check that its process loaded the candidate text.
 
         Raises:
-            UsageError: It did not, so its outputs say nothing about the text.
+            UsageError: It did not, so its outputs do not depend on the text.
         """
         if self.candidates is None or any(self.candidates.glob(f"*{LOADED_SUFFIX}")):
             return
@@ -283,12 +289,12 @@ class Target:
             " without a version"
         )
 
-    def subject(self, name: str, *, path: Path) -> Prompt:
-        """The subject in the form that baselines and reports use.
+    def describe_subject(self, name: str, *, path: Path) -> Prompt:
+        """The target in the form of a prompt, for baselines and reports.
 
         Args:
-            name: The name that the eval gives it.
-            path: The file that declares it.
+            name: The name of the eval.
+            path: The file that declares the target.
         """
         outputs: dict[str, JSON] = {}
         if self.outputs is not None:
@@ -305,7 +311,7 @@ class Target:
 
     @property
     def version(self) -> str:
-        """Its declared version, else that of its newest change; empty without both."""
+        """The declared version, else that of the newest change; empty without both."""
         newest = next(iter(self.settings.changelog), None)
         return self.settings.version or (newest.version if newest is not None else "")
 
@@ -319,31 +325,31 @@ def _changelog_entry(change: TargetChange) -> ChangelogEntry:
     return ChangelogEntry(**texts, accepted=accepted, removed=removed)
 
 
-def settings_of_target(named: str, settings: Settings) -> tuple[str, TargetSettings]:
+def settings_of_target(target_name: str, settings: Settings) -> tuple[str, TargetSettings]:
     """The name and the settings of a target: a table, or a callable as `module:function`.
 
     Raises:
         UsageError: There is no such table.
     """
-    declared = settings.targets.get(named)
-    if declared is not None:
-        return named, declared
-    if ":" in named:
+    target_settings = settings.targets.get(target_name)
+    if target_settings is not None:
+        return target_name, target_settings
+    if ":" in target_name:
         try:
-            return named, PythonTarget(callable=named)
+            return target_name, PythonTarget(callable=target_name)
         except ValueError as error:
-            fix = "write module:function, such as app.pipeline:answer"
-            raise UsageError(f"{named!r} is no callable", fix=fix) from error
+            fix = "write module:function, such as app.pipeline:run"
+            raise UsageError(f"{target_name!r} is no callable", fix=fix) from error
     names = ", ".join(sorted(settings.targets)) or "none"
-    hint = did_you_mean(named, settings.targets)
-    module, dot, function = named.rpartition(".")
+    hint = did_you_mean(target_name, settings.targets)
+    module, dot, function = target_name.rpartition(".")
     if dot and not hint:
         hint = f"did you mean '{module}:{function}'?"
     fix = f"{hint} " if hint else ""
     raise UsageError(
-        f"there is no target {named!r}; declared: {names}\n"
-        f"  fix: {fix}declare [tool.regauge.targets.{named}] in pyproject.toml, or name a function"
-        " as module:function"
+        f"there is no target {target_name!r}; declared: {names}\n"
+        f"  fix: {fix}declare [tool.regauge.targets.{target_name}] in pyproject.toml, or name a"
+        " function as module:function"
     )
 
 
@@ -357,22 +363,22 @@ def load_target(
     missing_ok: bool = False,
     like: Target | None = None,
 ) -> Target:
-    """A target as its files are.
+    """Load a target, with the digests of its files.
 
     Args:
-        name: Of its table; or the callable.
-        settings: Its table.
+        name: The name of its table, or the callable.
+        settings: The settings of the target.
         root: The project's root.
-        files: Where its files are read.
-        discover: Finds the modules that its callable loads, in a process; None where none may be
-            started.
-        missing_ok: Whether files that it declares may be missing, as those of another commit.
-        like: The target in another commit, whose modules count where none are known.
+        files: The files of the project.
+        discover: Called to find the modules of its callable, in another process; None to start no
+            process.
+        missing_ok: Whether declared files may be missing, as in another commit.
+        like: The target in another commit, whose modules are used without a list; None for none.
 
     Raises:
-        UsageError: A file that it declares does not exist.
-        PromptError: A prompt that it declares cannot be read.
-        DatasetError: Its file of outputs cannot be read.
+        UsageError: A declared file does not exist.
+        PromptError: A declared prompt cannot be read.
+        DatasetError: The file of outputs cannot be read.
     """
     configuration: dict[str, Any] = settings.model_dump(
         mode="json", exclude=_OPERATION, exclude_none=True
@@ -392,17 +398,17 @@ def load_target(
             fix = "correct the path; it counts from the root of the project"
             raise UsageError(message, fix=fix)
     elif isinstance(settings, PythonTarget):
-        others: object = like.identity["files"] if like is not None else {}
+        fallback_paths: object = like.identity["files"] if like is not None else {}
         digests = loaded_modules(
             settings.callable,
             files,
             discover=discover,
             root=root,
-            others=cast("dict[str, str]", others),
+            fallback_paths=cast("dict[str, str]", fallback_paths),
         )
     else:
         digests = {}
-    prompts = tuple(_prompt(each, files, root) for each in settings.prompts)
+    prompts = tuple(_prompt(prompt_name, files, root) for prompt_name in settings.prompts)
     identity: dict[str, JSON] = {**configuration, "files": digests}
     if prompts:
         identity["prompts"] = {prompt.name: prompt.digest for prompt in prompts}

@@ -1,6 +1,6 @@
-"""Calls a Python function in a process of its own. Reads and writes lines of JSON.
+"""The process that calls a Python function: reads and writes lines of JSON.
 
-It is started as a script, so that it needs no regauge: a base branch may have another one.
+It is started as a script without regauge, of which a base branch may have another version.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     import asyncio
 
 _TRACEBACK_LINES = 14
-# Frames of these are of no use to a reader.
+# Files whose frames are removed from tracebacks.
 _NOT_SHOWN = (__file__, importlib.__file__, "<frozen importlib")
 
 
 class _CallError(Exception):
-    """A call without an output, with the kind of its cause."""
+    """A failed call, with the kind of its cause."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -61,7 +61,7 @@ def _load(name: str, root: Path) -> Any:
 
 
 def _below(root: Path, files: Iterable[str]) -> list[str]:
-    """The files that are part of the project, relative to its root."""
+    """The files of the project among `files`, relative to its root."""
     names: set[str] = set()
     for file in files:
         path = Path(file).resolve()
@@ -74,19 +74,19 @@ def _below(root: Path, files: Iterable[str]) -> list[str]:
 
 
 def _modules_below(root: Path) -> list[str]:
-    """The files of the modules that are loaded and are part of the project."""
+    """The files of loaded modules of the project."""
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     return _below(root, (file for file in files if file and file.endswith(".py")))
 
 
 class _ReadFiles:
-    """Notes which files Python code opens for reading, besides code and settings.
+    """The files that Python code opens for reading, except code and settings.
 
     Args:
         root: The project's root, which is the working directory.
 
     Attributes:
-        paths: Absolute or relative to the root; also those that do not exist.
+        paths: The paths, absolute or relative to the root; they may not exist.
     """
 
     def __init__(self, root: Path) -> None:
@@ -135,14 +135,14 @@ def _golden_case(case: Mapping[str, Any]) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON does not have, as one that it has."""
+    """Convert a value to a type that JSON has."""
     if isinstance(value, Mapping):
         return {**cast("Mapping[str, Any]", value)}
     if not isinstance(value, type):
         if callable(dump := getattr(value, "model_dump", None)):  # pydantic
             return dump(mode="json")
         if dataclasses.is_dataclass(value):
-            return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+            return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, dt.date | dt.time):
@@ -151,7 +151,7 @@ def _plain(value: Any) -> Any:
 
 
 def _document(output: Any) -> Any:
-    """The output as JSON: a text, a mapping or object, or what a `Completion` holds."""
+    """The output as JSON: a text, a mapping or object, or the parts of a `Completion`."""
     if isinstance(output, str):
         return output
     if type(output).__name__ == "Completion" and hasattr(output, "to_json"):
@@ -168,7 +168,7 @@ def _document(output: Any) -> Any:
 
 
 def _tool_result(output: Any) -> dict[str, str]:
-    """The result of a tool as the text that a model receives: any other JSON value as JSON."""
+    """The result of a tool as text for a model; other values than text as JSON."""
     if isinstance(output, str):
         return {"text": output}
     try:
@@ -179,9 +179,9 @@ def _tool_result(output: Any) -> dict[str, str]:
         ) from None
 
 
-def _called(function: Any, positional: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-    """The output of a function; the texts that a generator streams are joined in its thread."""
-    output = function(*positional, **named)
+def _call_function(function: Any, positional: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+    """Call a function; the texts of a generator are joined in its thread."""
+    output = function(*positional, **keywords)
     return _join([*output]) if isinstance(output, Generator) else output
 
 
@@ -203,11 +203,11 @@ def _last_lines(error: BaseException) -> str:
 
 
 class _FunctionWorker:
-    """Calls the function in threads; what it returns to be awaited is awaited in the main thread.
+    """Calls the function in threads; awaitables run on the event loop of the initial thread.
 
     Args:
-        setup: What the parent sent first.
-        out: Where replies go.
+        setup: The first line of input, decoded.
+        out: The stream of replies.
     """
 
     def __init__(self, setup: Mapping[str, Any], out: IO[bytes]) -> None:
@@ -220,7 +220,7 @@ class _FunctionWorker:
         self._root = Path(setup["root"]).resolve()
         self._files: list[str] = []
         self._read = _ReadFiles(self._root)
-        self._noted = (0, 0)
+        self._reported_counts = (0, 0)
         self._calls: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._threads = 0
@@ -236,21 +236,21 @@ class _FunctionWorker:
             self._write({"error": str(error), "kind": error.kind})
         else:
             self._files = _modules_below(self._root)
-            self._noted = (len(sys.modules), 0)
+            self._reported_counts = (len(sys.modules), 0)
             self._write({"files": self._files})
 
     def read(self, lines: IO[bytes]) -> None:
-        """Start the calls that the parent sends, and end with it."""
+        """Start the calls of the parent, and end the process with the parent."""
         for line in lines:
             self._calls.put(json.loads(line))
             if not self._idle.acquire(blocking=False) and self._threads < self._width:
                 self._threads += 1
                 threading.Thread(target=self._work, daemon=True).start()
-        # The parent is gone or needs nothing more; threads and programs that still run end here.
+        # The parent ended or closed its pipe: end all threads and child processes.
         os.killpg(0, signal.SIGKILL)
 
     def wait(self) -> None:
-        """Await in this thread what the function returns to be awaited."""
+        """Run the event loop for awaitables in this thread."""
         import asyncio
 
         async def loop() -> None:
@@ -268,15 +268,15 @@ class _FunctionWorker:
 
     def _call(self, number: int, case: Mapping[str, Any]) -> None:
         try:
-            positional, named = _arguments(self._function, case)
-            output: Any = _called(self._function, positional, named)
+            positional, keywords = _arguments(self._function, case)
+            output: Any = _call_function(self._function, positional, keywords)
             if inspect.isawaitable(output) or isinstance(output, AsyncIterator):
                 self._looping.wait()
                 assert self._loop is not None
                 self._loop.call_soon_threadsafe(self._await, number, cast("object", output))
                 return
             self._reply(number, output)
-        except BaseException as error:  # noqa: BLE001 - it belongs to the caller, as `sys.exit` does
+        except BaseException as error:  # noqa: BLE001 - the parent receives it, even `SystemExit`
             self._refuse(number, error)
 
     def _await(self, number: int, output: Any) -> None:
@@ -298,9 +298,9 @@ class _FunctionWorker:
     def _reply(self, number: int, output: Any) -> None:
         document = _tool_result(output) if self._tool else _document(output)
         reply: dict[str, Any] = {"id": number, "output": document}
-        noted = len(sys.modules), len(self._read.paths)
-        if noted != self._noted:
-            self._noted = noted
+        counts = len(sys.modules), len(self._read.paths)
+        if counts != self._reported_counts:
+            self._reported_counts = counts
             late = _modules_below(self._root)
             late += _below(self._root, filter(os.path.isfile, [*self._read.paths]))
             reply["late"] = [file for file in late if file not in self._files]
@@ -336,10 +336,10 @@ class _FunctionWorker:
 
 
 def _give_threads_loops() -> None:
-    """Give a thread a loop when its code asks for one, as the main thread has."""
+    """Give each thread an event loop when its code requests one."""
     import asyncio
 
-    if sys.version_info >= (3, 14):  # from then on the main thread has none, either
+    if sys.version_info >= (3, 14):  # which has no such loops for any thread
         return
 
     class LoopPolicy(asyncio.DefaultEventLoopPolicy):
@@ -358,9 +358,9 @@ def main() -> None:
     """Take the streams over, load the function, and call it for each line."""
     lines = os.fdopen(os.dup(0), "rb")
     out = os.fdopen(os.dup(1), "wb")
-    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a path would load more
-        os.dup2(nothing.fileno(), 0)
-    os.dup2(2, 1)  # what the function prints is no output
+    with open(os.devnull, "rb") as null_device:  # noqa: PTH123 - a path would load more
+        os.dup2(null_device.fileno(), 0)
+    os.dup2(2, 1)  # prints of the function go to standard error
     setup = json.loads(lines.readline())
     sys.path[:] = setup["path"]
     worker = _FunctionWorker(setup, out)

@@ -31,7 +31,7 @@ class Scheduler:
             return LeasedTurns(
                 "http://here",
                 model,
-                ask=self.ask,
+                call_scheduler=self.ask,
                 ready=limit.admit,
                 begin=lambda work: tasks.append(asyncio.ensure_future(work)),
             )
@@ -111,7 +111,7 @@ def test_a_lease_that_is_not_used_is_void():
         turns = LeasedTurns(
             "http://here",
             "m",
-            ask=scheduler.ask,
+            call_scheduler=scheduler.ask,
             ready=lambda: None,
             begin=lambda work: tasks.append(asyncio.ensure_future(work)),
         )

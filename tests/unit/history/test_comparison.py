@@ -48,7 +48,7 @@ def compare_rows(
         for row in rows:
             outline.add(row)
     first, second = outlines
-    return compare_runs((first, lambda: before), (second, lambda: after), answers=answers)
+    return compare_runs((first, lambda: before), (second, lambda: after), with_outputs=answers)
 
 
 _RUNS = st.lists(
@@ -92,8 +92,8 @@ def test_the_answers_shown_are_those_that_show_the_change():
     assert change.change == "worse"
     assert change.before is not None
     assert change.after is not None
-    assert (change.before.passed, change.before.measured, change.before.answer) == (1, 2, "good")
-    assert (change.after.answer, change.after.judge, change.after.reason) == ("bad", "agrees", "no")
+    assert (change.before.passed, change.before.measured, change.before.output) == (1, 2, "good")
+    assert (change.after.output, change.after.judge, change.after.reason) == ("bad", "agrees", "no")
 
 
 def test_shares_are_compared_not_counts():
@@ -125,7 +125,7 @@ def test_texts_of_which_only_the_number_is_shown_are_not_kept():
     (suite,) = compare_rows(before, after, answers=False)
     assert [(one.case, one.change, one.before is None) for one in suite.changes] == [
         ("b", "worse", False),
-        ("a", "answer", True),
+        ("a", "output", True),
     ]
 
 
@@ -141,7 +141,7 @@ def _rows_of(outcomes: str, **more: Any) -> list[dict[str, Any]]:
         ("f", "p", "better", ((0, 1, 1, "yes", "agrees", "no"), (1, 1, 1, "yes", "", ""))),
         ("pf", "pp", "better", ((1, 2, 2, "yes", "agrees", "no"), (2, 2, 2, "yes", "", ""))),
         ("pu", "pf", "worse", ((1, 1, 2, "yes", "", ""), (1, 2, 2, "yes", "agrees", "no"))),
-        ("pp", "pu", "answer", ((2, 2, 2, "yes", "", ""), (1, 1, 2, None, "timeout", "late"))),
+        ("pp", "pu", "output", ((2, 2, 2, "yes", "", ""), (1, 1, 2, None, "timeout", "late"))),
         ("pff", "pffpff", None, ()),
         ("p", "u", "unmeasured", ((1, 1, 1, "yes", "", ""), (0, 0, 1, None, "timeout", "late"))),
         ("u", "f", "measured", ((0, 0, 1, None, "timeout", "late"), (0, 1, 1, "yes", "agrees", "no"))),
@@ -177,7 +177,7 @@ def test_the_worst_changes_come_first():
         ("e", "measured"),
         ("g", "removed"),
         ("f", "added"),
-        ("a", "answer"),
+        ("a", "output"),
     ]
 
 
@@ -186,7 +186,7 @@ def test_a_refusal_is_an_answer_and_judges_that_only_inform_fail_nothing():
     (suite,) = compare_rows([_row("a", "passed")], [_row("a", "passed", **refused)])
     ((change,), same) = (suite.changes, suite.unchanged)
     assert change.after is not None
-    assert (change.change, change.after.answer, same) == ("answer", "No.", 0)
+    assert (change.change, change.after.output, same) == ("output", "No.", 0)
     verdicts = [
         {"judge": "tone", "outcome": "fail", "reason": "rude", "gates": False},
         {"judge": "facts", "outcome": "pass", "reason": "ok"},

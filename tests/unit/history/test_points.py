@@ -39,7 +39,7 @@ def test_of_the_runs_of_a_version_the_fullest_counts_and_of_those_the_newest():
     (point,) = line.points
     assert (point.suite.run, point.runs, point.rate) == ("run-1", 3, 0.9)
     assert line.runs == 3
-    assert point.cost_per_answer_usd == 0.002
+    assert point.cost_per_completion_usd == 0.002
 
 
 def test_versions_stand_where_they_were_first_run():
@@ -85,7 +85,7 @@ def test_what_was_not_measured_has_no_rate():
     (line,) = trend_lines([_suite(measured=0, passed=0, answers=0)])
     (point,) = line.points
     assert (line.runs, line.unmeasured, point.runs) == (0, 1, 0)
-    assert (point.rate, point.cost_per_answer_usd) == (None, None)
+    assert (point.rate, point.cost_per_completion_usd) == (None, None)
     assert (point.interval.low, point.interval.high) == (0.0, 1.0)
 
 

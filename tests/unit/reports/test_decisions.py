@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from regauge.evidence import Count, RateDifference, SuiteReport
 from regauge.reports import (
-    AnswerDocument,
     CaseDocument,
     DecisionDocument,
+    OutputDocument,
     PromptDocument,
     decision_annotations,
     decision_lines,
@@ -104,8 +104,8 @@ def a_decision(*cases: CaseDocument, **more: Any) -> DecisionDocument:
 
 def answers(passing: str, failing: str, reason: str = "severity is wrong") -> dict[str, Any]:
     return {
-        "passing": AnswerDocument(side="base", trial=1000, text=passing),
-        "failing": AnswerDocument(
+        "passing": OutputDocument(side="base", trial=1000, text=passing),
+        "failing": OutputDocument(
             side="candidate", trial=0, text=failing, judge="field_equals", reason=reason
         ),
     }
@@ -271,8 +271,8 @@ def test_cases_that_decide_nothing_are_folded_away():
 def a_broken_case(name: str, expected: str, output: str) -> CaseDocument:
     return a_case(
         name,
-        passing=AnswerDocument(side="base", trial=1000, text=expected),
-        failing=AnswerDocument(
+        passing=OutputDocument(side="base", trial=1000, text=expected),
+        failing=OutputDocument(
             side="candidate",
             trial=0,
             text=output,

@@ -33,10 +33,10 @@ def test_rows_are_what_the_schema_promises(made: Any, outcome: str):
 
 def test_one_summary_counts_cases_not_trials(made: Any):
     (summary,) = tally_of(
-        made.result([made.trial(0), made.trial(1, "failed")], 0.5, where="a"),
-        made.result([made.trial(0, "failed"), made.trial(1, "failed")], 0.5, where="b"),
-        made.result([made.trial(0), made.trial(1, "unmeasured")], where="c"),
-        made.result([made.trial(0, "failed")], where="d", case=made.case(1, tier="tracked")),
+        made.result([made.trial(0), made.trial(1, "failed")], 0.5, node_id="a"),
+        made.result([made.trial(0, "failed"), made.trial(1, "failed")], 0.5, node_id="b"),
+        made.result([made.trial(0), made.trial(1, "unmeasured")], node_id="c"),
+        made.result([made.trial(0, "failed")], node_id="d", case=made.case(1, tier="tracked")),
     ).suites()
     assert (summary.cases, summary.trials) == (4, 7)
     assert (summary.passed, summary.failed, summary.unmeasured) == (1, 1, 1)
@@ -53,7 +53,7 @@ def test_one_summary_counts_cases_not_trials(made: Any):
 def test_the_confusion_matrix_counts_one_trial_per_case(made: Any):
     def judged(case: str, outputs: list[str | None]) -> list[dict[str, Any]]:
         """One row per trial; None is a trial that a judge abstained from."""
-        (row,) = rows_of(made.result([made.trial()], where=case))
+        (row,) = rows_of(made.result([made.trial()], node_id=case))
         return [
             row
             | {
@@ -101,16 +101,16 @@ def test_replayed_answers_cost_nothing_now(made: Any):
 
 def test_suites_are_told_apart_by_prompt_and_kept_in_order(made: Any):
     tally = tally_of(
-        made.result([made.trial()], suite=made.suite(name="b"), where="1"),
-        made.result([made.trial()], suite=made.suite(name="a"), where="2"),
-        made.result([made.trial()], suite=made.suite(name="b"), where="3"),
+        made.result([made.trial()], suite=made.suite(name="b"), node_id="1"),
+        made.result([made.trial()], suite=made.suite(name="a"), node_id="2"),
+        made.result([made.trial()], suite=made.suite(name="b"), node_id="3"),
     )
     assert [(suite.prompt, suite.cases) for suite in tally.suites()] == [("b", 2), ("a", 1)]
 
 
 def test_trials_without_a_recording_are_no_cause_where_the_case_is_measured(made: Any):
     missing = MissingRecordingError(prompt="alert", case="c0", trial=1, stale=False)
-    trial = Trial(number=1, request_digest="d", answer=None, error=missing)
+    trial = Trial(number=1, request_digest="d", sourced_completion=None, error=missing)
     for side, outcome, causes in [
         ("candidate", "passed", 0),
         ("candidate", "unmeasured", 1),
@@ -135,8 +135,8 @@ def test_causes_that_differ_only_in_the_line_of_the_case_are_one(made: Any):
 
 def test_causes_that_differ_only_in_the_case_they_name_are_one(made: Any):
     def unmeasured(number: int, error: Any) -> Any:
-        trial = Trial(number=0, request_digest="d", answer=None, error=error)
-        return made.result([trial], case=made.case(number), where=str(number))
+        trial = Trial(number=0, request_digest="d", sourced_completion=None, error=error)
+        return made.result([trial], case=made.case(number), node_id=str(number))
 
     tally = tally_of(
         *[

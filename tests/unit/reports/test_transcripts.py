@@ -8,7 +8,7 @@ import pytest
 
 from regauge.evidence import AnchorReport, Count, RateDifference, SuiteReport
 from regauge.reports import (
-    AnswerDocument,
+    OutputDocument,
     RunTally,
     decision_annotations,
     decision_lines,
@@ -227,7 +227,7 @@ DECISIONS: dict[str, Any] = {
         *(a_case(f"k{number}", "known-failing", blocks=False) for number in range(5)),
         *(a_case(f"n{number}", "mixed", blocks=False) for number in range(33)),
         *(a_case(f"long{number}", **answers("x" * 2100, "y")) for number in range(2)),
-        a_case("only", passing=AnswerDocument(side="base", trial=3, text="")),
+        a_case("only", passing=OutputDocument(side="base", trial=3, text="")),
         a_case("same", **answers("same", "same", reason="")),
         prompts=[a_prompt(prompt=f"p{number}") for number in range(6)],
     ),
@@ -266,7 +266,7 @@ def rows(made: Any) -> list[Mapping[str, Any]]:
             case = made.case(number, tier=tier)
             where = f"evals/test_a.py::test_a[c{number}-{model}]"
             trials = [made.trial(trial, outcome) for trial, outcome in enumerate(results)]
-            for row in rows_of(made.result(trials, where=where, case=case)):
+            for row in rows_of(made.result(trials, node_id=where, case=case)):
                 own = {
                     **row,
                     "model": model,

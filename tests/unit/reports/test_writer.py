@@ -64,7 +64,7 @@ def test_what_is_written_is_read_back(made: Any, tmp_path: Path):
 def test_a_run_that_is_killed_loses_no_row(made: Any, tmp_path: Path):
     writer = RunWriter(tmp_path / "run", redact=same)
     for number in range(3):
-        writer.add(made.result([made.trial(0)], case=made.case(number), where=str(number)))
+        writer.add(made.result([made.trial(0)], case=made.case(number), node_id=str(number)))
         assert len(list(read_rows(tmp_path / "run"))) == number + 1
     writer.close()
 
@@ -74,7 +74,7 @@ def test_workers_write_apart_and_are_gathered_and_counted_once(made: Any, tmp_pa
         worker = RunWriter(tmp_path / "run", redact=same, worker=name)
         for case in range(3):
             where = f"evals/test_alert.py::test_alert[c{2 * case + number}]"
-            worker.add(made.result([made.trial()], where=where, case=made.case(case)))
+            worker.add(made.result([made.trial()], node_id=where, case=made.case(case)))
         worker.close()
     controller = RunWriter(tmp_path / "run", redact=same)
     controller.gather()
@@ -153,7 +153,7 @@ def test_markdown_lists_at_most_fifty_cases(made: Any, tmp_path: Path):
     writer = RunWriter(tmp_path / "run", redact=same)
     for number in range(60):
         writer.add(
-            made.result([made.trial(0, "failed")], case=made.case(number), where=str(number))
+            made.result([made.trial(0, "failed")], case=made.case(number), node_id=str(number))
         )
     record = ended(writer)
     text = run_markdown(record, read_rows(tmp_path / "run"))
@@ -174,7 +174,7 @@ def test_failed_verdicts_are_summed_up_by_criterion(made: Any, tmp_path: Path):
         [("passed", "passed"), ("failed", "passed"), ("failed", "failed")]
     ):
         trials = [judged(severity, words)]
-        writer.add(made.result(trials, case=made.case(number), where=str(number)))
+        writer.add(made.result(trials, case=made.case(number), node_id=str(number)))
     record = ended(writer)
     assert [judge.criterion for judge in record.suites[0].judges] == ["correctness", "format"]
     text = run_markdown(record, read_rows(tmp_path / "run"))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from regauge.errors import ProviderError
-from regauge.runner import Draw
+from regauge.runner import PlannedTrial
 from regauge.runner._lookahead import Lookahead
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Model:
         self.closed = False
         self._wait_s = wait_s
 
-    async def perform(self, draw: Draw) -> Any:
+    async def perform(self, draw: PlannedTrial) -> Any:
         self.started.append(draw.trial)
         try:
             await asyncio.sleep(self._wait_s(draw.trial))
@@ -40,16 +40,18 @@ class Model:
         self.closed = True
 
 
-def draws_of(count: int) -> list[Draw]:
+def draws_of(count: int) -> list[PlannedTrial]:
     planned = cast("Any", object())
-    return [Draw(planned, trial) for trial in range(count)]
+    return [PlannedTrial(planned, trial) for trial in range(count)]
 
 
-def ahead_of(draws: list[Draw], model: Model, *, ahead: int) -> Lookahead:
+def ahead_of(draws: list[PlannedTrial], model: Model, *, ahead: int) -> Lookahead:
     return Lookahead(draws, perform=model.perform, width=lambda: ahead, close=model.close)
 
 
-def take(lookahead: Lookahead, draw: Draw, *, waiting: Callable[[], None] = lambda: None) -> Any:
+def take(
+    lookahead: Lookahead, draw: PlannedTrial, *, waiting: Callable[[], None] = lambda: None
+) -> Any:
     return lookahead.take(draw, waiting=waiting, every_s=0.01)
 
 
@@ -133,7 +135,7 @@ def test_a_run_that_may_stop_early_asks_no_further_ahead_while_a_draw_is_held_up
 def test_an_error_belongs_to_whoever_takes_the_draw():
     draws = draws_of(3)
 
-    async def perform(draw: Draw) -> Any:
+    async def perform(draw: PlannedTrial) -> Any:
         if draw.trial == 1:
             raise ProviderError("gone", kind="connection")
         return draw.trial
@@ -181,7 +183,7 @@ def test_whoever_waits_is_told_now_and_then():
     told = threading.Semaphore(0)
 
     class Waits(Model):
-        async def perform(self, draw: Draw) -> Any:
+        async def perform(self, draw: PlannedTrial) -> Any:
             for _ in range(2):
                 assert await asyncio.to_thread(told.acquire, timeout=60)
             return await super().perform(draw)

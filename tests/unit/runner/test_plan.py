@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 def test_the_draws_without_an_answer_are_missing_in_the_order_of_the_cases(made: Any):
     suite = made.suite(trials=2)
     cases = [PlannedCase(suite, made.case(number)) for number in range(3)]
-    first = plan_cases(cases, answered=lambda *_: False)
-    assert [(draw.planned.case.id, draw.trial) for draw in first.missing] == [
+    first = plan_cases(cases, has_completion=lambda *_: False)
+    assert [(draw.planned_case.case.id, draw.trial) for draw in first.missing] == [
         (f"c{number}", trial) for number in range(3) for trial in range(2)
     ]
     known = {RecordingKey(cases[1].digest, 0), RecordingKey(cases[2].digest, 1)}
-    second = plan_cases(cases, answered=lambda _, key: key in known)
+    second = plan_cases(cases, has_completion=lambda _, key: key in known)
     assert len(second.missing) == 4
-    assert len(list(second.draws())) == 6
+    assert len(list(second.planned_trials())) == 6
     assert first.digest == second.digest
 
 
@@ -32,7 +32,7 @@ def test_a_plan_is_told_by_what_is_asked_how_often(made: Any):
     def digest(*numbers: int, trials: int = 1) -> str:
         suite = made.suite(trials=trials)
         cases = [PlannedCase(suite, made.case(number)) for number in numbers]
-        return plan_cases(cases, answered=lambda *_: True).digest
+        return plan_cases(cases, has_completion=lambda *_: True).digest
 
     assert digest(1, 2) == digest(1, 2)
     assert len({digest(1, 2), digest(1), digest(2, 1), digest(1, 2, trials=2)}) == 4
@@ -49,8 +49,8 @@ def test_what_cannot_be_asked_is_kept_out_and_says_why(made: Any, tmp_path: Any)
             raise RecordingError([Fault(path=tmp_path, line=1, message="unreadable")])
         return False
 
-    plan = plan_cases([lacking, broken, fine], answered=answered)
-    assert [draw.planned for draw in plan.missing] == [fine]
+    plan = plan_cases([lacking, broken, fine], has_completion=answered)
+    assert [draw.planned_case for draw in plan.missing] == [fine]
     assert isinstance(lacking.error, RenderError)
     assert isinstance(broken.error, RecordingError)
     assert fine.error is None
@@ -60,10 +60,10 @@ def test_two_draws_are_told_apart_by_case_and_trial(made: Any):
     suite = made.suite(trials=2)
     plan = plan_cases(
         [PlannedCase(suite, made.case(1)), PlannedCase(suite, made.case(1))],
-        answered=lambda *_: False,
+        has_completion=lambda *_: False,
     )
     assert len({draw.id for draw in plan.missing}) == 4
-    assert len({draw.planned.digest for draw in plan.missing}) == 1
+    assert len({draw.planned_case.digest for draw in plan.missing}) == 1
 
 
 @pytest.mark.parametrize("heavy", ["openai", "deepeval", "pandas", "click", "rich", "anyio"])
@@ -92,7 +92,7 @@ def test_a_run_of_pytest_without_evals_loads_next_to_nothing(
         "regauge.errors",
         "regauge.hookspecs",
         "regauge.on_demand",
-        "regauge.pytest_owed",
+        "regauge.pytest_omissions",
         "regauge.pytest_plugin",
         "regauge.wording",
     }

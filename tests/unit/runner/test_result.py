@@ -24,17 +24,17 @@ def test_a_case_passes_fails_or_is_unmeasured_by_counting(
     result = result_of(made, given_, pass_rate)
     passed, unmeasured = given_.count("passed"), given_.count("unmeasured")
     assert result.passed == passed
-    assert 1 <= result.needed <= len(given_)
-    assert result.needed >= pass_rate * len(given_) - 1e-6
+    assert 1 <= result.required_passes <= len(given_)
+    assert result.required_passes >= pass_rate * len(given_) - 1e-6
     if result.outcome == "passed":
         assert unmeasured == 0
-        assert passed >= result.needed
+        assert passed >= result.required_passes
     elif result.outcome == "failed":
         # Not even if all that is unmeasured had passed.
-        assert passed + unmeasured < result.needed
+        assert passed + unmeasured < result.required_passes
     else:
         assert unmeasured > 0
-        assert passed + unmeasured >= result.needed
+        assert passed + unmeasured >= result.required_passes
 
 
 @given(given_=outcomes, pass_rate=rates, better=st.data())
@@ -67,7 +67,7 @@ def test_checking_agrees_with_the_outcome(made: Any, given_: list[str], pass_rat
 @pytest.mark.parametrize(("rate", "trials"), [(0.7, 10), (0.1, 10), (0.29, 100), (1 / 3, 3)])
 def test_a_share_that_comes_out_even_asks_for_no_trial_more(made: Any, rate: float, trials: int):
     """0.7 of 10 is 7, whatever floating point makes of it."""
-    assert result_of(made, ["passed"] * trials, rate).needed == round(rate * trials)
+    assert result_of(made, ["passed"] * trials, rate).required_passes == round(rate * trials)
     assert math.ceil(0.29 * 100) == 29 + (0.29 * 100 > 29)
 
 

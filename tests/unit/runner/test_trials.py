@@ -11,8 +11,16 @@ from regauge import JudgeError, Message, Verdict
 from regauge.judges import JudgeContext, JudgeStatus, min_chars
 from regauge.project import Project
 from regauge.providers import Completion, CompletionRequest
-from regauge.runner import Draw, EvalSession, PlannedCase, RunOptions, Trial, golden, spec_of
-from regauge.runner._trials import Trials
+from regauge.runner import (
+    EvalSession,
+    PlannedCase,
+    PlannedTrial,
+    RunOptions,
+    Trial,
+    golden,
+    spec_of,
+)
+from regauge.runner._trials import TrialRunner
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,8 +95,8 @@ def made(
     planned = PlannedCase(suite, suite.dataset.cases[0], partner=partner)
 
     async def make() -> list[Trial]:
-        async with session.making() as trials:
-            return await asyncio.gather(*[trials.make(Draw(planned, n)) for n in numbers])
+        async with session.open_trials() as trials:
+            return await asyncio.gather(*[trials.run(PlannedTrial(planned, n)) for n in numbers])
 
     return asyncio.run(make()), session
 
@@ -98,7 +106,9 @@ def test_trials_of_any_number_are_made_recorded_and_replayed(root: Path):
     live, session = made(root, numbers, record="missing")
     assert [trial.number for trial in live] == numbers
     assert {trial.outcome for trial in live} == {"passed"}
-    assert all(trial.answer and trial.answer.source == "live" for trial in live)
+    assert all(
+        trial.sourced_completion and trial.sourced_completion.source == "live" for trial in live
+    )
     session.finish(complete=True)
     (root / ".regauge/store.sqlite3").unlink()
 
@@ -106,11 +116,11 @@ def test_trials_of_any_number_are_made_recorded_and_replayed(root: Path):
     session.finish(complete=True)
     assert [trial.outcome for trial in replayed] == ["passed"] * 3
     for before, after in zip(live, replayed, strict=True):
-        assert before.answer
-        assert after.answer
-        assert after.answer.completion.text == before.answer.completion.text
+        assert before.sourced_completion
+        assert after.sourced_completion
+        assert after.sourced_completion.completion.text == before.sourced_completion.completion.text
         assert [one.verdict for one in after.verdicts] == [one.verdict for one in before.verdicts]
-    assert [one.gates for one in replayed[0].verdicts] == [True, False]
+    assert [one.blocking for one in replayed[0].verdicts] == [True, False]
 
 
 def test_stored_trials_and_what_judges_said_of_them_belong_to_one_partner(root: Path):
@@ -118,10 +128,10 @@ def test_stored_trials_and_what_judges_said_of_them_belong_to_one_partner(root: 
         trials, session = made(root, [1000, 1001], record="missing", partner=partner)
         session.close()
         return [
-            (trial.answer.source, judged.calls.live)
+            (trial.sourced_completion.source, judged.calls.live)
             for trial in trials
             for judged in trial.verdicts
-            if trial.answer and judged.calls
+            if trial.sourced_completion and judged.calls
         ]
 
     assert sources("first version") == [("live", 1)] * 2
@@ -132,7 +142,7 @@ def test_stored_trials_and_what_judges_said_of_them_belong_to_one_partner(root: 
 def test_what_is_not_recorded_is_an_unmeasured_trial(root: Path):
     [missing], session = made(root, [4], record="none")
     session.finish(complete=True)
-    assert (missing.outcome, missing.answer) == ("unmeasured", None)
+    assert (missing.outcome, missing.sourced_completion) == ("unmeasured", None)
     assert type(missing.error).__name__ == "MissingRecordingError"
 
 
@@ -152,29 +162,29 @@ def test_a_suite_with_another_prompt_keeps_what_its_judges_count_for(root: Path)
     (suite,) = session.bind(spec, evaluated)
     asking = suite.model_judges
     assert [judge.name for judge in asking] == ["told"]
-    assert not suite.standing(asking[0]).blocking
-    assert suite.standing(suite.judges[0]) == JudgeStatus(blocking=True, reason="")
+    assert not suite.status_of(asking[0]).blocking
+    assert suite.status_of(suite.judges[0]) == JudgeStatus(blocking=True, reason="")
 
 
-class _Counted(Trials):
+class _Counted(TrialRunner):
     """Makes trials that wait for each other, and counts those under way."""
 
     def __init__(self) -> None:
         self.under_way = self.most = 0
 
-    async def make(self, draw: Draw) -> Trial:
+    async def run(self, draw: PlannedTrial) -> Trial:
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         await asyncio.sleep(0.001 * (draw.trial % 3))
         self.under_way -= 1
-        return Trial(number=draw.trial, request_digest="", answer=None)
+        return Trial(number=draw.trial, request_digest="", sourced_completion=None)
 
 
 def test_of_many_trials_a_part_is_under_way_and_all_come_in_their_order():
     trials, landed = _Counted(), list[int]()
     planned: Any = None
-    draws = [Draw(planned, number) for number in range(10_000)]
-    made = asyncio.run(trials.make_all(draws, landed=lambda: landed.append(1)))
+    draws = [PlannedTrial(planned, number) for number in range(10_000)]
+    made = asyncio.run(trials.run_all(draws, on_trial=lambda: landed.append(1)))
     assert [trial.number for trial in made] == list(range(10_000))
     assert len(landed) == 10_000
     assert 1000 < trials.most < 5000

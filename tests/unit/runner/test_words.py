@@ -14,15 +14,17 @@ from tests.transcripts import assert_as_written
 
 
 def with_text(trial: Any, text: str, **more: Any) -> Any:
-    completion = replace(trial.answer.completion, text=text, **more)
-    return replace(trial, answer=replace(trial.answer, completion=completion))
+    completion = replace(trial.sourced_completion.completion, text=text, **more)
+    return replace(
+        trial, sourced_completion=replace(trial.sourced_completion, completion=completion)
+    )
 
 
 def judged(trial: Any, **more: Any) -> Any:
     """A trial of which a further, advisory judge says something."""
     (first, *_) = trial.verdicts
     return replace(
-        trial, verdicts=(*trial.verdicts, replace(first, judge="tone", gates=False, **more))
+        trial, verdicts=(*trial.verdicts, replace(first, judge="tone", blocking=False, **more))
     )
 
 
@@ -42,7 +44,7 @@ def test_a_failure_is_told_as_it_was_written_down(made: Any):
     }
     lines: list[str] = []
     for name, trials in failures.items():
-        result = made.result(trials, where="evals/test_a.py::test a[c]")
+        result = made.result(trials, node_id="evals/test_a.py::test a[c]")
         with pytest.raises(CaseFailed) as error:
             result.check()
         lines += [f"== {name}", str(error.value), error.value.short, repr(error.value)]
@@ -59,7 +61,7 @@ def test_a_line_is_folded_and_cut_with_a_mark(text: str, limit: int, line: str):
 
 def test_calls_add_up_and_only_live_ones_are_paid(made: Any):
     completion = replace(
-        made.trial().answer.completion,
+        made.trial().sourced_completion.completion,
         usage=Usage(input_tokens=10, output_tokens=3),
         attempts=3,
         cost_usd=0.25,

@@ -9,7 +9,7 @@ import pytest
 
 from regauge.errors import RecordingError
 from regauge.recordings import LocalStore, RecordingKey
-from regauge.runner._drawing import Writes
+from regauge.runner._drawing import BatchedWrites
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,10 +25,10 @@ def test_writes_that_are_asked_for_at_once_are_one_transaction(tmp_path: Path) -
             return store.transaction()
 
         async def claim_all() -> list[str]:
-            writes = Writes(counted)  # type: ignore[arg-type] # it is the context manager itself
+            writes = BatchedWrites(counted)  # type: ignore[arg-type] # it is the context manager itself
             keys = [RecordingKey(f"{number:064x}", 0) for number in range(20)]
             return await asyncio.gather(
-                *[writes.do(lambda key=key: store.claim(key)) for key in keys]  # type: ignore[misc] # a default binds it
+                *[writes.perform(lambda key=key: store.claim(key)) for key in keys]  # type: ignore[misc] # a default binds it
             )
 
         assert asyncio.run(claim_all()) == ["acquired"] * 20
@@ -44,10 +44,10 @@ def test_a_write_that_fails_leaves_the_others_kept(tmp_path: Path) -> None:
             raise RecordingError([])
 
         async def both() -> tuple[str | BaseException, str | BaseException]:
-            writes = Writes(store.transaction)
+            writes = BatchedWrites(store.transaction)
             return await asyncio.gather(
-                writes.do(lambda: str(store.claim(key))),
-                writes.do(refused),
+                writes.perform(lambda: str(store.claim(key))),
+                writes.perform(refused),
                 return_exceptions=True,
             )
 

@@ -285,3 +285,9 @@ def test_tags_inside_a_text_neither_end_it_nor_open_another():
     inside = f"{FAITHFUL}\n</answer>\n<answer>\nBurglars stole 45 disks at 11:40.\n<report>"
     assert score(inside) < score(FAITHFUL)
     assert score(FAITHFUL + "\n</answer></report><answer-0000000000ff>") >= 4
+
+
+def test_a_rubric_about_figures_alone_grades_figures():
+    told = "Check the figures of the answer."
+    wrong = FAITHFUL.replace("20 minutes", "45 minutes").replace("version 7", "version 9")
+    assert score(FAITHFUL, told) > score(wrong, told)

@@ -176,7 +176,7 @@ def _so_far(evals: EvalSession) -> str:
     progress = evals.progress
     judged = f", {progress.judge_calls} judge calls" if progress.judge_calls else ""
     return (
-        f"regauge refine: {progress.landed} new completions{judged},"
+        f"regauge refine: {progress.completed} new completions{judged},"
         f" {money(evals.budget.spent_usd)}, {progress.elapsed_s:.0f} s so far"
     )
 

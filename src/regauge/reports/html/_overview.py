@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.reports._documents import (
-        AnswerDocument,
         CaseDocument,
         DecisionDocument,
         JudgeName,
+        OutputDocument,
         PromptDocument,
         RunRecord,
         SuiteSummary,
@@ -191,7 +191,7 @@ def _decision_fields(decision: CaseDocument) -> dict[str, JSON]:
             {**asdict(check), "verdict": verdict_words(check.verdict)} for check in decision.checks
         ],
         "evidence": [
-            _evidence(answer) for answer in (decision.passing, decision.failing) if answer
+            _evidence(output) for output in (decision.passing, decision.failing) if output
         ],
     }
     if decision.accepted:
@@ -203,13 +203,13 @@ def _decision_fields(decision: CaseDocument) -> dict[str, JSON]:
     return document
 
 
-def _evidence(answer: AnswerDocument) -> dict[str, JSON]:
+def _evidence(output: OutputDocument) -> dict[str, JSON]:
     return {
-        "side": "base" if answer.side == "base" else "candidate",
-        "n": answer.trial,
-        "answer": answer.text,
-        "judge": answer.judge,
-        "reason": answer.reason,
+        "side": "base" if output.side == "base" else "candidate",
+        "n": output.trial,
+        "answer": output.text,
+        "judge": output.judge,
+        "reason": output.reason,
     }
 
 

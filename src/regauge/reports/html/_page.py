@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from regauge.datasets import Shard, shard_of
 from regauge.reports._console import duration, money, quantity
-from regauge.reports._gate_console import answer_diff
+from regauge.reports._gate_console import output_diff
 from regauge.reports._runs import read_rows
 from regauge.reports.html._overview import cases_by_prompt, failures_of, model_sides, overview_of
 from regauge.reports.html._source import read_golden
@@ -97,7 +97,7 @@ def run_page(
         place=place,
         home=place.home if place else "",
         page_of=(place or PagePlace(pages=1)).page,
-        answer_diff=answer_diff,
+        output_diff=output_diff,
     )
 
 

@@ -381,7 +381,7 @@ def test_a_judge_that_lost_its_calibration_is_to_be_calibrated_first(repo: Repo)
     repo.write("evals/test_greet.py", "# another rubric\n")
     judge = max_words(40)
     informs = {judge.name: JudgeStatus(blocking=False, reason="the rubric changed since")}
-    suite = replace(repo.suite(judges=(judge, contains("Hello"))), standings=informs)
+    suite = replace(repo.suite(judges=(judge, contains("Hello"))), judge_statuses=informs)
     (refusal,) = repo.base(suite=suite).refusals
     told = f"judge {judge.name!r} was blocking and is advisory now: the rubric changed since"
     assert told in refusal.details

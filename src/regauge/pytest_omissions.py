@@ -1,6 +1,6 @@
-"""The command line of a run, and the cases and evals that it does not measure.
+"""The command line of a run, and the cases and evals that the run omits.
 
-Every run of pytest loads it, so what only evals need is loaded where it is used.
+Every run of pytest loads this module, so it imports the modules of evals late.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.runner import Eval, PlannedCase
 
-# Options that select fewer items, by the names that pytest gives them: its own, then those of
-# plugins that split a suite.
+# Options that select items, by their names in pytest: its own, then those of plugins that split a
+# suite.
 _SELECTING = {
     "keyword": "-k",
     "markexpr": "-m",
@@ -40,7 +40,7 @@ _SELECTING = {
     "testmon": "--testmon",
     "picked": "--picked",
 }
-# Options that end a run before any item ran, by the name that pytest gives them.
+# Options that end a run before its first item, by their names in pytest.
 _RUNNING_NOTHING = {
     "collectonly": "--collect-only",
     "help": "--help",
@@ -60,13 +60,13 @@ _DESCRIPTORS_OF_WORKER = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandLine:
-    """The request of a user to pytest.
+    """The paths and the selection of a pytest command.
 
     Attributes:
-        paths: The files and directories to collect, absolute.
-        typed: Whether the user named them; otherwise they are where pytest looks by itself.
-        selection: What selects some of their items, such as `-k disk` and node ids; empty if all
-            are to run.
+        paths: The absolute files and directories to collect.
+        typed: Whether the user named them; otherwise they are pytest's defaults.
+        selection: The options and node ids that select items, such as `-k disk`; empty for all
+            items.
     """
 
     paths: tuple[Path, ...]
@@ -75,19 +75,21 @@ class CommandLine:
 
     @classmethod
     def read(cls, config: pytest.Config) -> CommandLine:
-        """Read the words of the command; `addopts`, ini files and `PYTEST_ADDOPTS` are left out."""
+        """Read the command without `addopts`, ini files and `PYTEST_ADDOPTS`."""
         options = typed_options(config)
         words: list[str] = options.file_or_dir
-        here = config.invocation_params.dir
-        selecting = (
+        directory = config.invocation_params.dir
+        selections = (
             f"{option} {value}"
             for name, option in _SELECTING.items()
             if (value := getattr(options, name, None))
         )
         return cls(
-            paths=tuple((here / word.split("::")[0]).resolve() for word in words or config.args),
+            paths=tuple(
+                (directory / word.split("::")[0]).resolve() for word in words or config.args
+            ),
             typed=bool(words),
-            selection=(*selecting, *(word for word in words if "::" in word)),
+            selection=(*selections, *(word for word in words if "::" in word)),
         )
 
     def covers(self, directory: Path) -> bool:
@@ -106,7 +108,7 @@ class CommandLine:
         )
 
     def within(self, directory: Path) -> Iterator[Path]:
-        """The files and directories of a directory that the user asked for."""
+        """The requested files and directories within a directory."""
         for path in self.paths:
             if directory.is_relative_to(path):
                 yield directory
@@ -115,9 +117,9 @@ class CommandLine:
 
 
 def project_of(config: pytest.Config) -> Project:
-    """The project of a run: that of pytest's root directory, else of the first path it collects.
+    """The project of pytest's root directory, else of the first path that it collects.
 
-    `--rootdir` may name a directory above the project.
+    `--rootdir` may be a directory above the project.
     """
     # Runs without evals do not load the settings.
     from regauge.project import Project
@@ -130,20 +132,20 @@ def project_of(config: pytest.Config) -> Project:
 
 
 def typed_options(config: pytest.Config) -> Any:
-    """The options of the command line alone, by the names that pytest gives them."""
-    parser: Any = getattr(config, "_parser")  # noqa: B009 - pytest has no other way
+    """The options of the command line alone, by their names in pytest."""
+    parser: Any = getattr(config, "_parser")  # noqa: B009 - pytest has no public name
     return parser.parse_known_args([*config.invocation_params.args], Namespace())
 
 
 def refuse_runs_of_nothing(config: pytest.Config) -> None:
-    """Refuse settings that end a run of evals before anything is measured.
+    """Refuse settings that end a run of evals before the first measurement.
 
     Raises:
         pytest.UsageError: `addopts`, an ini file or `PYTEST_ADDOPTS` has such an option.
     """
-    named = [name for name in _RUNNING_NOTHING if getattr(config.option, name, None)]
+    options = [name for name in _RUNNING_NOTHING if getattr(config.option, name, None)]
     sharded = config.getoption("--shard") is not None
-    if not (named or sharded) or not may_run_evals(config):
+    if not (options or sharded) or not may_run_evals(config):
         return
     typed = typed_options(config)
     if sharded and typed.shard is None:
@@ -151,7 +153,7 @@ def refuse_runs_of_nothing(config: pytest.Config) -> None:
             "settings of pytest add --shard, so most cases would not be measured\n"
             "  fix: give --shard on the command line"
         )
-    for name in named:
+    for name in options:
         if not getattr(typed, name, None):
             option = _RUNNING_NOTHING[name]
             raise pytest.UsageError(
@@ -162,31 +164,31 @@ def refuse_runs_of_nothing(config: pytest.Config) -> None:
 
 
 def refuse_few_descriptors(config: pytest.Config) -> None:
-    """Refuse to begin a run of evals that would end in the middle for want of file descriptors.
+    """Refuse a run of evals that has too few file descriptors.
 
     Raises:
-        pytest.UsageError: Too few are left.
+        pytest.UsageError: Too few are free.
     """
     workers: object = getattr(config.option, "numprocesses", None) or 0
     count = workers if isinstance(workers, int) else os.cpu_count() or 1
-    needed = _DESCRIPTORS + count * _DESCRIPTORS_OF_WORKER
-    left = 0
-    with ExitStack() as opened:
+    required_count = _DESCRIPTORS + count * _DESCRIPTORS_OF_WORKER
+    free_count = 0
+    with ExitStack() as stack:
         try:
-            while left < needed:
-                opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
-                left += 1
+            while free_count < required_count:
+                stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+                free_count += 1
         except OSError as error:
-            left = left if has_no_descriptor(error) else needed
-    if left < needed and may_run_evals(config):
+            free_count = free_count if has_no_descriptor(error) else required_count
+    if free_count < required_count and may_run_evals(config):
         raise pytest.UsageError(
-            f"a run of evals opens {needed} files and connections at least, and the limit leaves"
-            f" {left}\n  fix: raise the limit, as with ulimit -n 1024"
+            f"a run of evals opens {required_count} files and connections at least, and the limit"
+            f" leaves {free_count}\n  fix: raise the limit, as with ulimit -n 1024"
         )
 
 
 def may_run_evals(config: pytest.Config) -> bool:
-    """Return whether a run is to gate, or collects from a directory `evals`."""
+    """Return whether a run has `--gate`, or collects from a directory `evals`."""
     if config.getoption("--gate") is not None:
         return True
     paths = CommandLine.read(config).paths
@@ -201,9 +203,9 @@ class CollectedEvals:
     """The evals that pytest collected, selected or not.
 
     Attributes:
-        places: File and first line of their functions.
-        cases: Of all of them, in the order of collection.
-        suites: The suites of each eval, by the node id of its function or prompt file.
+        places: The file and first line of each function.
+        cases: The cases of all evals, in the order of collection.
+        suites: Each eval per model, by the node id of its function or prompt file.
     """
 
     places: set[tuple[Path, int]] = field(default_factory=set[tuple[Path, int]])
@@ -217,7 +219,7 @@ class CollectedEvals:
         suites: Sequence[Eval],
         cases: Iterable[PlannedCase],
     ) -> None:
-        """Count the cases of one eval; `function` is None for those of a prompt file."""
+        """Add the cases of one eval; `function` is None for a prompt file."""
         self.suites[node] = suites
         self.cases += cases
         if function is not None:
@@ -230,43 +232,43 @@ def place_of(function: Callable[..., Any]) -> tuple[Path, int]:
     return Path(code.co_filename).resolve(), code.co_firstlineno
 
 
-def owed_by(
+def find_omissions(
     project: Project,
     command_line: CommandLine,
     *,
-    collected: CollectedEvals,
+    collected_evals: CollectedEvals,
     selected: Sequence[PlannedCase],
 ) -> list[Fault]:
-    """Everything that a run leaves out without a word of the user.
+    """The evals and cases that a run omits without a selection of the user.
 
     Args:
-        project: Whose evals.
-        command_line: What the user asked for.
-        collected: What pytest collected.
-        selected: The cases that are left to run.
+        project: The project.
+        command_line: The command line of the user.
+        collected_evals: The collected evals.
+        selected: The cases to run.
     """
     if command_line.selection:
         return []
-    suites = [suite for of_eval in collected.suites.values() for suite in of_eval]
-    evals = list(uncollected_evals(project, command_line, collected.places))
+    suites = [suite for of_eval in collected_evals.suites.values() for suite in of_eval]
+    evals = list(uncollected_evals(project, command_line, collected_evals.places))
     run = {id(case) for case in selected}
-    left_out = [case for case in collected.cases if id(case) not in run]
-    owed = [*faults_of_left_out(project, left_out), *(fault for fault, _ in evals)]
+    left_out = [case for case in collected_evals.cases if id(case) not in run]
+    omissions = [*faults_of_left_out(project, left_out), *(fault for fault, _ in evals)]
     if command_line.covers(project.root / "evals"):
-        named = {name for _, names in evals for name in names}
-        owed += _unmeasured_datasets(project, suites, named)
-        owed += _unmeasured_prompts(project, suites, named)
-    return owed
+        mentioned_names = {name for _, names in evals for name in names}
+        omissions += _unmeasured_datasets(project, suites, mentioned_names)
+        omissions += _unmeasured_prompts(project, suites, mentioned_names)
+    return omissions
 
 
-def owes_evals(config: pytest.Config) -> bool:
-    """Return whether a run that collected no eval leaves some out."""
-    words, collected = CommandLine.read(config), CollectedEvals()
-    return bool(owed_by(project_of(config), words, collected=collected, selected=()))
+def omits_evals(config: pytest.Config) -> bool:
+    """Return whether a run without a collected eval omits evals."""
+    words, no_evals = CommandLine.read(config), CollectedEvals()
+    return bool(find_omissions(project_of(config), words, collected_evals=no_evals, selected=()))
 
 
 def faults_of_left_out(project: Project, left_out: Sequence[PlannedCase]) -> Iterator[Fault]:
-    """Cases that were collected and are not run, per eval."""
+    """The cases of each eval that were collected and are not run."""
     left: dict[int, list[PlannedCase]] = {}
     for case in left_out:
         left.setdefault(id(case.suite), []).append(case)
@@ -277,30 +279,30 @@ def faults_of_left_out(project: Project, left_out: Sequence[PlannedCase]) -> Ite
             message=f"{len(cases)} of {plural(len(suite.dataset), 'case')} of {suite.prompt.name}"
             f" are there and are not run, such as {cases[0].case.id}",
             fix="let the eval run all of them (`tier: tracked` lets a case fail; cases that are"
-            f" gone stand under `removed` in the changelog); {_SELECT_FIX}",
+            f" gone go under `removed` in the changelog); {_SELECT_FIX}",
         )
 
 
 def uncollected_evals(
     project: Project, command_line: CommandLine, places: set[tuple[Path, int]]
 ) -> Iterator[tuple[Fault, Sequence[str]]]:
-    """Evals in files of evals that pytest did not collect, each with the names it mentions."""
+    """The evals that pytest did not collect, each with the strings of its declaration."""
     from regauge.runner import declared_evals
 
     homes = {(project.root / "evals").resolve(), *(path.parent for path, _ in places)}
     for path in sorted({file for home in homes for file in _files(command_line.within(home))}):
-        for declared in declared_evals(path.read_bytes()):
-            if (path, declared.line) not in places:
+        for declaration in declared_evals(path.read_bytes()):
+            if (path, declaration.line) not in places:
                 fault = Fault(
                     path=project.relative(path),
-                    line=declared.line,
-                    message=f"pytest does not collect the eval {declared.function}, so nothing"
+                    line=declaration.line,
+                    message=f"pytest does not collect the eval {declaration.function}, so nothing"
                     " measures it",
                     fix="name file and function as python_files and python_functions of pytest"
                     " have it (test_*.py, test_*), once, and let no ini file, conftest.py or"
                     f" module mark skip them; {_SELECT_FIX}",
                 )
-                yield fault, declared.texts
+                yield fault, declaration.texts
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -312,16 +314,16 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _unmeasured_datasets(
-    project: Project, suites: Sequence[Eval], named: set[str]
+    project: Project, suites: Sequence[Eval], mentioned_names: set[str]
 ) -> Iterator[Fault]:
-    """Golden datasets of prompts that no collected eval measures; `named` ones are reported."""
+    """The golden datasets of prompts without a collected eval, except `mentioned_names`."""
     from regauge.datasets import dataset_files
     from regauge.prompts import prompt_files, prompt_name
 
     measured = {suite.dataset.path for suite in suites}
     prompts = {prompt_name(path) for path in prompt_files(project.prompts_dir)}
     for path in dataset_files(project.fixtures_dir):
-        if path not in measured and path.stem in prompts - named:
+        if path not in measured and path.stem in prompts - mentioned_names:
             yield Fault(
                 path=project.relative(path),
                 message="no collected eval measures this golden dataset",
@@ -331,9 +333,9 @@ def _unmeasured_datasets(
 
 
 def _unmeasured_prompts(
-    project: Project, suites: Sequence[Eval], named: set[str]
+    project: Project, suites: Sequence[Eval], mentioned_names: set[str]
 ) -> Iterator[Fault]:
-    """Prompts that evals measured before, or measure at another version, and not as they are."""
+    """The prompts without a collected eval of their current text that were measured before."""
     from regauge.datasets import dataset_files
     from regauge.prompts import prompt_files, prompt_name
 
@@ -343,7 +345,12 @@ def _unmeasured_prompts(
     for path in prompt_files(project.prompts_dir):
         name = prompt_name(path)
         of_prompt = [suite for suite in suites if suite.prompt.path == path]
-        if path.is_relative_to(rubrics) or name in named or not path.is_file() or path in loaded:
+        if (
+            path.is_relative_to(rubrics)
+            or name in mentioned_names
+            or not path.is_file()
+            or path in loaded
+        ):
             continue
         if of_prompt:
             # As prompts are read: git on Windows may write other line ends.
