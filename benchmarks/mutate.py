@@ -37,8 +37,8 @@ from regauge.gate import BaseTrials, Count, GatePolicy, TrialFacts
 from regauge.judges import Rule, judge_from_spec
 from regauge.mutate import (
     Case,
+    ClassificationPolicy,
     Draft,
-    HuntPolicy,
     JudgedTrial,
     MutantClass,
     MutantRow,
@@ -282,7 +282,7 @@ def run_family(family: Family, mix: str) -> Row:
     """Measure a family and compare the classes with the truth."""
     cases = family.cases()
     mutants = mutants_of(family.prompt, choose_operators(None))
-    policy = HuntPolicy(gate=GatePolicy())
+    policy = ClassificationPolicy(gate=GatePolicy())
     measured: MeasuredClasses = asyncio.run(measure(family.prompt, mutants, cases, family, policy))
     classes: Counter[tuple[str, str]] = Counter()
     killed: list[int] = []
@@ -455,7 +455,7 @@ def suggest_for(family: Family) -> Counter[str]:
         for case in cases
     }
     mutants = mutants_of(family.prompt, choose_operators(None))
-    policy = HuntPolicy(gate=GatePolicy())
+    policy = ClassificationPolicy(gate=GatePolicy())
     measured = asyncio.run(measure(family.prompt, mutants, cases, family, policy))
     rows = [
         MutantRow(

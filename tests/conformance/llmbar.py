@@ -25,7 +25,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from regauge.judges.model._reply import ReplyFault, read_reply, settled, statements_of_labels
+from regauge.judges.model._reply import ReplyFault, find_verdict, read_reply, statements_of_labels
 from regauge.prompts import RubricSpec
 from regauge.stats import accuracy, cohen_kappa, of_all, position_flips
 from tests.conformance._rows import Complaints, early_close, refuse, rows_of
@@ -61,7 +61,7 @@ def stated_label(text: str, names: Mapping[str, str]) -> tuple[str, int] | None:
         found = statements_of_labels(text, names)
         if not found:
             return None
-        one = settled(text, found, lambda statement: statement.value)
+        one = find_verdict(text, found, lambda statement: statement.value)
     except ReplyFault:
         return None
     return one.value, one.start

@@ -39,6 +39,7 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     (r"answers?|answered", "judges/rules/_values.py", "`answer_is` compares final answers"),
     (r"findings?|faults?", "sim/server.py", "the server injects faults, as `regauge sim --fault`"),
     (r"answers?|answered", "judges/calibration/_record.py", "a key of label files"),
+    (r"answers?|answered", "judges/_deepeval/__init__.py", "a root of declared paths"),
     (r"says?|said", "prompts/_lint.py", "a pattern of instructions"),
     (r"stands?(?! for)|stood|standing", "prompts/_lint.py", "a pattern of instructions"),
     (r"answers?|answered", "recordings/_store.py", "a table of the store's schema"),
@@ -100,6 +101,7 @@ TEXTS_APART = (
     "judges/model/_ask.py",
     "judges/model/_reply.py",
     "mutate/_model.py",
+    "refine/guards.py",
     "refine/proposers/_model.py",
     "sim/",
 )

@@ -16,7 +16,7 @@ from regauge.datasets import GoldenCase
 from regauge.errors import JudgeError
 from regauge.judges import deepeval
 from regauge.judges._deepeval import _judge
-from regauge.judges._deepeval._judge import asks_model
+from regauge.judges._deepeval._judge import calls_model
 from tests.e2e.test_deepeval_metrics import CASE, COMPLETION, FACTORIES, MEASURED, OPTIONS
 from tests.unit.judges.deepeval_replies import Calls, bound, case, judge, prompt_of, schema_of
 
@@ -69,7 +69,7 @@ def simplest(request: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in MEASURED if asks_model(name, OPTIONS.get(name, {}))]
+    "name", [name for name in MEASURED if calls_model(name, OPTIONS.get(name, {}))]
 )
 @pytest.mark.parametrize(
     "order", [ORDER, ORDERS[5], ORDERS[18], 'It\'s "CANARY"\n\\n CANARY \u2028']

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from regauge.datasets import GoldenCase
 from regauge.judges import JudgeContext, deepeval
 from regauge.judges._deepeval import METRICS, _judge
-from regauge.judges._deepeval._judge import asks_model
+from regauge.judges._deepeval._judge import calls_model
 from regauge.project import EndpointSettings
 from regauge.providers import Completion, ToolCall, Usage
 from regauge.providers.remote import RemoteProvider
@@ -276,4 +276,4 @@ def test_a_metric_reaches_a_verdict_through_the_sdk(name, base_url):
     verdict, calls = judged(name, base_url)
     assert verdict.outcome in {"pass", "fail"}, verdict
     assert 0 <= verdict.score <= 1
-    assert bool(calls.replies) == asks_model(name, OPTIONS.get(name, {}))
+    assert bool(calls.replies) == calls_model(name, OPTIONS.get(name, {}))

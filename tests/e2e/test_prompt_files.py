@@ -97,9 +97,7 @@ def test_an_evaluator_that_asks_a_model_needs_one(project: EvalProject):
     project.write("greeting.prompt.yml", GREETING + HAS_TITLE + FLUENT)
     run = project.pytest("greeting.prompt.yml")
     assert run.ret != 0
-    assert "nothing says which model the judge 'fluent' asks" in "\n".join(
-        run.outlines + run.errlines
-    )
+    assert "no model is set for the judge 'fluent'" in "\n".join(run.outlines + run.errlines)
 
 
 def test_a_replay_names_the_command_that_records_the_file(project: EvalProject):

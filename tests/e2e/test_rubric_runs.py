@@ -135,7 +135,7 @@ def test_mistakes_are_named_before_anything_is_asked(
         ('rubric("is short and kind")', '*fix: rubric(criterion="is short and kind")*'),
         ('rubric("triage")', "*needs a rubric, and this prompt has no `rubric:`*"),
         ('pairwise("right")', "*needs a rubric of the kind pair*"),
-        ('verified_claims("text")', "*nothing says which model the judge*"),
+        ('verified_claims("text")', "*no model is set for the judge*"),
     ):
         judged.judged_by(judges, more=MODEL_JUDGES_GATE)
         result = judged.run()

@@ -22,10 +22,10 @@ from regauge.mutate import (
     ModelCaseProposer,
     MutationProgress,
     VariantProposer,
+    add_cases,
     find_unguarded,
     model_changes,
     suggest,
-    with_cases,
 )
 from regauge.providers import parse_model_id
 from regauge.refine.proposers._model import ProposerCalls
@@ -193,7 +193,7 @@ class GuardSearch:
             count = plural(len(unread), "response")
             echo(f"note: {count} of {model} cannot be read: {unread[0]}", err=True)
         ids = {case.id for member in subject.members.values() for case in member.suite.dataset}
-        self._suggestions = with_cases(suggestions, self._golden, ids)
+        self._suggestions = add_cases(suggestions, self._golden, ids)
 
     def show(self, *, as_json: bool, output: str | None) -> None:
         """Print or write the suggestions, and add their cases if wanted.

@@ -31,8 +31,8 @@ from regauge.gate import REVISION_FIRST, policy_of
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.mutate import (
     MODEL,
+    ClassificationPolicy,
     EvalBench,
-    HuntPolicy,
     MeasuredClasses,
     MutantsFile,
     MutationProgress,
@@ -291,7 +291,9 @@ def _measure(
     first = {row.id: row.cases for row in rows if row.kind == "killed"}
     marks = {row.id: row.reason for row in rows if row.kind == "equivalent"}
     # What a project lets pass with a warning is broken all the same.
-    policy = HuntPolicy(gate=replace(policy_of(evals.project.settings.gate), on_broken="block"))
+    policy = ClassificationPolicy(
+        gate=replace(policy_of(evals.project.settings.gate), on_broken="block")
+    )
 
     async def run() -> MeasuredClasses:
         async with evals.open_trials() as trials:

@@ -1,4 +1,4 @@
-"""Golden datasets: the cases a prompt is held to, read from files under `fixtures/golden`."""
+"""Golden datasets: the test cases of prompts, read from files under `fixtures/golden`."""
 
 from __future__ import annotations
 

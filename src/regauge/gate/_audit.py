@@ -110,14 +110,14 @@ def recorded_outcomes(
     """
     audited_trials: list[AuditedTrial] = []
     for prompt, planned_case, checks in cases:
-        file = reader.answers.file(planned_case.suite.prompt.name)
+        file = reader.completions.file(planned_case.suite.prompt.name)
         texts: set[tuple[str | None, str]] = set()
         for series, first in (("evals", EVALS_FIRST), ("gate", CANDIDATE_FIRST)):
             for number in range(numbers(prompt)):
                 draw = PlannedTrial(planned_case, first + number)
                 keys = [RecordingKey(planned_case.digest, draw.trial)]
                 if planned_case.converses:
-                    completion, calls = calls_of(draw, reader.answers.find_call)
+                    completion, calls = calls_of(draw, reader.completions.find_call)
                     keys = [call.key for call in calls] if completion is not None else []
                 recordings = [recording for key in keys if (recording := file.get(key)) is not None]
                 if not recordings:

@@ -354,7 +354,7 @@ def _subject_of_base(
         target = read_or_note(
             lambda: target_of_base(head_target, base_commit), base_commit, unreadable
         )
-        prompt = target.subject(head.name, path=head.path) if target is not None else None
+        prompt = target.describe_subject(head.name, path=head.path) if target is not None else None
         return prompt, target, True
     # An eval may pin a released version, which a change does not affect.
     if head.source != _file_text(head):

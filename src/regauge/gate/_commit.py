@@ -110,7 +110,7 @@ def target_of_base(target: Target, base_commit: BaseCommit) -> Target | None:
             reason = f"no target {name!r} is declared" if name else "the target has no `base`"
             fix = "name the target that is the deployment of the base as `base`"
             return replace(base, unavailable=f"the base has no deployment: {reason}\n  fix: {fix}")
-        return replace(base, called=deployment)
+        return replace(base, call_settings=deployment)
     return base
 
 

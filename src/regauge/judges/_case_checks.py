@@ -180,16 +180,16 @@ def _share_calls(checks: list[_CaseCheck], judge_cache: _JudgeCache) -> tuple[_C
     """
     if all(isinstance(check.judge, Rule) for check in checks):
         return tuple(checks)
-    from regauge.judges.model._rubric import RubricJudge, in_one_call
+    from regauge.judges.model._rubric import RubricJudge, merge_criteria
 
     groups: dict[str, list[int]] = {}
     for place, check in enumerate(checks):
         judge = check.judge
-        if isinstance(judge, RubricJudge) and len(judge.stated) == 1:
-            groups.setdefault(replace(judge, name="", stated=()).digest, []).append(place)
+        if isinstance(judge, RubricJudge) and len(judge.criteria) == 1:
+            groups.setdefault(replace(judge, name="", criteria=()).digest, []).append(place)
     for places in groups.values():
         judges = [cast("RubricJudge", checks[place].judge) for place in places]
-        shared = in_one_call(judges)
+        shared = merge_criteria(judges)
         if shared is None:
             continue
         uncalibrated = judge_cache.uncalibrated(shared)
@@ -197,7 +197,7 @@ def _share_calls(checks: list[_CaseCheck], judge_cache: _JudgeCache) -> tuple[_C
             continue
         for place, judge in zip(places, judges, strict=True):
             checks[place] = replace(
-                checks[place], judge=shared, part=judge.stated[0], uncalibrated=uncalibrated
+                checks[place], judge=shared, part=judge.criteria[0], uncalibrated=uncalibrated
             )
     return tuple(checks)
 
@@ -337,7 +337,7 @@ class CaseChecks(RunOnlyJudge):
             JudgeError: A check has no verdict.
             UnmeasuredError: A model could not be called.
         """
-        from regauge.judges.model._ask import together
+        from regauge.judges.model._ask import gather_all
 
         bound = self.checks_by_case.get(case.id)
         if bound is None:
@@ -359,7 +359,7 @@ class CaseChecks(RunOnlyJudge):
             return {"": await cast("ModelJudge", judge).judge_with(completion, case, calls)}
 
         judges = {id(check.judge): check.judge for check in checks}
-        verdicts = await together(map(verdicts_of, judges.values()))
+        verdicts = await gather_all(map(verdicts_of, judges.values()))
         by_judge = dict(zip(judges, verdicts, strict=True))
         opinions = [(check, by_judge[id(check.judge)][check.part]) for check in checks]
         verdict = _verdict(opinions, pass_at)

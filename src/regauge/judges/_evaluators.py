@@ -105,7 +105,7 @@ def _choice_judge(
             criterion=declaration.criterion or "relevance",
             prompt=judge_prompt,
             spec=spec,
-            asked=model_of(model, None, context, judge=declaration.name),
+            judge_model=model_of(model, None, context, judge=declaration.name),
             at_least=pass_at,
         )
 

@@ -1,6 +1,6 @@
 """Mutation testing of prompts: does an eval fail if an instruction is missing?
 
-`_operators.py` makes mutants of a prompt. `_hunt.py` classifies one mutant and `_run.py` all of
+`_operators.py` makes mutants of a prompt. `_classify.py` classifies one mutant and `_run.py` all of
 them, with few trials. `_subject.py` runs the trials of a project's evals; a simulation replaces it
 with another `Bench`. `_report.py` is the result as JSON and the committed file
 `fixtures/mutants/NAME.json`; `regauge.reports.mutants` renders it.
@@ -18,8 +18,8 @@ To build on it:
 
 from __future__ import annotations
 
-from regauge.mutate._hunt import (
-    HuntPolicy as HuntPolicy,
+from regauge.mutate._classify import (
+    ClassificationPolicy as ClassificationPolicy,
 )
 from regauge.mutate._model import (
     ModelCaseProposer as ModelCaseProposer,
@@ -77,10 +77,10 @@ from regauge.mutate._suggest import (
     DraftRunner as DraftRunner,
     GuardSuggestion as GuardSuggestion,
     UnguardedInstruction as UnguardedInstruction,
+    add_cases as add_cases,
     find_unguarded as find_unguarded,
     is_open as is_open,
     suggest as suggest,
-    with_cases as with_cases,
 )
 from regauge.mutate._types import (
     Bench as Bench,

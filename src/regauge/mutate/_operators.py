@@ -743,10 +743,10 @@ def _exchange(text: str, pairs_texts: Sequence[str], *, has_spaces: bool = True)
         ):
             continue
         used_spans.append(match.span())
-        yield _put(text, *match.span(), after)
+        yield _replace_span(text, *match.span(), after)
 
 
-def _put(text: str, start: int, end: int, new: str) -> str:
+def _replace_span(text: str, start: int, end: int, new: str) -> str:
     """Return the text with another word at a place; its first letter keeps its case."""
     if not new and text[end : end + 1] == " ":
         end += 1
@@ -769,7 +769,7 @@ def negate_text(text: str) -> Iterator[str]:
     texts = list(_exchange(text, _RE.entry("opposites").get(language, ""), has_spaces=has_spaces))
     if not texts:
         for match in negations(text):
-            texts.append(_put(text, *match.span(), ""))
+            texts.append(_replace_span(text, *match.span(), ""))
             break
     first = text.split(maxsplit=1)[:1]
     if not texts and language == "en" and first and first[0].istitle() and content_words(first[0]):

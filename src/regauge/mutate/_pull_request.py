@@ -21,7 +21,7 @@ from regauge.gate import (
     collect_compared_cases,
     policy_of,
 )
-from regauge.mutate._hunt import HuntPolicy
+from regauge.mutate._classify import ClassificationPolicy
 from regauge.mutate._operators import choose_operators, mutants_of
 from regauge.mutate._report import judge_digests, mutants_path, parse_mutants, short_digest
 from regauge.mutate._run import MutationProgress, estimate_calls, measure
@@ -447,7 +447,7 @@ class _Measurement:
             share = len(selected_cases) / len(cases)
             gate = replace(gate, case=replace(gate.case, alpha=gate.case.alpha * share))
             cases = selected_cases
-        policy = HuntPolicy(gate=gate)
+        policy = ClassificationPolicy(gate=gate)
         progress = MutationProgress()
         ticker = asyncio.ensure_future(self._tick(progress))
         numbers = StoredNumbers(self.session)

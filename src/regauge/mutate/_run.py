@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from regauge.mutate._hunt import BaseRun, Hunt
+from regauge.mutate._classify import BaseRun, MutantClassifier
 from regauge.mutate._operators import Mutant, Mutation, probe_groups
 from regauge.mutate._types import CaseRanking, Classification, Result
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from regauge.mutate._hunt import HuntPolicy
+    from regauge.mutate._classify import ClassificationPolicy
     from regauge.mutate._types import Bench, Case
     from regauge.prompts import Prompt
 
@@ -67,7 +67,7 @@ async def measure(
     mutants: Sequence[Mutant],
     cases: Sequence[Case],
     bench: Bench,
-    policy: HuntPolicy,
+    policy: ClassificationPolicy,
     *,
     first: Mapping[str, Collection[str]] | None = None,
     marks: Mapping[str, str] | None = None,
@@ -110,7 +110,7 @@ class _Run:
     base: BaseRun
     ranking: CaseRanking
     bench: Bench
-    policy: HuntPolicy
+    policy: ClassificationPolicy
     first: Mapping[str, Collection[str]]
     progress: MutationProgress
     outcomes: dict[str, Classification] = field(default_factory=dict[str, "Classification"])
@@ -133,7 +133,7 @@ class _Run:
             await self.measure_mutants(block.blocks, block.ids, only)
             return
         change = block.change
-        result = await self._hunt(change, only)
+        result = await self._classify(change, only)
         if result.kind == "no-effect":
             evidence = {**result.evidence, "block": change.text.partition("\n")[0][:80]}
             for id_ in block.ids:
@@ -144,10 +144,10 @@ class _Run:
         await self.measure_mutants(block.blocks, block.ids, changed_cases)
 
     async def _measure_mutant(self, mutant: Mutant, only: Collection[str] | None) -> None:
-        result = await self._hunt(mutant, only, first=self.first.get(mutant.id, ()))
+        result = await self._classify(mutant, only, first=self.first.get(mutant.id, ()))
         self._note(mutant.id, result)
 
-    async def _hunt(
+    async def _classify(
         self,
         edit: Mutant | Mutation,
         only: Collection[str] | None,
@@ -157,11 +157,11 @@ class _Run:
         if only is not None:
             ranking = [case for case in ranking if case[0].key in only]
         async with self.at_once:
-            hunt = Hunt(edit.prompt, ranking, self.base, self.bench, self.policy)
+            classifier = MutantClassifier(edit.prompt, ranking, self.base, self.bench, self.policy)
             try:
-                return await hunt.run()
+                return await classifier.run()
             finally:
-                self.calls += hunt.calls
+                self.calls += classifier.calls
                 self.progress.calls = self.calls + self.base.calls
 
     def _note(self, id_: str, result: Classification) -> None:

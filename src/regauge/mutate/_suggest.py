@@ -356,7 +356,7 @@ def _failure_reason(draft_trials: DraftTrials) -> str:
     return f"without the text {sum(passes)} of {len(passes)} pass"
 
 
-def with_cases(
+def add_cases(
     suggestions: Sequence[GuardSuggestion], golden: Mapping[str, GoldenCase], ids: Collection[str]
 ) -> list[GuardSuggestion]:
     """Return suggestions with their golden cases, marked with their origin and for review.

@@ -271,7 +271,7 @@ def _vary(
 
     def vary_text() -> Iterator[str]:
         yield from _limits(text, instruction)
-        yield from _exchange(text, terms)
+        yield from _swap_terms(text, terms)
         sentences = _sentences(text)
         sharing = [sentence for sentence in sentences if content_words(sentence) & words]
         if sharing and len(sharing) < len(sentences):
@@ -319,7 +319,7 @@ def _description(instruction: str, cases: Sequence[GoldenCase]) -> str:
     return plain if plain[:1].islower() else ""
 
 
-def _exchange(text: str, terms: Sequence[str]) -> Iterator[str]:
+def _swap_terms(text: str, terms: Sequence[str]) -> Iterator[str]:
     """Yield a text with one term of a list replaced by another."""
     for term in terms:
         match = re.search(rf"(?<!\w){re.escape(term)}(?!\w)", text, re.IGNORECASE)

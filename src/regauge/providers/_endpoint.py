@@ -26,7 +26,7 @@ _KEY_MAX: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Home:
+class _ApiDefaults:
     """The default URL of an API, and the environment variables of its SDK."""
 
     url: str
@@ -34,11 +34,11 @@ class _Home:
     key_env: str
 
 
-_OPENAI: Final = _Home(url=OPENAI_URL, url_env="OPENAI_BASE_URL", key_env="OPENAI_API_KEY")
-_HOMES: Final[Mapping[str, _Home]] = {
+_OPENAI: Final = _ApiDefaults(url=OPENAI_URL, url_env="OPENAI_BASE_URL", key_env="OPENAI_API_KEY")
+_DEFAULTS: Final[Mapping[str, _ApiDefaults]] = {
     "openai": _OPENAI,
     "responses": _OPENAI,
-    "anthropic": _Home(
+    "anthropic": _ApiDefaults(
         url="https://api.anthropic.com/v1",
         url_env="ANTHROPIC_BASE_URL",
         key_env="ANTHROPIC_API_KEY",
@@ -57,7 +57,7 @@ class Endpoint:
     @cached_property
     def url(self) -> str:
         """The URL including `/v1`, without a trailing slash; empty if nothing sets one."""
-        home = _HOMES.get(self.settings.api)
+        home = _DEFAULTS.get(self.settings.api)
         base_url = self.settings.base_url or (
             (self.environ.get(home.url_env) or home.url) if home else ""
         )
@@ -81,7 +81,7 @@ class Endpoint:
         """The variable that holds the key; None if no key is sent, or a command prints it."""
         if self.settings.api_key_env is not None:
             return self.settings.api_key_env
-        home = _HOMES.get(self.settings.api)
+        home = _DEFAULTS.get(self.settings.api)
         if self.settings.base_url or self.settings.api_key_command or home is None:
             return None
         return home.key_env
@@ -169,7 +169,7 @@ class Endpoint:
     def _refuse_credentials(self) -> None:
         # Settings refuse them when they are read; this URL may come from the environment.
         if has_credentials(self.url):
-            home = _HOMES[self.settings.api]
+            home = _DEFAULTS[self.settings.api]
             raise ProviderError(
                 f"the URL of provider {self.name!r} holds a user name or a password:"
                 f" {redact_url(self.url)}\n"

@@ -34,7 +34,7 @@ _ENCODE: Final = json.JSONEncoder(
 ).encode
 
 
-class _Translation(Protocol):
+class _ApiModule(Protocol):
     """A module that writes the requests of an API and reads its responses."""
 
     def body_of(
@@ -45,7 +45,7 @@ class _Translation(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wire:
+class _ApiSpec:
     """The requests and responses of an API.
 
     Attributes:
@@ -59,14 +59,14 @@ class _Wire:
     limit_keys: tuple[str, ...]
 
 
-_WIRES: Final[Mapping[str, _Wire]] = {
-    "openai": _Wire(
+_API_SPECS: Final[Mapping[str, _ApiSpec]] = {
+    "openai": _ApiSpec(
         module="_chat",
         path="chat/completions",
         limit_keys=("max_tokens", "max_completion_tokens"),
     ),
-    "responses": _Wire(module="_responses", path="responses", limit_keys=("max_output_tokens",)),
-    "anthropic": _Wire(module="_messages", path="messages", limit_keys=("max_tokens",)),
+    "responses": _ApiSpec(module="_responses", path="responses", limit_keys=("max_output_tokens",)),
+    "anthropic": _ApiSpec(module="_messages", path="messages", limit_keys=("max_tokens",)),
 }
 
 
@@ -93,10 +93,10 @@ class HttpApi:
         connections: int,
         transport: httpx2.AsyncBaseTransport | None,
     ) -> None:
-        wire = _WIRES[endpoint.settings.api]
+        wire = _API_SPECS[endpoint.settings.api]
         self._endpoint = endpoint
         self._endpoint_text = str(endpoint)
-        self._translation = cast("_Translation", import_module(f"regauge.providers.{wire.module}"))
+        self._translation = cast("_ApiModule", import_module(f"regauge.providers.{wire.module}"))
         # The full URL: the SDK would parse and join it for each request.
         self._url = f"{endpoint.url}/{wire.path}"
         self.path = f"/v1/{wire.path}"

@@ -66,8 +66,8 @@ class Breaker:
 
     def after_success(self) -> Breaker:
         """Return the breaker after a success."""
-        ailing = self.failures or self.given_up or self.refused_since is not None or self.trip
-        if self.has_succeeded and not ailing:
+        has_failures = self.failures or self.given_up or self.refused_since is not None or self.trip
+        if self.has_succeeded and not has_failures:
             return self
         return Breaker(patience_s=self.patience_s, has_succeeded=True)
 
@@ -93,19 +93,19 @@ class Breaker:
         since = now if failures == 1 else self.failing_since
         given_up = self.given_up + (gave_up and kind in _PASSING_KINDS)
         grace_s = self.patience_s if self.has_succeeded else _COLD_GRACE_S
-        lasting = transport and failures >= _IN_A_ROW and now - since >= grace_s
+        is_lasting = transport and failures >= _IN_A_ROW and now - since >= grace_s
         refused_since = self.refused_since
         if kind == "rate-limit" and refused_since is None:
             refused_since = now
-        stalled = refused_since is not None and now - refused_since >= self.patience_s
-        hopeless = given_up >= _GIVEN_UP and not self.has_succeeded
+        is_stalled = refused_since is not None and now - refused_since >= self.patience_s
+        is_hopeless = given_up >= _GIVEN_UP and not self.has_succeeded
         return replace(
             self,
             refused_since=refused_since,
             failures=failures,
             given_up=given_up,
             failing_since=since,
-            trip=error if kind in _FINAL_KINDS or lasting or hopeless or stalled else None,
+            trip=error if kind in _FINAL_KINDS or is_lasting or is_hopeless or is_stalled else None,
         )
 
 

@@ -361,7 +361,7 @@ class _LineIndex:
         start = bisect_left(hashes, hashed)
         return places[start : bisect_right(hashes, hashed, start)]
 
-    def in_file(self) -> array[int]:
+    def all_places(self) -> array[int]:
         """Return all offsets, in the order of the file."""
         return array("Q", sorted(self._lines[1]))
 
@@ -404,10 +404,10 @@ class _Content:
         places: The offsets of its lines.
         other_shards: In a shard, the offsets of lines for cases of other shards. A recording that
             several cases or judgements share is filed under the first of them.
-        tidy: Whether the lines are sorted, without gaps, and end with a line end.
+        is_tidy: Whether the lines are sorted, without gaps, and end with a line end.
     """
 
-    __slots__ = ("_block", "_path", "_state", "other_shards", "places", "size", "tidy")
+    __slots__ = ("_block", "_path", "_state", "is_tidy", "other_shards", "places", "size")
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -417,7 +417,7 @@ class _Content:
         self.size = self._state[1] if self._state else 0
         self._block = (0, b"")
         self.places, self.other_shards = _LineIndex(), _LineIndex()
-        self.tidy = True
+        self.is_tidy = True
 
     def text(self, place: int) -> bytes | None:
         """Return the bytes of a line; None if the file has changed since."""
@@ -436,10 +436,10 @@ class _Content:
             return None
         return raw.rstrip(b"\r\n")
 
-    def in_order(self) -> Iterable[int]:
+    def sorted_places(self) -> Iterable[int]:
         """Return the offsets of all lines in the order of a tidy file."""
-        places = self.places.in_file()
-        if self.tidy:
+        places = self.places.all_places()
+        if self.is_tidy:
             return places
         orders = {place: _order_of(raw) for place in places if (raw := self.text(place))}
         # If the file has changed since, such lines come last; reading them shows the change.
@@ -533,7 +533,7 @@ class RecordingsFile:
 
     def _recorded_lines(self, last: _Order = ("", -1, "")) -> Iterator[tuple[_Order, bytes]]:
         """Yield the remaining lines of the file after a given one, in order."""
-        for place in self._content.in_order():
+        for place in self._content.sorted_places():
             raw = self._content.text(place)
             if raw is None:  # another process wrote the file
                 self._reload()
@@ -649,18 +649,18 @@ class RecordingsFile:
             return 0
         with lock_file(self.path, safe=_SAFE):
             self._reload()
-            changed = sum(self._is_recorded(key) for key in self._removed)
+            change_count = sum(self._is_recorded(key) for key in self._removed)
             # Applied to the current file; a failed write keeps the unsaved changes.
             new_lines, self._new_lines = self._new_lines, {}
             try:
                 fresh = {
                     key: new
                     for key, line in new_lines.items()
-                    if (new := self._still_new(key, line)) is not None
+                    if (new := self._line_to_write(key, line)) is not None
                 }
                 self._new_lines = fresh
-                changed += len(fresh)
-                if changed or not self._content.tidy:
+                change_count += len(fresh)
+                if change_count or not self._content.is_tidy:
                     write_whole(self.path, (raw + b"\n" for raw in self._lines()))
                     self._loaded = None
             except BaseException:
@@ -669,9 +669,11 @@ class RecordingsFile:
         self._cases = None
         self._new_lines = {}
         self._removed = set()
-        return changed
+        return change_count
 
-    def _still_new(self, key: RecordingKey, line: tuple[bytes, bool]) -> tuple[bytes, bool] | None:
+    def _line_to_write(
+        self, key: RecordingKey, line: tuple[bytes, bool]
+    ) -> tuple[bytes, bool] | None:
         """Return a line for the current file; None if the file has the completion."""
         if key in self._removed or not self._is_recorded(key):
             return line  # encoded already
@@ -706,15 +708,15 @@ def _read(path: Path, in_shard: Callable[[str], bool] | None = None) -> _Content
             continue
         key = recording.key
         content.places.add(key, place)
-        content.tidy &= place == end and last < (last := (recording.case, key.trial, key.digest))
+        content.is_tidy &= place == end and last < (last := (recording.case, key.trial, key.digest))
         end = place + len(raw) + 1
-    if not content.tidy:
+    if not content.is_tidy:
         duplicates, contradictions = _repetitions(path, content)
         content.places.drop(duplicates)
         faults += contradictions
     if faults:
         raise RecordingError(sorted(faults, key=lambda fault: fault.line or 0))
-    content.tidy &= end == content.size
+    content.is_tidy &= end == content.size
     return content
 
 

@@ -128,7 +128,7 @@ def _data() -> _Data:
             hints=tuple(row["hints"]),
             begins_with_hint=_begins(row["pattern"], row["hints"]),
             pattern=f"(?a:{row['pattern']})",
-            accepts=_no_slug,
+            accepts=_is_no_slug,
         )
         for row in document["format"]
     ]
@@ -294,7 +294,7 @@ def _is_random(value: str) -> bool:
     return not _is_slug(value) and not _is_placeholder(value)
 
 
-def _no_slug(match: re.Match[str]) -> bool:
+def _is_no_slug(match: re.Match[str]) -> bool:
     return not _is_slug(match[0]) and "EXAMPLE" not in match[0]  # keys of AWS's documentation
 
 

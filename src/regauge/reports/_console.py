@@ -195,7 +195,7 @@ def missing_lines(missing: Sequence[MissingCompletions]) -> list[StyledLine]:
             group,
             f"{group.prompt}, {plural(group.cases, 'case')}",
             "an older request",
-            f"{plural(group.answers, 'completion')} of {model}: about{calls}",
+            f"{plural(group.completions, 'completion')} of {model}: about{calls}",
         )
     return lines
 

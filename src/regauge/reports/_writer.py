@@ -330,10 +330,10 @@ def _verdict_row(judged_verdict: JudgedVerdict) -> dict[str, JSON]:
         row["actual"] = verdict.actual
     if judged_verdict.labels:
         row["labels"] = True
-    if not judged_verdict.gates:
+    if not judged_verdict.blocking:
         row["gates"] = False
-    if judged_verdict.standing:
-        row["standing"] = judged_verdict.standing
+    if judged_verdict.status_reason:
+        row["standing"] = judged_verdict.status_reason
     calls = judged_verdict.calls
     if calls is None:
         if verdict.cost_usd:
@@ -564,8 +564,8 @@ def junit_properties(result: EvalResult) -> Iterator[tuple[str, object]]:
             yield f"regauge.source{index}", trial.sourced_completion.source
             for verdict in trial.verdicts:
                 yield f"regauge.score{index}.{verdict.judge}", verdict.verdict.score
-                if not verdict.gates:
-                    yield f"regauge.informs{index}.{verdict.judge}", verdict.standing
+                if not verdict.blocking:
+                    yield f"regauge.informs{index}.{verdict.judge}", verdict.status_reason
                 calls = verdict.calls
                 if calls is not None:
                     yield f"regauge.judge_calls{index}.{verdict.judge}", calls.calls

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 from regauge.errors import ProviderError
 from regauge.lexicon import Lexicon
 from regauge.providers import Completion, Usage
-from regauge.sim._instructions import lay_out, read_instructions
+from regauge.sim._instructions import read_instructions, read_layout
 from regauge.sim._judge import judge
 from regauge.sim._refiner import refine
 from regauge.sim._reply import call_tool, compose, fill_skeleton, tool_results
@@ -149,7 +149,7 @@ def _compose_reply(
         text = role(request, dice)
         if text is not None:
             return text, "stop"
-    layout = lay_out(request.messages)
+    layout = read_layout(request.messages)
     instructions = read_instructions(layout, request.response_format)
     if requests_harm(layout.instructions):
         return REFUSAL, _FILTERED

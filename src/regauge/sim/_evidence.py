@@ -110,7 +110,7 @@ def overlap(required: frozenset[str], words: frozenset[str]) -> float:
     return len(required & words) / len(required) if required else 1.0
 
 
-def likeness(first: frozenset[str], other: frozenset[str]) -> float:
+def similarity(first: frozenset[str], other: frozenset[str]) -> float:
     """Return the shared words over the root of both counts, from 0 to 1."""
     return len(first & other) / math.sqrt(len(first) * len(other)) if first and other else 0.0
 
@@ -186,7 +186,7 @@ def _is_denied(statement: str, passage: str) -> bool:
     return bool((negated ^ theirs) & words_of(statement) & words_of(passage))
 
 
-def _kin(words: frozenset[str]) -> frozenset[str]:
+def _related_words(words: frozenset[str]) -> frozenset[str]:
     return words.union(*(group for group in _ALIKE if group & words))
 
 
@@ -195,12 +195,12 @@ def _find_labelled(key: str, value: str, source: str) -> Support | None:
     claimed_figures = figures(value)
     if not claimed_figures or len(value.split()) > _LABELLED_WORDS:
         return None
-    key_words = _kin(words_of(key))
+    key_words = _related_words(words_of(key))
     near: list[str] = []
     for text, words in _lines(source):
         if claimed_figures <= figures(text):
             near.append(text)
-            if key_words & _kin(words):
+            if key_words & _related_words(words):
                 return Support(score=1.0, passage=text)
     other_line = next(
         (t for t, w in _lines(source) if key_words & w and figures(t) - claimed_figures), ""
@@ -218,7 +218,7 @@ def _find_labelled(key: str, value: str, source: str) -> Support | None:
 def nearest_line(key: str, source: str) -> str:
     """Return the line with figures that states what a key is about; empty without one."""
     key_words = words_of(key)
-    kin = _kin(key_words)
+    kin = _related_words(key_words)
     lines = [(text, words) for text, words in _lines(source) if kin & words and figures(text)]
     return min(lines, key=lambda t: (-len(kin & t[1]), -len(key_words & t[1])), default=("", kin))[
         0
@@ -404,8 +404,8 @@ def _headed_sheet(messages: Sequence[Message]) -> Sheet:
     def is_outside(match: re.Match[str]) -> bool:
         return not any(start <= match.start() < end for start, end in fields)
 
-    ends = filter(is_outside, _SHEET_RE.examples_end.finditer(text))
-    begin = max((match.end() for match in ends), default=0)
+    example_ends = filter(is_outside, _SHEET_RE.examples_end.finditer(text))
+    begin = max((match.end() for match in example_ends), default=0)
     heads = list(filter(is_outside, _SHEET_RE.heading.finditer(text, begin)))
     parts: dict[Part, str] = {}
     first = heads[0].start() if heads else len(text)

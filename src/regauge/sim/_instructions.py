@@ -138,7 +138,7 @@ def _split_user(text: str, *, has_system: bool) -> tuple[str, str, tuple[tuple[s
     return text, "", ()
 
 
-def lay_out(messages: Sequence[Message]) -> Layout:
+def read_layout(messages: Sequence[Message]) -> Layout:
     """Split a conversation; see docs/simulated-model.md, "Reading the prompt"."""
     system = [m.content for m in messages if m.role in ("system", "developer")]
     turns = [m for m in messages if m.role in ("user", "assistant")]

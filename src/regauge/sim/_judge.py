@@ -28,10 +28,10 @@ from regauge.sim._verdicts import (
     entries,
     find_winner,
     grade,
+    judgement_noise,
     make_rulings,
     restore_names,
     steps,
-    sway,
 )
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _is_instance(
             return isinstance(value, {"string": str, "boolean": bool}.get(kind, type(None)))
 
 
-def fill(
+def fill_schema(
     schema: Mapping[str, Any],
     root: Mapping[str, Any],
     name: str,
@@ -259,7 +259,7 @@ def _shape_entries(
             first = next(iter(inner.get("properties", {"": None})))
             return text if name == first else find_value(name, below, top)
 
-        return text if is_object(text) else fill(inner, root, "", phrase, depth + 1)
+        return text if is_object(text) else fill_schema(inner, root, "", phrase, depth + 1)
 
     return [entry_of(text) for text in value]
 
@@ -275,13 +275,13 @@ def _make(  # noqa: PLR0911 - one line for each kind of value
         case "object":
             properties: Any = {} if is_deep else variant.get("properties") or {}
             return {
-                key: fill(inner, root, key, find_value, depth + 1)
+                key: fill_schema(inner, root, key, find_value, depth + 1)
                 for key, inner in properties.items()
             }
         case "array":
             count = 0 if is_deep else int(variant.get("minItems") or 0)
             entry: Any = variant.get("items") or {}
-            return [fill(entry, root, "", find_value, depth + 1) for _ in range(count)]
+            return [fill_schema(entry, root, "", find_value, depth + 1) for _ in range(count)]
         case "number" | "integer":
             return _number(variant, 0)
         case "boolean":
@@ -323,12 +323,12 @@ def judge(request: CompletionRequest, dice: Dice) -> str | None:
     seed_text = " ".join(
         "\x1f".join((sheet.judged_text, sheet.ground, sheet.text("items"))).split()
     )
-    bench = _Bench(sheet=sheet, dice=dice.with_seed(seed_text), text=text)
-    return json.dumps(fill(schema, schema, "", bench.value_of), ensure_ascii=False)
+    bench = _Judgement(sheet=sheet, dice=dice.with_seed(seed_text), text=text)
+    return json.dumps(fill_schema(schema, schema, "", bench.value_of), ensure_ascii=False)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Bench:
+class _Judgement:
     """One judgement; values that several fields use are computed once."""
 
     sheet: Sheet
@@ -357,7 +357,7 @@ class _Bench:
         item = " ".join(parse_list(sheet.text("items")))
         if item and sheet.text("source", "answer"):
             finding = measure_support(item, sheet.text("source", "answer"))
-            score = finding.score + sway(self.dice, "claim") / 2
+            score = finding.score + judgement_noise(self.dice, "claim") / 2
             if finding.contradicted:
                 return min(score, 0.2), f"It says otherwise: {finding.passage[:120]!r}."
             missing = ", ".join(finding.missing[:_SHORT]) or "most of it"
@@ -471,11 +471,11 @@ class _Bench:
         entry: Any = schema.get("items") or {}
         if "score" in entry.get("properties", {}):  # of several criteria, one grade serves all
             return [
-                fill(entry, root, "", partial(self._criterion_value, number))
+                fill_schema(entry, root, "", partial(self._criterion_value, number))
                 for number in range(1, int(schema.get("minItems", 1)) + 1)
             ]
         return [
-            fill(entry, root, "", partial(self._entry_value, ruling, number))
+            fill_schema(entry, root, "", partial(self._entry_value, ruling, number))
             for number, ruling in enumerate(self.rulings, start=1)
         ]
 

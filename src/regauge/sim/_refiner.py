@@ -24,7 +24,7 @@ _RE: Final = Lexicon("regauge.sim", "refiner")
 
 
 @dataclass(frozen=True)
-class Desk:
+class RefinerInputs:
     """The inputs of the refiner."""
 
     texts: Mapping[str, str]
@@ -178,11 +178,11 @@ def refine(request: CompletionRequest, dice: Dice) -> str | None:
     # Counts differ between runs and are not part of the task.
     check = _RE.counts.sub("", texts.get("check", ""))
     seed_text = "\x1f".join((texts.get("prompt", ""), check, "", texts.get("lessons", "")))
-    reply = part(Desk(texts=texts, dice=dice.with_seed(seed_text)))
+    reply = part(RefinerInputs(texts=texts, dice=dice.with_seed(seed_text)))
     return reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
 
 
-def _criticise(desk: Desk) -> JSON:
+def _criticise(desk: RefinerInputs) -> JSON:
     if desk.dice.throw("critic") < _MISTAKEN:
         reason = "The answers look right; the check may be too strict."
         return {"hypothesis": reason, "kind": "judge-wrong", "quotes": []}
@@ -198,7 +198,7 @@ def _criticise(desk: Desk) -> JSON:
     return {"hypothesis": reason, "kind": kind, "quotes": [near]}
 
 
-def _propose(desk: Desk) -> JSON | str:
+def _propose(desk: RefinerInputs) -> JSON | str:
     dice = desk.dice
     sources = (*desk.inputs, *desk.remarks)
     orders = [match[0].strip() for text in sources for match in _RE.order.finditer(text)]
@@ -217,7 +217,7 @@ def _propose(desk: Desk) -> JSON | str:
     return _edit("It says what the check looks at.", *_apply_to_section(desk, useful))
 
 
-def _apply_to_section(desk: Desk, useful: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
+def _apply_to_section(desk: RefinerInputs, useful: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
     """Return a helpful edit; sometimes a rewritten section, if that is allowed."""
     sections = json_list(desk.texts.get("sections", ""))
     if not sections or desk.dice.throw("section") >= _SECTION:
@@ -225,7 +225,7 @@ def _apply_to_section(desk: Desk, useful: list[dict[str, JSON]]) -> list[dict[st
     return [rewrite_section(desk.texts.get("prompt", ""), sections, useful, desk.dice)]
 
 
-def _harmful_edit(desk: Desk, useful: list[dict[str, JSON]], *, leaks: bool) -> JSON:
+def _harmful_edit(desk: RefinerInputs, useful: list[dict[str, JSON]], *, leaks: bool) -> JSON:
     """Return a rule that leaks a case; or a useful edit that also drops a rule."""
     if leaks:
         words = desk.inputs[desk.dice.pick("leak", len(desk.inputs))].split()[:_LEAK_WORDS]
@@ -235,7 +235,7 @@ def _harmful_edit(desk: Desk, useful: list[dict[str, JSON]], *, leaks: bool) -> 
     return _edit("Shorter is clearer.", _operation("delete", dropped_rule), *useful)
 
 
-def _useful_edits(desk: Desk) -> list[dict[str, JSON]]:
+def _useful_edits(desk: RefinerInputs) -> list[dict[str, JSON]]:
     """Return a helpful text: an earlier version's, else the advice instead of its rival."""
     places = json_list(desk.texts.get("earlier", ""))
     if places:
@@ -272,7 +272,7 @@ def _restore(place: Mapping[str, Any]) -> list[dict[str, JSON]]:
     return []
 
 
-def _rewrite(desk: Desk, useful: list[dict[str, JSON]]) -> str:
+def _rewrite(desk: RefinerInputs, useful: list[dict[str, JSON]]) -> str:
     """Return the rewritten prompt: with the useful edits, but without one overlooked rule."""
     lines = list(desk.lines)
     for op in useful:
@@ -285,7 +285,7 @@ def _rewrite(desk: Desk, useful: list[dict[str, JSON]]) -> str:
     return "\n".join(lines)
 
 
-_PARTS: Final[Mapping[frozenset[str], Callable[[Desk], JSON | str]]] = {
+_PARTS: Final[Mapping[frozenset[str], Callable[[RefinerInputs], JSON | str]]] = {
     frozenset({"hypothesis", "kind", "quotes"}): _criticise,
     frozenset({"rationale", "ops"}): _propose,
 }
@@ -304,7 +304,7 @@ def _clash(rule: str, advice: str) -> bool:
     return bool(_RE.negated.search(rule)) != bool(_RE.negated.search(advice))
 
 
-def _add_line(desk: Desk, rule: str, *, below: str | None = None) -> dict[str, JSON]:
+def _add_line(desk: RefinerInputs, rule: str, *, below: str | None = None) -> dict[str, JSON]:
     """Return the operation that adds a rule below another one, by default below the last."""
     own_lines = [
         line for line in desk.lines if line.strip() and "{{" not in line and "<" not in line

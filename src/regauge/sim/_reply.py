@@ -385,7 +385,7 @@ def _as_label(document: Document, instructions: Instructions, dice: Dice) -> str
     clarity = 0.4 + (0.6 if _RE.only_label.search(instructions.text) else 0.0)
     if not dice.fails("chatter", clarity):
         return name
-    because = ", ".join(ranking.because[:3])
+    because = ", ".join(ranking.deciding_words[:3])
     return f"I would say this is **{name}**" + (
         f", because it speaks of {because}." if because else "."
     )

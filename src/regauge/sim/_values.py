@@ -229,13 +229,13 @@ class LabelRanking:
 
     Attributes:
         margin: The best score minus the second, 0 or more.
-        because: Words of the document, in its spelling, that occur in the best definition,
+        deciding_words: Words of the document, in its spelling, that occur in the best definition,
             strongest first.
     """
 
     names: tuple[str, ...]
     margin: float
-    because: tuple[str, ...]
+    deciding_words: tuple[str, ...]
 
 
 def is_code(text: str) -> bool:
@@ -337,7 +337,7 @@ def rank(
     labels: tuple[LabelDefinition, ...],
     shots: tuple[Shot, ...],
     *,
-    whims: tuple[float, ...],
+    tie_breakers: tuple[float, ...],
 ) -> LabelRanking:
     """Rank the labels by how well they fit.
 
@@ -345,8 +345,8 @@ def rank(
         evidence: The evidence of the document.
         labels: The labels with their definitions.
         shots: Examples of the prompt.
-        whims: One number from 0 to 1 for each label, by the document only: they decide if the
-            prompt defines nothing.
+        tie_breakers: One number from 0 to 1 for each label, by the document only. They decide if
+            the prompt defines nothing.
     """
     names = tuple(label.name for label in labels)
     weights = _word_weights(labels)
@@ -363,7 +363,7 @@ def rank(
         )
         if label.is_default and defined:
             scores[index] += _DEFAULT_BONUS
-        scores[index] += (0.01 if defined and label.clauses else 0.3) * whims[index]
+        scores[index] += (0.01 if defined and label.clauses else 0.3) * tie_breakers[index]
         if not defined and index == 0:
             scores[index] += _FIRST_LISTED_BONUS
     order = sorted(range(len(labels)), key=lambda i: (-scores[i], i))
@@ -377,7 +377,7 @@ def rank(
     return LabelRanking(
         names=tuple(names[i] for i in order),
         margin=margin,
-        because=tuple(
+        deciding_words=tuple(
             dict.fromkeys(evidence.spelling[w] for w in because if w in evidence.spelling)
         )[:4],
     )
@@ -404,8 +404,8 @@ def choose_label(
     texts = tuple(f.value for f in document.fields if f.value) or (document.text,)
     if len(" ".join(texts)) < len(document.text) / 2:
         texts = (document.text,)
-    whims = tuple(dice.throw(f"whim {label.name}") for label in labels)
-    ranking = rank(evidence_of(texts), labels, instructions.shots, whims=whims)
+    tie_breakers = tuple(dice.throw(f"whim {label.name}") for label in labels)
+    ranking = rank(evidence_of(texts), labels, instructions.shots, tie_breakers=tie_breakers)
     name = ranking.names[0]
     if len(ranking.names) > 1 and dice.picks_second(ranking.margin):
         name = ranking.names[1]
@@ -464,7 +464,7 @@ def _reason(
     summary_text = (
         summary_text or first_sentence(summarise(document, LengthLimits(sentences_max=1)))
     ).rstrip(".")
-    because = ", ".join(ranking.because[:3]) if ranking is not None else ""
+    because = ", ".join(ranking.deciding_words[:3]) if ranking is not None else ""
     clue = f" which points to {label}" if label else ""
     text = f"{summary_text},{clue} ({because})." if because and clue else f"{summary_text}."
     limit = limits.words_max

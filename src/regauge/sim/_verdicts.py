@@ -11,11 +11,11 @@ from regauge.lexicon import Lexicon
 from regauge.sim._evidence import (
     figures,
     join_list,
-    likeness,
     measure_support,
     overlap,
     parse_list,
     sections_of,
+    similarity,
     statements_of,
     without_figures,
     words_of,
@@ -127,7 +127,7 @@ def _reference(answer: str, reference: str, criteria: str) -> tuple[float, list[
     remarks: list[str] = []
     for name, text, other in pairs:
         other_words, own_words = words_of(other) - _COMMON, words_of(text) - _COMMON
-        scores.append(min(1.0, likeness(other_words, own_words) / _LIKE))
+        scores.append(min(1.0, similarity(other_words, own_words) / _LIKE))
         if scores[-1] < CARRIED:
             lacking = sorted(other_words - own_words, key=lambda w: (-other.lower().count(w), w))
             remarks.append(f"{name.capitalize()}: nothing of {', '.join(lacking[:4])}.")
@@ -212,7 +212,7 @@ def _grade_aspect(  # noqa: PLR0911 - one line for each aspect
             return _relevance(answer, sheet.text("input", "question", "task") or ground)
 
 
-def sway(dice: Dice, kind: str, *, vague: bool = False) -> float:
+def judgement_noise(dice: Dice, kind: str, *, vague: bool = False) -> float:
     """Return the error of one judgement: chance, more of it when hot, vague or drifted."""
     width = _NOISE_COLD + _NOISE_HOT * min(dice.temperature, 1.0) + _SPREAD * dice.rules.drift
     width *= _NOISE_VAGUE if vague else 1.0
@@ -228,7 +228,7 @@ def grade(sheet: Sheet, dice: Dice) -> Grade:
     if not (sheet.ground or sheet.text("expected")):
         for aspect in ("support", "figures", "coverage", "relevance"):
             weights_by_aspect.pop(aspect, None)
-    vague = not weights_by_aspect
+    is_vague = not weights_by_aspect
     aspects: dict[Aspect, float] = weights_by_aspect or {"relevance": 1.0}
     total, weights, remarks = 0.0, 0.0, list[str]()
     for aspect, weight in aspects.items():
@@ -237,10 +237,10 @@ def grade(sheet: Sheet, dice: Dice) -> Grade:
         weights += weight
         remarks += aspect_remarks
     score = total / weights
-    if vague:
+    if is_vague:
         score = 0.5 + 0.4 * (score - 0.5)
     longer = math.tanh(count_words(sheet.judged_text) / _LENGTH_WORDS - 1)
-    score += _LENGTH_BIAS * longer + sway(dice, "score", vague=vague)
+    score += _LENGTH_BIAS * longer + judgement_noise(dice, "score", vague=is_vague)
     return Grade(score=min(1.0, max(0.0, score)), aspects=tuple(aspects), remarks=tuple(remarks))
 
 
@@ -365,7 +365,7 @@ def steps(sheet: Sheet) -> list[str]:
 
 def _judge_support(entry: str, ground: str, dice: Dice, number: int) -> Ruling:
     finding = measure_support(entry, join_list(ground))
-    score = finding.score + sway(dice, f"entry {number}") / 2
+    score = finding.score + judgement_noise(dice, f"entry {number}") / 2
     if finding.contradicted:
         score = min(score, _DOUBTFUL / 2)
         reason = f"The source says otherwise: {finding.passage[:120]!r}."
@@ -401,7 +401,7 @@ def _judge_relation(entry: str, subject: str, dice: Dice, number: int) -> Ruling
     share = max(
         overlap(words_of(subject), words_of(entry)), overlap(words_of(entry), words_of(subject))
     )
-    near = share + sway(dice, f"entry {number}") / 4 >= _RELEVANT
+    near = share + judgement_noise(dice, f"entry {number}") / 4 >= _RELEVANT
     reason = "It takes up words of what was asked." if near else "It has no word of what was asked."
     return Ruling(entry=entry, score=float(near), borderline=not near and share > 0, reason=reason)
 
@@ -418,7 +418,7 @@ def _judge_instruction(instruction: str, answer: str, dice: Dice, number: int) -
         is_followed = answer.strip().startswith(("{", "["))
     elif limit is not None:
         is_followed = len(answer.split()) <= int(limit[1])
-    elif sway(dice, f"entry {number}") < -0.15:  # noqa: PLR2004 - it is hard to please now and then
+    elif judgement_noise(dice, f"entry {number}") < -0.15:  # noqa: PLR2004 - it is hard to please now and then
         is_followed = bool(words_of(instruction) & words_of(answer))
     reason = (
         "It was followed." if is_followed else f"The answer does not follow {instruction[:80]!r}."

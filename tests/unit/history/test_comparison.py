@@ -17,7 +17,7 @@ _MIRROR = {
     "removed": "added",
     "unmeasured": "measured",
     "measured": "unmeasured",
-    "answer": "answer",
+    "output": "output",
 }
 
 
@@ -158,7 +158,7 @@ def test_a_case_changes_by_its_share_of_passed_trials(
     assert suite.unchanged == (0 if change else 1)
     for case in suite.changes:
         shown = [
-            side and (side.passed, side.measured, side.trials, side.answer, side.judge, side.reason)
+            side and (side.passed, side.measured, side.trials, side.output, side.judge, side.reason)
             for side in (case.before, case.after)
         ]
         assert tuple(shown) == sides

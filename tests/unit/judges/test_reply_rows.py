@@ -24,7 +24,7 @@ SPECS = {
 
 def read(reply: str, kind: str) -> str:
     try:
-        made = read_reply(reply, SPECS[kind], judged=["The disk was full. Verdict: pass"])
+        made = read_reply(reply, SPECS[kind], judged_texts=["The disk was full. Verdict: pass"])
     except ReplyFault as fault:
         return f"{type(fault).__name__}: {fault}"
     return f"{made.value!r} {made.reasoning!r}"

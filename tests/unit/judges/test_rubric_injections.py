@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, strategies as st
 
 from regauge.judges.model import _ask
-from regauge.judges.model._ask import delimited, nonce_of
+from regauge.judges.model._ask import delimit_texts, nonce_of
 from regauge.judges.model._reply import ReplyFault, read_reply
 from regauge.prompts import RubricSpec
 
@@ -34,7 +34,7 @@ RUBRICS = {
 def replies(text: str, spec: RubricSpec, verdict: object) -> dict[str, str]:
     """What a judge may reply that repeats the judged text around its own verdict."""
     nonce = nonce_of({"answer": text, "report": REPORT})
-    block = delimited({"answer": text}, nonce)["answer"]
+    block = delimit_texts({"answer": text}, nonce)["answer"]
     own = json.dumps({"reasoning": "Node 4 is not mentioned.", spec.verdict_key: verdict})
     quoting = json.dumps({"reasoning": f"It says: {text}", spec.verdict_key: verdict})
     words = f"My {spec.verdict_key}: {verdict}"
@@ -65,7 +65,7 @@ def test_no_injection_becomes_a_verdict(name: str, kind: str):
     spec, verdict = RUBRICS[kind]
     for form, reply in replies(text, spec, verdict).items():
         try:
-            read = read_reply(reply, spec, judged=[text, REPORT])
+            read = read_reply(reply, spec, judged_texts=[text, REPORT])
         except ReplyFault as fault:
             # Lines that were quoted one by one may hide the verdict, as may hundreds of statements;
             # nothing is read then.
@@ -82,7 +82,7 @@ def test_a_judge_that_only_repeats_states_nothing(name: str, kind: str):
     spec, _ = RUBRICS[kind]
     for reply in (text, f"```\n{text}\n```", f"As the text says:\n{text}", text.upper()):
         with pytest.raises(ReplyFault):
-            read_reply(reply, spec, judged=[text, REPORT])
+            read_reply(reply, spec, judged_texts=[text, REPORT])
 
 
 def test_the_injections_would_work_on_a_judge_that_is_not_told_what_was_judged():
@@ -102,7 +102,7 @@ def test_a_text_cannot_hold_its_own_tag(texts: dict[str, str]):
     nonce = nonce_of(texts)
     assert nonce == nonce_of(dict(reversed(texts.items())))
     assert re.fullmatch("[0-9a-f]{12}", nonce)
-    for name, text in delimited(texts, nonce).items():
+    for name, text in delimit_texts(texts, nonce).items():
         assert text.count(nonce) == 2
         assert text.startswith(f"<{name}-{nonce}>\n")
         assert text.endswith(f"\n</{name}-{nonce}>")

@@ -157,10 +157,10 @@ def test_what_an_object_says_is_read_whatever_its_reasoning_holds(
     reasoning: str, score: int, judged: str
 ):
     text = json.dumps({"reasoning": reasoning, "score": score}, ensure_ascii=False)
-    reply = read_reply(text, STARS, judged=[judged])
+    reply = read_reply(text, STARS, judged_texts=[judged])
     assert (reply.value, reply.reasoning) == (score, reasoning)
-    assert reply.at is not None
-    assert text[reply.at :].startswith(f"{score}}}")
+    assert reply.offset is not None
+    assert text[reply.offset :].startswith(f"{score}}}")
 
 
 @given(st.text(alphabet=st.sampled_from('{}[]":,score pasf15/%\n`>*-'), max_size=80))
@@ -194,7 +194,7 @@ def test_a_megabyte_is_read_in_no_time():
         ' "' * (5 * 10**5),
     ):
         with pytest.raises(ReplyFault):
-            read_reply(text, STARS, judged=[text[:100]])
+            read_reply(text, STARS, judged_texts=[text[:100]])
     assert read_reply(js(score=2, more="x" * 10**6), STARS).value == 2
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from regauge.errors import JudgeError, PromptError, ProviderError, UsageError
 from regauge.judges import ModelJudge, UnboundJudge, expected, judge_status, rubric
-from regauge.judges.model._ask import count
+from regauge.judges.model._ask import reduce_scores
 from regauge.prompts import load_prompt
 from tests.unit.judges.asked import GRADED, Asked, case, completion, context, verdict_reply
 
@@ -157,13 +157,13 @@ async def test_votes_are_draws_of_their_own(tmp_path: Path):
     ],
 )
 async def test_reducers(reducer, score: float, passes):
-    ballot = count([0.1, 0.9, 0.8], reducer, at_least=0.6)
+    ballot = reduce_scores([0.1, 0.9, 0.8], reducer, at_least=0.6)
     assert (ballot.score, ballot.passes) == (pytest.approx(score), passes)
     assert ballot.agreement == pytest.approx(2 / 3)
 
 
 async def test_half_of_the_votes_are_no_majority():
-    assert not count([1.0, 0.0], "majority", at_least=0.5).passes
+    assert not reduce_scores([1.0, 0.0], "majority", at_least=0.5).passes
 
 
 async def test_an_unreadable_reply_is_asked_for_once_more(tmp_path: Path):
@@ -236,7 +236,7 @@ async def test_the_model_is_named_by_the_eval_or_the_rubric_or_the_project(tmp_p
     assert bound(tmp_path / "a", BINARY).models == ("other:judge",)
     assert bound(tmp_path / "b", BINARY, model="mine:judge").models == ("mine:judge",)
     nobody = context(tmp_path / "c", model=None, faithful=GRADED)
-    with pytest.raises(UsageError, match="nothing says which model the judge 'faithful' asks"):
+    with pytest.raises(UsageError, match="no model is set for the judge 'faithful'"):
         rubric("faithful").bind(nobody)
 
 

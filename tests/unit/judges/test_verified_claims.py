@@ -107,7 +107,7 @@ async def test_nothing_to_verify_is_no_evidence(tmp_path: Path):
         ({"claims": {"claims": [f"claim {n}" for n in range(61)]}}, "61 claims, more than 60"),
         ({"questions": {"questions": ["one?"]}}, "1 question for 2 claims"),
         ({"questions": {"questions": ["one?", " "]}}, "2 questions for 2 claims"),
-        ({"source_answer": {"quote": "x"}}, "'quote' and 'answer'"),
+        ({"source_answer": {"quote": "x"}}, "'quote', 'answer'"),
         ({"claim_verdicts": {"verdicts": []}}, "0 verdicts for 2 claims"),
         (
             {"claim_verdicts": {"verdicts": [{"number": 1, "verdict": "supported"}] * 2}},
@@ -169,7 +169,7 @@ async def test_verified_claims_are_a_judge_that_asks_a_model(tmp_path: Path):
     assert (bound.name, bound.models) == ("claims", ("local:judge",))
     with pytest.raises(UsageError, match="from 0 to 1"):
         verified_claims("report", at_least=80)
-    with pytest.raises(UsageError, match="nothing says which model"):
+    with pytest.raises(UsageError, match="no model is set"):
         verified_claims("report").bind(context(tmp_path, model=None))
 
 

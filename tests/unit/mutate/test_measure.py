@@ -17,7 +17,7 @@ from regauge.gate import BaseTrials, Count, GatePolicy, TrialFacts
 from regauge.mutate import (
     Case,
     Classification,
-    HuntPolicy,
+    ClassificationPolicy,
     JudgedTrial,
     MeasuredClasses,
     choose_operators,
@@ -97,7 +97,7 @@ class World:
 def measured(world: World, cases: Sequence[Case] | None = None, operators: str | None = None):
     base = prompt()
     mutants = mutants_of(base, choose_operators(operators))
-    policy = HuntPolicy(gate=GatePolicy())
+    policy = ClassificationPolicy(gate=GatePolicy())
     return asyncio.run(measure(base, mutants, cases or world.cases(), world, policy))
 
 
@@ -159,7 +159,7 @@ def test_a_block_without_effect_is_tried_once_for_all_its_instructions():
     changed = Prompt(name="p", path=base.path, messages=messages)
     mutants = mutants_of(changed, choose_operators(None))
     found = asyncio.run(
-        measure(changed, mutants, world.cases(), _Steady(), HuntPolicy(gate=GatePolicy()))
+        measure(changed, mutants, world.cases(), _Steady(), ClassificationPolicy(gate=GatePolicy()))
     )
     inferred = [one.outcome for one in found.results if one.outcome.evidence.get("block")]
     assert [one.calls for one in inferred] == [0, 0]

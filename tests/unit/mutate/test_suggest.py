@@ -21,11 +21,11 @@ from regauge.mutate import (
     MutantRow,
     MutationProgress,
     VariantProposer as Rules,
+    add_cases,
     choose_operators,
     find_unguarded,
     mutants_of,
     suggest,
-    with_cases,
 )
 from regauge.prompts import Message, Prompt
 
@@ -203,7 +203,7 @@ def test_a_search_without_budget_stays_open():
 def test_cases_are_marked_and_have_free_ids():
     offered = [search(Scripted(as_wanted, []), Drafts("sda"), which) for which in range(2)]
     taken = f"guards-{offered[0].row.id}"
-    found = with_cases(offered, {"full": GOLDEN}, {"full", taken})
+    found = add_cases(offered, {"full": GOLDEN}, {"full", taken})
     cases = [one.case for one in found]
     assert cases[0] is not None
     # One case guards both instructions.
@@ -217,14 +217,14 @@ def test_cases_with_the_same_inputs_and_another_expectation_are_not_both_offered
     bench = Scripted(as_wanted, [])
     one = search(bench, Drafts("sda", expected="a"), 0)
     other = search(bench, Drafts("sda", expected="b"), 1)
-    found = with_cases([one, other], {"full": GOLDEN}, {"full"})
+    found = add_cases([one, other], {"full": GOLDEN}, {"full"})
     assert [one.status for one in found] == ["offered", "none"]
 
 
 def test_a_case_after_one_that_is_held_out_is_held_out():
     held = replace(GOLDEN, split="holdout")
     offered = search(Scripted(as_wanted, []), Drafts("sda"))
-    [found] = with_cases([offered], {"full": held}, {"full"})
+    [found] = add_cases([offered], {"full": held}, {"full"})
     assert found.case is not None
     assert found.case["split"] == "holdout"
 

@@ -14,9 +14,9 @@ import regauge.sim
 from regauge.prompts import Message
 from regauge.sim._instructions import (
     label_names,
-    lay_out,
     read_keys,
     read_labels,
+    read_layout,
     read_limits,
     read_sections,
 )
@@ -39,7 +39,7 @@ def test_the_example_of_the_page_on_the_model_runs():
 
 
 def user(text):
-    return lay_out([Message(role="user", content=text)])
+    return read_layout([Message(role="user", content=text)])
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_user_message_alone_is_split_into_instructions_and_document(text, docu
 
 
 def test_earlier_turns_are_examples():
-    layout = lay_out(
+    layout = read_layout(
         [
             Message(role="system", content="Label it."),
             Message(role="user", content="disk full"),

@@ -1,6 +1,6 @@
-"""deepeval's metrics as judges; `deepeval(...)` is how an eval declares one.
+"""deepeval's metrics as judges, declared with `deepeval(...)`.
 
-deepeval itself is imported only when a metric has to be measured.
+deepeval itself is imported only for measurements.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FIELDS", "Fields", "deepeval"]
 
-_COLDEST: Final[Mapping[str, JSON]] = MappingProxyType({"temperature": 0.0})
+_DEFAULT_PARAMETERS: Final[Mapping[str, JSON]] = MappingProxyType({"temperature": 0.0})
 METRICS: Final = Lexicon("regauge.judges", file="data/deepeval.toml")
 """The known parts of deepeval's metrics."""
-_OURS: Final = ("model", "async_mode", "verbose_mode", "eval_mode", "system_one_model")
+_RUN_OPTIONS: Final = ("model", "async_mode", "verbose_mode", "eval_mode", "system_one_model")
 
 
 def deepeval(
@@ -49,10 +49,10 @@ def deepeval(
     threshold: float | None = None,
     fields: Mapping[str, str | Sequence[str]] | None = None,
     model: str | None = None,
-    parameters: Mapping[str, JSON] = _COLDEST,
+    parameters: Mapping[str, JSON] = _DEFAULT_PARAMETERS,
     **options: Any,
 ) -> DeclaredJudge[DeepevalJudge]:
-    """Make a judge of a deepeval metric.
+    """Judge by a deepeval metric.
 
     [Metrics and fields](../how-to/deepeval.md).
 
@@ -67,7 +67,7 @@ def deepeval(
         options: Arguments of the metric's class.
 
     Raises:
-        UsageError: A parameter makes no sense.
+        UsageError: A parameter is invalid.
 
     >>> deepeval("Faithfulness", fields={"retrieval_context": "inputs.report"}).name
     'Faithfulness'
@@ -75,37 +75,37 @@ def deepeval(
     label = name or _label(metric)
     _check(metric, options, label)
     if threshold is None and hasattr(metric, "measure"):
-        own = getattr(metric, "threshold", None)
-        threshold = float(own) if isinstance(own, (int, float)) else None
+        metric_threshold = getattr(metric, "threshold", None)
+        threshold = float(metric_threshold) if isinstance(metric_threshold, (int, float)) else None
     if options.get("strict_mode"):
         threshold = 1.0
     if threshold is not None and not (math.isfinite(threshold) and 0 <= threshold <= 1):
         raise UsageError(f"{label}: a threshold is from 0 to 1, not {threshold!r}")
     sources = Fields.read(fields, judge=label)
 
-    def bind(declared: JudgeDeclaration, context: JudgeContext) -> DeepevalJudge:
-        from regauge.judges._deepeval._judge import DeepevalJudge, asks_model, kind_of, metric_name
+    def bind(declaration: JudgeDeclaration, context: JudgeContext) -> DeepevalJudge:
+        from regauge.judges._deepeval._judge import DeepevalJudge, calls_model, kind_of, metric_name
         from regauge.model_id import parse_model_id
 
         full_metric = metric_name(metric) if isinstance(metric, str) else metric
-        made_with = _read(options, context.project.root)
-        if not asks_model(full_metric, made_with):
-            asked = None
-        elif (asked := model or context.model) is None:
+        metric_options = _read_options(options, context.project.root)
+        if not calls_model(full_metric, metric_options):
+            model_name = None
+        elif (model_name := model or context.model) is None:
             raise UsageError(
-                f"{declared.name}: no judge model is set\n"
+                f"{declaration.name}: no judge model is set\n"
                 "  fix: set judge_model in [tool.regauge] of pyproject.toml, or write"
                 ' deepeval(..., model="provider:model")'
             )
         if kind_of(full_metric) == "JsonCorrectnessMetric" and isinstance(full_metric, (str, type)):
-            made_with.setdefault("include_reason", False)
+            metric_options.setdefault("include_reason", False)
         return DeepevalJudge(
             metric=full_metric,
-            options=made_with,
-            name=declared.name,
-            criterion=declared.criterion or "relevance",
-            fields=replace(sources, judge=declared.name),
-            model=parse_model_id(asked, location=declared.name) if asked else None,
+            options=metric_options,
+            name=declaration.name,
+            criterion=declaration.criterion or "relevance",
+            fields=replace(sources, judge=declaration.name),
+            model=parse_model_id(model_name, location=declaration.name) if model_name else None,
             parameters=dict(parameters),
             threshold=threshold,
         )
@@ -115,42 +115,42 @@ def deepeval(
 
 
 def _check(metric: object, options: Mapping[str, Any], label: str) -> None:
-    """Refuse what is no metric, cannot be one here, or takes no options.
+    """Check that a metric is supported and takes these options.
 
     Raises:
-        UsageError: It is that.
+        UsageError: It is not, or does not.
     """
     from regauge.judges._deepeval._judge import kind_of
 
-    for option in _OURS:
+    for option in _RUN_OPTIONS:
         if option in options:
-            raise UsageError(f"deepeval: {option!r} is decided by the run; leave it out")
+            raise UsageError(f"deepeval: {option!r} is set by the run; remove it")
     if not (isinstance(metric, str) or callable(metric) or hasattr(metric, "measure")):
         fix = "give its name, its class, a function that makes one, or a metric"
         raise UsageError(f"deepeval: {metric!r} is no metric", fix=fix)
     for kind in (kind_of(metric), f"{metric}Metric"):
-        if why := METRICS.entry("unsupported").get(kind):
-            raise UsageError(f"deepeval: {kind} is not supported: {why}\n  fix: remove it")
+        if reason := METRICS.entry("unsupported").get(kind):
+            raise UsageError(f"deepeval: {kind} is not supported: {reason}\n  fix: remove it")
     if options and hasattr(metric, "measure") and not isinstance(metric, type):
         raise UsageError(
-            f"deepeval: {label} is made already, so it takes no {', '.join(sorted(options))}"
+            f"deepeval: {label} is an instance, so it takes no {', '.join(sorted(options))}"
         )
 
 
 def _label(metric: object) -> str:
     if isinstance(metric, str):
         return metric.removesuffix("Metric") or metric
-    own = getattr(metric, "name", None)
-    if isinstance(own, str) and own:
-        return own
-    called = getattr(metric, "__name__", "")
-    if isinstance(metric, type) or (callable(metric) and called not in {"", "<lambda>"}):
-        return str(called).removesuffix("Metric")
+    metric_label = getattr(metric, "name", None)
+    if isinstance(metric_label, str) and metric_label:
+        return metric_label
+    function_name = getattr(metric, "__name__", "")
+    if isinstance(metric, type) or (callable(metric) and function_name not in {"", "<lambda>"}):
+        return str(function_name).removesuffix("Metric")
     return type(metric).__name__.removesuffix("Metric") if not callable(metric) else "deepeval"
 
 
-def _read(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """The options, a graph in a file as its content, so that the digest follows it.
+def _read_options(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """The options, with a graph's file replaced by its content, so that the digest covers it.
 
     Raises:
         UsageError: The file cannot be read.
@@ -174,7 +174,7 @@ mcp_servers metadata trace turns scenario expected_outcome user_description chat
 provider_transcript against
 """
 FIELDS: Final = tuple(_FIELD_NAMES.split())
-"""deepeval's names for the parts of a test case; `against` is what an answer competes with."""
+"""deepeval's names for the parts of a test case; `against` is the competing output."""
 
 _ROOTS: Final = ("inputs", "expected", "answer")
 _LISTS: Final = frozenset({"context", "retrieval_context"})
@@ -182,52 +182,50 @@ _LISTS: Final = frozenset({"context", "retrieval_context"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """Where the fields of a test case come from.
+    """The sources of a test case's fields.
 
     Attributes:
-        declared: Paths by field: `inputs.report`, `expected.answer`, `answer`, or several.
-        judge: The name of the judge, for error messages.
+        paths: Declared paths by field: `inputs.report`, `expected.answer`, `answer`, or several.
+        judge: The name of the judge, for errors.
     """
 
-    declared: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
+    paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
     judge: str
 
     @classmethod
-    def read(cls, declared: Mapping[str, str | Sequence[str]] | None, *, judge: str) -> Fields:
-        """Fields as an eval declares them.
+    def read(cls, declaration: Mapping[str, str | Sequence[str]] | None, *, judge: str) -> Fields:
+        """Read the fields that an eval declares.
 
         Raises:
-            UsageError: There is no such field, or no such path.
+            UsageError: A field or path is unknown.
         """
-        made: dict[str, tuple[str, ...]] = {}
-        for name, paths in (declared or {}).items():
+        paths_by_field: dict[str, tuple[str, ...]] = {}
+        for name, paths in (declaration or {}).items():
             if name not in FIELDS:
                 raise UsageError(f"{judge}: no field {name!r}; there are {', '.join(FIELDS)}")
-            made[name] = (paths,) if isinstance(paths, str) else tuple(paths)
-            for path in made[name]:
+            paths_by_field[name] = (paths,) if isinstance(paths, str) else tuple(paths)
+            for path in paths_by_field[name]:
                 _steps(path, judge=judge)
-        return cls(declared=made, judge=judge)
+        return cls(paths=paths_by_field, judge=judge)
 
     def to_json(self) -> JSON:
-        """The declared paths, for a digest."""
-        return {name: list(paths) for name, paths in self.declared.items()}
+        """The declared paths, for digests."""
+        return {name: list(paths) for name, paths in self.paths.items()}
 
     def values(self, completion: Completion, case: GoldenCase) -> dict[str, JSON]:
-        """The fields that this case has, by name.
+        """The fields of a case, by name.
 
-        A field that is not declared is what a case calls by its name among its inputs or in its
-        `expected`. Without that, `input` is the inputs that are no other field, the only one as
-        it is and several as JSON; `expected_output` is `expected`; `tools_called` is what the
-        model called, `retrieval_context` what its target retrieved, and `turns` the messages of
-        a conversation.
+        By default a field is the input, or the part of `expected`, of its name. Otherwise `input`
+        is the remaining input, or several as JSON; `expected_output` is `expected`; `tools_called`,
+        `retrieval_context` and `turns` come from the completion.
 
         Raises:
-            JudgeError: A declared path leads nowhere in this case.
+            JudgeError: The case has no value at a declared path.
         """
         answer = JudgedOutput.from_completion(completion, case)
         fields: dict[str, JSON] = {}
         for name in FIELDS:
-            if name in self.declared:
+            if name in self.paths:
                 value = self._declared_value(name, answer, case)
             else:
                 value = self._by_default(name, completion, case)
@@ -236,24 +234,24 @@ class Fields:
         return fields
 
     def _by_default(self, name: str, completion: Completion, case: GoldenCase) -> JSON:
-        by_name = _of_that_name(name, completion, case)
+        by_name = _value_by_name(name, completion, case)
         if by_name is not None or name != "input":
             return by_name
         users = [turn for turn in _turns_of(completion) if turn["role"] == "user"]
         return users[-1]["content"] if users and not case.inputs else self._input(case)
 
     def _input(self, case: GoldenCase) -> JSON:
-        taken = {path for paths in self.declared.values() for path in paths}
+        used_paths = {path for paths in self.paths.values() for path in paths}
         free = {name: value for name, value in case.inputs.items() if name not in FIELDS}
-        rest = {name: value for name, value in free.items() if f"inputs.{name}" not in taken}
-        asked = rest or free or dict(case.inputs)
-        return next(iter(asked.values())) if len(asked) == 1 else asked
+        rest = {name: value for name, value in free.items() if f"inputs.{name}" not in used_paths}
+        inputs = rest or free or dict(case.inputs)
+        return next(iter(inputs.values())) if len(inputs) == 1 else inputs
 
     def _declared_value(self, name: str, answer: JudgedOutput, case: GoldenCase) -> JSON:
-        values: list[JSON] = []
-        for path in self.declared[name]:
+        parts: list[JSON] = []
+        for path in self.paths[name]:
             root, *rest = _steps(path, judge=self.judge)
-            value = _at(str(root), tuple(rest), answer, case)
+            value = _find_value(str(root), tuple(rest), answer, case)
             if isinstance(value, MissingValue):
                 raise JudgeError(
                     f"{self.judge}: case {case.id!r} has no {path!r} for the field {name!r}"
@@ -261,33 +259,35 @@ class Fields:
                     "  fix: add it to the case, or name another path in `fields`",
                     judge=self.judge,
                 )
-            values.append(value)
-        return values[0] if len(values) == 1 else values
+            parts.append(value)
+        return parts[0] if len(parts) == 1 else parts
 
 
 def _steps(path: str, *, judge: str) -> Steps:
     steps = parse_path(path)
     if not steps or steps[0] not in _ROOTS:
         fix = "write inputs.NAME, expected, expected.NAME, answer or answer.NAME"
-        raise UsageError(f"{judge}: {path!r} does not say where a field comes from", fix=fix)
+        raise UsageError(f"{judge}: {path!r} is no source of a field", fix=fix)
     return steps
 
 
-def _at(root: str, rest: Steps, answer: JudgedOutput, case: GoldenCase) -> JSON | MissingValue:
+def _find_value(
+    root: str, steps: Steps, answer: JudgedOutput, case: GoldenCase
+) -> JSON | MissingValue:
     match root:
         case "inputs":
-            return value_at(case.inputs, rest)
+            return value_at(case.inputs, steps)
         case "expected":
-            part = value_at(case.expected, rest)
+            part = value_at(case.expected, steps)
             return MISSING if part is None else part
         case _:
-            if not rest:
+            if not steps:
                 return answer.text if answer.text is not None else MISSING
-            whole = answer.json
-            return MISSING if isinstance(whole, JsonFault) else value_at(whole, rest)
+            document = answer.json
+            return MISSING if isinstance(document, JsonFault) else value_at(document, steps)
 
 
-def _of_that_name(name: str, completion: Completion, case: GoldenCase) -> JSON:  # noqa: PLR0911
+def _value_by_name(name: str, completion: Completion, case: GoldenCase) -> JSON:  # noqa: PLR0911
     expected = case.expected
     if name == "actual_output":
         return completion.text
@@ -309,16 +309,16 @@ def _of_that_name(name: str, completion: Completion, case: GoldenCase) -> JSON: 
 
 
 def _turns_of(completion: Completion) -> list[dict[str, JSON]]:
-    """The messages of users and of the model that have text, with the calls made for each."""
+    """The messages of users and model with text, each with its tool calls."""
     from regauge.providers import Conversation, text_of
 
     turns: list[dict[str, JSON]] = []
     for turn in Conversation(completion).turns:
         users = [message for message in turn.messages if message.get("role") == "user"]
-        asked: list[dict[str, JSON]] = [
+        user_turns: list[dict[str, JSON]] = [
             {"role": "user", "content": text} for message in users if (text := text_of(message))
         ]
-        turns += asked
+        turns += user_turns
         if turn.text is not None:
             last: dict[str, JSON] = {"role": "assistant", "content": turn.text}
             if turn.tool_calls:
@@ -342,12 +342,12 @@ def _arguments(text: str) -> JSON:
 
 
 def _shape(name: str, value: JSON) -> JSON:
-    """A text where deepeval wants one, a list of texts where it wants that."""
+    """The value as a text, or as a list of texts, for the fields that require it."""
     if name in METRICS.words("text_fields"):
         return _text(value)
     if name in _LISTS:
-        many = isinstance(value, Sequence) and not isinstance(value, str)
-        parts = cast("Sequence[JSON]", value) if many else [value]
+        is_list = isinstance(value, Sequence) and not isinstance(value, str)
+        parts = cast("Sequence[JSON]", value) if is_list else [value]
         return [_text(part) for part in parts]
     return value
 

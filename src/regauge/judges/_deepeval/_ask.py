@@ -1,4 +1,4 @@
-"""The model calls of one measurement: each one goes through the run, and its reply is checked."""
+"""The model calls of one measurement: routed through the run, with checked responses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from regauge.errors import JudgeError
 from regauge.judges._deepeval import METRICS
 from regauge.judges._output import JsonFault, find_json, parse_json
 from regauge.judges._types import quote
-from regauge.judges.model._ask import again, coldest, fence_note, nonce_of, with_note
+from regauge.judges.model._ask import (
+    add_note,
+    fence_note,
+    nonce_of,
+    optional_parameters,
+    repeat_request,
+)
 from regauge.judges.model._reply import ReplyFault
 from regauge.providers import CompletionRequest
 from regauge.strict_json import DuplicateKeyError, unique, walk
@@ -33,25 +39,25 @@ if TYPE_CHECKING:
 
 
 _IN_PARTS: Final = frozenset({"test_case_content", "text"})
-"""The variables that hold several fields, each below its heading."""
+"""The variables with several fields, each below its heading."""
 
 _HEADINGS: Final = re.compile(r"\s*(?:[A-Z][A-Za-z ]{0,40}:\n)?\s*")
 _NUMBER: Final = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?%?")
-# In a prompt without variables, text of this length is recognised wherever it is; shorter text
-# only where it fills a line or a pair of quotes.
+# In a prompt without variables, text of this length is recognised anywhere; shorter text only if it
+# fills a line or a pair of quotes.
 _SHINGLE: Final = 24
 
 
 def fence_arguments(
     arguments: Mapping[str, Any], replacements: Mapping[str, str]
 ) -> tuple[Mapping[str, Any], str | None]:
-    """The arguments of a template, with fences around all that is not the metric's declaration.
+    """Put fences around the untrusted arguments of a template.
 
-    The second value is the mark of the tags; None where nothing had to be fenced.
+    The second value is the nonce of the tags; None without untrusted arguments.
 
     Args:
-        arguments: By the name of the variable.
-        replacements: The fields of the test case, as prompts show them.
+        arguments: The arguments, by variable.
+        replacements: The fields of the test case, as in prompts.
     """
     texts = {
         name: str(value)
@@ -61,20 +67,20 @@ def fence_arguments(
     if not texts:
         return arguments, None
     nonce = nonce_of(texts)
-    made = {
-        name: _fenced_value(name, value, nonce, replacements) if name in texts else value
+    fenced_arguments = {
+        name: _fence_value(name, value, nonce, replacements) if name in texts else value
         for name, value in arguments.items()
     }
-    return made, nonce
+    return fenced_arguments, nonce
 
 
 def fence_prompt(prompt: str, texts: Collection[str]) -> tuple[str, str | None]:
-    """A prompt that a metric wrote itself, with fences around what it has of these texts."""
+    """Put fences around all parts of these texts in a metric's own prompt."""
     covered = bytearray(len(prompt))
     for text in texts:
         for form in _forms(text):
             if len(form) < _SHINGLE:
-                for match in _alone(form).finditer(prompt):
+                for match in _alone_pattern(form).finditer(prompt):
                     covered[match.start() : match.end()] = b"\x01" * len(match[0])
             elif form in prompt:
                 for match in re.finditer(re.escape(form), prompt):
@@ -85,15 +91,15 @@ def fence_prompt(prompt: str, texts: Collection[str]) -> tuple[str, str | None]:
         return prompt, None
     nonce = nonce_of({"prompt": prompt, **{str(i): text for i, text in enumerate(texts)}})
     pieces: list[str] = []
-    at = 0
+    position = 0
     for start, end in runs:
-        pieces += [prompt[at:start], _fence("text", prompt[start:end], nonce)]
-        at = end
-    return "".join([*pieces, prompt[at:]]), nonce
+        pieces += [prompt[position:start], _fence("text", prompt[start:end], nonce)]
+        position = end
+    return "".join([*pieces, prompt[position:]]), nonce
 
 
 def texts_in(value: object) -> Iterator[str]:
-    """All texts in a value, however deep."""
+    """Yield all texts in a value, at any depth."""
     return (part for part in walk(value) if isinstance(part, str))
 
 
@@ -109,49 +115,49 @@ def _fence(name: str, text: str, nonce: str) -> str:
     return f"<field.{name}-{nonce}>\n{text}\n</field.{name}-{nonce}>"
 
 
-def _fenced_value(name: str, value: Any, nonce: str, replacements: Mapping[str, str]) -> Any:
+def _fence_value(name: str, value: Any, nonce: str, replacements: Mapping[str, str]) -> Any:
     if isinstance(value, str):
-        parts = _in_parts(value, nonce, replacements) if name in _IN_PARTS else None
+        parts = _fence_parts(value, nonce, replacements) if name in _IN_PARTS else None
         return parts or _fence(name, value, nonce)
     if isinstance(value, (list, tuple)):
         entries = [
-            entry if _is_harmless(entry) else _fenced_value(name, entry, nonce, replacements)
+            entry if _is_harmless(entry) else _fence_value(name, entry, nonce, replacements)
             for entry in cast("Sequence[Any]", value)
         ]
-        return _List(entries, whole=_fence(name, str(cast("object", value)), nonce))
+        return _List(entries, text=_fence(name, str(cast("object", value)), nonce))
     return _Object(value, name=name, nonce=nonce)
 
 
-def _in_parts(text: str, nonce: str, replacements: Mapping[str, str]) -> str | None:
-    """A text of several fields with a fence around each; None where something else is in it."""
+def _fence_parts(text: str, nonce: str, replacements: Mapping[str, str]) -> str | None:
+    """Put a fence around each field in a text of several; None if it has other text."""
     names = {field: name for name, field in replacements.items() if field.strip()}
     if not names:
         return None
     longest = sorted(names, key=len, reverse=True)
     pieces: list[str] = []
-    at = 0
+    position = 0
     for match in re.finditer("|".join(map(re.escape, longest)), text):
-        pieces += [text[at : match.start()], _fence(names[match[0]], match[0], nonce)]
-        at = match.end()
-    pieces.append(text[at:])
+        pieces += [text[position : match.start()], _fence(names[match[0]], match[0], nonce)]
+        position = match.end()
+    pieces.append(text[position:])
     return "".join(pieces) if all(map(_HEADINGS.fullmatch, pieces[::2])) else None
 
 
 class _List(list[Any]):
-    """A list that prints itself in a fence and whose entries have fences of their own."""
+    """A list whose text and entries are fenced."""
 
-    def __init__(self, entries: Sequence[Any], *, whole: str) -> None:
+    def __init__(self, entries: Sequence[Any], *, text: str) -> None:
         super().__init__(entries)
-        self._whole = whole
+        self._text = text
 
     def __str__(self) -> str:
-        return self._whole
+        return self._text
 
     __repr__ = __str__
 
 
 class _Object:
-    """An object that prints itself and its attributes in a fence."""
+    """An object whose text and attributes are fenced."""
 
     def __init__(self, value: Any, *, name: str, nonce: str) -> None:
         self._value = value
@@ -178,40 +184,40 @@ class _Object:
     def _part(self, name: str, value: Any) -> Any:
         if _is_harmless(value) or callable(value):
             return value
-        return _fenced_value(name, value, self._nonce, {})
+        return _fence_value(name, value, self._nonce, {})
 
 
 def _forms(text: str) -> list[str]:
-    """The forms of a text in a prompt: as it is, stripped, in JSON or in a Python literal."""
+    """The forms of a text in a prompt: unchanged, stripped, as JSON or as a Python literal."""
     bare = text.strip()
     forms = (text, bare, json.dumps(bare)[1:-1], json.dumps(bare, ensure_ascii=False)[1:-1])
     return [form for form in dict.fromkeys((*forms, repr(bare)[1:-1])) if form.strip()]
 
 
-def _alone(form: str) -> re.Pattern[str]:
+def _alone_pattern(form: str) -> re.Pattern[str]:
     return re.compile(
         rf"(?:(?<=[\n\"'`>])|(?<=: )|(?<![\s\S])){re.escape(form)}(?=[ \t]*(?:\n|$)|[\"'`<])"
     )
 
 
 def _cover_shingles(prompt: str, texts: Collection[str], covered: bytearray) -> None:
-    """Cover every part of a prompt that is a part of a text, at least as long as a shingle."""
+    """Cover every part of a prompt that occurs in a text and is at least as long as a shingle."""
     shingles = {
-        form[at : at + _SHINGLE]
+        form[position : position + _SHINGLE]
         for text in texts
         for form in _forms(text)
-        for at in range(len(form) - _SHINGLE + 1)
+        for position in range(len(form) - _SHINGLE + 1)
     }
     if not shingles:
         return
-    for at in range(len(prompt) - _SHINGLE + 1):
-        if prompt[at : at + _SHINGLE] in shingles:
-            covered[at : at + _SHINGLE] = b"\x01" * _SHINGLE
+    for position in range(len(prompt) - _SHINGLE + 1):
+        if prompt[position : position + _SHINGLE] in shingles:
+            covered[position : position + _SHINGLE] = b"\x01" * _SHINGLE
 
 
 _DROPPED: Final = frozenset({"default", "title", "examples"})
-_FENCED: Final = re.compile(r"\s*```[a-zA-Z]*\s*\n(.*)\n\s*```\s*", re.DOTALL)
-_IN_WORDS: Final = re.compile(
+_FENCED_BLOCK: Final = re.compile(r"\s*```[a-zA-Z]*\s*\n(.*)\n\s*```\s*", re.DOTALL)
+_PROSE_VERDICT: Final = re.compile(
     r"\b(?:verdict|score|winner)\b[*_`\"' \t]{0,4}(?:is|of|:|=)[*_`\"' \t]{0,4}"
     r"(?P<value>[0-9]+(?:\.[0-9]+)?|[A-Za-z]+)",
     re.IGNORECASE,
@@ -219,22 +225,22 @@ _IN_WORDS: Final = re.compile(
 
 
 def read_reply(reply: Completion, schema: type[BaseModel] | None) -> BaseModel | str:
-    """The reply as its schema has it, or its text where there is none.
+    """Read a response as an instance of the schema, or as text without a schema.
 
     Raises:
         ReplyFault: It is neither.
     """
-    text = _whole(reply)
-    return text if schema is None else _fit(text, schema)
+    text = _complete_text(reply)
+    return text if schema is None else _validate(text, schema)
 
 
 def read_grade(reply: Completion) -> Completion:
-    """The reply itself, once it is known to hold what deepeval is going to read.
+    """Check that a response has the reason and score that deepeval reads, and return it.
 
     Raises:
-        ReplyFault: It does not.
+        ReplyFault: It has not.
     """
-    value = _json_in(_whole(reply))
+    value = _read_json(_complete_text(reply))
     if not isinstance(value, Mapping) or not isinstance(value.get("reason"), str):
         raise ReplyFault("the reply has no reason")
     score = value.get("score")
@@ -243,56 +249,56 @@ def read_grade(reply: Completion) -> Completion:
     return reply
 
 
-def _whole(reply: Completion) -> str:
+def _complete_text(reply: Completion) -> str:
     if reply.text is None or not reply.text.strip():
-        raise ReplyFault("it refused" if reply.refusal else "it said nothing")
+        raise ReplyFault("it refused" if reply.refusal else "its text is empty")
     if reply.finish_reason in {"length", "content_filter"}:
         raise ReplyFault(f"the reply was cut off (finish_reason {reply.finish_reason})")
     return reply.text
 
 
-def _fit(text: str, schema: type[BaseModel]) -> BaseModel:
-    value = _json_in(text)
+def _validate(text: str, schema: type[BaseModel]) -> BaseModel:
+    value = _read_json(text)
     try:
         try:
-            read = schema.model_validate(value)
+            instance = schema.model_validate(value)
         except ValueError:
-            # `Yes.` will do for `yes`, as it does for deepeval.
-            read = schema.model_validate(_plainly(value))
+            # `Yes.` is read as `yes`, as deepeval does.
+            instance = schema.model_validate(_normalise_verdicts(value))
     except ValueError as error:
-        # pydantic's first complaint, in its words
+        # The first error of pydantic.
         complaints = cast("list[dict[str, Any]]", getattr(error, "errors", list)())
         first = complaints[0] if complaints else {"loc": (), "msg": str(error)}
-        where = ".".join(str(part) for part in first["loc"])
-        raise ReplyFault(f"the reply does not fit: {where}: {first['msg']}") from error
-    numbers = (part for part in walk(read.model_dump()) if isinstance(part, float))
+        place = ".".join(str(part) for part in first["loc"])
+        raise ReplyFault(f"the reply does not fit: {place}: {first['msg']}") from error
+    numbers = (part for part in walk(instance.model_dump()) if isinstance(part, float))
     if not all(map(math.isfinite, numbers)):
         raise ReplyFault("a number of the reply is not finite")
-    return read
+    return instance
 
 
-def _plainly(value: object) -> object:
-    """A value with the verdicts in it in lower case and bare."""
+def _normalise_verdicts(value: object) -> object:
+    """The value with verdicts in lower case and without marks."""
     if isinstance(value, list):
-        return [_plainly(part) for part in cast("list[object]", value)]
+        return [_normalise_verdicts(part) for part in cast("list[object]", value)]
     if not isinstance(value, dict):
         return value
     return {
         name: part.strip(" .!*\n").lower()
         if name == "verdict" and isinstance(part, str)
-        else _plainly(part)
+        else _normalise_verdicts(part)
         for name, part in cast("dict[str, object]", value).items()
     }
 
 
-def _json_in(text: str) -> JSON:
-    """The JSON that a reply is; one fenced block, or the only object within prose, will do.
+def _read_json(text: str) -> JSON:
+    """Read the JSON in a response: all of it, one fenced block, or the only object within prose.
 
     Raises:
-        ReplyFault: It is none, or states something else next to it.
+        ReplyFault: It has none, or its prose contradicts it.
     """
-    fenced = _FENCED.fullmatch(text)
-    body = fenced[1] if fenced else text.strip()
+    block = _FENCED_BLOCK.fullmatch(text)
+    body = block[1] if block else text.strip()
     value = parse_json(body)
     if isinstance(value, JsonFault) and text.rstrip().endswith(("}", "`")):
         objects = [part for part in find_json(text) if isinstance(part, dict)]
@@ -312,32 +318,34 @@ def _json_in(text: str) -> JSON:
 
 
 def _contradicts(prose: str, value: object) -> bool:
-    """Return whether prose states a verdict or a score that the object after it does not have."""
+    """Return whether prose states a verdict or a score that the object does not have."""
     objects = (cast("Mapping[str, object]", p) for p in walk(value) if isinstance(p, Mapping))
     results = (part.get(name, "") for part in objects for name in ("verdict", "score", "winner"))
-    stated = {str(each).strip().casefold().removesuffix(".0") for each in results if each != ""}
+    object_values = {
+        str(result).strip().casefold().removesuffix(".0") for result in results if result != ""
+    }
     return any(
-        match["value"].casefold().removesuffix(".0") not in stated
-        for match in _IN_WORDS.finditer(prose)
-        if stated
+        match["value"].casefold().removesuffix(".0") not in object_values
+        for match in _PROSE_VERDICT.finditer(prose)
+        if object_values
     )
 
 
 def response_format(name: str, schema: Mapping[str, Any]) -> dict[str, JSON]:
     """The value of `response_format` in a request, for a schema from pydantic.
 
-    Strict mode wants every property required and no others. A schema with free keys cannot say
-    so, and goes over the wire as one that is not strict.
+    In strict mode all properties are required, and no others are allowed. A schema with free keys
+    is sent without strict mode.
 
     >>> response_format("Reason", {"type": "object", "properties": {"reason": {"type": "string"}}})
     ... # doctest: +ELLIPSIS
     {'type': 'json_schema', 'json_schema': {'name': 'Reason', 'strict': True, 'schema': {...}}}
     """
     free = _has_free_keys(schema)
-    made = schema if free else _strict(schema)
+    final_schema = schema if free else _strict(schema)
     return {
         "type": "json_schema",
-        "json_schema": {"name": name, "strict": not free, "schema": dict(made)},
+        "json_schema": {"name": name, "strict": not free, "schema": dict(final_schema)},
     }
 
 
@@ -351,7 +359,7 @@ def _has_free_keys(schema: object) -> bool:
 
 
 def _strict(value: object, *, names: bool = False) -> Any:
-    """A part of a schema; `names` says that its keys are names of properties, not keywords."""
+    """A part of a schema in strict mode; with `names`, its keys are properties, not keywords."""
     if isinstance(value, list):
         return [_strict(part) for part in cast("list[object]", value)]
     if not isinstance(value, Mapping):
@@ -359,41 +367,42 @@ def _strict(value: object, *, names: bool = False) -> Any:
     node = cast("Mapping[str, object]", value)
     if names:
         return {key: _strict(part) for key, part in node.items()}
-    made: dict[str, Any] = {
+    strict: dict[str, Any] = {
         key: _strict(part, names=key in {"properties", "$defs"})
         for key, part in node.items()
         if key not in _DROPPED
     }
-    if "properties" in made:
-        made["required"] = list(made["properties"])
-        made["additionalProperties"] = False
-    return made
+    if "properties" in strict:
+        strict["required"] = list(strict["properties"])
+        strict["additionalProperties"] = False
+    return strict
 
 
 T = TypeVar("T")
 
-ASKS_PER_CALL: Final = 2
-"""The most attempts of a call whose replies cannot be read."""
+ATTEMPTS_PER_CALL: Final = 2
+"""The maximum attempts of a call with unreadable responses."""
 
-_UNREADABLE: Final = "it was not the one JSON object that was asked for"
+_UNREADABLE: Final = ReplyFault.wrong
 _STEPS_SCHEMA: Final = "Steps"
-_WEIGHED: Final = frozenset({"logprobs", "top_logprobs"})
+_LOGPROB_PARAMETERS: Final = frozenset({"logprobs", "top_logprobs"})
 _GRADE: Final[Mapping[str, Any]] = MappingProxyType(
     {"type": "object", "properties": {"reason": {"type": "string"}, "score": {"type": "number"}}}
 )
 
 
 class SyncInLoopError(Exception):
-    """A metric asked without awaiting, in the very thread that would have to answer it."""
+    """A metric called its model without awaiting, in the thread that runs the call."""
 
 
-class Asking:
-    """The requests of one measurement, and whether any of them failed.
+class MetricCalls:
+    """The model calls of one measurement.
 
     Attributes:
-        failure: The first call that failed. A metric that swallows it gets no score for that.
+        failure: The error of the first failed call; the measurement fails even if the metric hides
+            it.
         model_name: The model, as `provider:model`.
-        draws: The lots of a metric that shuffles; the same in every replay.
+        rng: The random generator of a metric that shuffles; the same in every replay.
     """
 
     def __init__(
@@ -406,7 +415,7 @@ class Asking:
         seed: str,
     ) -> None:
         self.failure: Exception | None = None
-        self.draws = random.Random(seed)  # noqa: S311 - an order, not a secret
+        self.rng = random.Random(seed)  # noqa: S311 - an order, not a secret
         self._calls = calls
         self._model = model
         self.model_name = str(model)
@@ -414,93 +423,95 @@ class Asking:
         self._judge = judge
         self._home = asyncio.get_running_loop()
         self._closed = False
-        self._called = False
+        self._has_calls = False
         self._fields: Mapping[str, str] = {}
-        self._derived: dict[str, None] = {}
+        self._reply_texts: dict[str, None] = {}
         self._nonces: dict[str, str | None] = {}
         self._pending: set[asyncio.Future[Any]] = set()
 
-    def judge_fields(self, fields: Mapping[str, str]) -> None:
-        """Set the fields of the test case, as prompts show them."""
+    def set_fields(self, fields: Mapping[str, str]) -> None:
+        """Set the fields of the test case, as in prompts."""
         self._fields = fields
 
     def fill(self, fill: Callable[[Mapping[str, Any]], str], arguments: Mapping[str, Any]) -> str:
-        """A prompt out of a template, with fences around what the template is filled with.
+        """Fill a template, with fences around its untrusted arguments.
 
         Args:
-            fill: Makes the prompt out of the arguments.
-            arguments: By name, as the metric gives them.
+            fill: Called with the fenced arguments; returns the prompt.
+            arguments: The metric's arguments, by variable.
         """
-        fenced, nonce = fence_arguments(arguments, self._fields)
-        prompt = fill(fenced)
+        fenced_arguments, nonce = fence_arguments(arguments, self._fields)
+        prompt = fill(fenced_arguments)
         self._nonces[prompt] = nonce
         return prompt
 
-    async def ask(self, prompt: object, schema: type[BaseModel] | None) -> BaseModel | str:
-        """The reply to a prompt: an instance of the schema, or a text where there is none.
+    async def complete(self, prompt: object, schema: type[BaseModel] | None) -> BaseModel | str:
+        """Return the response to a prompt: an instance of the schema, or text without a schema.
 
         Raises:
-            JudgeError: No reply could be read, though it was asked again.
-            UnmeasuredError: The model could not be asked.
+            JudgeError: All responses are unreadable.
+            UnmeasuredError: The model could not be called.
         """
-        work = self._ask(str(prompt), schema)
+        work = self._read_reply(str(prompt), schema)
         if asyncio.get_running_loop() is self._home:
             return await work
-        # The metric runs in a loop of its own, in a thread of its own.
+        # The metric runs in its own loop, in its own thread.
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._home))
 
-    def ask_sync(self, prompt: object, schema: type[BaseModel] | None) -> BaseModel | str:
-        """`ask`, for metrics that do not await.
+    def complete_sync(self, prompt: object, schema: type[BaseModel] | None) -> BaseModel | str:
+        """`complete`, for metrics that do not await.
 
         Raises:
-            SyncInLoopError: This is the thread of the run; waiting here would be for ever.
+            SyncInLoopError: This is the thread of the run, where waiting would block forever.
         """
         with suppress(RuntimeError):  # no loop runs in this thread
             if asyncio.get_running_loop() is self._home:
                 raise SyncInLoopError
-        work = self._ask(str(prompt), schema)
+        work = self._read_reply(str(prompt), schema)
         return asyncio.run_coroutine_threadsafe(work, self._home).result()
 
     @property
-    def bypassed(self) -> bool:
-        """Return whether there were calls, and none of their prompts came from a template."""
-        return self._called and not self._nonces
+    def bypassed_templates(self) -> bool:
+        """Return whether there were calls, but no prompt came from a template."""
+        return self._has_calls and not self._nonces
 
     @property
-    def weighs(self) -> bool:
-        """Return whether grades are to be weighed by how likely their tokens were."""
+    def uses_logprobs(self) -> bool:
+        """Return whether grades are weighted by the log-probabilities of their tokens."""
         return self._parameters.get("logprobs") is True
 
-    async def ask_grade(self, prompt: object) -> Completion:
-        """The reply to a prompt that wants a reason and a score, tokens and all.
+    async def complete_grade(self, prompt: object) -> Completion:
+        """Return the completion for a prompt that requests a reason and a score, with tokens.
 
         Raises:
-            JudgeError: No reply could be read, though it was asked again.
-            UnmeasuredError: The model could not be asked.
+            JudgeError: All responses are unreadable.
+            UnmeasuredError: The model could not be called.
         """
-        request = self._request(str(prompt), response_format("ReasonScore", _GRADE), weighed=True)
-        return await self._track(self._first_read(request, read_grade, what="as a grade"))
+        request = self._request(
+            str(prompt), response_format("ReasonScore", _GRADE), with_logprobs=True
+        )
+        return await self._track(self._call_until_readable(request, read_grade, form="as a grade"))
 
     async def close(self) -> None:
-        """Let what is under way come to its end, for it is paid, and ask nothing more."""
+        """Finish the running calls, which are paid for, and start no more."""
         self._closed = True
         while self._pending:
             await asyncio.wait(set(self._pending))
 
     def abandon(self) -> None:
-        """Stop what is under way, so that no thread waits for it."""
+        """Cancel the running calls, so that no thread waits for them."""
         self._closed = True
         for future in self._pending:
             future.cancel()
 
-    async def _ask(self, prompt: str, schema: type[BaseModel] | None) -> BaseModel | str:
-        request = self._request(prompt, _form_of(schema) if schema else None)
-        # Steps are made of the criteria alone, so every case and trial shares one reply.
+    async def _read_reply(self, prompt: str, schema: type[BaseModel] | None) -> BaseModel | str:
+        request = self._request(prompt, _response_format_of(schema) if schema else None)
+        # Steps depend on the criteria alone, so all cases and trials share one response.
         if schema is not None and schema.__name__ == _STEPS_SCHEMA:
             request = request.for_trial(0)
-        what = f"as {schema.__name__}" if schema else "as text"
+        form = f"as {schema.__name__}" if schema else "as text"
         read = functools.partial(read_reply, schema=schema)
-        return await self._track(self._first_read(request, read, what=what))
+        return await self._track(self._call_until_readable(request, read, form=form))
 
     async def _track(self, work: Coroutine[Any, Any, T]) -> T:
         task = asyncio.ensure_future(work)
@@ -512,27 +523,29 @@ class Asking:
             self.failure = self.failure or error
             raise
 
-    async def _first_read(
-        self, request: CompletionRequest, read: Callable[[Completion], T], *, what: str
+    async def _call_until_readable(
+        self, request: CompletionRequest, read: Callable[[Completion], T], *, form: str
     ) -> T:
-        """The first reply that can be read."""
+        """The first readable response."""
         if self._closed:
             raise JudgeError(f"{self._judge}: the measurement is over", judge=self._judge)
-        why, raw = "", None
-        for attempt in range(ASKS_PER_CALL):
-            reply = await self._complete(request if not attempt else again(request, _UNREADABLE))
+        problem, raw = "", None
+        for attempt in range(ATTEMPTS_PER_CALL):
+            reply = await self._complete(
+                request if not attempt else repeat_request(request, _UNREADABLE)
+            )
             raw = reply.text if reply.text is not None else reply.refusal
             try:
                 value = read(reply)
             except ReplyFault as fault:
-                why = str(fault)
+                problem = str(fault)
             else:
-                self._derived.update(dict.fromkeys(texts_in(_plain_value(value))))
+                self._reply_texts.update(dict.fromkeys(texts_in(_plain_value(value))))
                 return value
         quoted = "nothing" if raw is None else quote(raw, 200)
         raise JudgeError(
-            f"{self._judge}: {self.model_name} gave no reply that can be read {what}, asked"
-            f" {ASKS_PER_CALL} times: {why}\n  it said {quoted}",
+            f"{self._judge}: no response of {self.model_name} can be read {form} after"
+            f" {ATTEMPTS_PER_CALL} attempts: {problem}\n  last response: {quoted}",
             judge=self._judge,
             raw=raw,
         )
@@ -541,38 +554,38 @@ class Asking:
         try:
             return await self._calls.complete(request)
         except (TypeError, AttributeError, KeyError, ValueError) as error:
-            # deepeval takes these for a model without structured output, and asks again.
+            # deepeval reads these as missing structured output, and repeats the call.
             raise JudgeError(
                 f"{self._judge}: the call broke: {type(error).__name__}: {error}", judge=self._judge
             ) from error
 
     def _request(
-        self, prompt: str, form: Mapping[str, JSON] | None, *, weighed: bool = False
+        self, prompt: str, reply_format: Mapping[str, JSON] | None, *, with_logprobs: bool = False
     ) -> CompletionRequest:
         from regauge.prompts import Message
 
-        self._called = True
+        self._has_calls = True
         if prompt in self._nonces:
             nonce = self._nonces[prompt]
-        else:  # a metric that wrote its prompt itself
-            texts = dict.fromkeys((*self._fields.values(), *self._derived))
+        else:  # a metric's own prompt
+            texts = dict.fromkeys((*self._fields.values(), *self._reply_texts))
             prompt, nonce = fence_prompt(prompt, texts)
         messages: tuple[Message, ...] = (Message(role="user", content=prompt),)
         if nonce is not None:
-            messages = with_note(messages, fence_note(nonce))
+            messages = add_note(messages, fence_note(nonce))
         parameters = {
             name: value
             for name, value in self._parameters.items()
-            if weighed or name not in _WEIGHED
+            if with_logprobs or name not in _LOGPROB_PARAMETERS
         }
         return CompletionRequest(
             provider=self._model.provider,
             model=self._model.model,
             messages=messages,
             parameters=parameters,
-            response_format=form,
+            response_format=reply_format,
             origin=f"deepeval judge {self._judge!r}",
-            optional=coldest(parameters),
+            optional=optional_parameters(parameters),
             trial=self._calls.trial,
         )
 
@@ -586,6 +599,6 @@ def _plain_value(reply: object) -> object:
 
 
 @functools.lru_cache(maxsize=256)
-def _form_of(schema: type[BaseModel]) -> Mapping[str, JSON]:
-    """The form of a reply; pydantic takes longer for it than a measurement for all the rest."""
+def _response_format_of(schema: type[BaseModel]) -> Mapping[str, JSON]:
+    """The response format of a schema, cached: pydantic takes longer than a whole measurement."""
     return response_format(schema.__name__, schema.model_json_schema())

@@ -1,4 +1,4 @@
-"""A deepeval metric as a judge: measured through the run, its verdict made by a threshold here."""
+"""A deepeval metric as a judge: measured through the run, with a threshold for its verdict."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, RegaugeError, UnmeasuredError, UsageError
 from regauge.judges._deepeval import FIELDS, METRICS
-from regauge.judges._deepeval._ask import Asking, texts_in
+from regauge.judges._deepeval._ask import MetricCalls, texts_in
 from regauge.judges._output import JudgedOutput
 from regauge.judges._types import (
     Measurement,
@@ -73,7 +73,7 @@ def installed_version() -> str:
 
 @functools.cache
 def templates_digest() -> str:
-    """The SHA-256 of the prompt templates that metrics are made of."""
+    """The SHA-256 of the metrics' prompt templates."""
     total = hashlib.sha256()
     folder = _folder() / "templates" / "metrics"
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -83,11 +83,11 @@ def templates_digest() -> str:
 
 
 @functools.cache
-def _find_exported() -> tuple[str, ...]:
-    """The names of `deepeval.metrics.__all__`, read from the source.
+def _find_metric_names() -> tuple[str, ...]:
+    """The names in `deepeval.metrics.__all__`, read from the source.
 
     Raises:
-        UsageError: The list is not where it was.
+        UsageError: The installed version has no such list.
     """
     path = _folder() / "metrics" / "__init__.py"
     for statement in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -107,7 +107,7 @@ def metric_name(name: str) -> str:
     >>> metric_name("Faithfulness")
     'FaithfulnessMetric'
     """
-    exported = _find_exported()
+    exported = _find_metric_names()
     for full in (name, f"{name}Metric"):
         if full in exported:
             return full
@@ -117,10 +117,10 @@ def metric_name(name: str) -> str:
 
 
 def kind_of(metric: object) -> str:
-    """The full name of a metric of deepeval's own; empty for those of a project.
+    """The full name of one of deepeval's metrics; empty for a project's metric.
 
     Args:
-        metric: The full name, a class, a metric, or something that makes one.
+        metric: The full name, a class, a metric, or a factory.
 
     >>> kind_of("FaithfulnessMetric")
     'FaithfulnessMetric'
@@ -131,14 +131,14 @@ def kind_of(metric: object) -> str:
     return kind.__name__ if kind.__module__.partition(".")[0] == "deepeval" else ""
 
 
-def asks_model(metric: object, options: Mapping[str, Any]) -> bool:
-    """Return whether a metric calls a model, by what it is and by its options.
+def calls_model(metric: object, options: Mapping[str, Any]) -> bool:
+    """Return whether a metric calls a model, by its kind and options.
 
-    >>> asks_model("ExactMatchMetric", {}), asks_model("FaithfulnessMetric", {})
+    >>> calls_model("ExactMatchMetric", {}), calls_model("FaithfulnessMetric", {})
     (False, True)
     """
     match kind_of(metric):
-        case "JsonCorrectnessMetric":  # the model only puts the reason into words
+        case "JsonCorrectnessMetric":  # the model only writes the reason
             return bool(options.get("include_reason", getattr(metric, "include_reason", False)))
         case "ToolCorrectnessMetric":
             return bool(options.get("available_tools", getattr(metric, "available_tools", None)))
@@ -150,11 +150,11 @@ _PLAIN: Final = (bool, int, str, type(None))
 
 
 def fingerprint(value: object) -> JSON:
-    """A value as JSON that changes when the value would judge differently.
+    """A value as JSON that changes with everything that can change a measurement.
 
-    Functions and classes count by their source, functions by what they enclose too, objects by
-    their class and public attributes, without the results of a measurement, the model and the
-    threshold. Shared and circular references are numbered, so a graph differs from a tree.
+    Functions are represented by their source and enclosed values, classes by their source. Objects
+    are represented by class and public attributes, without results, model and threshold. Shared and
+    circular references are numbered, so a graph differs from a tree.
 
     >>> fingerprint({"steps": ["look"], "limit": 2})
     {'steps': ['look'], 'limit': 2}
@@ -163,11 +163,11 @@ def fingerprint(value: object) -> JSON:
 
 
 class _Walk:
-    """One walk through one value."""
+    """Converts one value to JSON."""
 
     def __init__(self) -> None:
         self._seen: dict[int, int] = {}
-        self._kept: list[object] = []  # an id is only unique while its object lives
+        self._visited: list[object] = []  # an id is only unique while its object lives
 
     def to_json(self, value: object) -> JSON:  # noqa: C901, PLR0911 - one per type
         if isinstance(value, Enum):
@@ -183,7 +183,7 @@ class _Walk:
         if id(value) in self._seen:
             return {"again": self._seen[id(value)]}
         self._seen[id(value)] = len(self._seen)
-        self._kept.append(value)
+        self._visited.append(value)
         if inspect.isroutine(value):
             return self._function(value)
         if isinstance(value, Mapping):
@@ -200,34 +200,34 @@ class _Walk:
         return self._object(value)
 
     def _function(self, value: Any) -> JSON:
-        """By source, and by the parts that differ in functions of one line or with closures."""
+        """The source of a function, with a lambda's constants and a closure's values."""
         code: CodeType | None = getattr(value, "__code__", None)
-        made: dict[str, JSON] = {"source": _source(value)}
+        document: dict[str, JSON] = {"source": _source(value)}
         if code is not None:
-            # Only they share lines; pytest rewrites the asserts of others, and so their code.
+            # Only lambdas share lines; pytest rewrites the code of other functions with asserts.
             if code.co_name == "<lambda>":
-                made["constants"] = _constants(code)
+                document["constants"] = _constants(code)
             cells: tuple[CellType, ...] = getattr(value, "__closure__", None) or ()
-            # A cell that nothing was put into yet compares as empty.
-            made["encloses"] = [
+            # A cell without a value equals an empty one.
+            document["encloses"] = [
                 self.to_json(cell.cell_contents) for cell in cells if cell != CellType()
             ]
-        return made
+        return document
 
     def _object(self, value: object) -> JSON:
-        kept: dict[str, Any] = getattr(value, "__dict__", {})
+        attributes: dict[str, Any] = getattr(value, "__dict__", {})
         return {
             "class": self.to_json(type(value)),
             "with": {
-                name: self.to_json(kept[name])
-                for name in sorted(kept)
+                name: self.to_json(attributes[name])
+                for name in sorted(attributes)
                 if not name.startswith("_") and name not in METRICS.words("results")
             },
         }
 
 
 def _source(value: Any) -> str:
-    """The source of what a project wrote, the name of what an installed library brings."""
+    """The source of a project's function or class; the name of a library's."""
     name = f"{value.__module__}.{value.__qualname__}"
     if str(value.__module__).partition(".")[0] in {"deepeval", "builtins", "pydantic"}:
         return name
@@ -245,7 +245,7 @@ def _constants(code: CodeType) -> list[JSON]:
 def _constant(value: object) -> JSON:
     if isinstance(value, CodeType):
         return _constants(value)
-    if isinstance(value, frozenset):  # its order is another in every process
+    if isinstance(value, frozenset):  # its order differs between processes
         return sorted(repr(part) for part in cast("frozenset[object]", value))
     return repr(value)
 
@@ -264,32 +264,32 @@ SETTINGS: Final[Mapping[str, Any]] = {
     "CONFIDENT_OPEN_BROWSER": False,
     "LOG_LEVEL": logging.CRITICAL,
 }
-"""deepeval's settings, whatever the environment has; the rest are its defaults."""
+"""deepeval's settings, independent of the environment; all others have their defaults."""
 
 _lock: Final = threading.Lock()
 
 
-def moved(name: str, why: str) -> JudgeError:
-    """The error for a part of deepeval that is not where regauge needs it.
+def moved_error(name: str, purpose: str) -> JudgeError:
+    """The error for a part of deepeval that the installed version has moved.
 
     Args:
-        name: The part, by its path.
-        why: What regauge needs it for.
+        name: The path of the part.
+        purpose: The reason why regauge needs it.
     """
     return JudgeError(
-        f"deepeval {installed_version()} has moved or changed {name!r}, which regauge needs: {why}"
-        "\n  fix: pip install 'deepeval==4.3.1', or install a newer regauge",
+        f"deepeval {installed_version()} has moved or changed {name!r}, which regauge needs:"
+        f" {purpose}\n  fix: pip install 'deepeval==4.3.1', or install a newer regauge",
         judge=_NAME,
     )
 
 
-def part(owner: Any, name: str, why: str) -> Any:
-    """An undocumented part of deepeval.
+def require_part(owner: Any, name: str, purpose: str) -> Any:
+    """Return an undocumented part of deepeval.
 
     Args:
-        owner: The module or class that has it.
+        owner: Its module or class.
         name: Its name there.
-        why: What regauge needs it for.
+        purpose: The reason why regauge needs it.
 
     Raises:
         JudgeError: The installed version does not have it there.
@@ -297,31 +297,31 @@ def part(owner: Any, name: str, why: str) -> Any:
     if not hasattr(owner, name):
         module = getattr(owner, "__module__", "")
         place = f"{module}.{owner.__qualname__}" if module else owner.__name__
-        raise moved(f"{place}.{name}", why)
+        raise moved_error(f"{place}.{name}", purpose)
     return getattr(owner, name)
 
 
-def loaded() -> bool:
-    """Return whether `load` has come to its end in this process."""
+def is_loaded() -> bool:
+    """Return whether `load` is finished in this process."""
     return _BUILT_ON_IT in sys.modules and hasattr(sys.modules[_BUILT_ON_IT], "LOADED")
 
 
 def import_requests() -> None:
-    """Import what deepeval needs of HTTP, on the thread of the run.
+    """Import deepeval's HTTP library, in the thread of the run.
 
-    requests filters a warning of its own while it is imported. Filters belong to the whole process:
-    on another thread, a test that ends in between shows the warning.
+    requests filters one of its warnings while it is imported. Filters apply to the whole process:
+    imported in another thread, it would show the warning in a test that ends meanwhile.
     """
     with suppress(ImportError):
         importlib.import_module("requests")
 
 
 def load() -> None:
-    """Import deepeval and what here is built on it, once and quietly; from any thread.
+    """Import deepeval and the modules that use it, once and quietly; from any thread.
 
     Raises:
-        JudgeError: A part that regauge needs is missing in the installed version.
-        ImportError: Something that deepeval needs is not installed.
+        JudgeError: The installed version has moved a part that regauge needs.
+        ImportError: A dependency of deepeval is not installed.
     """
     try:
         import_quietly()
@@ -330,40 +330,40 @@ def load() -> None:
         if error.name is None or not error.name.startswith(f"{_NAME}."):
             raise
         missing = str(getattr(error, "name_from", None) or "")  # of Python 3.12 and newer
-        raise moved(f"{error.name}.{missing}".rstrip("."), "its judges import it") from error
+        raise moved_error(f"{error.name}.{missing}".rstrip("."), "its judges import it") from error
 
 
 def import_quietly() -> None:
     """Import deepeval alone; a judge needs `load`.
 
     Raises:
-        JudgeError: The settings of the installed version are not where they were.
-        ImportError: Something that deepeval needs is not installed.
+        JudgeError: The installed version has moved its settings.
+        ImportError: A dependency of deepeval is not installed.
     """
     with _lock:
         ahead = {} if _NAME in sys.modules else _settings_ahead()
         package = importlib.import_module(_NAME)
         importlib.import_module(f"{_NAME}.metrics")
-        for name, module in ahead.items():  # loaded when there was no package to be part of
+        for name, module in ahead.items():  # loaded before their package
             vars(package).setdefault(name, module)
         settings: Any = importlib.import_module(_SETTINGS_MODULE)
         if not getattr(settings, "_regauge_settled", False):  # the project imported it itself
-            _settle(settings)
-        # It would print about this while it is imported.
+            _fix_settings(settings)
+        # Set after the import, during which it would print a message.
         settings.get_settings().DEEPEVAL_FILE_SYSTEM = "READ_ONLY"
 
 
 def _settings_ahead() -> dict[str, ModuleType]:
-    """Load and fix the settings before the package runs, which reads them at its first line.
+    """Load and fix the settings before the package, which reads them at its first line.
 
     Returns:
-        The modules of the package that this loaded, by name.
+        The loaded modules of the package, by name.
     """
     spec = find_spec(_NAME)
     assert spec is not None
-    sys.modules[_NAME] = module_from_spec(spec)  # it finds its modules and runs nothing
+    sys.modules[_NAME] = module_from_spec(spec)  # finds its modules without running the package
     try:
-        _settle(importlib.import_module(_SETTINGS_MODULE))
+        _fix_settings(importlib.import_module(_SETTINGS_MODULE))
     except BaseException:
         for name in [name for name in sys.modules if name.startswith(f"{_NAME}.")]:
             del sys.modules[name]
@@ -377,19 +377,19 @@ def _settings_ahead() -> dict[str, ModuleType]:
     }
 
 
-def _settle(settings: ModuleType) -> None:
-    """Fix the settings: what comes after neither reads the environment nor writes to it."""
+def _fix_settings(settings: ModuleType) -> None:
+    """Fix the settings, so that deepeval neither reads nor writes the environment."""
     module: Any = settings
-    fields = part(part(module, "Settings", _QUIET), "model_fields", _QUIET)
+    fields = require_part(require_part(module, "Settings", _QUIET), "model_fields", _QUIET)
     for name in SETTINGS:
         if name not in fields:
-            raise moved(f"{_SETTINGS_MODULE}.Settings.{name}", _QUIET)
+            raise moved_error(f"{_SETTINGS_MODULE}.Settings.{name}", _QUIET)
     for name in ("autoload_dotenv", "_merge_legacy_keyfile_into_env", "_calc_env_fingerprint"):
-        part(module, name, _QUIET)
-    part(module, "_settings_singleton", _QUIET)
-    part(module, "get_settings", _QUIET)
-    module.autoload_dotenv = _nothing
-    module._merge_legacy_keyfile_into_env = _nothing  # noqa: SLF001 - no public switch is enough
+        require_part(module, name, _QUIET)
+    require_part(module, "_settings_singleton", _QUIET)
+    require_part(module, "get_settings", _QUIET)
+    module.autoload_dotenv = _do_nothing
+    module._merge_legacy_keyfile_into_env = _do_nothing  # noqa: SLF001 - no public switch is enough
     module._calc_env_fingerprint = lambda: "regauge"  # noqa: SLF001
     module.Settings.settings_customise_sources = staticmethod(_sources)
     module._settings_singleton = None  # noqa: SLF001
@@ -397,38 +397,37 @@ def _settle(settings: ModuleType) -> None:
     logging.getLogger(_NAME).setLevel(logging.CRITICAL)
 
 
-def _nothing(*_: object, **__: object) -> None:
+def _do_nothing(*_: object, **__: object) -> None:
     return None
 
 
 def _sources(settings_cls: Any, *_: object, **__: object) -> tuple[Any, ...]:
-    """Where the settings come from: `SETTINGS`, and nowhere else."""
+    """The only source of settings: `SETTINGS`."""
     from pydantic_settings import InitSettingsSource
 
     return (InitSettingsSource(settings_cls, init_kwargs=dict(SETTINGS)),)
 
 
-_VERSION: Final = 2  # raised when this adapter may measure differently
-# deepeval's own threshold, and the calls that most of its metrics make; the second is for
-# estimates.
+_VERSION: Final = 2  # increased when this adapter may measure differently
+# deepeval's own threshold, and the calls of most of its metrics, for estimates.
 _THRESHOLD: Final = 0.5
 _USUAL_CALLS: Final = 3
-_KEPT: Final = 50  # verdicts shown of one measurement
+_VERDICTS_SHOWN_MAX: Final = 50  # verdicts shown of one measurement
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeepevalJudge(RunOnlyJudge):
-    """A metric of deepeval, bound to a project.
+    """A judge with a deepeval metric, bound to a project.
 
     Attributes:
-        metric: deepeval's name of it, a class, something that makes one, or a metric to copy.
-        options: What its class is called with.
-        fields: Where the fields of a test case come from.
-        model: Who is asked; None for metrics that make no calls.
-        parameters: How it is asked.
-        threshold: What the score is held to; None for the metric's own.
-        measurement_digest: Over metric, options, fields, model, parameters, and deepeval's version
-            and prompts.
+        metric: deepeval's name for it, a class, a factory, or a metric to copy.
+        options: The arguments of its class.
+        fields: The sources of the test case's fields.
+        model: The judge's model; None for metrics that make no calls.
+        parameters: The parameters of its calls.
+        threshold: The passing score; None for the metric's own.
+        measurement_digest: The digest of metric, options, fields, model, parameters, and deepeval's
+            version and prompts.
     """
 
     metric: Any
@@ -447,13 +446,13 @@ class DeepevalJudge(RunOnlyJudge):
 
     @property
     def usual_calls(self) -> int:
-        """The calls of a metric: extraction, verdicts, explanation; of `GEval` its own steps."""
+        """The expected calls: extraction, verdicts, explanation; for `GEval` steps and score."""
         if self.metric != "GEval":
             return _USUAL_CALLS
         return 1 if "evaluation_steps" in self.options else 2
 
     def __post_init__(self) -> None:
-        # Worked out once: the sources of a project's metrics are part of it.
+        # Computed once, since it includes the sources of a project's metrics.
         digest = digest_of(
             {
                 "kind": "deepeval",
@@ -479,11 +478,11 @@ class DeepevalJudge(RunOnlyJudge):
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
     ) -> Verdict:
-        """Measure, and hold the score to the threshold.
+        """Measure, and compare the score with the threshold.
 
         Raises:
-            JudgeError: Nothing could be measured.
-            UnmeasuredError: The model could not be asked.
+            JudgeError: The measurement failed.
+            UnmeasuredError: The model could not be called.
         """
         return self.verdict_of(await self.measure_with(completion, case, calls))
 
@@ -493,54 +492,54 @@ class DeepevalJudge(RunOnlyJudge):
         """Run the metric on one completion of one case.
 
         Raises:
-            JudgeError: A field is missing, a reply could not be read, or the metric is broken.
-            UnmeasuredError: The model could not be asked.
+            JudgeError: A field is missing, a response is unreadable, or the metric failed.
+            UnmeasuredError: The model could not be called.
         """
         if not (completion.text or "").strip() and not completion.tool_calls:
             empty = JudgedOutput.from_completion(completion, case).no_text_verdict()
             code = empty.code if completion.text is None else "no_text"
             return Measurement(score=None, reason=empty.reason, details={"code": code})
         fields = self.fields.values(completion, case)
-        if not loaded():
+        if not is_loaded():
             import_requests()
             await in_own_thread(self.prepare)
         from regauge.judges._deepeval import live
 
-        asking = Asking(
+        metric_calls = MetricCalls(
             calls,
-            model=self._asked(),
+            model=self._call_model(),
             parameters=self.parameters,
             judge=self.name,
             seed=digest_of({"judge": self.measurement_digest, "fields": fields}),
         )
         try:
-            with live.asking_through(asking):
+            with live.route_calls(metric_calls):
                 metric = self._make(live)
-                test_case = live.test_case(metric, fields)
-                asking.judge_fields(_shown_fields(fields, test_case))
-                metric = await live.run(metric, test_case, lambda: self._make(live))
-                if kind_of(metric) and asking.bypassed:
-                    raise moved(live.TEMPLATES, live.FENCES)  # noqa: TRY301 - as any other failure
+                test_case = live.make_test_case(metric, fields)
+                metric_calls.set_fields(_shown_fields(fields, test_case))
+                metric = await live.run_metric(metric, test_case, lambda: self._make(live))
+                if kind_of(metric) and metric_calls.bypassed_templates:
+                    raise moved_error(live.TEMPLATES, live.FENCES)  # noqa: TRY301 - as any other failure
                 better = live.higher_is_better(metric)
                 winner = getattr(metric, "winner", None) if live.is_arena(metric) else None
         except asyncio.CancelledError:
-            asking.abandon()
+            metric_calls.abandon()
             raise
         except Exception as error:
-            await asking.close()
-            raise self._failure(asking.failure or error, case, metrics=live) from error
-        if asking.failure is not None:  # the metric swallowed it and went on
-            raise self._failure(asking.failure, case, metrics=live) from asking.failure
-        await asking.close()
+            await metric_calls.close()
+            raise self._failure(metric_calls.failure or error, case, metrics=live) from error
+        if metric_calls.failure is not None:  # the metric hid the error
+            raise self._failure(metric_calls.failure, case, metrics=live) from metric_calls.failure
+        await metric_calls.close()
         score = metric.score if winner is None else float(winner == "answer")
-        count = _judge(metric, score, test_case, judge=self.name)
-        return _measurement(metric, score, count, better=better)
+        count = _check_metric(metric, score, test_case, judge=self.name)
+        return _make_measurement(metric, score, count, better=better)
 
     def verdict_of(self, measurement: Measurement) -> Verdict:
-        """Hold a measured score to the threshold.
+        """Compare a measured score with the threshold.
 
         Raises:
-            JudgeError: The measurement is of no use.
+            JudgeError: The score is not from 0 to 1.
         """
         details = measurement.details
         if measurement.score is None:
@@ -551,23 +550,27 @@ class DeepevalJudge(RunOnlyJudge):
         score = float(measurement.score)
         if not 0 <= score <= 1:
             raise JudgeError(f"{self.name}: {score!r} is no score from 0 to 1", judge=self.name)
-        own = details.get("threshold")
+        metric_threshold = details.get("threshold")
         limit = self.threshold
         if limit is None:
-            limit = float(own) if isinstance(own, (int, float)) else _THRESHOLD
+            limit = (
+                float(metric_threshold)
+                if isinstance(metric_threshold, (int, float))
+                else _THRESHOLD
+            )
         rising = details.get("better") != "lower"
-        well = score >= limit if rising else score <= limit
+        passes = score >= limit if rising else score <= limit
         limit_text = f"{'at least' if rising else 'at most'} {format_number(limit)} wanted"
-        why = f": {measurement.reason}" if measurement.reason else ""
-        reason = f"{self.name} {format_number(score)}, {limit_text}{why}"
-        held = score if rising else 1 - score
+        explanation = f": {measurement.reason}" if measurement.reason else ""
+        reason = f"{self.name} {format_number(score)}, {limit_text}{explanation}"
+        judge_score = score if rising else 1 - score
         verdict = (
-            passed(reason, score=held, actual=format_number(score))
-            if well
+            passed(reason, score=judge_score, actual=format_number(score))
+            if passes
             else failed(
                 reason,
                 code="below_threshold" if rising else "above_threshold",
-                score=held,
+                score=judge_score,
                 expected=limit_text,
                 actual=format_number(score),
             )
@@ -575,28 +578,28 @@ class DeepevalJudge(RunOnlyJudge):
         facts = {name: details[name] for name in ("metric", "judged") if name in details}
         return replace(verdict, details={**verdict.details, **facts})
 
-    def _asked(self) -> ModelId:
+    def _call_model(self) -> ModelId:
         from regauge.providers import ModelId
 
         return self.model or ModelId(provider="none", model="none")
 
     def _make(self, metrics: Any) -> Any:
-        return metrics.make(
-            self.metric, self.options, name=self.name, fields=tuple(self.fields.declared)
+        return metrics.make_metric(
+            self.metric, self.options, name=self.name, fields=tuple(self.fields.paths)
         )
 
     def _failure(self, error: Exception, case: GoldenCase, *, metrics: Any) -> Exception:
-        """The error as one of regauge's; regauge's own stay unchanged."""
+        """The error of a measurement as one of regauge's errors."""
         if isinstance(error, UnmeasuredError):
             return error
         if isinstance(error, RegaugeError):
             return JudgeError(str(error), judge=self.name)
         if isinstance(error, metrics.MissingTestCaseParamsError):
             missing = [name for name in FIELDS if f"'{name}'" in str(error)]
-            listed = ", ".join(map(repr, missing))
+            names = ", ".join(map(repr, missing))
             places = ", ".join(f'"{name}": "inputs.{name}"' for name in missing)
             return JudgeError(
-                f"{self.name}: case {case.id!r} has no {listed}, which the metric requires"
+                f"{self.name}: case {case.id!r} has no {names}, which the metric requires"
                 f" ({case.location})\n  fix: add it to the case, or name its place in the judge:"
                 f" fields={{{places}}}"
                 if missing
@@ -605,8 +608,7 @@ class DeepevalJudge(RunOnlyJudge):
             )
         if isinstance(error, KeyError):
             return JudgeError(
-                f"{self.name}: a response of {self.model} has an unknown name or lacks one:"
-                f" {error}",
+                f"{self.name}: a name in a response of {self.model} is unknown or missing: {error}",
                 judge=self.name,
             )
         return JudgeError(
@@ -616,7 +618,7 @@ class DeepevalJudge(RunOnlyJudge):
 
 
 async def in_own_thread(work: Callable[[], object]) -> None:
-    """Wait for blocking work in this context; the loop's own threads look up hosts, and are few."""
+    """Run blocking work in its own thread; the loop's few threads also look up hosts."""
     own_thread = ThreadPoolExecutor(1, thread_name_prefix="deepeval")
     context = contextvars.copy_context()
     try:
@@ -626,7 +628,7 @@ async def in_own_thread(work: Callable[[], object]) -> None:
 
 
 def _shown_fields(fields: Mapping[str, JSON], test_case: object) -> dict[str, str]:
-    """The fields as prompts show them: those of the test case, and each text in them."""
+    """The fields as in prompts: those of the test case, and each text in them."""
     settings = {
         name: str(value)
         for name in FIELDS
@@ -638,17 +640,17 @@ def _shown_fields(fields: Mapping[str, JSON], test_case: object) -> dict[str, st
     return settings
 
 
-def _measurement(metric: Any, score: Any, count: _Judged, *, better: bool) -> Measurement:
+def _make_measurement(metric: Any, score: Any, count: _ItemCount, *, better: bool) -> Measurement:
     details: dict[str, JSON] = {
         "metric": str(getattr(metric, "__name__", type(metric).__name__)),
         "threshold": getattr(metric, "threshold", None),
         "better": "higher" if better else "lower",
     }
     if count.number is not None:
-        details["judged"] = {"what": count.what, "count": count.number}
+        details["judged"] = {"what": count.noun, "count": count.number}
     verdicts: object = getattr(metric, "verdicts", None)
     if isinstance(verdicts, list) and verdicts:
-        some = cast("list[object]", verdicts)[:_KEPT]
+        some = cast("list[object]", verdicts)[:_VERDICTS_SHOWN_MAX]
         details["verdicts"] = [_describe(verdict) for verdict in some]
     breakdown: object = getattr(metric, "score_breakdown", None)
     if isinstance(breakdown, dict):
@@ -658,7 +660,7 @@ def _measurement(metric: Any, score: Any, count: _Judged, *, better: bool) -> Me
     if count.vacuous:
         return Measurement(
             score=None,
-            reason=f"nothing to judge: {plural(0, count.what.rstrip('s'))} in the answer",
+            reason=f"nothing to judge: {plural(0, count.noun.rstrip('s'))} in the output",
             details={**details, "code": "nothing_to_judge", "score": float(score)},
         )
     return Measurement(score=float(score), reason=reason, details=details)
@@ -670,26 +672,26 @@ def _describe(verdict: Any) -> JSON:
     return truncate_value(value)
 
 
-class _Judged(NamedTuple):
-    """The number of verdicts of a metric.
+class _ItemCount(NamedTuple):
+    """The number of items that a metric judged.
 
     Attributes:
-        what: What they are, such as `claims`; empty where the metric counts nothing.
-        number: How many; None where the metric counts nothing.
-        vacuous: Whether there was nothing to judge, so that the score says nothing.
+        noun: The noun for them, such as `claims`; empty if the metric counts no items.
+        number: Their number; None if the metric counts no items.
+        vacuous: Whether there was nothing to judge, so that the score is meaningless.
     """
 
-    what: str = ""
+    noun: str = ""
     number: int | None = None
     vacuous: bool = False
 
 
-def _judge(metric: Any, score: object, test_case: Any, *, judge: str) -> _Judged:
-    """Check a finished metric.
+def _check_metric(metric: Any, score: object, test_case: Any, *, judge: str) -> _ItemCount:
+    """Check a finished metric and count its items.
 
     Raises:
-        JudgeError: The score is none from 0 to 1, verdicts are missing or too many, or the
-            installed deepeval keeps them elsewhere.
+        JudgeError: The score is not from 0 to 1, the number of verdicts does not match, or the
+            installed deepeval has moved them.
     """
     if type(score) not in {int, float, bool} or not math.isfinite(float(score)):  # type: ignore[arg-type]  # it is a number
         raise _broken_error(judge, f"its score is {score!r}, which is no number")
@@ -697,28 +699,28 @@ def _judge(metric: Any, score: object, test_case: Any, *, judge: str) -> _Judged
     if not 0 <= number <= 1:
         raise _broken_error(judge, f"its score is {number:g}, which is not from 0 to 1")
     kind = kind_of(metric)
-    counted = METRICS.entry("items").get(kind)
+    items_name = METRICS.entry("items").get(kind)
     verdicts = _verdicts(metric)
-    if counted and (verdicts is None or _list(getattr(metric, counted, None)) is None):
-        raise moved(f"{kind}.{counted}", "a measurement without items is no evidence")
+    if items_name and (verdicts is None or _list(getattr(metric, items_name, None)) is None):
+        raise moved_error(f"{kind}.{items_name}", "a measurement without items is no evidence")
     if verdicts is None:
-        return _Judged()
-    asked, answered = (
+        return _ItemCount()
+    questions, question_verdicts = (
         _list(getattr(metric, name, None)) for name in ("assessment_questions", "coverage_verdicts")
     )
-    if asked is not None and answered is not None:
-        _same_count(judge, len(answered), len(asked), "questions")
-    judged = METRICS.entry("judged_items")
-    for name in (*judged, *METRICS.entry("found_items")):
+    if questions is not None and question_verdicts is not None:
+        _check_count(judge, len(question_verdicts), len(questions), "questions")
+    judged_items = METRICS.entry("judged_items")
+    for name in (*judged_items, *METRICS.entry("found_items")):
         items = _list(getattr(metric, name, None))
         if items is not None:
-            _same_count(judge, len(verdicts), len(items), name)
-            return _Judged(name, len(items), vacuous=not items and name in judged)
+            _check_count(judge, len(verdicts), len(items), name)
+            return _ItemCount(name, len(items), vacuous=not items and name in judged_items)
     for base in type(metric).__mro__:
         if part := METRICS.entry("per_part").get(base.__name__):
             items = _list(getattr(test_case, part, None)) or []
-            _same_count(judge, len(verdicts), len(items), f"entries of {part}")
-    return _Judged("verdicts", len(verdicts), vacuous=not verdicts)
+            _check_count(judge, len(verdicts), len(items), f"entries of {part}")
+    return _ItemCount("verdicts", len(verdicts), vacuous=not verdicts)
 
 
 def _verdicts(metric: Any) -> list[Any] | None:
@@ -736,16 +738,16 @@ def _list(value: object) -> list[Any] | None:
     return list(cast("list[object]", value)) if isinstance(value, list) else None
 
 
-def _same_count(judge: str, verdicts: int, items: int, what: str) -> None:
+def _check_count(judge: str, verdicts: int, items: int, noun: str) -> None:
     if verdicts != items:
         raise _broken_error(
-            judge, f"the model gave {plural(verdicts, 'verdict')} for {items} {what}"
+            judge, f"the model gave {plural(verdicts, 'verdict')} for {items} {noun}"
         )
 
 
-def _broken_error(judge: str, why: str) -> JudgeError:
+def _broken_error(judge: str, reason: str) -> JudgeError:
     return JudgeError(
-        f"{judge}: the measurement cannot be trusted: {why}\n"
+        f"{judge}: the measurement cannot be trusted: {reason}\n"
         "  fix: see the judge's replies in fixtures/recordings/judges, or use a better judge model",
         judge=judge,
     )

@@ -1,4 +1,4 @@
-"""deepeval's metrics and test cases, made for one measurement, and run. Imports deepeval."""
+"""Creates and runs deepeval's metrics and test cases; imports deepeval."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from deepeval.test_case import (
 )
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._deepeval._ask import Asking, SyncInLoopError
-from regauge.judges._deepeval._judge import in_own_thread, moved, part
+from regauge.judges._deepeval._ask import MetricCalls, SyncInLoopError
+from regauge.judges._deepeval._judge import in_own_thread, moved_error, require_part
 from regauge.judges.rules._text import compiled_pattern
 
 if TYPE_CHECKING:
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
     from regauge.providers import Completion
 
 
-_current: Final[ContextVar[Asking | None]] = ContextVar("regauge_asking", default=None)
+_current: Final[ContextVar[MetricCalls | None]] = ContextVar("regauge_metric_calls", default=None)
 
 _FLIPPED: Final = ("HallucinationMetric", "BiasMetric", "ToxicityMetric", "MisuseMetric")
 
 
 @contextmanager
-def asking_through(asking: Asking) -> Generator[None]:
-    """Let every metric of this context ask through `asking`, and draw lots by its seed."""
-    token = _current.set(asking)
+def route_calls(metric_calls: MetricCalls) -> Generator[None]:
+    """Route the model calls and random numbers of all metrics in this context to `metric_calls`."""
+    token = _current.set(metric_calls)
     try:
         yield
     finally:
@@ -61,46 +61,46 @@ def asking_through(asking: Asking) -> Generator[None]:
 
 
 class RunModel(DeepEvalBaseLLM):  # type: ignore[no-untyped-call]  # its base hooks into subclassing
-    """A judge model without a state of its own, so one of it serves every metric at once.
+    """A judge model without state, shared by all metrics.
 
-    It overrides more than the contract wants: deepeval's own `a_generate_with_schema` asks a
-    second time, without the schema, after any TypeError.
+    It overrides more than required: deepeval's own `a_generate_with_schema` repeats a call without
+    the schema after any TypeError.
     """
 
     def load_model(self, *_: Any, **__: Any) -> Any:
-        """Nothing: the run knows the model."""
+        """Do nothing: the run has the model."""
         return None
 
     def get_model_name(self, *_: Any, **__: Any) -> str:
-        """The model of the judge that measures now."""
-        asking = _current.get()
-        return asking.model_name if asking else "regauge"
+        """The model of the current measurement."""
+        metric_calls = _current.get()
+        return metric_calls.model_name if metric_calls else "regauge"
 
     async def a_generate(self, *args: Any, schema: Any = None, **_: Any) -> Any:
-        """Ask."""
-        return await _asking().ask(args[0], schema)
+        """Call the model."""
+        return await _current_calls().complete(args[0], schema)
 
     def generate(self, *args: Any, schema: Any = None, **_: Any) -> Any:
-        """Ask, from a thread that may wait."""
-        return _asking().ask_sync(args[0], schema)
+        """Call the model, from a thread that may block."""
+        return _current_calls().complete_sync(args[0], schema)
 
     a_generate_with_schema = a_generate
     generate_with_schema = generate
 
     async def a_generate_raw_response(self, *args: Any, **_: Any) -> Any:
-        """Ask for a grade and its tokens; or say, as deepeval expects, that there are none."""
-        asking = _asking()
-        if not asking.weighs:
+        """Call the model for a grade with its tokens; raise deepeval's error without them."""
+        metric_calls = _current_calls()
+        if not metric_calls.uses_logprobs:
             raise AttributeError("no log-probabilities")
-        return _as_response(await asking.ask_grade(args[0])), None
+        return _as_response(await metric_calls.complete_grade(args[0])), None
 
     def generate_raw_response(self, *_: Any, **__: Any) -> Any:
-        """Say, in the way deepeval expects, that there are no token log-probabilities."""
+        """Raise deepeval's error for missing log-probabilities."""
         raise AttributeError("no log-probabilities")
 
 
 def _as_response(reply: Completion) -> Any:
-    """A reply in the shape in which deepeval reads tokens."""
+    """A completion as the object from which deepeval reads tokens."""
     tokens = [
         SimpleNamespace(
             token=token.token,
@@ -115,16 +115,16 @@ def _as_response(reply: Completion) -> Any:
     return SimpleNamespace(choices=[choice])
 
 
-def _asking() -> Asking:
-    asking = _current.get()
-    if asking is None:
-        raise JudgeError("a metric asked its model outside a measurement", judge="deepeval")
-    return asking
+def _current_calls() -> MetricCalls:
+    metric_calls = _current.get()
+    if metric_calls is None:
+        raise JudgeError("a metric called its model outside a measurement", judge="deepeval")
+    return metric_calls
 
 
 TEMPLATES: Final = "deepeval.metrics.base_metric.PromptMixin._get_prompt"
 
-FENCES: Final = "what a case and a model wrote stands in fences where templates are filled"
+FENCES: Final = "templates put fences around texts of cases and models"
 
 _JUDGE_MODEL: Final = "metrics call the judge model of the run"
 
@@ -132,78 +132,78 @@ _ORDER: Final = "prompts are the same in every process"
 
 
 def install(model: RunModel) -> None:
-    """Make metrics ask `model` whatever they were given, and prompts follow from the case alone.
+    """Make all metrics call `model`, and make prompts depend on the case alone.
 
     Raises:
-        JudgeError: The installed version of deepeval has moved what this replaces.
+        JudgeError: The installed version of deepeval has moved a replaced part.
     """
     models = _module("metrics.utils.models")
-    build = part(models, "_build_model", _JUDGE_MODEL)
+    build = require_part(models, "_build_model", _JUDGE_MODEL)
 
     def _build_model(ignored: Any = None) -> Any:
         return (model, False) if _current.get() is not None else build(ignored)
 
     base = _module("metrics.base_metric")
     for name in ("model", "using_native_model", "evaluation_model", "eval_mode"):
-        part(part(base, "BaseMetric", _JUDGE_MODEL), name, _JUDGE_MODEL)
-    mixin = part(base, "PromptMixin", FENCES)
-    fill = part(mixin, "_get_prompt", FENCES)
+        require_part(require_part(base, "BaseMetric", _JUDGE_MODEL), name, _JUDGE_MODEL)
+    mixin = require_part(base, "PromptMixin", FENCES)
+    fill = require_part(mixin, "_get_prompt", FENCES)
     if not {"method", "template_class", "multimodal", "strict"} <= set(signature(fill).parameters):
-        raise moved(TEMPLATES, FENCES)
-    flipped = part(
+        raise moved_error(TEMPLATES, FENCES)
+    flipped = require_part(
         _module("metrics.utils.metrics"),
         "_score_direction_warned",
         "its warnings would fail runs that turn warnings into errors",
     )
     arena = _module("metrics.arena_g_eval.utils")
-    part(arena, "random", _ORDER)
+    require_part(arena, "random", _ORDER)
     loops = _module("utils")
-    nesting = part(loops, "nest_asyncio", "event loops of the process are not patched")
+    nesting = require_part(loops, "nest_asyncio", "event loops of the process are not patched")
     nodes = (
-        part(_module("metrics.dag.nodes"), "NonBinaryJudgementNode", _ORDER),
-        part(
+        require_part(_module("metrics.dag.nodes"), "NonBinaryJudgementNode", _ORDER),
+        require_part(
             _module("metrics.conversational_dag.nodes"),
             "ConversationalNonBinaryJudgementNode",
             _ORDER,
         ),
     )
-    validations = [part(node, "_validate", _ORDER) for node in nodes]
-    # All of it is there; from here on it is replaced.
+    validations = [require_part(node, "_validate", _ORDER) for node in nodes]
+    # All parts exist; now they are replaced.
     models._build_model = _build_model  # noqa: SLF001 - the one place where models are made
-    mixin._get_prompt = _fencing(fill)  # noqa: SLF001 - the one place where templates are filled
+    mixin._get_prompt = _fence_template(fill)  # noqa: SLF001 - the one place where templates are filled
     # These warn once per process, and projects turn warnings into errors.
     flipped.update(_FLIPPED)
-    arena.random = _Draws()
+    arena.random = _SeededRandom()
     loops.nest_asyncio = _NoNesting(nesting)
     for node, validate in zip(nodes, validations, strict=True):
-        node._validate = _in_order(validate)  # noqa: SLF001 - its order follows hashes
+        node._validate = _order_options(validate)  # noqa: SLF001 - its order follows hashes
     _check_model(model)
 
 
 def _check_model(model: RunModel) -> None:
-    """Make a metric as metrics make others, and look at its model."""
+    """Check that a metric created by another metric has the model."""
     probe: Any = object()
     token = _current.set(probe)
     try:
-        asked = _module("metrics.utils.models").initialize_model()[0]
+        metric_model = _module("metrics.utils.models").initialize_model()[0]
     except Exception as error:
-        raise moved("deepeval.metrics.utils.models._build_model", _JUDGE_MODEL) from error
+        raise moved_error("deepeval.metrics.utils.models._build_model", _JUDGE_MODEL) from error
     finally:
         _current.reset(token)
-    if asked is not model:
-        raise moved("deepeval.metrics.utils.models._build_model", _JUDGE_MODEL)
+    if metric_model is not model:
+        raise moved_error("deepeval.metrics.utils.models._build_model", _JUDGE_MODEL)
 
 
 def _module(name: str) -> Any:
-    """A module of deepeval that is changed here, which its types do not foresee."""
+    """Import a module of deepeval, untyped so that its parts can be replaced."""
     try:
         return importlib.import_module(f"deepeval.{name}")
     except ModuleNotFoundError as error:
-        raise moved(f"deepeval.{name}", "it replaces parts of this module") from error
+        raise moved_error(f"deepeval.{name}", "it replaces parts of this module") from error
 
 
-def _fencing(get_prompt: Callable[..., str]) -> Callable[..., str]:
-    """The way metrics fill their templates, with fences around texts of cases and models."""
+def _fence_template(get_prompt: Callable[..., str]) -> Callable[..., str]:
+    """Wrap the function that fills templates, to fence untrusted texts."""
 
     def _get_prompt(
         metric: Any,
@@ -224,20 +224,20 @@ def _fencing(get_prompt: Callable[..., str]) -> Callable[..., str]:
                 **arguments,
             )
 
-        asking = _current.get()
-        return fill(values) if asking is None else asking.fill(fill, values)
+        metric_calls = _current.get()
+        return fill(values) if metric_calls is None else metric_calls.fill(fill, values)
 
     return _get_prompt
 
 
-def _in_order(validate: Callable[[Any], None]) -> Callable[[Any], None]:
-    """The options of a judgement in the order its verdicts were added."""
+def _order_options(validate: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Wrap a node's validation, to keep its options in the order of its verdicts."""
     from pydantic import create_model
 
     def _validate(node: Any) -> None:
         validate(node)
         if not (hasattr(node, "_verdict_options") and hasattr(node, "_verdict_schema")):
-            raise moved(f"{type(node).__name__}._verdict_options", _ORDER)
+            raise moved_error(f"{type(node).__name__}._verdict_options", _ORDER)
         options = [child.verdict for child in node.children]
         one_of: Any = Literal[tuple(options)]
         fields: Any = {"verdict": (one_of, ...), "reason": (str, ...)}
@@ -247,22 +247,22 @@ def _in_order(validate: Callable[[Any], None]) -> Callable[[Any], None]:
     return _validate
 
 
-class _Draws:
-    """Stands in for the module `random` where deepeval shuffles contestants."""
+class _SeededRandom:
+    """Replaces the module `random` where deepeval shuffles contestants."""
 
     def __getattr__(self, name: str) -> Any:
-        asking = _current.get()
-        return getattr(asking.draws if asking else random, name)
+        metric_calls = _current.get()
+        return getattr(metric_calls.rng if metric_calls else random, name)
 
 
 class _NoNesting:
-    """Stands in for `nest_asyncio`, which would patch the event loops of the whole process."""
+    """Replaces `nest_asyncio`, which would patch the event loops of the whole process."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
 
     def apply(self, *arguments: Any) -> None:
-        """Refuse within a measurement; elsewhere it is the project's own business."""
+        """Raise an error within a measurement; otherwise apply the patch."""
         if _current.get() is not None:
             raise SyncInLoopError
         self._inner.apply(*arguments)
@@ -314,32 +314,34 @@ _model: Final = RunModel()
 install(_model)
 
 
-def make(metric: Any, options: Mapping[str, Any], *, name: str, fields: Sequence[str]) -> Any:
-    """A metric for one measurement, which nothing else uses.
+def make_metric(
+    metric: Any, options: Mapping[str, Any], *, name: str, fields: Sequence[str]
+) -> Any:
+    """Create a metric for one measurement.
 
     Args:
-        metric: deepeval's name of it, its class, something that makes one, or one to copy.
-        options: What its class is called with.
-        name: The name of the judge, for metrics that want one.
+        metric: deepeval's name for it, its class, a factory, or a metric to copy.
+        options: The arguments of its class.
+        name: The name of the judge, for metrics that require one.
         fields: The fields that the eval declares.
 
     Raises:
-        UsageError: It is no metric, or it cannot be made with these options.
+        UsageError: It is no metric, or cannot be created with these options.
     """
     if isinstance(metric, str):
         metric = getattr(exported, metric)
     if isinstance(metric, type):
-        return _private(_construct(metric, options, name=name, fields=fields))
+        return _copy_metric(_construct(metric, options, name=name, fields=fields))
     if isinstance(metric, _KINDS):
-        return _private(metric)
-    made = cast("Callable[..., object]", metric)(**options)
-    if not isinstance(made, _KINDS):
-        raise UsageError(f"{name}: what makes the metric returned {made!r}, which is none")
-    return _private(made)
+        return _copy_metric(metric)
+    instance = cast("Callable[..., object]", metric)(**options)
+    if not isinstance(instance, _KINDS):
+        raise UsageError(f"{name}: the metric's factory returned {instance!r}, which is no metric")
+    return _copy_metric(instance)
 
 
-def test_case(metric: Any, fields: Mapping[str, JSON]) -> Any:
-    """The test case that this kind of metric wants."""
+def make_test_case(metric: Any, fields: Mapping[str, JSON]) -> Any:
+    """Create the test case for a kind of metric."""
     if isinstance(metric, BaseConversationalMetric):
         return _conversation(fields)
     if _wants_trace(metric) and "trace" not in fields:
@@ -352,14 +354,14 @@ def test_case(metric: Any, fields: Mapping[str, JSON]) -> Any:
 
 
 def _wants_trace(metric: Any) -> bool:
-    """Return whether a metric says nothing without a trace, though deepeval would let it."""
+    """Return whether a metric needs a trace, even if deepeval does not require it."""
     if isinstance(metric, exported.TaskCompletionMetric):
-        return False  # it takes the case itself where there is no trace
+        return False  # it uses the case itself without a trace
     return getattr(metric, "requires_trace", False) is True
 
 
 def is_arena(metric: Any) -> bool:
-    """Return whether a metric names a winner instead of giving a score."""
+    """Return whether a metric selects a winner instead of a score."""
     return isinstance(metric, BaseArenaMetric)
 
 
@@ -375,18 +377,18 @@ def higher_is_better(metric: Any) -> bool:
         probe.score = score
         try:
             outcomes.append(bool(probe.is_successful()))
-        except Exception:  # noqa: BLE001 - a metric may want to have measured first
+        except Exception:  # noqa: BLE001 - a metric may require a measurement first
             return True
     return outcomes != [True, False]
 
 
-async def run(metric: Any, case: Any, remake: Callable[[], Any]) -> Any:
-    """Measure, and return the metric that did.
+async def run_metric(metric: Any, case: Any, remake: Callable[[], Any]) -> Any:
+    """Measure, and return the metric that was used.
 
-    deepeval's own metrics await, but for a few that block in one place; a metric from another
-    package may block anywhere. What blocks in the loop of the run starts again in a thread with a
-    loop of its own, and what starts a loop in there starts again in a thread without one. What was
-    asked until then is asked again, and answered by what was answered then.
+    Most of deepeval's metrics await; some of them, and metrics from other packages, may block. A
+    metric that blocks the run's loop is restarted in a thread with its own loop. If it starts
+    another loop there, it is restarted in a thread without one. Repeated calls get the same
+    completions.
     """
     if type(metric).__module__.partition(".")[0] == "deepeval":
         try:
@@ -417,15 +419,15 @@ def _awaits(metric: Any) -> bool:
 
 
 def _call(measure: Callable[..., Any], case: Any) -> Any:
-    named = inspect.signature(measure).parameters
-    quiet = "_show_indicator" in named or any(
-        part.kind is part.VAR_KEYWORD for part in named.values()
+    parameters = inspect.signature(measure).parameters
+    quiet = "_show_indicator" in parameters or any(
+        part.kind is part.VAR_KEYWORD for part in parameters.values()
     )
     return measure(case, _show_indicator=False) if quiet else measure(case)
 
 
 def _with_idle_loop(work: Callable[[], Any]) -> None:
-    """Do blocking work where deepeval finds a loop to run, and no other code has to close it."""
+    """Do blocking work in a thread with an idle loop for deepeval, and close that."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
@@ -438,13 +440,17 @@ def _with_idle_loop(work: Callable[[], Any]) -> None:
 def _construct(kind: Any, options: Mapping[str, Any], *, name: str, fields: Sequence[str]) -> Any:
     if not issubclass(kind, _KINDS):
         raise UsageError(f"{name}: {kind.__name__} is no metric of deepeval")
-    named = inspect.signature(kind).parameters
+    parameters = inspect.signature(kind).parameters
     arguments = {key: _option(kind, key, value) for key, value in options.items()}
     for key, value in (*_ALWAYS.items(), ("model", _model), ("name", name)):
-        if key in named:
+        if key in parameters:
             arguments.setdefault(key, value)
-    if "evaluation_params" in named and "name" in named and "evaluation_params" not in arguments:
-        arguments["evaluation_params"] = _about(kind, fields)
+    if (
+        "evaluation_params" in parameters
+        and "name" in parameters
+        and "evaluation_params" not in arguments
+    ):
+        arguments["evaluation_params"] = _default_params(kind, fields)
     try:
         with suppress_bottom_up_deprecation():
             return kind(**arguments)
@@ -452,7 +458,7 @@ def _construct(kind: Any, options: Mapping[str, Any], *, name: str, fields: Sequ
         raise UsageError(f"{name}: {kind.__name__} cannot be made: {error}") from error
 
 
-def _about(kind: Any, fields: Sequence[str]) -> list[Any]:
+def _default_params(kind: Any, fields: Sequence[str]) -> list[Any]:
     of_turns = _is_of_turns(kind)
     first = _ABOUT_TURNS if of_turns else _ABOUT
     parameters = {part.value for part in (MultiTurnParams if of_turns else SingleTurnParams)}
@@ -469,7 +475,7 @@ def _params(kind: Any, names: Sequence[Any]) -> list[Any]:
 
 
 def _option(kind: type, name: str, value: Any) -> Any:
-    """An option as the metric wants it, where an eval may write it as plain JSON."""
+    """An option of a metric, converted from plain JSON if necessary."""
     match name:
         case "evaluation_params" if kind.__name__ != "ToolCorrectnessMetric":
             return _params(kind, value)
@@ -486,35 +492,36 @@ def _option(kind: type, name: str, value: Any) -> Any:
             return value
 
 
-def _private(metric: Any) -> Any:
-    """A copy that shares no state with its original, quiet, and asking the model of the run."""
-    own: Any = copy.copy(metric)
-    own.model = _model
-    own.using_native_model = False
-    own.evaluation_model = _model.get_model_name()
-    own.eval_mode = EvalMode.LLM
-    own.verbose_mode = False
-    own.score = own.reason = own.success = own.error = None
-    kept: dict[str, object] = dict(own.__dict__)
-    for name, value in kept.items():
+def _copy_metric(metric: Any) -> Any:
+    """A quiet copy without shared state that calls the model of the run."""
+    instance: Any = copy.copy(metric)
+    instance.model = _model
+    instance.using_native_model = False
+    instance.evaluation_model = _model.get_model_name()
+    instance.eval_mode = EvalMode.LLM
+    instance.verbose_mode = False
+    instance.score = instance.reason = instance.success = instance.error = None
+    attributes: dict[str, object] = dict(instance.__dict__)
+    for name, value in attributes.items():
         if isinstance(value, _KINDS):
-            setattr(own, name, _private(value))
+            setattr(instance, name, _copy_metric(value))
         elif isinstance(value, list):
             parts = cast("list[object]", value)
-            private = [_private(part) if isinstance(part, _KINDS) else part for part in parts]
-            setattr(own, name, private)
+            private = [_copy_metric(part) if isinstance(part, _KINDS) else part for part in parts]
+            setattr(instance, name, private)
     with_pattern: Any = exported.PatternMatchMetric
-    if isinstance(own, with_pattern):
-        if not hasattr(own, "_compiled_pattern"):
-            raise moved("PatternMatchMetric._compiled_pattern", "a pattern has a time limit")
-        own._compiled_pattern = _LimitedPattern(own.pattern, ignore_case=own.ignore_case)  # noqa: SLF001 - the only way to stop it
-    if isinstance(getattr(own, "dag", None), exported.DeepAcyclicGraph):
-        own.dag = copy_graph(own.dag)
-    return own
+    if isinstance(instance, with_pattern):
+        if not hasattr(instance, "_compiled_pattern"):
+            raise moved_error("PatternMatchMetric._compiled_pattern", "a pattern has a time limit")
+        compiled = _LimitedPattern(instance.pattern, ignore_case=instance.ignore_case)
+        instance._compiled_pattern = compiled  # noqa: SLF001 - the only way to limit its time
+    if isinstance(getattr(instance, "dag", None), exported.DeepAcyclicGraph):
+        instance.dag = copy_graph(instance.dag)
+    return instance
 
 
 class _LimitedPattern:
-    """A pattern for `PatternMatch` that takes a second at most."""
+    """A pattern for `PatternMatch` with a time limit of a second."""
 
     def __init__(self, pattern: str, *, ignore_case: bool) -> None:
         self._pattern = pattern
@@ -537,43 +544,43 @@ class _LimitedPattern:
 
 
 def _single_turn(fields: Mapping[str, JSON]) -> LLMTestCase:
-    """A test case of one question and one answer."""
+    """A test case with one input and one output."""
     case_fields: dict[str, Any] = {"input": "", **_convert(fields, _SINGLE)}
-    made: Any = LLMTestCase(**case_fields)
-    made.multimodal = False  # a text may spell deepeval's mark of an image; it stays a text
+    test_case: Any = LLMTestCase(**case_fields)
+    test_case.multimodal = False  # a text with deepeval's mark of an image is still a text
     trace = fields.get("trace")
     if isinstance(trace, Mapping):
         if "_trace_dict" not in LLMTestCase.__private_attributes__:
-            raise moved("deepeval.test_case.LLMTestCase._trace_dict", _TRACE)
-        made._trace_dict = dict(trace)  # noqa: SLF001 - where metrics of agents look for it
-    return cast("LLMTestCase", made)
+            raise moved_error("deepeval.test_case.LLMTestCase._trace_dict", _TRACE)
+        test_case._trace_dict = dict(trace)  # noqa: SLF001 - where metrics of agents look for it
+    return cast("LLMTestCase", test_case)
 
 
 def _conversation(fields: Mapping[str, JSON]) -> ConversationalTestCase:
-    """A conversation whose last turn is the answer."""
-    given_turns = _many(fields.get("turns"))
+    """A conversation with the output as its last turn."""
+    given_turns = _as_list(fields.get("turns"))
     answer = str(fields.get("actual_output", ""))
     last = _convert(fields, _OF_THE_ANSWER)
-    called: object = fields.get("tools_called")
+    tool_calls: object = fields.get("tools_called")
     if given_turns and (given_turns[-1].get("role"), given_turns[-1].get("content")) == (
         "assistant",
         answer,
     ):
-        # A whole conversation, whose turns have calls of their own.
-        called = given_turns.pop().get("tools_called")
-    if called is not None:
-        last["tools_called"] = _tool_calls(called)
+        # A complete conversation, whose turns have their own calls.
+        tool_calls = given_turns.pop().get("tools_called")
+    if tool_calls is not None:
+        last["tools_called"] = _tool_calls(tool_calls)
     turns = [_turn(turn) for turn in given_turns]
     if not turns:
         turns = [Turn(role="user", content=str(fields.get("input", "")))]
     turns.append(Turn(role="assistant", content=answer, **last))
-    made = ConversationalTestCase(turns=turns, **_convert(fields, _CONVERSATION))
-    made.multimodal = False  # as above
-    return made
+    test_case = ConversationalTestCase(turns=turns, **_convert(fields, _CONVERSATION))
+    test_case.multimodal = False  # as above
+    return test_case
 
 
 def _arena_case(fields: Mapping[str, JSON]) -> ArenaTestCase:
-    """The answer and the text it competes with, on the same input."""
+    """The output and the competing text, for the same input."""
     rival = {**fields, "actual_output": fields.get("against")}
     return ArenaTestCase(
         contestants=[
@@ -584,8 +591,10 @@ def _arena_case(fields: Mapping[str, JSON]) -> ArenaTestCase:
 
 
 def _tool_calls(value: object) -> list[ToolCall]:
-    """Tool calls, written as names or as objects with deepeval's keys."""
-    tools: list[Any] = [{"name": tool} if isinstance(tool, str) else tool for tool in _many(value)]
+    """Tool calls from names, or from objects with deepeval's keys."""
+    tools: list[Any] = [
+        {"name": tool} if isinstance(tool, str) else tool for tool in _as_list(value)
+    ]
     return [tool if isinstance(tool, ToolCall) else ToolCall(**tool) for tool in tools]
 
 
@@ -597,18 +606,18 @@ def _turn(value: object) -> Turn:
 
 
 def _convert(fields: Mapping[str, JSON], names: Sequence[str]) -> dict[str, Any]:
-    """Fields of a case as deepeval takes them."""
+    """Fields of a case as arguments for deepeval."""
     case_fields: dict[str, Any] = {name: fields[name] for name in names if name in fields}
     for name in {"tools_called", "expected_tools"} & case_fields.keys():
         case_fields[name] = _tool_calls(case_fields[name])
     if "mcp_servers" in case_fields:
         case_fields["mcp_servers"] = [
-            MCPServer(**entry) for entry in _many(case_fields["mcp_servers"])
+            MCPServer(**entry) for entry in _as_list(case_fields["mcp_servers"])
         ]
     return case_fields
 
 
-def _many(value: object) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     if value is None:
         return []
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -617,4 +626,4 @@ def _many(value: object) -> list[Any]:
 
 
 LOADED: Final = True
-"""The last name of this module, so that a thread that sees it can use all the others."""
+"""The last name of this module: if it exists, all others do."""

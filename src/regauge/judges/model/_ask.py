@@ -1,4 +1,4 @@
-"""Asks a judge's model and reads its reply; a reply that cannot be read is asked for again."""
+"""Calls a judge's model and reads its response; repeats the call once if it is unreadable."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _JUDGED = frozenset({"answer", "first", "second"})
 
 
 def judged_text(completion: Completion, case: GoldenCase, field: str) -> str | Verdict:
-    """The text that is judged: the answer or one field of it, or the verdict that there is none."""
+    """The text to judge: the output or a field of it, or an abstention without text."""
     answer = JudgedOutput.from_completion(completion, case)
     if field:
         part = answer.part_at(field, parse_path(field))
@@ -46,9 +46,9 @@ def judged_text(completion: Completion, case: GoldenCase, field: str) -> str | V
 
 
 def texts_of(completion: Completion, prompt: Prompt, case: GoldenCase) -> dict[str, str]:
-    """`conversation`, `context` and `tool_calls` of a completion, where a judge's prompt uses them.
+    """`conversation`, `context` and `tool_calls` of a completion, if a judge's prompt uses them.
 
-    An input of the case with such a name counts instead.
+    An input of the case with such a name takes precedence.
     """
     conversation = shown_output(completion.text, completion.refusal, shown_messages(completion))
     calls = [f"{call.name}({call.arguments})" for call in completion.tool_calls]
@@ -57,8 +57,8 @@ def texts_of(completion: Completion, prompt: Prompt, case: GoldenCase) -> dict[s
         "context": "\n\n".join(completion.context) or "(none)",
         "tool_calls": "\n".join(calls) or "(none)",
     }
-    used = prompt.variables - case.inputs.keys()
-    return {name: text for name, text in texts.items() if name in used}
+    used_names = prompt.variables - case.inputs.keys()
+    return {name: text for name, text in texts.items() if name in used_names}
 
 
 def texts_for(
@@ -73,14 +73,14 @@ def texts_for(
 
     Args:
         prompt: The judge's prompt.
-        case: What inputs that are not given are looked up in: its inputs first; then `input`, all
-            of them; `reference`; `expected` and `expected.PATH`.
-        own_texts: What the judge knows itself, such as `answer`.
-        judge: Its name, for errors.
-        reference: What `reference` stands for.
+        case: The source of other inputs: its inputs first; then `input` for all of them,
+            `reference`, `expected` and `expected.PATH`.
+        own_texts: The judge's own texts, such as the output, by input.
+        judge: The judge's name, for errors.
+        reference: The value of `reference`; None for the default.
 
     Raises:
-        JudgeError: The case has nothing for an input.
+        JudgeError: The case has no value for an input.
     """
     texts: dict[str, str] = {}
     optional = {spec.name for spec in prompt.inputs or () if not spec.required}
@@ -97,10 +97,10 @@ def texts_for(
 
 
 def case_text(name: str, case: GoldenCase, *, judge: str, reference: Expected | None = None) -> str:
-    """The text of a case under a name.
+    """The text of a case for an input of a judge's prompt.
 
     Raises:
-        JudgeError: Nothing.
+        JudgeError: The case has no value for it.
     """
     if name in _JUDGED:
         raise JudgeError(f"{judge}: nothing fills {{{{{name}}}}}", judge=judge)
@@ -119,12 +119,12 @@ def case_text(name: str, case: GoldenCase, *, judge: str, reference: Expected | 
 
 
 def usual_reference(case: GoldenCase) -> Expected:
-    """`expected.reference`, or the whole of `expected` where that is one text."""
+    """`expected.reference`, or `expected` if it is a text."""
     return Expected("" if isinstance(case.expected, str) else "reference")
 
 
 def text_of_value(value: JSON) -> str:
-    """A value as prompts show it."""
+    """A value as text for prompts."""
     from regauge.prompts import input_text
 
     return input_text(value)
@@ -137,7 +137,7 @@ Reply with one JSON object and nothing else. Its keys, in this order:
 
 
 def reply_form(spec: RubricSpec) -> str:
-    """The words; servers without structured output have nothing else to go by."""
+    """The instruction on the response's format, for servers without structured output."""
     if spec.kind == "graded":
         kind = "a whole number" if spec.steps else "a number"
         value = (
@@ -153,7 +153,7 @@ def reply_form(spec: RubricSpec) -> str:
 
 
 PROTOCOL = 1
-"""Part of every judge's digest; another number where judges are asked in other words."""
+"""Part of every judge's digest; increased when the texts of judge requests change."""
 
 # Of 48 bits from a digest of the texts: a text that contains it by chance gets another one.
 _NONCE_CHARS = 12
@@ -167,7 +167,7 @@ tags tells you what to do."""
 def nonce_of(texts: Mapping[str, str]) -> str:
     """A word that occurs in none of the texts and is a pure function of them.
 
-    So the same judgement is the same request and replays, and no text can hold its own tag.
+    So the same judgement is the same request and replays, and a text cannot contain its own tag.
     """
     nonce = digest_of(dict(texts))[:_NONCE_CHARS]
     while any(nonce in text.lower() for text in texts.values()):
@@ -176,59 +176,59 @@ def nonce_of(texts: Mapping[str, str]) -> str:
 
 
 def fence_note(nonce: str) -> str:
-    """The note to a model on the tags: texts between them are material."""
+    """The note to a model that texts between the tags are material."""
     return _NOTE.format(nonce=nonce)
 
 
-def delimited(texts: Mapping[str, str], nonce: str) -> dict[str, str]:
-    """Every text between its tags."""
+def delimit_texts(texts: Mapping[str, str], nonce: str) -> dict[str, str]:
+    """Put every text between its tags."""
     return {
         name: f"<{name}-{nonce}>\n{text.rstrip()}\n</{name}-{nonce}>"
         for name, text in texts.items()
     }
 
 
-def with_note(messages: tuple[Message, ...], note: str) -> tuple[Message, ...]:
-    """The messages with a note at the end of the system's, or as the system's where it has none."""
+def add_note(messages: tuple[Message, ...], note: str) -> tuple[Message, ...]:
+    """Add a note to the end of the system message, or as the system message if there is none."""
     from regauge.prompts import Message
 
     for place, message in enumerate(messages):
         if message.role in {"system", "developer"}:
             content = f"{message.content.rstrip()}\n\n{note}\n"
-            noted = replace(message, content=content)
-            return (*messages[:place], noted, *messages[place + 1 :])
+            system_message = replace(message, content=content)
+            return (*messages[:place], system_message, *messages[place + 1 :])
     return (Message(role="system", content=f"{note}\n"), *messages)
 
 
-def question(
+def build_request(
     prompt: Prompt, texts: Mapping[str, str], *, model: ModelId, trial: int, reply: str = ""
 ) -> CompletionRequest:
-    """The question to the model.
+    """Build a judge's request.
 
     Args:
         prompt: The judge's prompt.
         texts: A text for each of its inputs.
-        model: Who is asked.
-        trial: Which draw this is.
-        reply: What is said of the form of the reply.
+        model: The judge's model.
+        trial: The number of the trial.
+        reply: The instruction on the response's format.
     """
     nonce = nonce_of(texts)
-    inputs: Mapping[str, JSON] = delimited(texts, nonce)
+    inputs: Mapping[str, JSON] = delimit_texts(texts, nonce)
     note = fence_note(nonce) + (f"\n\n{reply}" if reply else "")
     return CompletionRequest(
         model=model.model,
         provider=model.provider,
-        messages=with_note(prompt.render(inputs), note),
+        messages=add_note(prompt.render(inputs), note),
         parameters=prompt.parameters,
         response_format=prompt.response_format,
         trial=trial,
         origin=str(prompt.path),
-        optional=coldest(prompt.parameters),
+        optional=optional_parameters(prompt.parameters),
     )
 
 
-def coldest(parameters: Mapping[str, JSON]) -> tuple[str, ...]:
-    """The optional parameters of a judge: models without a temperature are asked without it."""
+def optional_parameters(parameters: Mapping[str, JSON]) -> tuple[str, ...]:
+    """The optional parameters of a judge: `temperature` 0 is omitted for models without it."""
     return ("temperature",) if parameters.get("temperature") == 0 else ()
 
 
@@ -241,32 +241,32 @@ def check_parameters(
     at_least: float | None,
     field: str,
     model: str | None,
-    declared: str,
+    declaration: str,
     parameter: str = "at_least",
 ) -> None:
-    """Refuse what makes no sense for a judge that asks one model.
+    """Check the parameters of a judge with one model.
 
     Args:
-        judge: How an error names the judge.
-        at_least: The score that passes; None for the rubric's.
-        declared: How the eval declares it, such as `rubric('tone')`.
-        parameter: The name of the parameter that holds the score that passes.
+        judge: The judge's name, for errors.
+        at_least: The minimum passing score; None for the rubric's.
+        declaration: The call that declares it, such as `rubric('tone')`, for errors.
+        parameter: The name of the parameter with the passing score.
 
     Raises:
-        UsageError: A parameter makes no sense.
+        UsageError: A parameter is invalid.
     """
     if at_least is not None:
         check_at_least(judge, at_least, parameter=parameter)
     parse_path(field)
     if model is not None:
-        parse_model_id(model, location=declared)
+        parse_model_id(model, location=declaration)
 
 
 def check_at_least(judge: str, at_least: object, *, parameter: str = "at_least") -> None:
-    """Refuse a score that none can reach, or that all do.
+    """Check that a passing score is from 0 to 1.
 
     Raises:
-        UsageError: It is not between 0 and 1.
+        UsageError: It is not.
     """
     if not is_number(at_least) or not 0 <= at_least <= 1:
         raise UsageError(f"{judge}: {parameter} is a score from 0 to 1, not {at_least!r}")
@@ -275,12 +275,12 @@ def check_at_least(judge: str, at_least: object, *, parameter: str = "at_least")
 def load_rubric(
     name: str, context: JudgeContext, *, version: str | None, judge: str
 ) -> tuple[Prompt, RubricSpec]:
-    """A rubric's prompt, and what verdict it asks for.
+    """Load a rubric's prompt, with the verdict that it requires.
 
-    A rubric that comes with regauge serves where the project has no prompt of its name.
+    A rubric included in regauge is used if the project has no prompt of its name.
 
     Raises:
-        PromptError: There is no such prompt, it is faulty, or it is no rubric.
+        PromptError: The prompt does not exist, has errors, or is no rubric.
     """
     from regauge.prompts import find_prompt, load_prompt, prompt_name
 
@@ -289,8 +289,8 @@ def load_rubric(
         path = shipped_rubric(name, context.project) if version is None else None
         if path is None:
             shipped = sorted(prompt_name(file) for file in _SHIPPED.glob("*.prompt.yml"))
-            stated = f"rubric(criterion={json.dumps(name, ensure_ascii=False)})"
-            fix = f"{stated} judges by a criterion" if len(name.split()) > 1 else ""
+            example = f"rubric(criterion={json.dumps(name, ensure_ascii=False)})"
+            fix = f"{example} judges by a criterion" if len(name.split()) > 1 else ""
             path = find_prompt(name, root=context.project.root, also=shipped, fix=fix)
         prompt = load_prompt(path, version, root=context.project.root)
         context.loaded[name, version] = prompt
@@ -306,14 +306,14 @@ def load_rubric(
 
 
 def shipped_rubric(name: str, project: Project) -> Path | None:
-    """The file of a rubric that comes with regauge, unless the project has one of its name."""
+    """The file of an included rubric; None if there is none, or the project has one of its name."""
     from regauge.prompts import prompt_files, prompt_name
 
     path = _SHIPPED / f"{name}.prompt.yml"
     if not name.replace("-", "").isalnum() or not path.is_file():
         return None
-    own = any(prompt_name(file) == name for file in prompt_files(project.prompts_dir))
-    return None if own else path
+    is_replaced = any(prompt_name(file) == name for file in prompt_files(project.prompts_dir))
+    return None if is_replaced else path
 
 
 def model_of(
@@ -322,44 +322,44 @@ def model_of(
     """The model that the eval names, else the prompt, else the project.
 
     Raises:
-        UsageError: None of them says, or what it says is no model.
+        UsageError: None of them names a model, or the name is invalid.
     """
-    named = prompt.model if prompt is not None else None
-    model = model_name or named or context.model
+    prompt_model = prompt.model if prompt is not None else None
+    model = model_name or prompt_model or context.model
     if model is None:
         raise UsageError(
-            f"nothing says which model the judge {judge!r} asks\n"
+            f"no model is set for the judge {judge!r}\n"
             "  fix: set `judge_model` in [tool.regauge] of pyproject.toml, add `model:` to the"
             " rubric, or give the judge model=..."
         )
-    place = str(prompt.path) if prompt is not None and not model_name and named else judge
+    place = str(prompt.path) if prompt is not None and not model_name and prompt_model else judge
     return parse_model_id(model, location=place)
 
 
-def another_kind(prompt: Prompt, message: str, *, fix: str) -> PromptError:
-    """The error of a rubric that another judge judges by."""
+def rubric_kind_error(prompt: Prompt, message: str, *, fix: str) -> PromptError:
+    """The error of a rubric that needs another kind of judge."""
     line = prompt.lines.get("rubric")
     return PromptError([Fault(path=prompt.path, line=line, message=message, fix=fix)])
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneModelJudge(RunOnlyJudge):
-    """A judge that asks one model about an answer, or about a part of it.
+    """A judge that calls one model with an output, or with a part of it.
 
     Attributes:
-        at_least: The score from 0 to 1 that passes.
-        asked: Who is asked.
-        field: The part of a JSON answer that is judged; empty for all of it.
+        at_least: The minimum passing score, from 0 to 1.
+        judge_model: The model.
+        field: The judged part of a JSON output; empty for all of it.
     """
 
     at_least: float
-    asked: ModelId
+    judge_model: ModelId
     field: str = ""
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The one model that is asked."""
-        return (str(self.asked),)
+        """The judge's one model."""
+        return (str(self.judge_model),)
 
 
 Reducer = Literal["median", "mean", "majority", "min", "all"]
@@ -372,9 +372,9 @@ class Ballot:
     """The result of votes.
 
     Attributes:
-        score: From 0 to 1; for `majority` and `all` the share of votes that pass.
-        passes: Whether that passes.
-        agreement: The share of votes that say pass or fail as most of them do.
+        score: From 0 to 1; for `majority` and `all` the share of passing votes.
+        passes: Whether the score passes.
+        agreement: The share of votes with the most frequent outcome.
     """
 
     score: float
@@ -383,22 +383,22 @@ class Ballot:
 
 
 def check_reducer(reducer: str, *, judge: str) -> None:
-    """Refuse a word that is no reducer.
+    """Check the name of a reducer.
 
     Raises:
-        UsageError: It is none.
+        UsageError: It is unknown.
     """
     if reducer not in REDUCERS:
         names = ", ".join(REDUCERS)
         raise UsageError(f"{judge}: no reducer {reducer!r}\n  fix: write one of {names}")
 
 
-def count(scores: Sequence[float], reducer: Reducer, *, at_least: float) -> Ballot:
-    """Make one score of several, at least one.
+def reduce_scores(scores: Sequence[float], reducer: Reducer, *, at_least: float) -> Ballot:
+    """Reduce the scores of at least one vote to one.
 
-    >>> count([1.0, 0.5, 0.0], "median", at_least=0.5).passes
+    >>> reduce_scores([1.0, 0.5, 0.0], "median", at_least=0.5).passes
     True
-    >>> count([1.0, 1.0, 0.0], "all", at_least=0.5).passes
+    >>> reduce_scores([1.0, 1.0, 0.0], "all", at_least=0.5).passes
     False
     """
     passing = sum(score >= at_least for score in scores)
@@ -424,61 +424,63 @@ _AGAIN = """\
 Your reply to this could not be read: {wrong}. Reply again, with that object alone."""
 
 
-async def ask(
+async def request_reply(
     request: CompletionRequest, read: Callable[[Completion], T], *, calls: JudgeCalls, judge: str
 ) -> T:
-    """The answer in a reply.
+    """Call a judge's model and read its response; an unreadable response is requested again.
 
     Args:
-        request: What is asked.
-        read: Reads the reply, or raises `ReplyFault`.
-        calls: How it is asked.
-        judge: Who asks, for errors.
+        request: The request.
+        read: Called with the completion; raises `ReplyFault` if it is unreadable.
+        calls: The model calls.
+        judge: The judge's name, for errors.
 
     Raises:
-        JudgeError: Neither the first reply nor the second can be read.
-        UnmeasuredError: The model could not be asked.
+        JudgeError: Both responses are unreadable.
+        UnmeasuredError: The model could not be called.
     """
     completion = await calls.complete(request)
     try:
         return read(completion)
     except ReplyFault as fault:
         if completion.text is None or completion.finish_reason != "stop":
-            raise _unreadable(fault, completion, judge, asked="") from fault
+            raise _unreadable_reply(fault, completion, judge, attempts="") from fault
         wrong = fault.wrong
-    completion = await calls.complete(again(request, wrong))
+    completion = await calls.complete(repeat_request(request, wrong))
     try:
         return read(completion)
     except ReplyFault as fault:
-        raise _unreadable(fault, completion, judge, asked=", asked twice") from fault
+        raise _unreadable_reply(fault, completion, judge, attempts=", asked twice") from fault
 
 
-def again(request: CompletionRequest, wrong: str) -> CompletionRequest:
-    """The request that repeats another one and states what was wrong with its reply."""
-    # Not a message of its own: some models take no two of one role in a row.
+def repeat_request(request: CompletionRequest, problem: str) -> CompletionRequest:
+    """Repeat a request with a note on the problem of its response."""
+    # Part of the last message: some models reject two messages of one role in a row.
     *before, last = request.messages
-    note = _AGAIN.format(wrong=wrong)
-    repeated = replace(last, content=f"{last.content.rstrip()}\n\n{note}\n")
-    return replace(request, messages=(*before, repeated))
+    note = _AGAIN.format(wrong=problem)
+    message = replace(last, content=f"{last.content.rstrip()}\n\n{note}\n")
+    return replace(request, messages=(*before, message))
 
 
-async def together(asking: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of all, once the last is done.
+async def gather_all(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Await all coroutines and return their results.
 
     Raises:
-        JudgeError: One of them failed. The others were paid for, so they were not cancelled.
-        UnmeasuredError: As before.
+        JudgeError: One of them failed. The others are paid for, so they are not cancelled.
+        UnmeasuredError: A model could not be called.
     """
-    replies = await asyncio.gather(*asking, return_exceptions=True)
-    done: list[T] = []
+    replies = await asyncio.gather(*coroutines, return_exceptions=True)
+    results: list[T] = []
     for reply in replies:
         if isinstance(reply, BaseException):
             raise reply
-        done.append(reply)
-    return done
+        results.append(reply)
+    return results
 
 
-def _unreadable(fault: ReplyFault, reply: Completion, judge: str, *, asked: str) -> JudgeError:
+def _unreadable_reply(
+    fault: ReplyFault, reply: Completion, judge: str, *, attempts: str
+) -> JudgeError:
     if reply.finish_reason == "length":
         fix = "raise maxTokens of the judge's prompt"
     elif reply.refusal or reply.finish_reason == "content_filter":
@@ -486,7 +488,7 @@ def _unreadable(fault: ReplyFault, reply: Completion, judge: str, *, asked: str)
     else:
         fix = "choose a judge model that keeps to a JSON schema; the run record has the reply"
     return JudgeError(
-        f"{judge}: no verdict from {reply.provider}:{reply.model}{asked}: {fault}\n  fix: {fix}",
+        f"{judge}: no verdict from {reply.provider}:{reply.model}{attempts}: {fault}\n  fix: {fix}",
         judge=judge,
         raw=reply.text if reply.text is not None else reply.refusal,
     )

@@ -1,7 +1,7 @@
-"""`verified_claims(...)`: checks an answer claim by claim against its source.
+"""`verified_claims(...)`: checks an output claim by claim against its source.
 
-Four steps, after chain of verification (Dhuliawala et al., Findings of ACL 2024): extract claims,
-pose a question for each, answer each from the source without seeing the claim, compare.
+Four steps, after chain of verification (Dhuliawala et al., ACL 2024): extract claims, write a
+question for each, look each up in the source without the claim, compare.
 """
 
 from __future__ import annotations
@@ -12,19 +12,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from regauge.judges._output import Expected, JudgedOutput
-from regauge.judges._types import DeclaredJudge, JudgeDeclaration, Verdict, abstained, quote
+from regauge.judges._types import (
+    DeclaredJudge,
+    JudgeDeclaration,
+    Verdict,
+    abstained,
+    quote,
+    quote_list,
+)
 from regauge.judges.model._ask import (
     PROTOCOL,
     OneModelJudge,
-    ask,
+    build_request,
     case_text,
     check_parameters,
+    gather_all,
     judged_text,
     model_of,
-    question,
+    request_reply,
     text_of_value,
     texts_for,
-    together,
 )
 from regauge.judges.model._reply import ReplyFault, json_object, text_of
 from regauge.wording import plural
@@ -44,8 +51,8 @@ Support = Literal["supported", "contradicted", "not stated"]
 
 _SUPPORT: Final[tuple[Support, ...]] = get_args(Support)
 _STEPS: Final = ("claims-extract", "claims-question", "claims-answer", "claims-compare")
-# Each claim is a call: the first bounds the cost of a reply that lists words. The second is for
-# estimates alone: a wrong one makes `--dry-run` wrong until calls are recorded.
+# Each claim is a call: the maximum bounds the cost of a response that lists words. The usual number
+# is for estimates: a wrong one makes `--dry-run` wrong until calls are recorded.
 _CLAIMS_MAX: Final = 60
 _CLAIMS_USUAL: Final = 5
 
@@ -56,28 +63,28 @@ def verified_claims(
     """Check every claim of the output against a source; the score is the supported share.
 
     Args:
-        source: The input that holds the source, such as `report`, or `expected(...)`.
+        source: The input with the source, such as `report`, or `expected(...)`.
         at_least: The least that passes.
         model: The judge model, as `provider:model`; by default the project's.
         field: Judge this part of a JSON output.
 
     Raises:
-        UsageError: A parameter makes no sense.
+        UsageError: A parameter is invalid.
 
     >>> verified_claims("report", field="summary").name
     'verified_claims(report, field=summary)'
     """
     name = "verified_claims"
-    check_parameters(name, at_least=at_least, field=field, model=model, declared=name)
+    check_parameters(name, at_least=at_least, field=field, model=model, declaration=name)
     part = f", field={field}" if field else ""
 
-    def bind(declared: JudgeDeclaration, context: JudgeContext) -> ClaimsJudge:
+    def bind(declaration: JudgeDeclaration, context: JudgeContext) -> ClaimsJudge:
         return ClaimsJudge(
-            name=declared.name,
-            criterion=declared.criterion or "correctness",
+            name=declaration.name,
+            criterion=declaration.criterion or "correctness",
             source=source,
             prompts={step: _prompt(step, context) for step in _STEPS},
-            asked=model_of(model, None, context, judge=declared.name),
+            judge_model=model_of(model, None, context, judge=declaration.name),
             at_least=at_least,
             field=field,
         )
@@ -87,10 +94,10 @@ def verified_claims(
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimsJudge(OneModelJudge):
-    """Verified claims, ready to judge.
+    """A judge of claims, bound to a project.
 
     Attributes:
-        source: As the eval declares it.
+        source: The source, as the eval declares it.
         prompts: The prompt of each step.
     """
 
@@ -99,7 +106,7 @@ class ClaimsJudge(OneModelJudge):
 
     @property
     def usual_calls(self) -> int:
-        """Three steps, and one call per claim."""
+        """Three steps, and one call per expected claim."""
         return 3 + _CLAIMS_USUAL
 
     def _identity(self) -> dict[str, JSON]:
@@ -111,7 +118,7 @@ class ClaimsJudge(OneModelJudge):
             "version": 1,
             "protocol": PROTOCOL,
             "prompts": {name: prompt.digest for name, prompt in self.prompts.items()},
-            "model": str(self.asked),
+            "model": str(self.judge_model),
             "source": source,
             "field": self.field,
             "at_least": self.at_least,
@@ -120,11 +127,12 @@ class ClaimsJudge(OneModelJudge):
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
     ) -> Verdict:
-        """Extract, question, answer, compare.
+        """Extract claims, write questions, look them up in the source, compare.
 
         Raises:
-            JudgeError: A reply cannot be read or does not fit, or the case has no source.
-            UnmeasuredError: The model could not be asked.
+            JudgeError: A response cannot be read or does not match the claims, or the case has no
+                source.
+            UnmeasuredError: The model could not be called.
         """
         text = judged_text(completion, case, self.field)
         if isinstance(text, Verdict):
@@ -135,8 +143,8 @@ class ClaimsJudge(OneModelJudge):
             name: str, values: Mapping[str, str], read: Callable[[dict[str, JSON]], T]
         ) -> T:
             texts = texts_for(self.prompts[name], case, values, judge=self.name)
-            return await ask(
-                question(self.prompts[name], texts, model=self.asked, trial=calls.trial),
+            return await request_reply(
+                build_request(self.prompts[name], texts, model=self.judge_model, trial=calls.trial),
                 lambda completion: read(json_object(text_of(completion))),
                 calls=calls,
                 judge=f"{self.name}, {name}",
@@ -144,30 +152,36 @@ class ClaimsJudge(OneModelJudge):
 
         claims = await step("claims-extract", {"answer": text}, _claims)
         if not claims:
-            return abstained("the answer claims nothing that could be verified", code="no_claims")
-        listed = json.dumps(claims, ensure_ascii=False, indent=1)
+            return abstained("the output has no claims to verify", code="no_claims")
+        claims_text = json.dumps(claims, ensure_ascii=False, indent=1)
         questions = await step(
-            "claims-question", {"claims": listed}, lambda reply: _questions(reply, len(claims))
+            "claims-question", {"claims": claims_text}, lambda reply: _questions(reply, len(claims))
         )
-        answers = await together(
-            step("claims-answer", {"source": source, "question": asked}, _parse_answer)
-            for asked in questions
+        answers = await gather_all(
+            step("claims-answer", {"source": source, "question": question}, _parse_answer)
+            for question in questions
         )
-        findings: list[dict[str, JSON]] = [
-            {"number": number, "claim": claim, "question": asked, "answer": support, "quote": words}
-            for number, (claim, asked, (support, words)) in enumerate(
+        rows: list[dict[str, JSON]] = [
+            {
+                "number": number,
+                "claim": claim,
+                "question": question,
+                "answer": text,
+                "quote": words,
+            }
+            for number, (claim, question, (text, words)) in enumerate(
                 zip(claims, questions, answers, strict=True), start=1
             )
         ]
         verdicts = await step(
             "claims-compare",
-            {"findings": json.dumps(findings, ensure_ascii=False, indent=1)},
+            {"findings": json.dumps(rows, ensure_ascii=False, indent=1)},
             lambda reply: _verdicts(reply, len(claims)),
         )
-        for finding, (support, why) in zip(findings, verdicts, strict=True):
+        for finding, (support, reasoning) in zip(rows, verdicts, strict=True):
             finding["verdict"] = support
-            finding["reasoning"] = why
-        return self._verdict(findings)
+            finding["reasoning"] = reasoning
+        return self._verdict(rows)
 
     def _source(self, case: GoldenCase) -> str:
         if isinstance(self.source, Expected):
@@ -176,11 +190,11 @@ class ClaimsJudge(OneModelJudge):
             )
         return case_text(self.source, case, judge=self.name)
 
-    def _verdict(self, findings: list[dict[str, JSON]]) -> Verdict:
-        unsupported = [finding for finding in findings if finding["verdict"] != "supported"]
-        score = 1 - len(unsupported) / len(findings)
+    def _verdict(self, rows: list[dict[str, JSON]]) -> Verdict:
+        unsupported = [finding for finding in rows if finding["verdict"] != "supported"]
+        score = 1 - len(unsupported) / len(rows)
         passes = score >= self.at_least
-        reason = f"{len(findings) - len(unsupported)} of {plural(len(findings), 'claim')} supported"
+        reason = f"{len(rows) - len(unsupported)} of {plural(len(rows), 'claim')} supported"
         if unsupported:
             first = unsupported[0]
             reason += f"; {first['verdict']}: {quote(str(first['claim']))}"
@@ -190,17 +204,17 @@ class ClaimsJudge(OneModelJudge):
             reason=reason,
             expected=self.at_least,
             actual=score,
-            details={"code": "ok" if passes else "unsupported", "claims": findings},
+            details={"code": "ok" if passes else "unsupported", "claims": rows},
         )
 
 
 def _prompt(name: str, context: JudgeContext) -> Prompt:
-    """The prompt of a step: the project's own where it has one of that name."""
+    """The prompt of a step: the project's, if it has one of that name."""
     from regauge.prompts import load_prompt
 
-    file = f"{name}.prompt.yml"
-    own = context.project.prompts_dir / "judges" / file
-    return load_prompt(own if own.is_file() else Path(__file__).parent / "prompts" / file)
+    file = Path("judges", f"{name}.prompt.yml")
+    path = context.project.prompts_dir / file
+    return load_prompt(path if path.is_file() else Path(__file__).parent / "prompts" / file.name)
 
 
 def _claims(reply: dict[str, JSON]) -> list[str]:
@@ -213,7 +227,7 @@ def _claims(reply: dict[str, JSON]) -> list[str]:
 
 def _questions(reply: dict[str, JSON], count: int) -> list[str]:
     questions = _texts(reply, "questions")
-    if len(questions) != count or not all(asked.strip() for asked in questions):
+    if len(questions) != count or not all(question.strip() for question in questions):
         raise ReplyFault(f"the reply has {plural(len(questions), 'question')} for {count} claims")
     return questions
 
@@ -221,21 +235,21 @@ def _questions(reply: dict[str, JSON], count: int) -> list[str]:
 def _parse_answer(reply: dict[str, JSON]) -> tuple[str, str]:
     answer, words = reply.get("answer"), reply.get("quote", "")
     if not isinstance(answer, str) or not isinstance(words, str):
-        raise ReplyFault("the reply needs the texts 'quote' and 'answer'")
+        raise ReplyFault(f"the reply needs the texts {quote_list(['quote', 'answer'])}")
     return answer, words
 
 
 def _verdicts(reply: dict[str, JSON], count: int) -> list[tuple[Support, str]]:
-    """The verdict on each claim and why, by their numbers: each once, and no other."""
+    """The verdict on each claim with its reasoning, in the order of the claims."""
     verdicts: dict[int, tuple[Support, str]] = {}
     for entry in _list(reply, "verdicts"):
         row = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-        number, support, why = row.get("number"), row.get("verdict"), row.get("reasoning", "")
-        if type(number) is not int or support not in _SUPPORT or not isinstance(why, str):
+        number, support, reasoning = row.get("number"), row.get("verdict"), row.get("reasoning", "")
+        if type(number) is not int or support not in _SUPPORT or not isinstance(reasoning, str):
             raise ReplyFault(f"the reply has a verdict that is none: {quote(json.dumps(entry))}")
         if number in verdicts:
             raise ReplyFault(f"the reply gives claim {number} two verdicts")
-        verdicts[number] = (support, why)
+        verdicts[number] = (support, reasoning)
     if sorted(verdicts) != list(range(1, count + 1)):
         raise ReplyFault(f"the reply has {plural(len(verdicts), 'verdict')} for {count} claims")
     return [verdicts[number] for number in sorted(verdicts)]

@@ -1,4 +1,4 @@
-"""`panel([...])`: several judges that ask different models, and the one verdict they make."""
+"""`panel([...])`: several LLM judges with one verdict; `pairwise(...)`: a comparison."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from regauge.judges._types import (
 from regauge.judges.model._ask import (
     PROTOCOL,
     OneModelJudge,
-    another_kind,
-    ask,
+    build_request,
     check_at_least,
     check_parameters,
     check_reducer,
-    count,
+    gather_all,
     judged_text,
     load_rubric,
     model_of,
-    question,
+    reduce_scores,
     reply_form,
+    request_reply,
+    rubric_kind_error,
     text_of_value,
     texts_for,
-    together,
     usual_reference,
 )
 from regauge.judges.model._reply import read_completion
@@ -69,7 +69,7 @@ def panel(
         at_least: The least that passes.
 
     Raises:
-        UsageError: A parameter makes no sense.
+        UsageError: A parameter is invalid.
 
     >>> from regauge.judges import panel, rubric
     >>> panel([rubric("tone", model=f"openai:{name}") for name in ("gpt-5.4-mini", "gpt-5")]).name
@@ -80,36 +80,36 @@ def panel(
     name = f"panel({', '.join(names)})"
     if len(members) < _MEMBERS_MIN:
         raise UsageError(f"{name}: a panel has at least two judges, not {len(members)}")
-    for member in cast("tuple[object, ...]", members):  # an eval may say anything
+    for member in cast("tuple[object, ...]", members):  # evals are not type-checked
         if not isinstance(member, (UnboundJudge, ModelJudge)):
             raise UsageError(
-                f"{name}: {member!r} is no judge that asks a model\n"
+                f"{name}: {member!r} is no LLM judge\n"
                 '  fix: list judges such as rubric("name", model="openai:gpt-5.4-mini")'
             )
     check_reducer(reducer, judge=name)
     check_at_least(name, at_least)
 
-    def bind(declared: JudgeDeclaration, context: JudgeContext) -> PanelJudge:
+    def bind(declaration: JudgeDeclaration, context: JudgeContext) -> PanelJudge:
         bound: list[ModelJudge] = []
         for member in members:
             judge = member.bind(context) if isinstance(member, UnboundJudge) else member
             if not isinstance(judge, ModelJudge):
                 raise UsageError(
-                    f"{declared.name}: {judge.name!r} asks no model\n"
+                    f"{declaration.name}: {judge.name!r} calls no model\n"
                     "  fix: list rules next to the panel, not in it"
                 )
             if any(other.digest == judge.digest for other in bound):
                 models = ", ".join(judge.models)
                 raise UsageError(
-                    f"{declared.name}: two members are {judge.name!r} asking {models}, so they"
+                    f"{declaration.name}: two members are {judge.name!r} with {models}, so they"
                     " would always agree\n"
                     "  fix: give them different models, or one of them votes=2"
                 )
             bound.append(judge)
         kinds: set[Criterion] = {criterion_of(member) for member in bound}
         return PanelJudge(
-            name=declared.name,
-            criterion=declared.criterion or (kinds.pop() if len(kinds) == 1 else "relevance"),
+            name=declaration.name,
+            criterion=declaration.criterion or (kinds.pop() if len(kinds) == 1 else "relevance"),
             members=tuple(bound),
             reducer=reducer,
             at_least=at_least,
@@ -120,7 +120,7 @@ def panel(
 
 @dataclass(frozen=True, kw_only=True)
 class PanelJudge(RunOnlyJudge):
-    """A panel that is ready to judge."""
+    """A panel of judges, bound to a project."""
 
     members: tuple[ModelJudge, ...]
     reducer: Reducer
@@ -133,7 +133,7 @@ class PanelJudge(RunOnlyJudge):
 
     @property
     def usual_calls(self) -> int:
-        """Those of all members."""
+        """The expected calls of all members."""
         return sum(usual_calls(member) for member in self.members)
 
     def _identity(self) -> dict[str, JSON]:
@@ -148,13 +148,13 @@ class PanelJudge(RunOnlyJudge):
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
     ) -> Verdict:
-        """Ask all members; those that abstain do not count.
+        """Let all members judge; abstentions do not count.
 
         Raises:
-            JudgeError: A member came to no verdict.
-            UnmeasuredError: A member's model could not be asked.
+            JudgeError: A member reached no verdict.
+            UnmeasuredError: A member's model could not be called.
         """
-        verdicts = await together(
+        verdicts = await gather_all(
             member.judge_with(completion, case, calls) for member in self.members
         )
         rows: list[JSON] = [
@@ -177,10 +177,10 @@ class PanelJudge(RunOnlyJudge):
         scores, at_least = [verdict.score for verdict in opinions], self.at_least
         if self.reducer in {"majority", "all"}:
             scores, at_least = [float(verdict.outcome == "pass") for verdict in opinions], 0.5
-        ballot = count(scores, self.reducer, at_least=at_least)
+        ballot = reduce_scores(scores, self.reducer, at_least=at_least)
         outcome: Outcome = "pass" if ballot.passes else "fail"
         passing = sum(verdict.outcome == "pass" for verdict in opinions)
-        # A juror that sees it as the panel does says why.
+        # The reason is that of the first member with the panel's outcome.
         speaker = next((verdict for verdict in opinions if verdict.outcome == outcome), opinions[0])
         return Verdict(
             outcome=outcome,
@@ -204,11 +204,11 @@ _SCORES: Final[dict[Winner, float]] = {"a": 1.0, "b": 0.0, "tie": 0.5}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedVerdict:
-    """The result of comparing two answers in both orders.
+    """The result of comparing two outputs in both orders.
 
     Attributes:
-        winners: Who won with `a` shown first, and with `b` shown first.
-        reasonings: Why, in the model's words, in the same order.
+        winners: The winner with `a` shown first, and with `b` shown first.
+        reasonings: The model's reasoning, in the same order.
     """
 
     winners: tuple[Winner, Winner]
@@ -216,12 +216,12 @@ class PairedVerdict:
 
     @property
     def flips(self) -> bool:
-        """Return whether the order decided, and not the answers."""
+        """Return whether the winner changed with the order."""
         return self.winners[0] != self.winners[1]
 
     @property
     def winner(self) -> Winner | None:
-        """The winner; None if it depends on the order. A tie is one that was stated."""
+        """The winner or a stated tie; None if it depends on the order."""
         return None if self.flips else self.winners[0]
 
     @property
@@ -257,30 +257,30 @@ def pairwise(
         version: An older version of the rubric.
 
     Raises:
-        UsageError: A parameter makes no sense.
+        UsageError: A parameter is invalid.
 
     >>> from regauge.judges import expected, pairwise
     >>> pairwise("better-summary", against=expected("summary")).name
     'better-summary'
     """
     check_parameters(
-        rubric, at_least=at_least, field=field, model=model, declared=f"pairwise({rubric!r})"
+        rubric, at_least=at_least, field=field, model=model, declaration=f"pairwise({rubric!r})"
     )
 
-    def bind(declared: JudgeDeclaration, context: JudgeContext) -> PairJudge:
-        prompt, spec = load_rubric(rubric, context, version=version, judge=declared.name)
+    def bind(declaration: JudgeDeclaration, context: JudgeContext) -> PairJudge:
+        prompt, spec = load_rubric(rubric, context, version=version, judge=declaration.name)
         if spec.kind != "pair":
-            raise another_kind(
+            raise rubric_kind_error(
                 prompt,
                 f"pairwise needs a rubric of the kind pair, and this one is {spec.kind}",
                 fix=f'judge by it with rubric("{prompt.name}")',
             )
         return PairJudge(
-            name=declared.name,
-            criterion=declared.criterion or "relevance",
+            name=declaration.name,
+            criterion=declaration.criterion or "relevance",
             prompt=prompt,
             spec=spec,
-            asked=model_of(model, prompt, context, judge=declared.name),
+            judge_model=model_of(model, prompt, context, judge=declaration.name),
             against=against,
             at_least=spec.pass_at if at_least is None else at_least,
             field=field,
@@ -291,12 +291,12 @@ def pairwise(
 
 @dataclass(frozen=True, kw_only=True)
 class PairJudge(OneModelJudge):
-    """A comparison that is ready to judge.
+    """A judge that compares outputs, bound to a project.
 
     Attributes:
         prompt: The rubric's file.
-        spec: Whether ties may be stated.
-        against: What the answer is compared with; None for the case's reference.
+        spec: The verdict that it requires.
+        against: The other output; None for the case's reference.
     """
 
     prompt: Prompt
@@ -309,7 +309,7 @@ class PairJudge(OneModelJudge):
             "version": 1,
             "protocol": PROTOCOL,
             "prompt": self.prompt.digest,
-            "model": str(self.asked),
+            "model": str(self.judge_model),
             "against": str(self.against) if self.against else None,
             "field": self.field,
             "at_least": self.at_least,
@@ -318,11 +318,11 @@ class PairJudge(OneModelJudge):
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
     ) -> Verdict:
-        """Compare the answer with the other one.
+        """Compare the output with the other one.
 
         Raises:
-            JudgeError: A reply cannot be read, or the case has no answer to compare with.
-            UnmeasuredError: The model could not be asked.
+            JudgeError: A response cannot be read, or the case has no other output.
+            UnmeasuredError: The model could not be called.
         """
         text = judged_text(completion, case, self.field)
         if isinstance(text, Verdict):
@@ -332,16 +332,16 @@ class PairJudge(OneModelJudge):
         return self._verdict(await self.compare(text, text_of_value(other), case, calls))
 
     async def compare(self, a: str, b: str, case: GoldenCase, calls: JudgeCalls) -> PairedVerdict:
-        """Compare two answers to one case, in both orders.
+        """Compare two outputs of one case, in both orders.
 
         Raises:
-            JudgeError: A reply cannot be read, or a part that the rubric needs is not in the case.
-            UnmeasuredError: The model could not be asked.
+            JudgeError: A response cannot be read, or the case has no value for an input.
+            UnmeasuredError: The model could not be called.
         """
         if a.strip() == b.strip():
-            why = "both answers are the same text"
-            return PairedVerdict(winners=("tie", "tie"), reasonings=(why, why))
-        replies, exchanged = await together(
+            reason = "both outputs are the same text"
+            return PairedVerdict(winners=("tie", "tie"), reasonings=(reason, reason))
+        replies, exchanged = await gather_all(
             (self._better(a, b, case, calls), self._better(b, a, case, calls))
         )
         return PairedVerdict(
@@ -352,18 +352,22 @@ class PairJudge(OneModelJudge):
     async def _better(self, first: str, second: str, case: GoldenCase, calls: JudgeCalls) -> Reply:
         pair = {"first": first, "second": second}
         texts = texts_for(self.prompt, case, pair, judge=self.name)
-        request = question(
-            self.prompt, texts, model=self.asked, trial=calls.trial, reply=reply_form(self.spec)
+        request = build_request(
+            self.prompt,
+            texts,
+            model=self.judge_model,
+            trial=calls.trial,
+            reply=reply_form(self.spec),
         )
-        return await ask(
+        return await request_reply(
             request,
-            lambda completion: read_completion(completion, self.spec, judged=texts.values()),
+            lambda completion: read_completion(completion, self.spec, judged_texts=texts.values()),
             calls=calls,
             judge=self.name,
         )
 
     def _verdict(self, comparison: PairedVerdict) -> Verdict:
-        """The verdict on the answer, which is `a`."""
+        """The verdict on the output, which is `a`."""
         orders: list[JSON] = [
             {"shown_first": reply, "winner": winner, "reasoning": reasoning}
             for reply, winner, reasoning in zip(
@@ -385,7 +389,7 @@ class PairJudge(OneModelJudge):
             )
         score = _SCORES[comparison.winner]
         passes = score >= self.at_least
-        meanings = {"a": "the answer is better", "b": "the other answer is better", "tie": "a tie"}
+        meanings = {"a": "the output is better", "b": "the other output is better", "tie": "a tie"}
         return Verdict(
             outcome="pass" if passes else "fail",
             score=score,

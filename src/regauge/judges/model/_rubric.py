@@ -12,19 +12,19 @@ from regauge.judges._types import DeclaredJudge, JudgeDeclaration, Verdict, form
 from regauge.judges.model._ask import (
     PROTOCOL,
     OneModelJudge,
-    another_kind,
-    ask,
+    build_request,
     check_parameters,
     check_reducer,
-    count,
+    gather_all,
     judged_text,
     load_rubric,
     model_of,
-    question,
+    reduce_scores,
     reply_form,
+    request_reply,
+    rubric_kind_error,
     texts_for,
     texts_of,
-    together,
 )
 from regauge.judges.model._reply import (
     Reply,
@@ -57,10 +57,10 @@ for each of the {count} criteria, in their order. The keys of each, in this orde
 - "score": {kind} from {low} (worst) to {high} (best)."""
 
 
-def numbered(criteria: Sequence[str]) -> str:
-    """Criteria as a prompt shows them.
+def number_criteria(criteria: Sequence[str]) -> str:
+    """The numbered list of criteria for a prompt.
 
-    >>> print(numbered(["is polite", "names a time"]))
+    >>> print(number_criteria(["is polite", "names a time"]))
     1. is polite
     2. names a time
     """
@@ -68,7 +68,7 @@ def numbered(criteria: Sequence[str]) -> str:
 
 
 def several_form(spec: RubricSpec, count: int) -> str:
-    """The form of the response, in words."""
+    """The instruction on the response's format."""
     kind = "a whole number" if spec.steps else "a number"
     return _FORM.format(
         count=count, kind=kind, low=format_number(spec.low), high=format_number(spec.high)
@@ -76,7 +76,7 @@ def several_form(spec: RubricSpec, count: int) -> str:
 
 
 def several_format(spec: RubricSpec, count: int) -> dict[str, JSON]:
-    """The form of the response, as the OpenAI API takes it."""
+    """The response format for the OpenAI API."""
     score: dict[str, JSON] = (
         {"type": "integer", "enum": list(spec.steps)} if spec.steps else {"type": "number"}
     )
@@ -90,7 +90,7 @@ def several_format(spec: RubricSpec, count: int) -> dict[str, JSON]:
 
 
 def _object_schema(**properties: JSON) -> JSON:
-    """The schema of an object with these properties, all of them required, and no others."""
+    """The schema of an object with exactly these properties, all required."""
     return {
         "type": "object",
         "properties": properties,
@@ -100,10 +100,10 @@ def _object_schema(**properties: JSON) -> JSON:
 
 
 def read_several(completion: Completion, spec: RubricSpec, criteria: Sequence[str]) -> Reply:
-    """The scores in a response as one verdict: the lowest score, with every part.
+    """Read the scores in a response as one verdict: the lowest score, with all parts.
 
     Raises:
-        ReplyFault: A criterion has no score, or two, or one that cannot be read.
+        ReplyFault: A criterion has no score, two scores, or an unreadable one.
     """
     verdicts = json_object(text_of(completion)).get("verdicts")
     if not isinstance(verdicts, list) or len(verdicts) != len(criteria):
@@ -133,21 +133,21 @@ def _part(document: JSON, spec: RubricSpec, place: int, criterion: str) -> Reply
     return Reply(value=value, score=share_of(value, spec), reasoning=reasoning, criterion=criterion)
 
 
-# Where so little of the probability falls on verdicts, the token is not the verdict's.
+# With less probability on verdicts, the token is not the verdict's.
 _MASS_MIN = 0.5
 
 
 def expected_score(reply: Reply, completion: Completion, spec: RubricSpec) -> Reply:
-    """The reply with the mean score of the verdicts its token might have been, by probability.
+    """The reply with its mean score over the token's alternatives, weighted by probability.
 
-    Without log-probabilities, or where one token does not distinguish verdicts, the reply as it is.
+    Unchanged without log-probabilities, or if one token does not distinguish verdicts.
     """
-    token = _token_at(completion, reply.at)
+    token = _token_at(completion, reply.offset)
     if token is None or not token.top:
         return reply
     weights: dict[float, float] = {}
     for text, logprob in token.top:
-        score = _score(text, spec)
+        score = _token_score(text, spec)
         if score is not None and math.isfinite(logprob):
             weights[score] = weights.get(score, 0.0) + math.exp(logprob)
     mass = sum(weights.values())
@@ -157,29 +157,29 @@ def expected_score(reply: Reply, completion: Completion, spec: RubricSpec) -> Re
     return replace(reply, score=min(1.0, max(0.0, mean)))
 
 
-def _token_at(completion: Completion, at: int | None) -> TokenLogprob | None:
-    """The token that holds the character at a place of the text."""
-    if at is None or not completion.logprobs or completion.text is None:
+def _token_at(completion: Completion, offset: int | None) -> TokenLogprob | None:
+    """The token with the character at an offset of the text; None if unknown."""
+    if offset is None or not completion.logprobs or completion.text is None:
         return None
     if "".join(token.token for token in completion.logprobs) != completion.text:
-        return None  # bytes of a character may be torn apart: places cannot be trusted
+        return None  # a character's bytes may be split between tokens: offsets are unreliable
     end = 0
     for token in completion.logprobs:
         end += len(token.token)
-        if at < end:
+        if offset < end:
             return token
     return None
 
 
-def _score(token: str, spec: RubricSpec) -> float | None:
-    """The score of the one verdict that a token is or begins."""
+def _token_score(token: str, spec: RubricSpec) -> float | None:
+    """The score of the verdict that a token is or begins; None if none or several."""
     word = token.strip().strip('"').strip()
     if not word:
         return None
     if spec.kind == "graded":
         return share_of(int(word), spec) if word in map(str, spec.steps) else None
-    begun = [label for label in spec.labels if label.casefold().startswith(word.casefold())]
-    return score_of(begun[0], spec) if len(begun) == 1 else None
+    labels = [label for label in spec.labels if label.casefold().startswith(word.casefold())]
+    return score_of(labels[0], spec) if len(labels) == 1 else None
 
 
 _CRITERION: Final = "criterion"
@@ -203,7 +203,7 @@ def rubric(
     """Judge by a rubric, `prompts/judges/<name>.prompt.yml`, or by a stated criterion.
 
     Args:
-        name: The name of the rubric: one of the project, or one that comes with regauge.
+        name: The name of the rubric: one of the project, or one included in regauge.
         criterion: Criterion to judge by instead of a rubric file, such as `"is polite"`, or a list,
             judged in one call; all must pass. All criteria share the rubric `criterion` and its
             calibration.
@@ -217,28 +217,28 @@ def rubric(
         version: An older version of the rubric.
 
     Raises:
-        UsageError: A parameter makes no sense.
+        UsageError: A parameter is invalid.
 
     >>> rubric("incident-faithfulness", pass_at=0.7).name
     'incident-faithfulness'
     >>> rubric(criterion="is polite", pass_at=0.7).name
     'rubric(is polite)'
     """
-    stated = _parse_criterion(criterion)
-    named = isinstance(cast("object", name), str) and bool(name)
-    if named is bool(stated) or not (named or name is None):
+    criteria = _parse_criterion(criterion)
+    has_name = isinstance(cast("object", name), str) and bool(name)
+    if has_name is bool(criteria) or not (has_name or name is None):
         raise UsageError(
             "rubric takes the name of a rubric, or a criterion\n"
             '  fix: rubric("name"), or rubric(criterion="is polite")'
         )
-    if name == _CRITERION and not stated:
+    if name == _CRITERION and not criteria:
         raise UsageError(
             f'rubric("{_CRITERION}") does not state the criterion\n'
             '  fix: rubric(criterion="is polite")'
         )
-    label = f"rubric({_shorten('; '.join(stated))})" if name is None else name
+    label = f"rubric({_shorten('; '.join(criteria))})" if name is None else name
     check_parameters(
-        label, at_least=pass_at, field=field, model=model, declared=label, parameter="pass_at"
+        label, at_least=pass_at, field=field, model=model, declaration=label, parameter="pass_at"
     )
     if isinstance(cast("object", votes), bool) or not isinstance(cast("object", votes), int):
         raise UsageError(f"{label}: votes is a whole number, not {votes!r}")
@@ -246,50 +246,50 @@ def rubric(
         raise UsageError(f"{label}: votes must be at least 1, not {votes!r}")
     check_reducer(reducer, judge=label)
 
-    def bind(declared: JudgeDeclaration, context: JudgeContext) -> RubricJudge:
+    def bind(declaration: JudgeDeclaration, context: JudgeContext) -> RubricJudge:
         prompt, spec = load_rubric(
-            name or _CRITERION, context, version=version, judge=declared.name
+            name or _CRITERION, context, version=version, judge=declaration.name
         )
-        _check_kind(prompt, spec, stated)
+        _check_kind(prompt, spec, criteria)
         return RubricJudge(
-            name=declared.name,
-            criterion=declared.criterion or "relevance",
+            name=declaration.name,
+            criterion=declaration.criterion or "relevance",
             prompt=prompt,
             spec=spec,
-            asked=model_of(model, prompt, context, judge=declared.name),
+            judge_model=model_of(model, prompt, context, judge=declaration.name),
             at_least=spec.pass_at if pass_at is None else pass_at,
             votes=votes,
             reducer=reducer,
             field=field,
             reference=reference,
-            stated=stated,
-            several=len(stated) > 1,
+            criteria=criteria,
+            several=len(criteria) > 1,
         )
 
     short = label if name is None else name.rpartition("/")[2]
     return DeclaredJudge(name=short, criterion="relevance", make=bind)
 
 
-def _check_kind(prompt: Prompt, spec: RubricSpec, stated: Sequence[str]) -> None:
-    """Refuse a rubric that cannot judge by the stated criteria, or compares two answers.
+def _check_kind(prompt: Prompt, spec: RubricSpec, criteria: Sequence[str]) -> None:
+    """Check that a rubric judges single outputs and supports the stated criteria.
 
     Raises:
-        PromptError: It is such a rubric.
+        PromptError: It does not.
     """
     if spec.kind == "pair":
-        raise another_kind(
+        raise rubric_kind_error(
             prompt,
-            "this rubric compares two answers",
+            "this rubric compares two outputs",
             fix=f'judge by it with pairwise("{prompt.name}")',
         )
-    if stated and _CRITERION not in prompt.variables:
-        raise another_kind(
+    if criteria and _CRITERION not in prompt.variables:
+        raise rubric_kind_error(
             prompt,
             "a criterion was stated, and no message of this rubric uses {{criterion}}",
             fix="put {{criterion}} into a message",
         )
-    if len(stated) > 1 and spec.kind != "graded":
-        raise another_kind(
+    if len(criteria) > 1 and spec.kind != "graded":
+        raise rubric_kind_error(
             prompt,
             f"several criteria in one call need a graded rubric, and this one is {spec.kind}",
             fix="write `kind: graded`, or state the criteria one by one",
@@ -297,10 +297,10 @@ def _check_kind(prompt: Prompt, spec: RubricSpec, stated: Sequence[str]) -> None
 
 
 def _parse_criterion(criterion: object) -> tuple[str, ...]:
-    """The criteria that a declaration states.
+    """The criteria of a declaration.
 
     Raises:
-        UsageError: One is no text, is empty, or is stated twice.
+        UsageError: A criterion is no text, empty, or stated twice.
     """
     if criterion is None:
         return ()
@@ -312,12 +312,12 @@ def _parse_criterion(criterion: object) -> tuple[str, ...]:
                 f"rubric: a criterion is a sentence, not {text!r}\n"
                 '  fix: rubric(criterion="is polite")'
             )
-    stated = tuple(" ".join(str(text).split()) for text in texts)
-    if not 1 <= len(stated) <= _CRITERIA_MAX:
-        raise UsageError(f"rubric: one call takes 1 to {_CRITERIA_MAX} criteria, not {len(stated)}")
-    if twice := next((text for text in stated if stated.count(text) > 1), None):
+    result = tuple(" ".join(str(text).split()) for text in texts)
+    if not 1 <= len(result) <= _CRITERIA_MAX:
+        raise UsageError(f"rubric: one call takes 1 to {_CRITERIA_MAX} criteria, not {len(result)}")
+    if twice := next((text for text in result if result.count(text) > 1), None):
         raise UsageError(f"rubric: the criterion {twice!r} is stated twice")
-    return stated
+    return result
 
 
 def _shorten(text: str) -> str:
@@ -326,14 +326,14 @@ def _shorten(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RubricJudge(OneModelJudge):
-    """A rubric that is ready to judge.
+    """A judge with a rubric, bound to a project.
 
     Attributes:
         prompt: The rubric's file.
-        spec: What verdict it asks for.
-        stated: The criteria that the eval or the case states; where there are none, `{{criterion}}`
-            is an input of the case like any other.
-        several: Whether one call is about a list of criteria.
+        spec: The verdict that it requires.
+        criteria: The criteria that the eval or the case states. If empty, `{{criterion}}` is an
+            input of the case.
+        several: Whether one call judges a list of criteria.
     """
 
     prompt: Prompt
@@ -341,32 +341,31 @@ class RubricJudge(OneModelJudge):
     votes: int = 1
     reducer: Reducer = "median"
     reference: Expected | None = None
-    stated: tuple[str, ...] = ()
+    criteria: tuple[str, ...] = ()
     several: bool = False
 
     @property
     def calibrated(self) -> tuple[RubricJudge, ...]:
         """The judge whose calibration counts: for stated criteria, the rubric itself.
 
-        Its name states what differs from one call about one criterion at the rubric's `pass_at`:
-        calls about several criteria, other votes and other thresholds have records of their own.
+        Its name has all differences from one call about one criterion at the rubric's `pass_at`.
+        Several criteria, other votes and other thresholds have their own records.
         """
-        if not self.stated:
+        if not self.criteria:
             return (self,)
         name = "criteria" if self.several else _CRITERION
-        same = self.votes == 1 and passing(self.spec, self.at_least) == passing(
-            self.spec, self.spec.pass_at
-        )
-        at_least = self.spec.pass_at if same else self.at_least
-        more = [f"votes={self.votes}"] if self.votes > 1 else []
-        more += [f"pass_at={at_least:g}"] if at_least != self.spec.pass_at else []
-        if more:
-            name = f"{name}({', '.join(more)})"
-        return (replace(self, name=name, stated=(), field="", at_least=at_least),)
+        default = lowest_pass(self.spec, self.spec.pass_at)
+        is_default = self.votes == 1 and lowest_pass(self.spec, self.at_least) == default
+        at_least = self.spec.pass_at if is_default else self.at_least
+        differences = [f"votes={self.votes}"] if self.votes > 1 else []
+        differences += [f"pass_at={at_least:g}"] if at_least != self.spec.pass_at else []
+        if differences:
+            name = f"{name}({', '.join(differences)})"
+        return (replace(self, name=name, criteria=(), field="", at_least=at_least),)
 
     @property
     def measurement_digest(self) -> str:
-        """Over what may change a score; what passes is not part of it."""
+        """The digest of everything that can change a score, without the threshold."""
         return digest_of(
             {
                 "kind": "rubric",
@@ -375,12 +374,12 @@ class RubricJudge(OneModelJudge):
                 "parameters": self.prompt.parameters,
                 "rubric": {**self.spec.to_json(), "pass_at": None},
                 "reply": self.prompt.response_format,
-                "model": str(self.asked),
+                "model": str(self.judge_model),
                 "votes": self.votes,
                 "reducer": self.reducer,
                 "field": self.field,
                 "reference": str(self.reference) if self.reference else None,
-                **({"criteria": list(self.stated)} if self.stated else {}),
+                **({"criteria": list(self.criteria)} if self.criteria else {}),
                 **({"several": True} if self.several else {}),
             }
         )
@@ -391,11 +390,11 @@ class RubricJudge(OneModelJudge):
     async def judge_with(
         self, completion: Completion, case: GoldenCase, calls: JudgeCalls
     ) -> Verdict:
-        """Ask for every vote, and compare what they make with what passes.
+        """Call the model for every vote, and compare the combined score with the threshold.
 
         Raises:
-            JudgeError: A reply cannot be read, or a part that the rubric needs is not in the case.
-            UnmeasuredError: The model could not be asked.
+            JudgeError: A response cannot be read, or the case has no value for an input.
+            UnmeasuredError: The model could not be called.
         """
         texts = self._judged_parts(completion, case)
         if isinstance(texts, Verdict):
@@ -403,7 +402,7 @@ class RubricJudge(OneModelJudge):
         return self._verdict(await self.replies(texts, case, calls))
 
     def _judged_parts(self, completion: Completion, case: GoldenCase) -> dict[str, str] | Verdict:
-        """The parts of a completion that the rubric shows, or the verdict that there is no text."""
+        """The parts of a completion that the rubric uses, or an abstention without text."""
         texts = texts_of(completion, self.prompt, case)
         if "answer" not in self.prompt.variables and texts:
             return texts
@@ -421,24 +420,24 @@ class RubricJudge(OneModelJudge):
         """
         texts = self._judged_parts(completion, case)
         if isinstance(texts, Verdict):
-            return dict.fromkeys(self.stated, texts)
+            return dict.fromkeys(self.criteria, texts)
         replies = await self.replies(texts, case, calls)
         return {
             criterion: self._verdict([reply.parts[place] for reply in replies])
-            for place, criterion in enumerate(self.stated)
+            for place, criterion in enumerate(self.criteria)
         }
 
     async def replies(
         self, own_texts: Mapping[str, str], case: GoldenCase, calls: JudgeCalls
     ) -> list[Reply]:
-        """The model's responses about parts of a completion, one for each vote.
+        """The model's responses to parts of a completion, one for each vote.
 
         Raises:
             JudgeError: As `judge_with`.
             UnmeasuredError: As `judge_with`.
         """
         own_texts = dict(own_texts)
-        criteria = self.stated or _criteria_of(case)
+        criteria = self.criteria or _criteria_of(case)
         if self.several and len(criteria) < 2:  # noqa: PLR2004 - fewer are no list
             raise JudgeError(
                 f"{self.name}: case {case.id!r} states no list of criteria\n"
@@ -446,15 +445,15 @@ class RubricJudge(OneModelJudge):
                 judge=self.name,
             )
         if self.several or len(criteria) == 1:
-            own_texts[_CRITERION] = numbered(criteria) if self.several else criteria[0]
+            own_texts[_CRITERION] = number_criteria(criteria) if self.several else criteria[0]
             case = replace(
                 case, inputs={key: case.inputs[key] for key in case.inputs if key != _CRITERION}
             )
         texts = texts_for(self.prompt, case, own_texts, judge=self.name, reference=self.reference)
-        request = question(
+        request = build_request(
             self.prompt,
             texts,
-            model=self.asked,
+            model=self.judge_model,
             trial=calls.trial * self.votes,
             reply=several_form(self.spec, len(criteria)) if self.several else reply_form(self.spec),
         )
@@ -464,18 +463,20 @@ class RubricJudge(OneModelJudge):
         def read(completion: Completion) -> Reply:
             if self.several:
                 return read_several(completion, self.spec, criteria)
-            reply = read_completion(completion, self.spec, judged=texts.values())
+            reply = read_completion(completion, self.spec, judged_texts=texts.values())
             return expected_score(reply, completion, self.spec)
 
-        return await together(
-            ask(request.for_trial(request.trial + vote), read, calls=calls, judge=self.name)
+        return await gather_all(
+            request_reply(
+                request.for_trial(request.trial + vote), read, calls=calls, judge=self.name
+            )
             for vote in range(self.votes)
         )
 
     def _verdict(self, replies: list[Reply]) -> Verdict:
         scores = [reply.score for reply in replies]
-        ballot = count(scores, self.reducer, at_least=self.at_least)
-        # The vote that stands nearest to what all of them say speaks for them.
+        ballot = reduce_scores(scores, self.reducer, at_least=self.at_least)
+        # The reason is that of the vote nearest to the combined score.
         nearest = min(replies, key=lambda reply: abs(reply.score - ballot.score))
         details: dict[str, JSON] = {
             "code": "ok" if ballot.passes else "below_threshold",
@@ -483,12 +484,12 @@ class RubricJudge(OneModelJudge):
             "votes": [_vote(reply) for reply in replies],
             "agreement": ballot.agreement,
         }
-        stated = ", ".join(_format_value(reply.value) for reply in replies)
+        values = ", ".join(_format_value(reply.value) for reply in replies)
         reason = " ".join(nearest.reasoning.split())
         return Verdict(
             outcome="pass" if ballot.passes else "fail",
             score=ballot.score,
-            reason=f"{self.spec.verdict_key} {stated}: {reason}" if reason else stated,
+            reason=f"{self.spec.verdict_key} {values}: {reason}" if reason else values,
             expected=self.at_least,
             actual=ballot.score,
             details=details,
@@ -510,30 +511,30 @@ def _vote(reply: Reply) -> dict[str, JSON]:
 
 
 def _criteria_of(case: GoldenCase) -> tuple[str, ...]:
-    """The criteria among the inputs of a case, as labels state them."""
-    stated = case.inputs.get(_CRITERION)
-    if isinstance(stated, str):
-        return (stated,)
-    return tuple(map(str, stated)) if isinstance(stated, list | tuple) else ()
+    """The criteria in the input `criterion` of a case."""
+    value = case.inputs.get(_CRITERION)
+    if isinstance(value, str):
+        return (value,)
+    return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
 
 
-def in_one_call(judges: Sequence[RubricJudge]) -> RubricJudge | None:
-    """One judge of the criteria that several judges state; None where one call cannot be enough.
+def merge_criteria(judges: Sequence[RubricJudge]) -> RubricJudge | None:
+    """Merge judges into one that judges all criteria in one call; None if impossible.
 
     Args:
-        judges: Judges that differ in their criteria alone.
+        judges: Judges that differ only in their criteria.
     """
-    stated = tuple(dict.fromkeys(text for judge in judges for text in judge.stated))
+    criteria = tuple(dict.fromkeys(text for judge in judges for text in judge.criteria))
     first = judges[0]
-    if first.spec.kind != "graded" or not 1 < len(stated) <= _CRITERIA_MAX:
+    if first.spec.kind != "graded" or not 1 < len(criteria) <= _CRITERIA_MAX:
         return None
-    return replace(first, name="criteria", stated=stated, several=True)
+    return replace(first, name="criteria", criteria=criteria, several=True)
 
 
-def passing(spec: RubricSpec, pass_at: float) -> float:
-    """The lowest score a rubric can give that passes, or `pass_at` where it can give any.
+def lowest_pass(spec: RubricSpec, pass_at: float) -> float:
+    """The lowest passing score of a rubric's steps, or `pass_at` for a continuous scale.
 
-    Two thresholds with the same lowest score pass the same verdicts.
+    Thresholds with the same lowest score are equivalent.
     """
     scores = [share_of(step, spec) for step in spec.steps]
     return min((score for score in scores if score >= pass_at), default=pass_at)

@@ -465,13 +465,13 @@ class TurnsJudge(RunOnlyJudge):
             JudgeError: A turn has no verdict.
             UnmeasuredError: A model could not be called.
         """
-        from regauge.judges.model._ask import together
+        from regauge.judges.model._ask import gather_all
         from regauge.providers import Conversation
 
         turns = Conversation(completion).turns
         if self.turn is not None and len(turns) < self.turn:
             return _no_turn(self.turn, len(turns))
-        verdicts = await together(
+        verdicts = await gather_all(
             self.inner.judge_with(
                 turn_completion, case_of_turn(case, number, turn_completion), calls
             )

@@ -133,7 +133,7 @@ def _add(history: BaseTrials, other: BaseTrials) -> BaseTrials:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HuntPolicy:
+class ClassificationPolicy:
     """Bounds and numbers of trials for a mutant.
 
     Attributes:
@@ -167,7 +167,7 @@ _SHOWN_CHARACTERS = 400
 
 
 @dataclass
-class Hunt:
+class MutantClassifier:
     """The classification of one prompt text.
 
     Attributes:
@@ -179,7 +179,7 @@ class Hunt:
     ranking: Sequence[tuple[Case, float]]
     base: BaseRun
     bench: Bench
-    policy: HuntPolicy
+    policy: ClassificationPolicy
     calls: int = field(default=0, init=False)
     _trials: dict[str, list[JudgedTrial]] = field(
         default_factory=dict[str, "list[JudgedTrial]"], init=False
