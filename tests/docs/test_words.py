@@ -101,6 +101,7 @@ TEXTS_APART = (
     "judges/model/_ask.py",
     "judges/model/_reply.py",
     "mutate/_model.py",
+    "refine/guards.py",
     "refine/proposers/_model.py",
     "sim/",
 )

@@ -310,7 +310,7 @@ def test_neither_a_changed_prompt_is_overwritten_nor_what_head_says_committed(re
     branches = repo.git("branch", "--list")
     for where in ("--branch=fix/x", "--pr"):
         said = repo.regauge("refine", "apply", "latest", where, code=2)
-        assert "the fault is only in the working tree, so there is nothing to commit" in said
+        assert "only the working tree differs, so there is nothing to commit" in said
         fix = f"regauge refine apply {latest(repo).name}; or git checkout HEAD -- {PROMPT}"
         assert f"  fix: {fix}\n" in said
     assert repo.git("branch", "--list") == branches
@@ -363,7 +363,7 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     told = json.loads(repo.regauge("refine", "reject", run.name, "--json"))
     assert told == {"run": run.name, "prompt": NAME, "rejected": [1]}
     tried = json.loads(memory.read_text())["tried"]
-    assert tried[-1]["finding"] == "rejected-by-person"
+    assert tried[-1]["result"] == "rejected-by-person"
     memory.write_text(before)
     diff = repo.regauge("refine", "diff")
     assert json.loads(repo.regauge("refine", "diff", "latest", "--json"))["diff"] == diff
@@ -393,7 +393,7 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     for command in ("verify", "apply"):
         said = repo.regauge("refine", command, run.name, code=2)
         assert f"{trail.name}:" in said
-        assert "does not say what it said" in said
+        assert "was changed after it was written" in said
 
 
 @pytest.fixture
@@ -522,7 +522,7 @@ def test_a_question_to_a_person_is_asked_and_edits_nothing(repo: GateRepo, refin
     unused = edit("delete", ANSWER_LINE, "")
     told = by_refiner(repo, refiner, unused, kind="golden-wrong")
     said = repo.regauge("refine", *told)
-    assert "## Questions to a person" in said
+    assert "## Questions" in said
     assert "labels mean nothing" in said
     assert result(repo)["stop"]["reason"] == "questions"
     assert result(repo)["revision"] is None
@@ -551,7 +551,7 @@ def test_a_refiner_that_is_down_in_mid_cycle_cuts_the_run_off_and_it_goes_on_lat
 def test_without_a_key_it_says_only_why_nothing_was_measured(repo: GateRepo):
     before = len(list(repo.root.glob(".regauge/refine/*/run.json")))
     said = repo.regauge("refine", NAME, "--refiner-model=openai:gpt-5-mini", code=3)
-    assert "openai:gpt-5-mini, which is to propose edits, cannot be asked" in said
+    assert "openai:gpt-5-mini, the refiner model, cannot be called" in said
     assert "OPENAI_API_KEY is not set\n  fix: export OPENAI_API_KEY=" in said
     assert len(list(repo.root.glob(".regauge/refine/*/run.json"))) == before
 

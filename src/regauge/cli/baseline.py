@@ -320,7 +320,7 @@ def _print_plan(evals: EvalSession, trials: int, *, as_json: bool) -> None:
 def _print_variance(prompt: str, variance: Variance) -> None:
     echo(f"{prompt}: {plural(variance.cases, 'case')}, {variance.trials} trials", bold=True)
     echo("of two trials of one case")
-    echo(f"  {format_share(variance.answers):>4} give the same answer")
+    echo(f"  {format_share(variance.outputs):>4} give the same answer")
     echo(f"  {format_share(variance.verdicts):>4} get the same verdicts")
     for name, check in variance.checks.items():
         line = (

@@ -35,16 +35,16 @@ from regauge.maintenance.collection import option_words
 from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt
 from regauge.refine.delivery import headline
-from regauge.refine.feedback import Feedback, describe_feedback, feedback_on_pull, noted_in
+from regauge.refine.feedback import Feedback, describe_feedback, feedback_on_pull, read_notes
 from regauge.refine.refinement import BY_SIGNAL, Refinement, RefineOptions, unused_text
 from regauge.refine.runs import (
-    CUT_OFF,
+    RESUMABLE_STOPS,
     begin_run,
     find_refinement,
-    only_one,
-    remember_status,
+    lock_prompt,
+    save_status,
 )
-from regauge.refine.subject import declared_goals, prompt_of_target
+from regauge.refine.subject import goals_for, prompt_of_target
 from regauge.reports import money
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def feedback_of(
         UsageError: The file cannot be used, there is no token, or nothing names the repository.
         GitHubError: GitHub cannot be reached, or has no such pull request.
     """
-    feedback = Feedback() if file is None else noted_in(file)
+    feedback = Feedback() if file is None else read_notes(file)
     if pull is None:
         return feedback
     file_of_prompt = find_prompt(prompt, root=project.root)
@@ -159,7 +159,7 @@ def run_to_end(
         evals.close()
     today = datetime.now(UTC).date().isoformat()
     result = refinement.finish(run, state, date=today)
-    remember_status(run, state)
+    save_status(run, state)
     return result
 
 
@@ -246,7 +246,7 @@ def _leave(run: Run, result: Mapping[str, Any]) -> None:
             " out with `split: holdout`"
         )
     hint = f"continue: regauge refine resume {run.id}"
-    if reason not in CUT_OFF:
+    if reason not in RESUMABLE_STOPS:
         if reason not in _HINTS or (proposed and reason in {"model-calls", "calls"}):
             return
         hint = _HINTS[reason]
@@ -418,7 +418,7 @@ def _begun(
             evals,
             evals.plan.cases,
             asked,
-            recalls=not forget,
+            use_attempts=not forget,
             name=prompt,
             feedback=feedback,
         )
@@ -440,7 +440,7 @@ def _begun(
         begun.append(run)
         finished.append(run_to_end(evals, refinement, run, refinement.run, as_json=as_json))
 
-    with nullcontext() if dry_run else only_one(project, prompt, ""):
+    with nullcontext() if dry_run else lock_prompt(project, prompt, ""):
         on_evals(
             project,
             prompt,
@@ -469,14 +469,14 @@ def _options(project: Project, prompt: str, values: Mapping[str, Any]) -> Refine
         else (),
         calls=chosen("budget_calls"),
         model_calls=chosen("budget_refiner_calls"),
-        localise=chosen("ablation_calls"),
-        variance=values["fix_flaky"] or settings.fix_flaky,
+        ablation_calls=chosen("ablation_calls"),
+        fix_flaky=values["fix_flaky"] or settings.fix_flaky,
         usd=chosen("budget_usd"),
         seed=values["seed"],
         frozen=tuple(settings.frozen),
-        show_goldens=values["show_expected"] or settings.show_expected,
-        tracked=values["include_tracked"],
-        goals=declared_goals(project, prompt),
+        show_expected=values["show_expected"] or settings.show_expected,
+        include_tracked=values["include_tracked"],
+        goals=goals_for(project, prompt),
         temperature=settings.temperature,
         max_tokens=settings.max_tokens,
         context_tokens=settings.context_tokens,
@@ -496,7 +496,7 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
         return f"about ${calls * about.call_usd:.2f}" if about.call_usd else "free"
 
     name = refinement.subject.prompt.name
-    judged = " with LLM judges" if about.judged else ""
+    judged = " with LLM judges" if about.has_llm_judges else ""
     repair = about.one_repair_calls
     calls = f"first look {about.first_look_calls} calls{judged}, one fix about {repair}"
     echo(f"{name}: {about.train} training cases, {about.holdout} held out", err=not alone)
@@ -529,12 +529,12 @@ def resume_command(name: str, *, budget_calls: int | None, as_json: bool, **limi
         options = RefineOptions.from_json(facts["options"])
         if limits["budget_usd"] is not None:
             options = replace(options, usd=None)  # what this sitting may cost is kept elsewhere
-        refinement = Refinement(evals, evals.plan.cases, options, name=prompt, cut_off=run)
+        refinement = Refinement(evals, evals.plan.cases, options, name=prompt, interrupted_run=run)
         refinement.check_key(os.environ)
         go_on = partial(refinement.resume, more_calls=budget_calls)
         finished.append(run_to_end(evals, refinement, run, go_on, as_json=as_json))
 
-    with only_one(project, prompt, run.id):
+    with lock_prompt(project, prompt, run.id):
         on_evals(project, prompt, facts.get("evals"), words, act, interrupted=lambda: left_at(run))
     say = print_progress(as_json=as_json)
     taking = Delivery(project=project, prompt=prompt, write=False, branch=None, say=say)

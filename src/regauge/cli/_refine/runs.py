@@ -22,7 +22,7 @@ from regauge.github import GitHub, GitHubAccess, repo_of_remote
 from regauge.maintenance.collection import RESUME_NOTE, with_evals
 from regauge.project import Project
 from regauge.prompts import find_prompt
-from regauge.refine.attempts import FateTable
+from regauge.refine.attempts import EditResultTable
 from regauge.refine.delivery import (
     apply_run,
     check_not_committed,
@@ -30,17 +30,17 @@ from regauge.refine.delivery import (
     evidence_lines,
     headline,
     roll_back,
-    uncommitted,
+    uncommitted_files,
 )
 from regauge.refine.refinement import Refinement, RefineOptions
 from regauge.refine.runs import (
-    cut_off,
+    dead_runs,
     edits_of_runs,
     find_refinement,
     list_refinements,
     read_trail,
-    read_whole,
-    reject,
+    read_verified,
+    reject_edits,
 )
 from regauge.strict_json import read_json
 from regauge.wording import plural
@@ -93,7 +93,7 @@ def reviewed(project: Project, run: Run, result: Mapping[str, Any]) -> list[int]
         if not click.confirm("take it?", err=True):
             refused.append(number)
     if refused:
-        reject(project, run, refused)
+        reject_edits(project, run, refused)
     return refused
 
 
@@ -184,7 +184,7 @@ class Delivery:
             with GitHub(self.access, on_wait=self.say) as github:
                 refused = github.refused_pull_request(name, self.base, _mark(result))
         if refused is not None:
-            reject(self.project, run, range(len(result["changes"])))
+            reject_edits(self.project, run, range(len(result["changes"])))
             self.say(
                 f"pull request {refused.number} proposed the same and was closed: {refused.url}\n"
                 "  so it is not proposed again; should it be: reopen that one, or name another"
@@ -277,7 +277,7 @@ def check_work(path: Path, base: str) -> None:
         UsageError: It would not, or there is nothing to open it against.
         GitError: The remote cannot be reached.
     """
-    changed = uncommitted(path)
+    changed = uncommitted_files(path)
     if changed:
         raise UsageError(
             f"--pr: {', '.join(str(short(file)) for file in changed)} differs from the last commit,"
@@ -315,7 +315,7 @@ class NamedRun(click.Argument):
 def list_command(*, as_json: bool) -> None:
     """List runs, newest first."""
     project = Project.find()
-    runs, dead = list_refinements(project), cut_off(project)
+    runs, dead = list_refinements(project), dead_runs(project)
     listed = [
         {"run": run.id, **run.facts(), **({"status": "cut-off"} if run.id in dead else {})}
         for run in runs
@@ -361,7 +361,7 @@ def diff_command(name: str, *, as_json: bool) -> None:
     """Show a run's changes to the prompt file, as a patch."""
     run = find_refinement(Project.find(), name)
     result = _result(run)
-    read_whole(run)
+    read_verified(run)
     diff = run.diff.read_text(encoding="utf-8") if run.diff.is_file() else ""
     if as_json:
         _say_json(run, diff=diff)
@@ -416,7 +416,7 @@ def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
         fix = f"regauge refine show {run.id}"
         raise UsageError(f"run {run.id} {has}, so there is {which}\n  fix: {fix}")
     refused = sorted(set(edits)) or [*range(1, number + 1)]
-    reject(project, run, [edit - 1 for edit in refused])
+    reject_edits(project, run, [edit - 1 for edit in refused])
     run.note(rejected=[*refused])
     if as_json:
         _say_json(run, rejected=[*refused])
@@ -450,7 +450,7 @@ def verify_command(name: str, *, recompute: bool, as_json: bool) -> None:
     """Check a run's audit trail and revision for changes."""
     project = Project.find()
     run = find_refinement(project, name)
-    events = read_whole(run)
+    events = read_verified(run)
     decisions = _recompute(project, run) if recompute else None
     if as_json:
         _say_json(run, events=len(events), last=events[-1].digest, recomputed=decisions)
@@ -573,7 +573,9 @@ def stats_command(prompt: str | None, *, as_json: bool) -> None:
         edits = [edit for edit in edits if edit["prompt"] == prompt]
         if not edits:
             find_prompt(prompt, root=project.root)  # a wrong name is no prompt without edits
-    tables: dict[Grouping, FateTable] = {by: FateTable.from_entries(edits, by) for by in _GROUPINGS}
+    tables: dict[Grouping, EditResultTable] = {
+        by: EditResultTable.from_entries(edits, by) for by in _GROUPINGS
+    }
     if as_json:
         click.echo(json.dumps(_document(edits, tables), indent=1))
         return
@@ -589,9 +591,9 @@ def stats_command(prompt: str | None, *, as_json: bool) -> None:
 
 
 def _document(
-    edits: Sequence[Mapping[str, Any]], tables: Mapping[Grouping, FateTable]
+    edits: Sequence[Mapping[str, Any]], tables: Mapping[Grouping, EditResultTable]
 ) -> dict[str, Any]:
-    def row(table: FateTable, kind: str) -> dict[Any, Any]:
+    def row(table: EditResultTable, kind: str) -> dict[Any, Any]:
         share = table.share_kept(kind)
         return {
             **table.counts[kind],
@@ -606,7 +608,7 @@ def _document(
     return {"runs": len({edit["run"] for edit in edits}), "edits": len(edits), **rows}
 
 
-def _print_table(title: str, table: FateTable) -> None:
+def _print_table(title: str, table: EditResultTable) -> None:
     rows = [[title, *table.fates]]
     rows += [
         [kind, *(str(row.get(fate, 0) or "") for fate in table.fates)]
