@@ -41,7 +41,7 @@ output_per_million = {output}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class Spending:
     """Calls of prompts and judges, with their tokens and dollars."""
 
     calls: float
@@ -150,18 +150,18 @@ class Meter:
         self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
-    def taken(self) -> Spent:
+    def taken(self) -> Spending:
         """What passed since this was last called."""
-        spent = Spent(calls=self.calls, tokens=self.tokens, usd=self.usd)
+        spent = Spending(calls=self.calls, tokens=self.tokens, usd=self.usd)
         self.calls = self.tokens = 0
         self.usd = 0.0
         return spent
 
 
-def _of_record(document: Mapping[str, Any]) -> Spent:
+def _of_record(document: Mapping[str, Any]) -> Spending:
     """The estimate of `record --dry-run --json`."""
     answers, judgements = document["missing_answers"], document["missing_judgements"]
-    return Spent(
+    return Spending(
         calls=sum(x["answers"] for x in answers) + sum(x["calls"] for x in judgements),
         tokens=sum(x["tokens"] for x in (*answers, *judgements)),
         usd=sum(x["cost_usd"] for x in (*answers, *judgements)),
@@ -175,20 +175,20 @@ _NEEDS: Final = re.compile(
 )
 
 
-def _of_run(printed: str) -> Spent:
+def _of_run(printed: str) -> Spending:
     """What a replay of evals says that its missing answers and judgements take."""
     found = [*_NEEDS.finditer(printed)]
-    return Spent(
+    return Spending(
         calls=sum(int(one[1]) for one in found),
         tokens=sum(float(one[2]) * _UNITS[one[3]] for one in found),
         usd=sum(float(one[4]) for one in found),
     )
 
 
-def _of_bills(bills: Iterable[Mapping[str, Any]]) -> Spent:
+def _of_bills(bills: Iterable[Mapping[str, Any]]) -> Spending:
     """The estimate of a baseline session or of a gate."""
     bills = [*bills]
-    return Spent(
+    return Spending(
         calls=sum(x["calls"] + x["judge_calls"] for x in bills),
         tokens=sum(x["tokens"] for x in bills),
         usd=sum(x["cost_usd"] for x in bills),
@@ -212,16 +212,18 @@ def _forget(project: Project, prompt: str, share: float) -> None:
     shutil.rmtree(project.root / ".regauge", ignore_errors=True)
 
 
-def scenarios(project: Project, meter: Meter, prompt: str) -> Iterator[tuple[str, Spent, Spent]]:
+def scenarios(
+    project: Project, meter: Meter, prompt: str
+) -> Iterator[tuple[str, Spending, Spending]]:
     """Estimate and spent of each scenario of a prompt; the one before leaves the recordings."""
 
-    def record(name: str) -> tuple[str, Spent, Spent]:
+    def record(name: str) -> tuple[str, Spending, Spending]:
         estimated = _of_record(project.document("record", prompt, "--dry-run"))
         meter.taken()
         project.document("record", prompt)
         return name, estimated, meter.taken()
 
-    def run(name: str) -> tuple[str, Spent, Spent]:
+    def run(name: str) -> tuple[str, Spending, Spending]:
         estimated = _of_run(project.evals(prompt, "none"))
         meter.taken()
         project.evals(prompt, "missing")

@@ -47,7 +47,7 @@ def attacking(task: Task, trial: Trial) -> Trial:
 
     def propose(state: LoopState) -> Sequence[str]:
         rng = random.Random(f"{trial.seed}{state.cycle}{state.cluster.check}")
-        text = state.text.whole
+        text = state.text.full_text
         rules = [line for line in text.splitlines() if line.startswith("- ")]
         cure = task.advice(state.cluster.check)
         below = rng.choice(rules) if rules else text.splitlines()[-1]

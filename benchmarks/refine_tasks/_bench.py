@@ -28,7 +28,13 @@ from regauge.refine.edits import (
 )
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop._loop import begin, drive
-from regauge.refine.loop._state import Critiqued, LoopConfig, Proposed, Spent, TrialsDone
+from regauge.refine.loop._state import (
+    CritiqueResult,
+    LoopConfig,
+    ProposalResult,
+    Spending,
+    TrialResults,
+)
 from regauge.refine.proposers._rules import propose_by_rules
 from regauge.refine.trials import verify_by_gate
 
@@ -38,13 +44,13 @@ if TYPE_CHECKING:
     from benchmarks.refine_tasks._simulated import Proposals
     from benchmarks.refine_tasks._task import Task
     from regauge.refine.loop._state import (
-        AskProposer,
-        Draws,
+        CallProposer,
+        GateResult,
         Interrupted,
         LoopState,
         Observation,
-        RunSuite,
-        SuiteSaid,
+        RunGate,
+        TrialPlan,
     )
 
 __all__ = ["By", "Row", "SimulatedBench", "Trial", "refined", "row_of", "setting_for"]
@@ -116,25 +122,27 @@ class SimulatedBench:
 
     task: Task
     trial: Trial
-    setting: LoopConfig
+    config: LoopConfig
     decisions: list[tuple[str, str]] = field(default_factory=list)
     requests: list[tuple[str, ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._cases = {case.id: case for case in (*self.trial.train, *self.trial.holdout)}
 
-    async def draw(self, draws: Sequence[Draws]) -> TrialsDone:
+    async def run_trials(self, draws: Sequence[TrialPlan]) -> TrialResults:
         outcomes = [
             self._outcome(one.text, case, number) for one in draws for case, number in one.trials
         ]
-        return TrialsDone(outcomes=tuple(outcomes), spent=Spent(calls=len(outcomes)))
+        return TrialResults(outcomes=tuple(outcomes), spending=Spending(calls=len(outcomes)))
 
-    async def ask(self, state: LoopState, action: AskProposer) -> Critiqued | Proposed:
-        if action.what == "critique":
-            return Critiqued(critique=None, spent=Spent())
+    async def call_proposer(
+        self, state: LoopState, action: CallProposer
+    ) -> CritiqueResult | ProposalResult:
+        if action.kind == "critique":
+            return CritiqueResult(critique=None, spending=Spending())
         if action.proposer == "rules":
-            edits = propose_by_rules(state.text, state.cluster, self.setting.checks)
-            return Proposed(edits=edits, spent=Spent())
+            edits = propose_by_rules(state.text, state.cluster, self.config.checks)
+            return ProposalResult(edits=edits, spending=Spending())
         shown = state.cluster.cases[:_SHOWN]
         self.requests.append(shown)
         texts = (
@@ -157,11 +165,11 @@ class SimulatedBench:
                 continue
             if ops:
                 edits_read.append(Edit(ops=ops, strategy="rewrite", proposer="model:simulated"))
-        spent = Spent(model_calls=len(texts))
-        return Proposed(edits=tuple(edits_read), refused=tuple(refused), spent=spent)
+        spending = Spending(model_calls=len(texts))
+        return ProposalResult(edits=tuple(edits_read), refused=tuple(refused), spending=spending)
 
-    async def verify(self, state: LoopState, action: RunSuite) -> SuiteSaid | Interrupted:
-        return await verify_by_gate(self.setting, state, action, self.draw)
+    async def verify(self, state: LoopState, action: RunGate) -> GateResult | Interrupted:
+        return await verify_by_gate(self.config, state, action, self.run_trials)
 
     def add(self, observation: Observation, state: LoopState) -> None:
         """As a trail: keep what was decided."""
@@ -172,7 +180,7 @@ class SimulatedBench:
         cases = {case: self._cases[case] for case in shown}
         return [
             self.task.proposal(
-                state.text.whole,
+                state.text.full_text,
                 cases,
                 state.cluster.check,
                 self.trial.how,
@@ -184,7 +192,7 @@ class SimulatedBench:
     def _outcome(self, text: PromptText, case: str, number: int) -> Outcome:
         rng = random.Random(_number(self.trial.seed, text.digest, case, number))
         golden = self._cases[case]
-        failed = set(self.task.failed(text.whole, golden, rng))
+        failed = set(self.task.failed(text.full_text, golden, rng))
         said = tuple(
             CheckOutcome(
                 check=name,
@@ -195,15 +203,15 @@ class SimulatedBench:
             for name in dict.fromkeys((*golden.reqs, *sorted(failed)))
         )
         answer = f"{text.digest[:12]} {case} {number}"
-        return Outcome(text=text.digest, case=case, trial=number, checks=said, answer=answer)
+        return Outcome(text=text.digest, case=case, trial=number, checks=said, output=answer)
 
 
 def refined(task: Task, trial: Trial) -> tuple[LoopState, SimulatedBench, float]:
     """Run the loop to its end."""
-    setting = setting_for(task, trial)
-    bench = SimulatedBench(task=task, trial=trial, setting=setting)
+    config = setting_for(task, trial)
+    bench = SimulatedBench(task=task, trial=trial, config=config)
     began = time.perf_counter()
-    state = asyncio.run(drive(setting, begin(setting), bench, bench))
+    state = asyncio.run(drive(config, begin(config), bench, bench))
     return state, bench, time.perf_counter() - began
 
 
@@ -241,7 +249,7 @@ def setting_for(task: Task, trial: Trial) -> LoopConfig:
         policy=policy,
         proposers=tuple(trial.by.split("+")),
         critics=frozenset({"model"}),
-        variance=trial.variance,
+        fix_flaky=trial.variance,
     )
 
 
@@ -264,9 +272,9 @@ def _by_section(before: PromptText, after: PromptText, headings: Sequence[str]) 
 def row_of(task: Task, trial: Trial, state: LoopState, seconds: float, *, label: str = "") -> Row:
     """What a run came to, by the true quality of what it proposes."""
     proposed = state.stop is not None and state.stop.proposal
-    after = state.text.whole if proposed else trial.prompt
+    after = state.text.full_text if proposed else trial.prompt
     return measured(
-        task, trial, after, state.spent.calls, state.spent.model_calls, seconds,
+        task, trial, after, state.spending.calls, state.spending.model_calls, seconds,
         label=label, stop=state.stop.reason if state.stop else "",
     )  # fmt: skip
 

@@ -168,22 +168,22 @@ def _repeats(state: LoopState) -> int:
     """How many edits were tested that led to a text which was refuted or replaced before."""
     settled: set[str] = set()
     repeats = 0
-    for entry in state.memory.tried:
+    for entry in state.memory.attempts:
         # What is taken back was accepted before, and is not tested anew.
-        taken_back = entry.finding in {"suite-refused", "overfit", "undecided"}
-        repeats += entry.after in settled and not taken_back
-        if entry.finding in {"guarded", "refuted", "overfit", "suite-refused", "redundant"}:
+        rollback_reason = entry.result in {"suite-refused", "overfit", "undecided"}
+        repeats += entry.after in settled and not rollback_reason
+        if entry.result in {"guarded", "refuted", "overfit", "suite-refused", "redundant"}:
             settled.add(entry.after)
-        elif entry.finding == "accepted":
+        elif entry.result == "accepted":
             settled |= {entry.before, entry.after}
     return repeats
 
 
 def _hold(state: LoopState, bench: SimulatedBench) -> None:
     """What must hold in every run, whatever it is about."""
-    limits = bench.setting.policy.limits
-    if state.spent.calls > limits.calls or state.spent.model_calls > limits.model_calls + 3:
-        raise AssertionError(f"{state.spent} is more than {limits}")
-    holdout = set(bench.setting.holdout)
+    limits = bench.config.policy.limits
+    if state.spending.calls > limits.calls or state.spending.model_calls > limits.model_calls + 3:
+        raise AssertionError(f"{state.spending} is more than {limits}")
+    holdout = set(bench.config.holdout)
     if any(holdout & set(shown) for shown in bench.requests):
         raise AssertionError("a holdout case was shown to a proposer")

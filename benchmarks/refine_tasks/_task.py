@@ -232,9 +232,11 @@ def _joined(task: Task | ForeignTask, faults: Sequence[tuple[str, str]], rng: ra
     healthy = PromptText.from_contents(task.healthy_prompt())
     faulty = [PromptText.from_contents(task.seed_fault(kind, name, rng)) for kind, name in faults]
     try:
-        return apply(healthy, [op for text in faulty for op in ops_between(healthy, text)]).whole
+        return apply(
+            healthy, [op for text in faulty for op in ops_between(healthy, text)]
+        ).full_text
     except EditError:  # two in one line
-        return _word_by_word(healthy.whole, [text.whole for text in faulty])
+        return _word_by_word(healthy.full_text, [text.full_text for text in faulty])
 
 
 def _word_by_word(healthy: str, faulty: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from regauge.refine.proposers import (
     Ideas,
     NoEditError,
     PromptText,
-    TrialsDone,
+    TrialResults,
     apply,
     edit_of_text,
     load_proposers,
@@ -25,7 +25,7 @@ from regauge.refine.proposers import (
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
-    from regauge.refine.proposers import Ask, Critique, Outcome, Problem, ProposerContext
+    from regauge.refine.proposers import Critique, ModelCaller, Outcome, Problem, ProposerContext
 
 __all__ = ["GepaProposer"]
 
@@ -42,28 +42,28 @@ class GepaProposer:
     """
 
     name = "gepa"
-    asks_model = True
+    calls_model = True
 
     def __init__(self, context: ProposerContext) -> None:
         self.model = load_proposers(["model"], context)["model"]
         self.seed = context.seed
 
-    async def criticise(self, problem: Problem, ask: Ask) -> Critique | None:
+    async def criticise(self, problem: Problem, call_model: ModelCaller) -> Critique | None:
         """As the model's."""
-        return await self.model.criticise(problem, ask)
+        return await self.model.criticise(problem, call_model)
 
-    async def propose(self, problem: Problem, ask: Ask) -> Ideas:
+    async def propose(self, problem: Problem, call_model: ModelCaller) -> Ideas:
         """What gepa ends with, as an edit of the prompt."""
-        if problem.draw is None or problem.calls < 2 * len(problem.cases):
+        if problem.run_trials is None or problem.calls < 2 * len(problem.cases):
             return Ideas(refused=("gepa: there are no trials left to search with",))
         loop = asyncio.get_running_loop()
-        search = _Search(self, problem, ask, loop)
+        search = _Search(self, problem, call_model, loop)
         found = await asyncio.to_thread(search.run)
         refused = list(search.refused)
         if found is None or found == search.seed_text:
             return Ideas(refused=(*refused, "gepa: it found nothing better"))
         try:
-            edit = edit_of_text(found, problem.text, by=self.name, rationale="found by gepa")
+            edit = edit_of_text(found, problem.text, proposer=self.name, rationale="found by gepa")
         except NoEditError as fault:
             return Ideas(refused=(*refused, f"gepa: {fault}"))
         return Ideas(edits=(edit,), refused=tuple(refused))
@@ -73,11 +73,15 @@ class _Search:
     """One search, in a thread of its own; model calls and trials go back to the event loop."""
 
     def __init__(
-        self, proposer: GepaProposer, problem: Problem, ask: Ask, loop: asyncio.AbstractEventLoop
+        self,
+        proposer: GepaProposer,
+        problem: Problem,
+        call_model: ModelCaller,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._proposer = proposer
         self._problem = problem
-        self._ask = ask
+        self._ask = call_model
         self._loop = loop
         self._asked = 0
         self.refused: list[str] = []
@@ -116,15 +120,15 @@ class _Search:
         capture_traces: bool = False,  # noqa: FBT001, FBT002 - gepa calls it so
     ) -> Any:
         """Scores for cases under a text: the share of their checks that pass."""
-        draw = self._problem.draw
+        draw = self._problem.run_trials
         assert draw is not None
         done = self._await(draw(self._text(candidate), tuple(batch)))
-        if not isinstance(done, TrialsDone):
+        if not isinstance(done, TrialResults):
             raise _StoppedError(done.text or done.reason)
         by_case = {outcome.case: outcome for outcome in done.outcomes}
         outcomes = [by_case.get(case) for case in batch]
         return EvaluationBatch(
-            outputs=[outcome.answer if outcome else "" for outcome in outcomes],
+            outputs=[outcome.output if outcome else "" for outcome in outcomes],
             scores=[_score(outcome) for outcome in outcomes],
             trajectories=list(outcomes) if capture_traces else None,
         )

@@ -30,8 +30,8 @@ from regauge.mutate import changed_guards
 from regauge.recordings import map_texts
 from regauge.refine.delivery import evidence_lines, headline
 from regauge.refine.refinement import Refinement, RefineOptions
-from regauge.refine.runs import begin_run, only_one, remember_status
-from regauge.refine.subject import declared_goals
+from regauge.refine.runs import begin_run, lock_prompt, save_status
+from regauge.refine.subject import goals_for
 from regauge.reports import (
     StyledLine,
     Suggestion,
@@ -569,7 +569,7 @@ class RefinementSearch:
                 evals,
                 [PlannedCase(rebound_suite, case) for case in rebound_suite.dataset],
                 _options(evals, name, self.cycles, left_usd),
-                recalls=True,
+                use_attempts=True,
             )
             refinement.check_calls()
             facts: dict[str, Any] = {
@@ -579,12 +579,12 @@ class RefinementSearch:
                 "file": str(project.relative(refinement.subject.prompt.path)),
                 "options": refinement.options.to_json(),
             }
-            with only_one(project, name, "pytest --suggest"):
+            with lock_prompt(project, name, "pytest --suggest"):
                 run = begin_run(project, name, facts)
                 state = refinement.run(run, lambda _: None)
                 today = datetime.now(UTC).date().isoformat()
                 result = refinement.finish(run, state, date=today)
-                remember_status(run, state)
+                save_status(run, state)
         finally:
             evals.close()
         return _suggestion(result, run.markdown.read_text(encoding="utf-8"))
@@ -627,7 +627,7 @@ def _options(evals: EvalSession, prompt: str, cycles: int, usd: float | None) ->
         calls=settings.budget_calls,
         usd=usd,
         frozen=tuple(settings.frozen),
-        goals=declared_goals(evals.project, prompt),
+        goals=goals_for(evals.project, prompt),
     )
 
 

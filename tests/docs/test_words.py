@@ -35,6 +35,7 @@ BANNED = {
 EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     (r"draws?|drawn|drew", "stats/", "random numbers are drawn"),
     (r"answers?|answered", "sim/server.py", "a server answers a request"),
+    (r"findings?|faults?", "cli/sim.py", "`sim --fault` injects faults"),
     (r"answers?|answered", "judges/_rule.py", "advice is text of prompts"),
     (r"answers?|answered", "judges/rules/_values.py", "`answer_is` compares final answers"),
     (r"findings?|faults?", "sim/server.py", "the server injects faults, as `regauge sim --fault`"),
@@ -101,6 +102,7 @@ TEXTS_APART = (
     "judges/model/_ask.py",
     "judges/model/_reply.py",
     "mutate/_model.py",
+    "refine/guards.py",
     "refine/proposers/_model.py",
     "sim/",
 )

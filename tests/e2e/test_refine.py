@@ -262,8 +262,8 @@ def test_what_a_person_refuses_is_not_proposed_again(repo: GateRepo):
     assert "edit 1 of 1: restore by rules, for field_equals(severity)" in said
     assert "  + - info: nobody has to act" in said
     assert "run again with both: failed" in said
-    assert "take it? [y/N]" in said
-    assert "not taken; the next run looks for another edit" in said
+    assert "accept it? [y/N]" in said
+    assert "rejected; the next run tries other edits" in said
     assert "apply it:" not in said
     assert repo.read(PROMPT) == broken
     refused = result(repo)["revision"]["diff"]
@@ -284,7 +284,7 @@ def test_of_two_edits_a_person_takes_one_which_is_verified_without_the_other(rep
     assert "edit 1 of 2: " in said
     assert "for max_words(30, field=reason)" in said
     assert "  - - reason: a long text" in said
-    assert "the edits you accept are verified without the ones you reject" in said
+    assert "verifying the accepted edits without the rejected ones" in said
     assert "edit 1 of 1: restore by rules, for field_equals(severity)" in said
     assert "wrote prompts/" in said
     assert "nobody has to act" in repo.read(PROMPT)
@@ -310,7 +310,7 @@ def test_neither_a_changed_prompt_is_overwritten_nor_what_head_says_committed(re
     branches = repo.git("branch", "--list")
     for where in ("--branch=fix/x", "--pr"):
         said = repo.regauge("refine", "apply", "latest", where, code=2)
-        assert "the fault is only in the working tree, so there is nothing to commit" in said
+        assert "only the working tree differs, so there is nothing to commit" in said
         fix = f"regauge refine apply {latest(repo).name}; or git checkout HEAD -- {PROMPT}"
         assert f"  fix: {fix}\n" in said
     assert repo.git("branch", "--list") == branches
@@ -363,7 +363,7 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     told = json.loads(repo.regauge("refine", "reject", run.name, "--json"))
     assert told == {"run": run.name, "prompt": NAME, "rejected": [1]}
     tried = json.loads(memory.read_text())["tried"]
-    assert tried[-1]["finding"] == "rejected-by-person"
+    assert tried[-1]["result"] == "rejected-by-person"
     memory.write_text(before)
     diff = repo.regauge("refine", "diff")
     assert json.loads(repo.regauge("refine", "diff", "latest", "--json"))["diff"] == diff
@@ -393,7 +393,7 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     for command in ("verify", "apply"):
         said = repo.regauge("refine", command, run.name, code=2)
         assert f"{trail.name}:" in said
-        assert "does not say what it said" in said
+        assert "was changed after it was written" in said
 
 
 @pytest.fixture
@@ -522,7 +522,7 @@ def test_a_question_to_a_person_is_asked_and_edits_nothing(repo: GateRepo, refin
     unused = edit("delete", ANSWER_LINE, "")
     told = by_refiner(repo, refiner, unused, kind="golden-wrong")
     said = repo.regauge("refine", *told)
-    assert "## Questions to a person" in said
+    assert "## Questions" in said
     assert "labels mean nothing" in said
     assert result(repo)["stop"]["reason"] == "questions"
     assert result(repo)["revision"] is None
@@ -551,7 +551,7 @@ def test_a_refiner_that_is_down_in_mid_cycle_cuts_the_run_off_and_it_goes_on_lat
 def test_without_a_key_it_says_only_why_nothing_was_measured(repo: GateRepo):
     before = len(list(repo.root.glob(".regauge/refine/*/run.json")))
     said = repo.regauge("refine", NAME, "--refiner-model=openai:gpt-5-mini", code=3)
-    assert "openai:gpt-5-mini, which is to propose edits, cannot be asked" in said
+    assert "openai:gpt-5-mini, the refiner model, cannot be called" in said
     assert "OPENAI_API_KEY is not set\n  fix: export OPENAI_API_KEY=" in said
     assert len(list(repo.root.glob(".regauge/refine/*/run.json"))) == before
 
@@ -649,7 +649,7 @@ def test_variance_is_said_of_answers_verdicts_and_each_check(repo: GateRepo):
     assert 0 < said["answers"] <= said["verdicts"] <= 1
     check = said["checks"]["field_equals(severity)"]
     assert check["passed"] < check["trials"]
-    assert "give the same answer" in repo.regauge("baseline", "flaky", NAME, "--trials", "3")
+    assert "give the same output" in repo.regauge("baseline", "flaky", NAME, "--trials", "3")
 
 
 @pytest.fixture

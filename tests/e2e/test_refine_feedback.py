@@ -25,7 +25,7 @@ from regauge.refine.proposers import Anchor, Edit, Ideas, ReplaceSection
 
 class Sections:
     name = "own"
-    asks_model = False
+    calls_model = False
 
     def __init__(self, context):
         self.context = context
@@ -103,7 +103,7 @@ def test_what_people_said_reaches_the_refiner_and_no_prompt(repo: GateRepo, gith
     repo.write("fixtures/labels/field_equals-severity.jsonl", text)
 
     said = repo.regauge("refine", NAME, "--feedback-pr=7", "--proposers=model")
-    feedback = "1 label, 1 comment; left out: 1 of bots, 1 of people who may not write here"
+    feedback = "1 label, 1 comment; left out: 1 of bots, 1 of users without write access"
     assert f"    feedback   {feedback}\n[1] failing    " in said
     assert "- ada: The labels mean nothing. @all Add to the prompt" in said
     assert "&#" not in said
@@ -116,10 +116,7 @@ def test_what_people_said_reaches_the_refiner_and_no_prompt(repo: GateRepo, gith
     assert all("takes a person's words into the prompt" in detail for detail in guarded)
     (run,) = [path.parent for path in (repo.root / ".regauge/refine").glob("*/result.json")]
     markdown = next(run.glob("*.md")).read_text()
-    assert (
-        f"## What people said\n\n{feedback}. Shown to the refiner model. Feedback decides"
-        in markdown
-    )
+    assert f"## Feedback\n\n{feedback}. Shown to the refiner model. Feedback decides" in markdown
     assert "- ada: The labels mean nothing. &#64;&#8203;all Add to the prompt: praise" in markdown
     began = json.loads((run / "trail.jsonl").read_text().partition("\n")[0])["body"]
     assert [one["text"] for one in began["people"]["said"]] == [said_by_ada]

@@ -51,11 +51,11 @@ def test_a_run_stops_when_its_goals_are_met_and_can_be_told_again(repo: GateRepo
     assert "## Goals" in said
     found = result(repo)
     equals, form = found["goals"]["reached"]
-    assert (equals["checks"], equals["before"]["standing"]) == (
+    assert (equals["checks"], equals["before"]["status"]) == (
         ["field_equals(severity)"],
         "missed",
     )
-    assert (equals["after"]["standing"], form["after"]["standing"]) == ("met", "met")
+    assert (equals["after"]["status"], form["after"]["status"]) == ("met", "met")
     assert equals["after"]["low"] >= 0.8
     criteria = {one["criterion"]: one for one in found["criteria"]}
     assert criteria["correctness"]["before"]["passed"] < criteria["correctness"]["before"]["trials"]
@@ -74,7 +74,7 @@ def test_failures_that_goals_allow_are_left_alone(repo: GateRepo):
     said = repo.regauge("refine", NAME)
     assert "no change proposed (goal-met: the prompt as it is meets every goal)" in said
     assert said.count("failing    nothing fails more often than goals allow") == 1
-    assert "## Left alone, for no goal asks for more\n\n- `field_equals(severity)` failed" in said
+    assert "## Left alone, as no goal needs more\n\n- `field_equals(severity)` failed" in said
     assert result(repo)["spent"]["tested"] == 0
 
 
@@ -130,5 +130,5 @@ def test_a_goal_on_what_only_an_uncalibrated_judge_says_names_that_judge(repo: G
     repo.write(EVAL, judged.replace("json_parses\n", "json_parses, rubric\n"))
     setting(repo, GOALS.replace('"format"', '"completeness"'))
     said = repo.regauge("refine", NAME, "--dry-run", code=2)
-    assert "goals.1.criterion: the judge 'whole', which counts under completeness, informs" in said
-    assert "fix: label answers or improve the judge, then: regauge judges calibrate whole" in said
+    assert "goals.1.criterion: the judge 'whole', which counts under completeness, is" in said
+    assert "fix: label outputs or improve the judge, then: regauge judges calibrate whole" in said

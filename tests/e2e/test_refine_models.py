@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from regauge.refine.loop._state import Proposed
+    from regauge.refine.loop._state import ProposalResult
 
 PROMPT = """\
 name: report
@@ -269,7 +269,7 @@ BEHAVIOURS = [
 
 
 @pytest.fixture
-def exchange(model: Model) -> Iterator[Callable[..., tuple[str, Proposed]]]:
+def exchange(model: Model) -> Iterator[Callable[..., tuple[str, ProposalResult]]]:
     """One look and four candidates, over HTTP and the real SDK."""
 
     class Handler(JsonHandler):
@@ -278,7 +278,7 @@ def exchange(model: Model) -> Iterator[Callable[..., tuple[str, Proposed]]]:
 
     with Served(Handler) as served:
 
-        async def talk(form: ModelForm) -> tuple[str, Proposed]:
+        async def talk(form: ModelForm) -> tuple[str, ProposalResult]:
             endpoint = EndpointSettings(
                 base_url=f"{served.address}/v1", max_attempts=1, deadline_s=5
             )
@@ -296,14 +296,14 @@ def exchange(model: Model) -> Iterator[Callable[..., tuple[str, Proposed]]]:
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS)
 def test_a_model_is_called_in_the_form_it_takes(
-    exchange: Callable[..., tuple[str, Proposed]],
+    exchange: Callable[..., tuple[str, ProposalResult]],
     model: Model,
     behaviour: Callable[[dict[str, Any]], Reply],
 ) -> None:
     model.behave = behaviour
     fault, found = exchange()
     assert fault == ""
-    assert [edit.added for edit in found.edits] == [ADDED] * 4, found.refused
+    assert [edit.added_text for edit in found.edits] == [ADDED] * 4, found.refused
     assert found.unread == 0
     # What a refusal taught holds for the run: no request is refused for the same reason twice.
     refused = sum(behaviour(body)[0] != 200 for body in model.bodies)
@@ -311,7 +311,7 @@ def test_a_model_is_called_in_the_form_it_takes(
 
 
 def test_settings_reach_the_model(
-    exchange: Callable[..., tuple[str, Proposed]], model: Model
+    exchange: Callable[..., tuple[str, ProposalResult]], model: Model
 ) -> None:
     exchange(temperature=0.4, max_tokens=700, context_tokens=1900)
     assert {body["temperature"] for body in model.bodies} == {0.4}
@@ -347,7 +347,7 @@ def tiny_context(body: dict[str, Any]) -> Reply:
     ],
 )
 def test_a_look_says_why_a_model_cannot_be_read(
-    exchange: Callable[..., tuple[str, Proposed]],
+    exchange: Callable[..., tuple[str, ProposalResult]],
     model: Model,
     behaviour: Callable[[dict[str, Any]], Reply],
     why: str,

@@ -154,7 +154,7 @@ def test_a_proposal_becomes_one_pull_request_that_later_runs_renew(pulls: Pulls)
     assert len(github.pulls) == 2
     assert "proposed the same and was closed" in said
     (entry,) = json.loads((repo.root / f".regauge/refine/{NAME}.memory.json").read_text())["tried"]
-    assert entry["finding"] == "rejected-by-person"
+    assert entry["result"] == "rejected-by-person"
     # One that was merged refuses nothing.
     github.pulls[-1]["merged_at"] = "2026-01-01T00:00:00Z"
     assert "pull request created" in pulls("apply", "latest", "--pr", "--branch", "mine")
@@ -200,7 +200,7 @@ def test_what_keeps_a_pull_request_from_being_opened_is_said_before_anything_is_
     subprocess.run(["git", "-C", str(pulls.remote), "branch", "-qD", "broken"], check=True)
     assert "no branch 'broken' at the remote" in refused()
     repo.git("remote", "set-url", "origin", str(pulls.remote.parent / "nowhere"))
-    assert "the remote 'origin' cannot be asked: git ls-remote failed" in refused()
+    assert "the remote 'origin' cannot be reached: git ls-remote failed" in refused()
     repo.git("remote", "remove", "origin")
     assert "no remote 'origin'" in refused()
 

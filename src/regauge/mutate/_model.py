@@ -16,7 +16,7 @@ from regauge.mutate._operators import Mutation, MutationPlace, texts_of
 from regauge.mutate._suggest import Draft
 from regauge.providers import CompletionRequest
 from regauge.refine.edits import EditError, PromptText, apply
-from regauge.refine.proposers._model import ModelForm, edit_in, numbered, object_in
+from regauge.refine.proposers._model import ModelForm, edit_in, number_lines, object_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from regauge.mutate._suggest import DraftRunner, DraftTrials, UnguardedInstruction
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
-    from regauge.refine.proposers import Ask
+    from regauge.refine.proposers import ModelCaller
 
 
 # Rules without code, files or calls, because output of a model is executed.
@@ -84,7 +84,7 @@ class ModelCaseProposer:
     """
 
     model: ModelId
-    call_model: Ask
+    call_model: ModelCaller
     judges: Sequence[str] = ()
     form: ModelForm = field(default_factory=ModelForm)
     unreadable: list[str] = field(default_factory=list[str])
@@ -136,7 +136,7 @@ class ModelCaseProposer:
         pairs: JSON = problem.row.evidence.get("outputs")
         schema = problem.prompt.response_format
         texts = {
-            "prompt": numbered(PromptText(messages=problem.prompt.messages))
+            "prompt": number_lines(PromptText(messages=problem.prompt.messages))
             + (f"\n[response format]\n{_json(dict(schema))}" if schema else ""),
             "instruction": problem.mutant.text,
             "judges": f"Judges of every case: {', '.join(self.judges) or '(none)'}\n{form}",
@@ -273,14 +273,14 @@ def _json(value: JSON) -> str:
 _MUTANTS_MAX: Final = 20
 
 
-async def model_changes(prompt: Prompt, model: ModelId, call_model: Ask) -> list[Mutation]:
+async def model_changes(prompt: Prompt, model: ModelId, call_model: ModelCaller) -> list[Mutation]:
     """Return the changes that a model proposes in one call; those that do not fit are left out.
 
     Raises:
         UnmeasuredError: The model cannot be called.
         ReplyFault: The response cannot be read.
     """
-    texts = {"prompt": numbered(PromptText(messages=prompt.messages))}
+    texts = {"prompt": number_lines(PromptText(messages=prompt.messages))}
     request = _request(load_writer("mutant_writer"), model, texts)
 
     def compose(without: int) -> CompletionRequest | None:
@@ -304,7 +304,7 @@ def changes_in(reply: str, prompt: Prompt) -> list[Mutation]:
     for mutant in mutants[:_MUTANTS_MAX]:
         ops = mutant.get("ops") if isinstance(mutant, dict) else None
         try:
-            edit = edit_in(json.dumps({"ops": ops}), text, by="model")
+            edit = edit_in(json.dumps({"ops": ops}), text, proposer="model")
             after = apply(text, edit.ops)
         except (ReplyFault, EditError) as error:
             faults.append(str(error))

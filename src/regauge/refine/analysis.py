@@ -1,4 +1,4 @@
-"""Counts of trials, failures that are no chance, evidence for an edit, and variance."""
+"""Counts of trials, failure clusters, evidence for an edit, and variance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CheckOutcome:
 
     Attributes:
         passed: Whether it passed; a check that abstained leaves no outcome.
-        code: The stable word for the kind of failure; empty when it passed.
+        code: The stable word for the kind of failure; empty if it passed.
     """
 
     check: str
@@ -42,14 +42,14 @@ class Outcome:
 
     Attributes:
         text: The digest of the prompt's text.
-        trial: Its number; one number of one text and case is counted once.
+        trial: Its number; each number of a text and case is counted once.
     """
 
     text: str
     case: str
     trial: int
     checks: tuple[CheckOutcome, ...]
-    answer: str = ""
+    output: str = ""
 
 
 _Key = tuple[str, str]
@@ -60,16 +60,16 @@ class Tally:
     """Counts by text and case.
 
     Attributes:
-        seen: Per text and case, the trials that were counted, in the order they came.
+        counted_outcomes: The counted trials of each text and case, in order of arrival.
     """
 
-    seen: Mapping[_Key, tuple[Outcome, ...]] = field(
+    counted_outcomes: Mapping[_Key, tuple[Outcome, ...]] = field(
         default_factory=dict[_Key, tuple[Outcome, ...]]
     )
 
     def with_outcomes(self, outcomes: Iterable[Outcome]) -> Tally:
-        """This tally and more; a trial that was counted already changes nothing."""
-        seen = dict(self.seen)
+        """The tally with further trials; a trial that was counted changes nothing."""
+        seen = dict(self.counted_outcomes)
         for outcome in outcomes:
             key = (outcome.text, outcome.case)
             earlier_outcomes = seen.get(key, ())
@@ -78,44 +78,44 @@ class Tally:
         return Tally(seen)
 
     def outcomes(self, text: str, case: str) -> tuple[Outcome, ...]:
-        """The counted trials of a case, in the order they came."""
-        return self.seen.get((text, case), ())
+        """The counted trials of a case, in order of arrival."""
+        return self.counted_outcomes.get((text, case), ())
 
     def trials(self, text: str, case: str) -> int:
         """The number of counted trials of a case."""
         return len(self.outcomes(text, case))
 
     def next_trial(self, text: str, case: str) -> int:
-        """The first number after all that were counted."""
+        """The first number after all counted trials."""
         return 1 + max((o.trial for o in self.outcomes(text, case)), default=-1)
 
-    def check(self, text: str, case: str, check: str) -> Count:
+    def count(self, text: str, case: str, check: str) -> Count:
         """The results of one check on one case."""
         return passed_all((check,), self.outcomes(text, case))
 
-    def over(self, text: str, cases: Sequence[str], check: str) -> Count:
+    def count_over(self, text: str, cases: Sequence[str], check: str) -> Count:
         """The results of one check on several cases."""
-        return sum((self.check(text, case, check) for case in cases), NO_TRIALS)
+        return sum((self.count(text, case, check) for case in cases), NO_TRIALS)
 
-    def whole(self, text: str, case: str) -> Count:
+    def case_count(self, text: str, case: str) -> Count:
         """The trials of a case in which all its checks passed."""
         outcomes = self.outcomes(text, case)
         passed = sum(all(check.passed for check in o.checks) for o in outcomes)
         return Count(passed=passed, trials=len(outcomes))
 
     def score(self, text: str, case: str, checks: Collection[str]) -> float | None:
-        """The share of some checks that a case passed, over all its trials; None without any."""
+        """The share of passed verdicts of some checks in all trials; None without verdicts."""
         outcomes = self.outcomes(text, case)
         passes = [c.passed for o in outcomes for c in o.checks if c.check in checks]
         return sum(passes) / len(passes) if passes else None
 
     def checks(self, text: str, cases: Sequence[str]) -> tuple[str, ...]:
-        """Every check that said something, by name."""
+        """The names of all checks with a verdict."""
         outcomes = (o for case in cases for o in self.outcomes(text, case))
         return tuple(sorted({check.check for o in outcomes for check in o.checks}))
 
     def failures(self, text: str, case: str, check: str) -> tuple[Outcome, ...]:
-        """The trials of a case that a check failed."""
+        """The trials of a case in which a check failed."""
         return tuple(
             outcome
             for outcome in self.outcomes(text, case)
@@ -124,7 +124,7 @@ class Tally:
 
 
 def passed_all(checks: Sequence[str], outcomes: Iterable[Outcome]) -> Count:
-    """The trials that passed all of some checks, of those with a verdict of any of them."""
+    """The trials that passed all given checks, among those with any of their verdicts."""
     reasons = [
         [check.passed for check in outcome.checks if check.check in checks] for outcome in outcomes
     ]
@@ -132,17 +132,16 @@ def passed_all(checks: Sequence[str], outcomes: Iterable[Outcome]) -> Count:
     return Count(passed=sum(map(all, reasons)), trials=len(reasons))
 
 
-# Structure first, then content, then wording: an answer of the wrong form hides what it says.
+# Structure first, then content, then wording: an output of the wrong form hides its content.
 _ORDER: dict[Criterion, int] = {"format": 0, "completeness": 1, "correctness": 2, "relevance": 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One judge as the loop knows it.
+    """One judge in the loop.
 
     Attributes:
-        advice: The instruction that a prompt should hold for this check, as its author or its
-            kind of rule would say it; empty where no one can say.
+        advice: The instruction that a prompt needs to pass this check; empty if unknown.
     """
 
     name: str
@@ -156,12 +155,12 @@ class FailureCluster:
     """Failures of one check that are more than chance, or that make it flaky.
 
     Attributes:
-        code: The commonest kind of failure among them.
-        cases: The train cases the check applies to, those that fail most first.
-        failing: Of these, the ones that failed at least once.
-        p_flaky: How likely so many failures are of a check that is only flaky.
-        p_again: How likely the cases that failed first fail again so often, if it is only flaky.
-        unsteady: Whether they pass now and then, so that an edit has to make them steady.
+        code: The commonest kind of failure.
+        cases: The train cases with this check, most failures first.
+        failing: Those with at least one failure.
+        p_flaky: The p-value of this many failures if the check is only flaky.
+        p_again: The p-value of this many repeated failures if the check is only flaky.
+        unsteady: Whether the cases pass at times, so that an edit has to lower the variance.
     """
 
     check: str
@@ -176,13 +175,13 @@ class FailureCluster:
 
     @property
     def key(self) -> str:
-        """The name it is stored under."""
+        """The key of the cluster: its check and code."""
         return f"{self.check}/{self.code}" if self.code else self.check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The failures that are worth a revision, and those that are left alone."""
+    """The failures that are worth a revision, and flaky ones."""
 
     clusters: tuple[FailureCluster, ...]
     flaky: tuple[FailureCluster, ...]
@@ -200,17 +199,17 @@ def diagnose(
     """Group the failures of a prompt.
 
     Args:
-        tally: What trials said.
-        texts: For a check, the digests of the texts whose trials speak for the prompt as it is
-            now, that itself last: those since the last edit that was made for the check.
+        tally: The trials so far.
+        texts: Called with a check; returns the digests of the texts that count for it, the current
+            one last: those since the last edit for the check.
         cases: The train cases.
-        checks: By name; one that is not among them counts as correctness.
-        policy: What counts as flaky.
-        tolerated: How often a check may fail and be flaky only, where it is not `flaky_rate`.
+        checks: Checks by name; others count as correctness.
+        policy: The limits of flakiness.
+        tolerated: The failure rate up to which a check is flaky, by check; `flaky_rate` by default.
     """
     clusters: list[FailureCluster] = []
     flaky: list[FailureCluster] = []
-    # Once an edit is taken back, the text as it is now has no trials of its own.
+    # After a roll-back the current text has no trials of its own.
     names = dict.fromkeys(name for text in texts("") for name in tally.checks(text, cases))
     for name in names:
         rate = (tolerated or {}).get(name, policy.flaky_rate)
@@ -260,59 +259,61 @@ def _cluster(
         ]
         for case in cases
     }
-    codes = Counter(result.code for its in results.values() for result in its if not result.passed)
+    codes = Counter(
+        result.code for rows in results.values() for result in rows if not result.passed
+    )
     if not codes:
         return None
-    passes = {case: [result.passed for result in its] for case, its in results.items() if its}
-    ranked = sorted(passes, key=lambda case: (sum(passes[case]) / len(passes[case]), case))
-    failing = tuple(case for case in ranked if not all(passes[case]))
+    passes = {case: [result.passed for result in rows] for case, rows in results.items() if rows}
+    ordered_cases = sorted(passes, key=lambda case: (sum(passes[case]) / len(passes[case]), case))
+    failing = tuple(case for case in ordered_cases if not all(passes[case]))
     # The later trials of the cases whose first trial failed.
-    again = {case: passes[case][1:] for case in failing if not passes[case][0]}
-    later = [passed for its in again.values() for passed in its]
+    later_passes = {case: passes[case][1:] for case in failing if not passes[case][0]}
+    later = [passed for rows in later_passes.values() for passed in rows]
     p_flaky = tail(sum(map(len, passes.values())), codes.total(), rate)
     p_again = tail(len(later), later.count(False), rate)
     if p_flaky >= policy.flaky_p and p_again <= policy.again_p:
-        # A few cases fail every time, among many that do not: they are what is to be repaired.
-        ranked = [case for case, its in again.items() if not all(its)]
+        # A few cases fail every time, among many that do not: only those need a fix.
+        ordered_cases = [case for case, rows in later_passes.items() if not all(rows)]
     return FailureCluster(
         check=check,
         code=min(codes, key=lambda code: (-codes[code], code)),
-        cases=tuple(ranked),
-        failing=tuple(case for case in failing if case in ranked),
-        failures=sum(passes[case].count(False) for case in ranked),
-        trials=sum(len(passes[case]) for case in ranked),
+        cases=tuple(ordered_cases),
+        failing=tuple(case for case in failing if case in ordered_cases),
+        failures=sum(passes[case].count(False) for case in ordered_cases),
+        trials=sum(len(passes[case]) for case in ordered_cases),
         p_flaky=p_flaky,
         p_again=p_again,
     )
 
 
-def better_p(tally: Tally, text: str, than: str, cases: Sequence[str], check: str) -> float:
-    """The p-value that a text passes a check no more often than another, over the same cases.
+def p_better(tally: Tally, text: str, other: str, cases: Sequence[str], check: str) -> float:
+    """The p-value of a text passing a check more often than another, over the same cases.
 
     Within a case all trials are exchangeable when the texts are equally good, however hard the
     case is; see `regauge.stats.suite_p_value`.
     """
-    counts = [(tally.check(than, case, check), tally.check(text, case, check)) for case in cases]
-    return within_cases(counts, direction="better")
+    counts = [(tally.count(other, case, check), tally.count(text, case, check)) for case in cases]
+    return p_within_cases(counts, direction="better")
 
 
-def worse_p(tally: Tally, text: str, than: str, cases: Sequence[str], *checks: str) -> float:
-    """The p-value that a text fails any of some checks no more often than another.
+def p_worse(tally: Tally, text: str, other: str, cases: Sequence[str], *checks: str) -> float:
+    """The p-value of a text failing any of some checks more often than another.
 
     A little harm to each of several checks shows here before it shows in any.
     """
-    sides = [[passed_all(checks, tally.outcomes(side, c)) for c in cases] for side in (than, text)]
-    return within_cases([*zip(*sides, strict=True)], direction="worse")
+    sides = [[passed_all(checks, tally.outcomes(side, c)) for c in cases] for side in (other, text)]
+    return p_within_cases([*zip(*sides, strict=True)], direction="worse")
 
 
-def within_cases(
+def p_within_cases(
     counts: Sequence[tuple[Count, Count]], *, direction: Literal["better", "worse"]
 ) -> float:
-    """The p-value of two texts' counts by case; a case without trials under either says nothing."""
+    """The p-value of two texts' counts by case; cases without trials of both are left out."""
     from regauge.stats import suite_p_value
 
-    both = [pair for pair in counts if pair[0].trials and pair[1].trials]
-    old, new = zip(*both, strict=True) if both else ((), ())
+    pairs = [pair for pair in counts if pair[0].trials and pair[1].trials]
+    old, new = zip(*pairs, strict=True) if pairs else ((), ())
     return float(
         suite_p_value(
             [count.passed for count in old],
@@ -325,18 +326,18 @@ def within_cases(
     )
 
 
-def mean_effect(tally: Tally, text: str, than: str, cases: Sequence[str]) -> tuple[float, float]:
+def mean_effect(tally: Tally, text: str, other: str, cases: Sequence[str]) -> tuple[float, float]:
     """The mean gain in passed checks that both texts have, over the cases of both.
 
     Returns:
-        The mean, and its standard error; 0 where there is no such case, or only one.
+        The mean, and its standard error; 0 for fewer than two cases.
     """
-    both = {*tally.checks(text, cases)} & {*tally.checks(than, cases)}
+    shared_checks = {*tally.checks(text, cases)} & {*tally.checks(other, cases)}
     gains = [
         score - its
         for case in cases
-        if (score := tally.score(text, case, both)) is not None
-        and (its := tally.score(than, case, both)) is not None
+        if (score := tally.score(text, case, shared_checks)) is not None
+        and (its := tally.score(other, case, shared_checks)) is not None
     ]
     if not gains:
         return 0.0, 0.0
@@ -346,12 +347,12 @@ def mean_effect(tally: Tally, text: str, than: str, cases: Sequence[str]) -> tup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """The change of one check between two texts, over the cases that ran under both.
+    """The change of one check between two texts, over the cases with trials of both.
 
     Attributes:
-        mean: How much more often a case passes, from -1 to 1, as a mean over the cases.
-        low: Of the 95 % interval of the mean; `high` alike. Trials of one case are much alike, so
-            cases count for it and not trials.
+        mean: The mean gain in a case's pass rate, from -1 to 1.
+        low: The lower bound of the 95 % interval of the mean; `high` is the upper one. Trials of
+            one case are alike, so the interval counts cases.
     """
 
     cases: int
@@ -362,15 +363,15 @@ class Gain:
     high: float
 
 
-def gain_of(tally: Tally, text: str, than: str, cases: Sequence[str], check: str) -> Gain | None:
+def gain_of(tally: Tally, text: str, other: str, cases: Sequence[str], check: str) -> Gain | None:
     """The gain of a text over another; None if no case ran under both.
 
     The interval is Newcombe's for a difference of proportions (Statistics in Medicine 1998,
-    method 10), with each case as one draw.
+    method 10), with each case as one observation.
     """
     from regauge.stats import wilson
 
-    counts = [(tally.check(than, case, check), tally.check(text, case, check)) for case in cases]
+    counts = [(tally.count(other, case, check), tally.count(text, case, check)) for case in cases]
     counts = [(its, its_new) for its, its_new in counts if its.trials and its_new.trials]
     if not counts:
         return None
@@ -393,12 +394,12 @@ class Steadiness:
     """The fall in the variance of a check's verdicts between two texts.
 
     Attributes:
-        cases: Drawn at least twice under both.
+        cases: The cases with at least two trials of both.
         sigma_before: The standard deviation of a case's verdict, between 0 and about 0.5: the root
-            of the mean of the cases' variances. `sigma_after` is that of the other text.
-        fall: Of the variance, with its interval from `low` to `high`; above 0 it fell.
-        steadier_p: That it fell no more than by chance.
-        gain: How much more often a case passes, as a mean; below 0 it passes less often.
+            of the mean variance. `sigma_after` is that of the other text.
+        fall: The fall of the variance, with its interval from `low` to `high`.
+        steadier_p: The p-value of the fall.
+        gain: The mean gain in a case's pass rate.
     """
 
     cases: int
@@ -411,7 +412,7 @@ class Steadiness:
     gain: float
 
     def numbers(self) -> dict[str, float | int | str]:
-        """For the trail, and for documents."""
+        """The values for the audit trail and documents."""
         rounded = {name: round(value, 4) for name, value in asdict(self).items()}
         return {**rounded, "steadier_p": self.steadier_p}
 
@@ -425,7 +426,7 @@ class Steadiness:
 def steadiness_of(
     tally: Tally,
     text: str,
-    than: str,
+    other: str,
     cases: Sequence[str],
     check: str,
     *,
@@ -433,11 +434,11 @@ def steadiness_of(
 ) -> Steadiness | None:
     """The fall in variance under a text; None if no case ran twice under both.
 
-    What always fails is steady, too: `gain` tells these apart.
+    A case that always fails is steady, too; `gain` shows the difference.
     """
     from regauge.stats import Arms, steadier_p_value, variance_fall
 
-    counts = [(tally.check(than, case, check), tally.check(text, case, check)) for case in cases]
+    counts = [(tally.count(other, case, check), tally.count(text, case, check)) for case in cases]
     sides = [
         Arms(
             base_passes=its.passed,
@@ -469,8 +470,8 @@ class CheckVariance:
     """The variance of one check.
 
     Attributes:
-        agreement: How often two trials of one case get the same verdict, from 0 to 1.
-        unsteady: Cases that sometimes pass and sometimes fail.
+        agreement: The share of equal verdicts among pairs of a case's trials, from 0 to 1.
+        unsteady: Cases with mixed verdicts.
     """
 
     agreement: float
@@ -489,25 +490,27 @@ class Variance:
     """The variance of a prompt over repeated trials.
 
     Attributes:
-        cases: That have at least two trials; the others say nothing about it.
-        answers: How often two trials of one case give the same answer, from 0 to 1.
-        verdicts: How often they get the same verdict of every check that judged both.
+        cases: The number of cases with at least two trials.
+        outputs: The share of equal outputs among pairs of a case's trials, from 0 to 1.
+        verdicts: The share of pairs with the same verdict of every shared check.
     """
 
     cases: int
     trials: int
-    answers: float
+    outputs: float
     verdicts: float
     checks: Mapping[str, CheckVariance]
 
     @property
     def sigma(self) -> float:
         """The standard deviation of a case's verdict, over all checks."""
-        return sqrt(_mean([(1 - check.agreement) / 2 for check in self.checks.values()], none=0.0))
+        return sqrt(
+            _mean([(1 - check.agreement) / 2 for check in self.checks.values()], default=0.0)
+        )
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document, with standard deviations."""
-        rounded = {name: round(getattr(self, name), 4) for name in ("answers", "verdicts", "sigma")}
+        rounded = {name: round(getattr(self, name), 4) for name in ("outputs", "verdicts", "sigma")}
         checks: dict[str, JSON] = {
             name: {
                 **asdict(check),
@@ -533,7 +536,7 @@ def agreement(values: Sequence[str]) -> float:
 
 
 def format_share(share: float) -> str:
-    """A share in percent that says `100%` or `0%` only where it is exactly that.
+    """A share in percent; `100%` and `0%` are exact.
 
     >>> [format_share(share) for share in (1.0, 0.997, 0.42, 0.001, 0.0)]
     ['100%', '>99%', '42%', '<1%', '0%']
@@ -557,7 +560,7 @@ def variance_of(outcomes: Iterable[Outcome]) -> Variance | None:
     return Variance(
         cases=len(cases),
         trials=sum(len(outcomes) for outcomes in cases.values()),
-        answers=_mean([agreement([o.answer for o in outcomes]) for outcomes in cases.values()]),
+        outputs=_mean([agreement([o.output for o in outcomes]) for outcomes in cases.values()]),
         verdicts=_mean(
             [share for outcomes in cases.values() for share in _same_verdicts(outcomes)]
         ),
@@ -584,13 +587,13 @@ def _check(name: str, cases: Mapping[str, Sequence[Outcome]]) -> CheckVariance:
 def _same_verdicts(outcomes: Sequence[Outcome]) -> list[float]:
     """The share of trial pairs that agree in shared checks; empty without shared checks."""
     verdicts = [{check.check: check.passed for check in o.checks} for o in outcomes]
-    same = [
+    agreements = [
         all(first[check] == other[check] for check in shared)
         for first, other in combinations(verdicts, 2)
         if (shared := first.keys() & other.keys())
     ]
-    return [sum(same) / len(same)] if same else []
+    return [sum(agreements) / len(agreements)] if agreements else []
 
 
-def _mean(values: Sequence[float], *, none: float = 1.0) -> float:
-    return sum(values) / len(values) if values else none
+def _mean(values: Sequence[float], *, default: float = 1.0) -> float:
+    return sum(values) / len(values) if values else default

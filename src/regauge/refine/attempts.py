@@ -1,4 +1,4 @@
-"""Edits tried before, their fates, and how often the held-out cases decided."""
+"""Earlier edits and their results, and the number of decisions on held-out cases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
-from regauge.refine.edits import changed_places, changed_statements, kind_of, near_duplicates
+from regauge.refine.edits import are_near_duplicates, changed_places, changed_statements, kind_of
 from regauge.regular_file import read_regular
 from regauge.strict_json import read_json
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.refine.edits import Edit, PromptText
 
-Finding = Literal[
+AttemptResult = Literal[
     "guarded",
     "screened-out",
     "refuted",
@@ -35,31 +35,36 @@ Finding = Literal[
     "rejected-by-person",
 ]
 
-# Findings that speak against an edit itself. One that is undecided may be tried again with more
-# trials, and one that was screened out may have met bad luck. A guard looks at each edit again.
-_BY_PERSON: Finding = "rejected-by-person"
-AGAINST: frozenset[Finding] = frozenset(
-    {"refuted", "overfit", "suite-refused", "redundant", _BY_PERSON}
+# Results against an edit itself. An undecided edit may be tried again with more trials, and one
+# that was screened out may have failed by bad luck. A guard checks each edit again.
+_REJECTED_BY_USER: AttemptResult = "rejected-by-person"
+AGAINST: frozenset[AttemptResult] = frozenset(
+    {"refuted", "overfit", "suite-refused", "redundant", _REJECTED_BY_USER}
 )
-_CHANCES: dict[Finding, int] = {"undecided": 2, "screened-out": 2, "confirmed": 2, "accepted": 1}
+_CHANCES: dict[AttemptResult, int] = {
+    "undecided": 2,
+    "screened-out": 2,
+    "confirmed": 2,
+    "accepted": 1,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One edit and the result of it.
+    """One edit and the result of its test.
 
     Attributes:
-        before: The shape of the text it was applied to.
-        after: The shape of what it made of it.
-        places: The headings under which it put something, line by line.
+        before: The shape of the text before the edit.
+        after: The shape of the text with the edit.
+        places: The headings under which it adds something, line by line.
     """
 
     before: str
     after: str
     cluster: str
-    added: str
-    removed: str
-    finding: Finding
+    added_text: str
+    removed_text: str
+    result: AttemptResult
     detail: str = ""
     cycle: int = 0
     places: str = ""
@@ -70,20 +75,20 @@ class Attempt:
         before: PromptText,
         after: PromptText,
         cluster: str,
-        finding: Finding,
+        result: AttemptResult,
         *,
         detail: str = "",
         cycle: int = 0,
     ) -> Attempt:
-        """The result of a test of the edit that leads from one text to another."""
-        added, removed = changed_statements(before, after)
+        """The result of a test of the edit between two texts."""
+        added_text, removed_text = changed_statements(before, after)
         return cls(
             before=before.shape,
             after=after.shape,
             cluster=cluster,
-            added=added,
-            removed=removed,
-            finding=finding,
+            added_text=added_text,
+            removed_text=removed_text,
+            result=result,
             detail=detail,
             cycle=cycle,
             places=changed_places(before, after),
@@ -91,100 +96,104 @@ class Attempt:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Attempt:
-        """Read what `asdict` makes of it; a ValueError for any other document."""
+        """Read the document that `asdict` makes; a ValueError for any other document."""
         return TypeAdapter(cls).validate_python(document)
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """All edits that were tried, and all texts that were the best one once."""
+    """All edits that were tried, and all earlier best texts."""
 
-    tried: tuple[Attempt, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
     incumbents: tuple[str, ...] = ()
 
-    def with_tried(self, *entries: Attempt) -> Memory:
-        """With more entries at the end."""
-        return Memory((*self.tried, *entries), self.incumbents)
+    def with_attempts(self, *entries: Attempt) -> Memory:
+        """The memory with more entries at the end."""
+        return Memory((*self.attempts, *entries), self.incumbents)
 
     def with_incumbent(self, text: PromptText) -> Memory:
-        """With a text to which nothing may lead back."""
-        return Memory(self.tried, (*self.incumbents, text.shape))
+        """The memory with a text that no edit may restore."""
+        return Memory(self.attempts, (*self.incumbents, text.shape))
 
     def refuses(self, cluster: str, before: PromptText, after: PromptText) -> str:
-        """The reason why an edit is not to be tried; empty when it may."""
+        """The reason to reject an edit without a test; empty if there is none."""
         if after.shape in self.incumbents:
             return "it leads back to a text that was replaced"
         changed, places = changed_statements(before, after), changed_places(before, after)
-        same = [
+        matches = [
             t
-            for t in self.tried
+            for t in self.attempts
             if t.after == after.shape
-            # A person refuses an edit, and not the text as such, to which others may lead.
-            and (t.finding != _BY_PERSON or t.before == before.shape or _holds(changed, _lines(t)))
+            # A user rejects an edit; other edits may lead to the same text.
+            and (
+                t.result != _REJECTED_BY_USER
+                or t.before == before.shape
+                or _covers(changed, _lines(t))
+            )
         ]
-        against = next((t for t in same if t.finding in AGAINST), None)
+        against = next((t for t in matches if t.result in AGAINST), None)
         if against is not None:
-            return f"this text was tried before: {against.finding}"
-        for finding, chances in _CHANCES.items():
-            if sum(t.finding == finding for t in same) >= chances:
-                return f"this text was tried {chances} times before: {finding}"
+            return f"this text was tried before: {against.result}"
+        for result, chances in _CHANCES.items():
+            if sum(t.result == result for t in matches) >= chances:
+                return f"this text was tried {chances} times before: {result}"
         near = next(
             (
                 t
                 for t in self.lessons(cluster)
-                if t.finding in AGAINST
-                # A rule may be followed in one place and not in another; what a person does not
-                # want is not wanted anywhere.
-                and (t.places == places or t.finding == _BY_PERSON)
-                and near_duplicates(changed, _lines(t))
+                if t.result in AGAINST
+                # A rule may be followed in one place and not in another; a user's rejection
+                # holds everywhere.
+                and (t.places == places or t.result == _REJECTED_BY_USER)
+                and are_near_duplicates(changed, _lines(t))
             ),
             None,
         )
-        return f"nearly the same edit was tried before: {near.finding}" if near else ""
+        return f"nearly the same edit was tried before: {near.result}" if near else ""
 
     def lessons(self, cluster: str) -> tuple[Attempt, ...]:
         """Earlier edits for the same failures, with their results."""
-        return tuple(t for t in self.tried if t.cluster == cluster)
+        return tuple(t for t in self.attempts if t.cluster == cluster)
 
 
-def _lines(tried: Attempt) -> tuple[str, str]:
-    return tried.added, tried.removed
+def _lines(attempt: Attempt) -> tuple[str, str]:
+    return attempt.added_text, attempt.removed_text
 
 
-def _holds(edited: tuple[str, str], its: tuple[str, str]) -> bool:
+def _covers(edited: tuple[str, str], other: tuple[str, str]) -> bool:
     """Return whether an edit does all that another one does."""
     return all(
-        set(theirs.split("\n")) <= {*own.split("\n"), ""}
-        for own, theirs in zip(edited, its, strict=True)
+        set(other_text.split("\n")) <= {*text.split("\n"), ""}
+        for text, other_text in zip(edited, other, strict=True)
     )
 
 
-Fate = Literal[
-    "kept",  # it is part of what the run proposes
-    "not-verified",  # it was accepted, and the run ended before its verification
-    "outdone",  # it passed its test, and another one did better
-    "rolled-back",  # the gate, the fresh trials or the holdout spoke against it
-    "simplified",  # a later edit made it needless
-    "undecided",  # the trials of its test did not settle it
-    "refuted",  # it helped nothing, or made another check worse
-    "not-tested",  # it helped on a few cases, and others were tested before
-    "screened-out",  # it helped on none of a few failing cases
-    "guarded",  # a guard refused it before anything was spent
+EditResult = Literal[
+    "kept",  # part of the proposed revision
+    "not-verified",  # accepted, and the run ended before its verification
+    "outdone",  # passed its test, and another edit did better
+    "rolled-back",  # failed at the gate, on fresh trials or on held-out cases
+    "simplified",  # made needless by a later edit
+    "undecided",  # too little evidence
+    "refuted",  # no gain, or another check got worse
+    "not-tested",  # helped on a few cases; others were tested first
+    "screened-out",  # helped on none of a few failing cases
+    "guarded",  # rejected by a guard without a call
 ]
-FATES: tuple[Fate, ...] = get_args(Fate)
+EDIT_RESULTS: tuple[EditResult, ...] = get_args(EditResult)
 
 Grouping = Literal["ops", "strategy", "proposer"]
 
-# Fates of edits whose worth was measured.
+# Results of edits with a measured effect.
 _MEASURED = frozenset({"kept", "outdone", "rolled-back", "undecided", "refuted", "screened-out"})
 
 
 NO_PRIOR = 0.5
-"""Of a strategy that no earlier run measured."""
+"""The prior of a strategy without results in earlier runs."""
 
 
-def named(edit: Edit) -> dict[str, float | int | str]:
-    """The edit of a decision, for the trail: its proposer, its strategy, its operations."""
+def edit_facts(edit: Edit) -> dict[str, float | int | str]:
+    """An edit's proposer, strategy and operations, for the audit trail."""
     kinds = sorted({kind_of(op) for op in edit.ops})
     return {
         "edit": edit.digest[:16],
@@ -194,11 +203,11 @@ def named(edit: Edit) -> dict[str, float | int | str]:
     }
 
 
-def fates_of(
-    decisions: Iterable[Mapping[str, Any]], accepted: Iterable[Edit], *, proposes: bool
+def edit_results(
+    decisions: Iterable[Mapping[str, Any]], accepted: Iterable[Edit], *, has_proposal: bool
 ) -> list[dict[str, JSON]]:
-    """Every edit that a run's decisions are about, with the result of it in the end."""
-    held = {named(edit)["edit"] for edit in accepted}
+    """Every edit in a run's decisions, with its final result."""
+    accepted_digests = {edit_facts(edit)["edit"] for edit in accepted}
     results: dict[str, dict[str, JSON]] = {}
     for decision in decisions:
         numbers = decision["numbers"]
@@ -206,35 +215,39 @@ def fates_of(
         if "edit" not in numbers or fate is None:
             continue
         if fate == "guarded" and numbers["edit"] in results:
-            continue  # it was tried, and came back
+            continue  # tried before, and proposed again
         facts = {key: numbers[key] for key in ("proposer", "strategy", "ops")}
-        results[numbers["edit"]] = {"edit": numbers["edit"], **facts, "fate": fate}
+        results[numbers["edit"]] = {"edit": numbers["edit"], **facts, "result": fate}
     for entry in results.values():
-        if entry["edit"] in held:
-            entry["fate"] = "kept" if proposes else "not-verified"
+        if entry["edit"] in accepted_digests:
+            entry["result"] = "kept" if has_proposal else "not-verified"
     return list(results.values())
 
 
 @dataclass(frozen=True, slots=True)
-class FateTable:
+class EditResultTable:
     """The results of edits of each kind, counted over runs."""
 
-    counts: Mapping[str, Mapping[Fate, int]]
+    counts: Mapping[str, Mapping[EditResult, int]]
 
     @classmethod
-    def from_entries(cls, entries: Iterable[Mapping[str, Any]], by: Grouping) -> FateTable:
-        """Count what `fates_of` found."""
-        counts: dict[str, Counter[Fate]] = {}
+    def from_entries(
+        cls, entries: Iterable[Mapping[str, Any]], grouping: Grouping
+    ) -> EditResultTable:
+        """Count the entries of `edit_results`."""
+        counts: dict[str, Counter[EditResult]] = {}
         for entry in entries:
-            kind = str(entry.get(by, ""))
-            if kind and entry.get("fate") in FATES:
-                counts.setdefault(kind, Counter())[entry["fate"]] += 1
+            kind = str(entry.get(grouping, ""))
+            if kind and entry.get("result") in EDIT_RESULTS:
+                counts.setdefault(kind, Counter())[entry["result"]] += 1
         return cls({kind: counts[kind] for kind in sorted(counts)})
 
     @property
-    def fates(self) -> tuple[Fate, ...]:
+    def fates(self) -> tuple[EditResult, ...]:
         """The fates that any edit met."""
-        return tuple(fate for fate in FATES if any(row.get(fate) for row in self.counts.values()))
+        return tuple(
+            fate for fate in EDIT_RESULTS if any(row.get(fate) for row in self.counts.values())
+        )
 
     def measured(self, kind: str) -> int:
         """Of how many edits of a kind the worth was measured."""
@@ -253,11 +266,11 @@ class FateTable:
 
 def strategy_prior(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """The probability that the next edit of each strategy is kept, from earlier runs."""
-    table = FateTable.from_entries(entries, "strategy")
+    table = EditResultTable.from_entries(entries, "strategy")
     return {strategy: round(table.prior(strategy), 4) for strategy in table.counts}
 
 
-def _fate(event: str, numbers: Mapping[str, Any]) -> Fate | None:
+def _fate(event: str, numbers: Mapping[str, Any]) -> EditResult | None:
     match event:
         case "screened":
             return "not-tested" if numbers.get("better") else "screened-out"
@@ -271,39 +284,39 @@ def _fate(event: str, numbers: Mapping[str, Any]) -> Fate | None:
             return None
 
 
-# Datasets change and grow; older ones are not asked for again.
+# Datasets change and grow; older ones are no longer needed.
 _HOLDOUTS_KEPT = 50
 
 
-class LookLedger:
-    """The looks at a prompt's holdout, over all runs."""
+class HoldoutLedger:
+    """The decisions on a prompt's held-out cases, over all runs."""
 
     def __init__(self, project: Project, prompt: str, holdout: Iterable[str]) -> None:
         self._project = project
         self._path = project.state_dir / "refine" / f"{prompt}.looks.json"
         self._key = digest_of(sorted(holdout))
-        self._looks: frozenset[str] = frozenset()
+        self._uses: frozenset[str] = frozenset()
 
     def read(self) -> frozenset[str]:
-        """The looks so far; none where the ledger cannot be read."""
-        self._looks = frozenset(self._all().get(self._key, ()))
-        return self._looks
+        """The decisions so far; none if the ledger cannot be read."""
+        self._uses = frozenset(self._read_all().get(self._key, ()))
+        return self._uses
 
-    def add(self, looks: frozenset[str]) -> None:
-        """Write down further looks; saying one twice changes nothing."""
-        if looks <= self._looks:
+    def add(self, uses: frozenset[str]) -> None:
+        """Write further decisions; a repeated one changes nothing."""
+        if uses <= self._uses:
             return
-        self._looks |= looks
-        ledger = self._all()
-        ledger[self._key] = sorted({*ledger.pop(self._key, ()), *looks})
-        kept = dict([*ledger.items()][-_HOLDOUTS_KEPT:])
+        self._uses |= uses
+        ledger = self._read_all()
+        ledger[self._key] = sorted({*ledger.pop(self._key, ()), *uses})
+        entries = dict([*ledger.items()][-_HOLDOUTS_KEPT:])
         self._project.prepare_state_dir("refine")
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(self._path, (json.dumps(kept, indent=1) + "\n").encode())
+        write_whole(self._path, (json.dumps(entries, indent=1) + "\n").encode())
 
-    def _all(self) -> dict[str, list[str]]:
+    def _read_all(self) -> dict[str, list[str]]:
         try:
             document: Any = read_json(read_regular(self._path))
-            return {str(key): [*map(str, looks)] for key, looks in document.items()}
+            return {str(key): [*map(str, uses)] for key, uses in document.items()}
         except (OSError, ValueError, TypeError, AttributeError):
             return {}

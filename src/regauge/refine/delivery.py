@@ -1,4 +1,4 @@
-"""The result of a run, what people read of it, and ways to take a revision and to undo it."""
+"""The result of a run, its rationale, and ways to apply a revision and to undo it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from regauge.errors import Fault, GitError, PromptError, UsageError
 from regauge.gate import NO_TRIALS
 from regauge.git import commit_files, find_changed_files
 from regauge.prompts import Repository, bump, lock_of, parse_prompt
-from regauge.refine.analysis import better_p, format_share, gain_of, passed_all, tail, variance_of
-from regauge.refine.attempts import fates_of
+from regauge.refine.analysis import format_share, gain_of, p_better, passed_all, tail, variance_of
+from regauge.refine.attempts import edit_results
 from regauge.refine.edits import ReplaceSection, changed_lines, kind_of
-from regauge.refine.loop._goals import goals_digest, standings
+from regauge.refine.loop._goals import goals_digest, measure_goals
 from regauge.refine.loop._plan import calls_max, calls_wanted
 from regauge.refine.loop._verification import fresh_steadiness
-from regauge.refine.runs import read_whole
+from regauge.refine.runs import read_verified
 from regauge.wording import plural, printable
 
 if TYPE_CHECKING:
@@ -40,74 +40,75 @@ if TYPE_CHECKING:
     from regauge.refine.subject import Subject
 
 _NOTES = {
-    "restore": "Put back what an earlier release said for {check}",
-    "add-rule": "Say what {check} wants",
-    "set-number": "Give the number that {check} wants",
+    "restore": "Restore the released text for {check}",
+    "add-rule": "State what {check} requires",
+    "set-number": "Set the number that {check} requires",
     "set-value": "Correct the statement on {check}",
-    "set-unit": "Give the unit that {check} wants",
-    "move-last": "Say last what {check} wants",
-    "move": "Say elsewhere what {check} wants",
-    "take-out": "Take out a statement that {check} failed for",
+    "set-unit": "Set the unit that {check} requires",
+    "move-last": "Move what {check} requires to the end",
+    "move": "Move what {check} requires",
+    "take-out": "Remove a statement that made {check} fail",
     "remove-unused": "Remove {check}",
-    "replace-hindering": "Say what {check} wants instead of a statement that it failed for",
+    "replace-hindering": "Replace a statement that made {check} fail by what it requires",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """A prompt file as it is proposed.
+    """A proposed prompt file.
 
     Attributes:
-        version: What it states; empty where it states none.
-        lock: The whole of `prompts.lock` with the new version; empty where nothing is released.
+        version: The version in the file; empty without one.
+        lock: The text of `prompts.lock` with the new version; empty without a release.
     """
 
     text: str
     version: str
     lock: str
     note: str
-    why_version: str
+    version_reason: str
 
 
-def revised(
+def build_revision(
     subject: Subject, text: PromptText, accepted: Sequence[Accepted], *, date: str
 ) -> Revision:
     """The prompt's file with its new text and version.
 
-    A new rule is a minor version, other wording a patch. A text that a release had keeps that
-    release's version; a version that was never released stays as it is.
+    A new rule is a minor version, other wording a patch. A released text keeps its version; an
+    unreleased version stays.
     """
     path = subject.prompt.path
-    written = subject.written(text)
-    prompt = parse_prompt(written, path=path)
+    file_text = subject.file_with(text)
+    prompt = parse_prompt(file_text, path=path)
     lock = lock_of(path)
     note = "; ".join(dict.fromkeys(note_of(edit) for edit in accepted))
-    stated = prompt.version
-    released = stated and lock.get(prompt.name, stated)
-    if stated is None or not released or released.digest == prompt.digest:
-        why = "it is not released yet" if stated else "it has none"
-        why = f"it says what {stated} said when it was released" if released else why
-        version = str(stated or "")
-        return Revision(text=written, version=version, lock="", note=note, why_version=why)
+    version = prompt.version
+    released = version and lock.get(prompt.name, version)
+    if version is None or not released or released.digest == prompt.digest:
+        reason = "it is not released yet" if version else "it has none"
+        reason = f"its text is that of the released {version}" if released else reason
+        return Revision(
+            text=file_text, version=str(version or ""), lock="", note=note, version_reason=reason
+        )
     part: Part = "patch"
-    why = "other wording"
+    reason = "other wording"
     if any(isinstance(op, ReplaceSection) for change in accepted for op in change.edit.ops):
-        part, why = "minor", "a section was replaced"
+        part, reason = "minor", "a section was replaced"
     elif len(text.lines) > len(subject.text.lines):
-        part, why = "minor", "a new rule"
-    bumped = bump(written, part, path=path, lock=lock, note=note, date=date, allow_unchanged=True)
+        part, reason = "minor", "a new rule"
+    bumped = bump(file_text, part, path=path, lock=lock, note=note, date=date, allow_unchanged=True)
     return Revision(
         text=bumped.prompt.source,
         version=str(bumped.prompt.version),
         lock=str(bumped.lock),
         note=note,
-        why_version=why,
+        version_reason=reason,
     )
 
 
 def apply_run(run: Run, path: Path) -> list[Path]:
-    """Write what a run proposes; both files are written, or none."""
-    read_whole(run)
+    """Write the proposed files of a run, all or none."""
+    read_verified(run)
     if not run.revision.is_file():
         raise UsageError(f"run {run.id} proposes no revision, so there is nothing to apply")
     before, after = run.before.read_bytes(), run.revision.read_bytes()
@@ -138,7 +139,7 @@ def apply_run(run: Run, path: Path) -> list[Path]:
 
 
 def check_unchanged(run: Run, path: Path) -> None:
-    """See that a prompt's file is what a run began with, or what it proposes."""
+    """Check that a prompt's file is the original of a run, or its revision."""
     if path.read_bytes() not in {run.before.read_bytes(), run.revision.read_bytes()}:
         raise UsageError(
             f"{path} changed since run {run.id} began, so what it verified is not what there is\n"
@@ -147,7 +148,7 @@ def check_unchanged(run: Run, path: Path) -> None:
 
 
 def roll_back(run: Run, path: Path) -> list[Path]:
-    """Put back what a run replaced; a released version that was committed is not taken back."""
+    """Restore the replaced files of a run, unless a released version was committed."""
     applied = run.directory / "applied.sha256"
     if not applied.is_file():
         raise UsageError(f"run {run.id} was not applied, so there is nothing to roll back")
@@ -171,7 +172,7 @@ def roll_back(run: Run, path: Path) -> list[Path]:
 
 
 def note_of(accepted: Accepted) -> str:
-    """The note of the changelog on an edit."""
+    """The changelog note of an edit."""
     check = accepted.cluster.check
     note = _NOTES.get(accepted.edit.strategy)
     if note:
@@ -187,7 +188,7 @@ def note_of(accepted: Accepted) -> str:
 
 
 def _is_committed(lock: Path, entry: str) -> bool:
-    """Return whether the last commit has a line of the lock; not where there is no git."""
+    """Return whether the last commit has a line of the lock; False without git."""
     try:
         repository = Repository.open(lock.parent)
         data = repository.read(repository.commit("HEAD"), repository.inside(lock))
@@ -206,9 +207,9 @@ _RUN = "Refinement-run"
 def commit_on_branch(
     run: Run, path: Path, *, name: str, message: str, renew: bool = False
 ) -> Branch:
-    """Commit what a run proposes on a branch of its own, from the current commit.
+    """Commit the revision of a run on a new branch, from the current commit.
 
-    Neither the working tree nor the index is touched, so what is not committed yet stays so.
+    The working tree and the index stay as they are.
     """
     if not run.revision.is_file():
         raise UsageError(f"run {run.id} proposes no revision, so there is nothing to commit")
@@ -219,8 +220,8 @@ def commit_on_branch(
 
 
 def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
-    """See that a commit of what a run proposes would not be empty."""
-    read_whole(run)
+    """Check that a commit of a run's revision would not be empty."""
+    read_verified(run)
     check_unchanged(run, path)
     repository = Repository.open(path.resolve().parent)
     head = repository.commit("HEAD")
@@ -232,15 +233,15 @@ def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
         files[repository.inside(lock.path)] = str(released).encode()
     if repository.read_all((head, file) for file in files) != [*files.values()]:
         return head, files
-    message = f"HEAD says already what run {run.id} proposes"
+    message = f"HEAD has the revision of run {run.id} already"
     if path.read_bytes() == text:
         raise UsageError(f"{message}, and so does {path}: there is nothing to commit")
-    message = f"{message}: the fault is only in the working tree, so there is nothing to commit"
+    message = f"{message}: only the working tree differs, so there is nothing to commit"
     raise UsageError(message, fix=f"regauge refine apply {run.id}; or git checkout HEAD -- {path}")
 
 
-def uncommitted(path: Path) -> list[Path]:
-    """Those of a prompt's file and its lock that differ from the last commit."""
+def uncommitted_files(path: Path) -> list[Path]:
+    """The files of a prompt, with its lock, that differ from the last commit."""
     return find_changed_files([path.resolve(), lock_of(path).path.resolve()])
 
 
@@ -251,12 +252,12 @@ _FOUND = frozenset({"accepted", "confirmed"})
 def result_of(
     run: str,
     subject: Subject,
-    setting: LoopConfig,
+    config: LoopConfig,
     state: LoopState,
     *,
     events: Sequence[TrailEvent],
     revision: Revision | None,
-    replayed: int = 0,
+    replayed_calls: int = 0,
 ) -> dict[str, Any]:
     """The document of a run that has stopped."""
     stop = state.stop
@@ -267,20 +268,25 @@ def result_of(
         for event in events[1:]
         for decision in event.body.get("decisions", [])
     ]
-    revised = revision is not None
-    texts = (setting.base, *(accepted.text for accepted in state.accepted))
-    tried = state.memory.tried[len(began.get("memory", [])) :]
-    untested = state.left == "confirm" and state.look == 1
+    has_revision = revision is not None
+    texts = (config.base, *(accepted.text for accepted in state.accepted))
+    new_attempts = state.memory.attempts[len(began.get("memory", [])) :]
+    untested = state.stopped_phase == "confirm" and state.look_number == 1
 
-    def noted(event: str) -> list[str]:
+    def texts_of(event: str) -> list[str]:
         return [decision["text"] for decision in decisions if decision["event"] == event]
 
-    def moved(cluster: FailureCluster, attempts: Iterable[Attempt]) -> dict[str, Any]:
+    def attempt_facts(cluster: FailureCluster, attempts: Iterable[Attempt]) -> dict[str, Any]:
         """The number of edits tried for a cluster, and whether any did better."""
-        own = [t for t in attempts if t.cluster == cluster.key and t.finding != "guarded"]
-        return {"tried": len(own), "moved": any(t.finding != "screened-out" for t in own)}
+        cluster_attempts = [
+            t for t in attempts if t.cluster == cluster.key and t.result != "guarded"
+        ]
+        return {
+            "tried": len(cluster_attempts),
+            "moved": any(t.result != "screened-out" for t in cluster_attempts),
+        }
 
-    still = _still_failing(setting, state) if revised else state.open
+    remaining_clusters = _still_failing(config, state) if has_revision else state.open_clusters
     return {
         "schema_version": SCHEMA_VERSION,
         "run": run,
@@ -290,48 +296,52 @@ def result_of(
         "models": began.get("models", []),
         "simulated": any(str(model).startswith("sim:") for model in began.get("models", [])),
         "stop": asdict(stop),
-        "found": next(iter(noted("diagnosed")), ""),
-        "cases": {"train": len(setting.train), "holdout": len(setting.holdout)},
+        "found": next(iter(texts_of("diagnosed")), ""),
+        "cases": {"train": len(config.train), "holdout": len(config.holdout)},
         "holdout_looks": {
-            "before": len(setting.looked_before),
-            "after": len(state.looked),
-            "max": setting.policy.limits.holdout_looks,
+            "before": len(config.holdout_looks_before),
+            "after": len(state.holdout_looks),
+            "max": config.policy.limits.holdout_looks,
         },
         "changes": [
-            change_of(setting, state, accepted, before)
+            change_of(config, state, accepted, before)
             for accepted, before in zip(state.accepted, texts, strict=False)
         ],
         "revision": None if revision is None else _revision(subject, state, revision),
-        "suite": _suite(setting, state, decisions) if state.accepted else None,
-        "variance": _variances(setting, state),
-        "goals": goals_of(setting, state, revised=revised),
-        "criteria": criteria_of(setting, state, revised=revised),
-        "rejected": [asdict(entry) for entry in tried if entry.finding not in _FOUND],
-        "sentences": [asdict(bearing) for bearing in state.bearings],
-        "edits": fates_of(
-            decisions, [accepted.edit for accepted in state.accepted], proposes=revised
+        "suite": _suite(config, state, decisions) if state.accepted else None,
+        "variance": _variances(config, state),
+        "goals": goals_of(config, state, with_revision=has_revision),
+        "criteria": criteria_of(config, state, with_revision=has_revision),
+        "rejected": [_attempt_json(entry) for entry in new_attempts if entry.result not in _FOUND],
+        "sentences": [asdict(bearing) for bearing in state.ablations],
+        "edits": edit_results(
+            decisions, [accepted.edit for accepted in state.accepted], has_proposal=has_revision
         ),
-        "unreadable": noted("unreadable"),
-        "people": _people(subject, setting),
+        "unreadable": texts_of("unreadable"),
+        "people": _people(subject, config),
         "warnings": began.get("warnings", []),
-        "preflight": noted("preflight"),
-        "unverified": _unverified(run, setting, state),
-        "set_aside": noted("set-aside"),
-        "open": [{**failing(c), **moved(c, state.memory.tried)} for c in still],
-        "spared": [failing(cluster) for cluster in state.spared],
-        "flaky": [{**failing(c), "tried": moved(c, tried)["tried"]} for c in state.flaky],
+        "preflight": texts_of("preflight"),
+        "unverified": _unverified(run, config, state),
+        "set_aside": texts_of("set-aside"),
+        "open": [
+            {**failing(c), **attempt_facts(c, state.memory.attempts)} for c in remaining_clusters
+        ],
+        "spared": [failing(cluster) for cluster in state.spared_clusters],
+        "flaky": [
+            {**failing(c), "tried": attempt_facts(c, new_attempts)["tried"]} for c in state.flaky
+        ],
         "questions": [
             {**failing(cluster), "kind": critique.kind, "hypothesis": critique.hypothesis}
             for cluster, critique in state.questions
         ],
         "spent": {
-            "calls": state.spent.total,
-            "calls_max": calls_max(setting, state),
-            "replayed": replayed,
-            "completions": state.spent.calls,
-            "judge_calls": state.spent.judge_calls,
-            "model_calls": state.spent.model_calls,
-            "usd": round(state.spent.usd, 6),
+            "calls": state.spending.total,
+            "calls_max": calls_max(config, state),
+            "replayed": replayed_calls,
+            "completions": state.spending.calls,
+            "judge_calls": state.spending.judge_calls,
+            "model_calls": state.spending.model_calls,
+            "usd": round(state.spending.usd, 6),
             "cycles": state.cycle,
             "tested": state.tested - untested,
         },
@@ -339,21 +349,21 @@ def result_of(
 
 
 def change_of(
-    setting: LoopConfig, state: LoopState, accepted: Accepted, before: PromptText
+    config: LoopConfig, state: LoopState, accepted: Accepted, before: PromptText
 ) -> dict[str, Any]:
-    """One accepted edit of the text before, with the evidence on trials that chose nothing."""
-    check, base, new = accepted.cluster.check, setting.base.digest, state.text.digest
-    cases = (*setting.train, *setting.holdout)
+    """One accepted edit, with its evidence on independent trials."""
+    check, base, new = accepted.cluster.check, config.base.digest, state.text.digest
+    cases = (*config.train, *config.holdout)
     gain = gain_of(state.fresh, new, base, cases, check)
-    added, removed = changed_lines(before, accepted.text)
-    steadier = fresh_steadiness(setting, state, accepted) if accepted.cluster.unsteady else None
+    added_text, removed_text = changed_lines(before, accepted.text)
+    steadier = fresh_steadiness(config, state, accepted) if accepted.cluster.unsteady else None
     return {
         **failing(accepted.cluster),
         "strategy": accepted.edit.strategy,
         "proposer": accepted.edit.proposer,
         "rationale": accepted.edit.rationale,
-        "added": added,
-        "removed": removed,
+        "added": added_text,
+        "removed": removed_text,
         "calls": sum(state.tally.trials(accepted.text.digest, case) for case in cases),
         "chosen_by": {
             "before": asdict(accepted.before),
@@ -363,10 +373,10 @@ def change_of(
         },
         "fresh": {
             split: {
-                "before": _add_up(state.tally.check(base, case, check) for case in some),
-                "after": _add_up(state.fresh.check(new, case, check) for case in some),
+                "before": _add_up(state.tally.count(base, case, check) for case in some),
+                "after": _add_up(state.fresh.count(new, case, check) for case in some),
             }
-            for split, some in (("train", setting.train), ("holdout", setting.holdout))
+            for split, some in (("train", config.train), ("holdout", config.holdout))
         },
         "redrawn": gain
         and {
@@ -376,12 +386,12 @@ def change_of(
             "interval": [round(gain.low, 4), round(gain.high, 4)],
         },
         "steadier": steadier and steadier.numbers(),
-        "fresh_p": better_p(state.fresh, new, base, cases, check),
+        "fresh_p": p_better(state.fresh, new, base, cases, check),
     }
 
 
 def _add_up(counts: Iterable[Count]) -> dict[str, int]:
-    """Counts of cases together, with the number of cases that have trials."""
+    """Counts of cases together, with the number of cases with trials."""
     counts_known = [count for count in counts if count.trials]
     return {**asdict(sum(counts_known, NO_TRIALS)), "cases": len(counts_known)}
 
@@ -397,58 +407,67 @@ def failing(cluster: FailureCluster) -> dict[str, Any]:
     }
 
 
-def goals_of(setting: LoopConfig, state: LoopState, *, revised: bool) -> dict[str, Any] | None:
-    """Each goal, compared with the prompt as it was and the proposal; None without goals."""
-    if not setting.goals:
+def _attempt_json(attempt: Attempt) -> dict[str, Any]:
+    """An attempt as a plain document, with the keys of a change."""
+    facts = asdict(attempt)
+    new_text, old_text = facts.pop("added_text"), facts.pop("removed_text")
+    return {**facts, "added": new_text, "removed": old_text}
+
+
+def goals_of(config: LoopConfig, state: LoopState, *, with_revision: bool) -> dict[str, Any] | None:
+    """Each goal with the first prompt and with the revision; None without goals."""
+    if not config.goals:
         return None
-    before = standings(setting, state, revised=False)
-    after = standings(setting, state, revised=True) if revised else ()
-    reached = [
+    before = measure_goals(config, state, with_revision=False)
+    after = measure_goals(config, state, with_revision=True) if with_revision else ()
+    progress = [
         {**was.goal.to_json(), "before": was.to_json(), "after": now and now.to_json()}
         for was, now in zip_longest(before, after)
     ]
-    return {"digest": goals_digest(setting), "reached": reached}
+    return {"digest": goals_digest(config), "reached": progress}
 
 
-def criteria_of(setting: LoopConfig, state: LoopState, *, revised: bool) -> list[dict[str, Any]]:
-    """The pass rate of all checks of a criterion, before and with the proposal."""
-    cases = (*setting.train, *setting.holdout)
+def criteria_of(
+    config: LoopConfig, state: LoopState, *, with_revision: bool
+) -> list[dict[str, Any]]:
+    """The pass rate of all checks of a criterion, before and with the revision."""
+    cases = (*config.train, *config.holdout)
 
     def passed(tally: Tally, text: str, checks: list[str]) -> dict[str, int]:
         return _add_up(passed_all(checks, tally.outcomes(text, case)) for case in cases)
 
     by_criterion = {
-        criterion: [name for name, check in setting.checks.items() if check.criterion == criterion]
+        criterion: [name for name, check in config.checks.items() if check.criterion == criterion]
         for criterion in CRITERIA
     }
     return [
         {
             "criterion": criterion,
             "checks": checks,
-            "before": passed(state.tally, setting.base.digest, checks),
-            "after": passed(state.fresh, state.text.digest, checks) if revised else None,
+            "before": passed(state.tally, config.base.digest, checks),
+            "after": passed(state.fresh, state.text.digest, checks) if with_revision else None,
         }
         for criterion, checks in by_criterion.items()
         if checks
     ]
 
 
-def _people(subject: Subject, setting: LoopConfig) -> dict[str, Any] | None:
-    """Human feedback in its own words; labels only count."""
-    if not setting.feedback:
+def _people(subject: Subject, config: LoopConfig) -> dict[str, Any] | None:
+    """Human feedback in its own words, without labels."""
+    if not config.feedback:
         return None
     evidence = [
         asdict(evidence) for evidence in subject.feedback.evidence if evidence.kind != "label"
     ]
-    return {"feedback": setting.feedback, "said": evidence}
+    return {"feedback": config.feedback, "said": evidence}
 
 
-def _unverified(run: str, setting: LoopConfig, state: LoopState) -> dict[str, Any] | None:
-    """The remaining work of a run that used its calls, and the command that continues it."""
+def _unverified(run: str, config: LoopConfig, state: LoopState) -> dict[str, Any] | None:
+    """The remaining work of a run that was out of calls, and the command to continue."""
     if state.stop is None or state.stop.reason != "calls":
         return None
-    calls = calls_wanted(setting, state)
-    edits = state.accepted if state.stack is None else state.stack.edits
+    calls = calls_wanted(config, state)
+    edits = state.accepted if state.bisection is None else state.bisection.edits
     return {
         "calls": calls,
         "command": f"regauge refine resume {run} --budget-calls {calls}",
@@ -459,22 +478,22 @@ def _unverified(run: str, setting: LoopConfig, state: LoopState) -> dict[str, An
                 "p": edit.p,
                 "before": asdict(edit.before),
                 "after": asdict(edit.after),
-                "added": edit.edit.added,
+                "added": edit.edit.added_text,
             }
             for edit in edits
         ],
     }
 
 
-def _still_failing(setting: LoopConfig, state: LoopState) -> list[FailureCluster]:
-    """The open failures that fresh trials of the revision show, with these trials' counts.
+def _still_failing(config: LoopConfig, state: LoopState) -> list[FailureCluster]:
+    """The open failures in independent trials of the revision, with their counts.
 
-    Of a check that an accepted edit is for, a chance failure is none.
+    Chance failures of a check with an accepted edit are left out.
     """
     clusters: list[FailureCluster] = []
-    test, text = setting.policy.test, state.text.digest
-    for cluster in state.open:
-        counts = {case: state.fresh.check(text, case, cluster.check) for case in cluster.cases}
+    test, text = config.policy.test, state.text.digest
+    for cluster in state.open_clusters:
+        counts = {case: state.fresh.count(text, case, cluster.check) for case in cluster.cases}
         now = sum(counts.values(), NO_TRIALS)
         if not now.trials:
             clusters.append(cluster)
@@ -490,29 +509,29 @@ def _still_failing(setting: LoopConfig, state: LoopState) -> list[FailureCluster
 
 
 def _suite(
-    setting: LoopConfig, state: LoopState, decisions: Sequence[Mapping[str, Any]]
+    config: LoopConfig, state: LoopState, decisions: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
     """The results of all cases, and the last decision of the gate."""
     suite_decisions = [d for d in decisions if str(d["event"]).startswith("suite-")]
     if not suite_decisions:
         return None
-    cases = (*setting.train, *setting.holdout)
+    cases = (*config.train, *config.holdout)
     return {
         "decision": str(suite_decisions[-1]["event"]).removeprefix("suite-"),
         "text": suite_decisions[-1]["text"],
-        "before": _add_up(state.tally.whole(setting.base.digest, case) for case in cases),
-        "after": _add_up(state.fresh.whole(state.text.digest, case) for case in cases),
+        "before": _add_up(state.tally.case_count(config.base.digest, case) for case in cases),
+        "after": _add_up(state.fresh.case_count(state.text.digest, case) for case in cases),
     }
 
 
-def _variances(setting: LoopConfig, state: LoopState) -> dict[str, Any]:
+def _variances(config: LoopConfig, state: LoopState) -> dict[str, Any]:
     """The variance of the prompt before, and of the proposal, over the same cases."""
-    texts = {"before": setting.base, **({"after": state.text} if state.accepted else {})}
+    texts = {"before": config.base, **({"after": state.text} if state.accepted else {})}
     reports = {
         name: variance_of(
             outcome
             for tally in (state.tally, state.fresh)
-            for case in (*setting.train, *setting.holdout)
+            for case in (*config.train, *config.holdout)
             for outcome in tally.outcomes(text.digest, case)
         )
         for name, text in texts.items()
@@ -524,10 +543,10 @@ def _revision(subject: Subject, state: LoopState, revision: Revision) -> dict[st
     name = f"{subject.prompt.path.parent.name}/{subject.prompt.path.name}"
     old, new = subject.source.splitlines(), revision.text.splitlines()
     diff = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm="")
-    body = list(difflib.ndiff(subject.text.whole.split("\n"), state.text.whole.split("\n")))
+    body = list(difflib.ndiff(subject.text.full_text.split("\n"), state.text.full_text.split("\n")))
     return {
         "version": revision.version,
-        "why_version": revision.why_version,
+        "why_version": revision.version_reason,
         "note": revision.note,
         "diff": "\n".join(diff) + "\n",
         "lines_added": sum(line.startswith("+ ") for line in body),
@@ -536,13 +555,13 @@ def _revision(subject: Subject, state: LoopState, revision: Revision) -> dict[st
     }
 
 
-# What means something in Markdown, to GitHub or in HTML; a colon does in an address alone. An
-# underscore inside a word means nothing.
+# Special signs of Markdown, GitHub and HTML; a colon only in an address. An underscore inside a
+# word is plain.
 _SPECIAL = re.compile(r"[\\`*\[\]#|<>@~&$]|\b_|_\b|:(?=//)|www(?=\.)", re.IGNORECASE)
 
 
 def plain(text: object) -> str:
-    """Text of others as words: no markup, no mention, no second line."""
+    """Untrusted text as one line without markup or mentions."""
     line = " ".join(printable(str(text)).split())
     return _SPECIAL.sub(_escape, line)
 
@@ -554,25 +573,25 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def code(text: object) -> str:
-    """Text of others inside one pair of backticks, also in a table."""
+    """Untrusted text for one pair of backticks, also in a table."""
     return " ".join(printable(str(text)).split()).replace("`", "'").replace("|", "\\|")
 
 
-def fenced(text: str, language: str) -> str:
+def code_block(text: str, language: str) -> str:
     """A Markdown code block that its text cannot close."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{printable(text).rstrip()}\n{fence}"
 
 
-# Parts of the template that say nothing leave blank lines.
+# Empty parts of the template leave blank lines.
 _GAP = re.compile(r"\n{3,}")
 # A reader of a pull request sees as many at a glance; the trail has all.
 _SHOWN = 12
 
 
 def headline(result: Mapping[str, Any]) -> str:
-    """The one sentence that says the result of it."""
+    """The result in one sentence."""
     name, stop, revision = result["prompt"], result["stop"], result["revision"]
     if stop["reason"] == "unreadable":
         return f"{name}: nothing could be proposed ({stop['text']})"
@@ -584,7 +603,7 @@ def headline(result: Mapping[str, Any]) -> str:
 
 
 def evidence_lines(result: Mapping[str, Any]) -> list[str]:
-    """The evidence for a proposal, a line for each edit, the suite and each goal; none without."""
+    """The evidence for a proposal, a line per edit, suite and goal; empty without a proposal."""
     if result["revision"] is None:
         return []
 
@@ -598,24 +617,24 @@ def evidence_lines(result: Mapping[str, Any]) -> list[str]:
     suite, goals = result["suite"], result.get("goals") or {"reached": ()}
     if suite is not None:
         lines.append(f"every check, all cases: {failed(suite)}; the gate: {suite['decision']}")
-    reached = [(goal["name"], goal["after"] or goal["before"]) for goal in goals["reached"]]
-    return [*lines, *(f"goal {name}: {_standing(goal)}" for name, goal in reached)]
+    progress = [(goal["name"], goal["after"] or goal["before"]) for goal in goals["reached"]]
+    return [*lines, *(f"goal {name}: {_format_goal(goal)}" for name, goal in progress)]
 
 
 def markdown_of(result: Mapping[str, Any]) -> str:
-    """The rationale: what failed, why, what changes, the evidence, and what it took."""
+    """The rationale: failures, hypotheses, changes, evidence, and cost."""
     from jinja2 import Environment
 
-    environment = Environment(  # noqa: S701 - Markdown; `plain` and `code` escape text of others
+    environment = Environment(  # noqa: S701 - Markdown; `plain` and `code` escape untrusted text
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.do"]
     )
     filters: dict[str, Any] = {
         "plain": plain,
         "code": code,
-        "fenced": fenced,
+        "fenced": code_block,
         "plural": plural,
         "percent": format_share,
-        "standing": _standing,
+        "goal_status": _format_goal,
         "compared": _compare,
         "words": _words_of,
     }
@@ -628,7 +647,7 @@ def markdown_of(result: Mapping[str, Any]) -> str:
 
 
 def _compare(change: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The counts for an edit, by the cases they are of."""
+    """The counts for an edit, by group of cases."""
     if change["redrawn"] is not None:
         yield "run again with both", change["redrawn"]
     for split, name in (("train", "train"), ("holdout", "held out")):
@@ -642,16 +661,16 @@ def _failed(count: Mapping[str, int]) -> str:
 
 
 def _words_of(entry: Mapping[str, Any]) -> str:
-    added, removed = (
+    added_text, removed_text = (
         code(text if len(text) <= 100 else f"{text[:99]}…")  # noqa: PLR2004 - a line of text
         for text in (" ".join(str(entry.get(key, "")).split()) for key in ("added", "removed"))
     )
-    instead = f" instead of `{removed}`" if removed else ""
-    return f" (`{added}`{instead})" if added else ""
+    instead = f" instead of `{removed_text}`" if removed_text else ""
+    return f" (`{added_text}`{instead})" if added_text else ""
 
 
-def _standing(goal: Mapping[str, Any]) -> str:
+def _format_goal(goal: Mapping[str, Any]) -> str:
     counts = f"passed {goal['passed']} of {goal['trials']}"
     low, high = (f"{100 * goal[bound]:.1f}" for bound in ("low", "high"))
-    undrawn = f", {goal['undrawn']} cases undrawn" if goal["undrawn"] else ""
-    return plain(f"{goal['standing']}: {counts}, {low} to {high} %{undrawn}")
+    untested = f", {goal['untested']} cases without trials" if goal["untested"] else ""
+    return plain(f"{goal['status']}: {counts}, {low} to {high} %{untested}")

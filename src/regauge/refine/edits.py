@@ -1,7 +1,7 @@
 """Prompts as lines, edits of them, and the changes of an edit in statements.
 
-An anchor that is not met is an error. All anchors of an edit are looked up in the text before the
-edit, so its operations have no order among each other.
+An anchor without a match is an error. All anchors of an edit are found in the text before the
+edit, so the order of its operations does not matter.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Line:
     """One line of one message.
 
     Attributes:
-        occurrence: How many equal lines stand above it in the same message.
+        occurrence: The number of equal lines above it in the same message.
     """
 
     message: int
@@ -56,13 +56,13 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class PromptText:
-    """The messages of a prompt, to be edited line by line."""
+    """The messages of a prompt, for edits line by line."""
 
     messages: tuple[Message, ...]
 
     @classmethod
     def from_contents(cls, *contents: str) -> PromptText:
-        """A system message, with further messages of the user where there are any."""
+        """A system message, and any further contents as user messages."""
         return cls(
             messages=tuple(
                 Message(role="user" if index else "system", content=content)
@@ -72,12 +72,12 @@ class PromptText:
 
     @cached_property
     def digest(self) -> str:
-        """Over every character of it."""
+        """The digest of every character."""
         return digest_of([[message.role, message.content] for message in self.messages])
 
     @cached_property
     def shape(self) -> str:
-        """The digest without regard to white space: what counts as the same text."""
+        """The digest up to white space, which identifies equal texts."""
         return digest_of(
             [[message.role, " ".join(message.content.split())] for message in self.messages]
         )
@@ -85,13 +85,15 @@ class PromptText:
     @cached_property
     def lines(self) -> tuple[Line, ...]:
         """Every line, in order."""
-        read: list[Line] = []
+        lines: list[Line] = []
         for index, message in enumerate(self.messages):
-            met: Counter[str] = Counter()
+            seen_lines: Counter[str] = Counter()
             for number, text in enumerate(message.content.split("\n")):
-                read.append(Line(message=index, number=number, text=text, occurrence=met[text]))
-                met[text] += 1
-        return tuple(read)
+                lines.append(
+                    Line(message=index, number=number, text=text, occurrence=seen_lines[text])
+                )
+                seen_lines[text] += 1
+        return tuple(lines)
 
     @property
     def trees(self) -> tuple[Tree, ...]:
@@ -99,7 +101,7 @@ class PromptText:
         return tuple(parse(message.content) for message in self.messages)
 
     def with_content(self, index: int, content: str) -> PromptText:
-        """The text with another content of one message; white space at its end stays as it was."""
+        """The text with another content of one message; trailing white space is kept."""
         messages = list(self.messages)
         old = messages[index].content
         content = content.rstrip() + old[len(old.rstrip()) :]
@@ -108,11 +110,11 @@ class PromptText:
 
     @cached_property
     def size(self) -> int:
-        """Words and marks, as a stand-in for tokens."""
+        """The number of words and marks, as a proxy for tokens."""
         return sum(count_words(message.content) for message in self.messages)
 
     @property
-    def whole(self) -> str:
+    def full_text(self) -> str:
         """All messages in one text."""
         return "\n".join(message.content for message in self.messages)
 
@@ -127,16 +129,16 @@ def count_words(text: str) -> int:
 
 
 class EditError(RegaugeError):
-    """An edit does not fit the text: its anchor is missing, stands twice, or is taken."""
+    """An edit does not fit the text: its anchor is missing, a duplicate, or in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """One line of the text, found by what it says.
+    """One line of the text, found by its content.
 
     Attributes:
         line: The whole line; white space around it may be left out.
-        occurrence: Which of several equal lines, from 0; None where there must be only one.
+        occurrence: The number of one of several equal lines, from 0; None for a unique line.
     """
 
     line: str
@@ -150,12 +152,12 @@ class Insert:
 
     anchor: Anchor
     text: str
-    where: Literal["after", "before"] = "after"
+    side: Literal["after", "before"] = "after"
 
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Another text for the anchor's line, or for the one place in it that says `find`."""
+    """Another text for the anchor's line, or for the only match of `find` in it."""
 
     anchor: Anchor
     text: str
@@ -164,14 +166,14 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """The anchor's line goes."""
+    """Delete the anchor's line."""
 
     anchor: Anchor
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaceSection:
-    """Another text for the whole section that the anchor begins; it comes alone in its edit."""
+    """Another text for the section below the anchor, as the only operation of an edit."""
 
     anchor: Anchor
     text: str
@@ -181,12 +183,11 @@ Op: TypeAlias = Insert | Replace | Delete | ReplaceSection
 
 
 def op_from_json(document: JSON, *, blank: bool = False) -> Op:
-    """One operation, as `to_json` writes it and as a model is asked to.
+    """An operation from `to_json` or from a model's reply.
 
     Args:
         document: The operation.
-        blank: Whether it may be about a blank line, or bring one in, as a rewrite does that was
-            taken apart; a model that says nothing means nothing.
+        blank: Whether lines may be blank, as in a rewrite that was split into operations.
     """
     if not isinstance(document, dict):
         raise EditError(f"an operation is a JSON object, not {type(document).__name__}")
@@ -220,7 +221,7 @@ def op_from_json(document: JSON, *, blank: bool = False) -> Op:
 
 def op_to_json(op: Op) -> dict[str, JSON]:
     """The operation as a plain document."""
-    kind = f"insert_{op.where}" if isinstance(op, Insert) else kind_of(op)
+    kind = f"insert_{op.side}" if isinstance(op, Insert) else kind_of(op)
     document: dict[str, JSON] = {"op": kind, "line": op.anchor.line}
     if op.anchor.occurrence is not None:
         document["occurrence"] = op.anchor.occurrence
@@ -239,17 +240,17 @@ def kind_of(op: Op) -> str:
 
 
 def _without_blank_ends(text: str) -> str:
-    """A text without blank lines before and after it; how far its lines are in stays."""
+    """A text without blank lines before and after it; indentation is kept."""
     lines = text.split("\n")
-    filled = [number for number, line in enumerate(lines) if line.strip()]
-    return "\n".join(lines[filled[0] : filled[-1] + 1])
+    nonblank_lines = [number for number, line in enumerate(lines) if line.strip()]
+    return "\n".join(lines[nonblank_lines[0] : nonblank_lines[-1] + 1])
 
 
 # Of their words; other forms of one word and a changed word in five pass. Lower refuses edits that
 # differ in what matters, higher tests one edit twice.
 _NEAR = 0.8
 REWRITE = "rewrite"
-"""The strategy of an edit that was read off a whole new text."""
+"""The strategy of an edit that was derived from a whole new text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,9 +258,9 @@ class Edit:
     """A small revision: up to three operations with one purpose.
 
     Attributes:
-        strategy: How it was thought of, such as `add-rule` or `restore`.
-        proposer: Who thought of it: `rules`, `examples` or `model:<id>`.
-        rationale: Why, in a sentence; it never enters the prompt.
+        strategy: The kind of idea, such as `add-rule` or `restore`.
+        proposer: The source: `rules`, `examples` or `model:<id>`.
+        rationale: The reason in a sentence; it never enters the prompt.
     """
 
     ops: tuple[Op, ...]
@@ -282,7 +283,7 @@ class Edit:
 
     @classmethod
     def from_json(cls, document: Mapping[str, JSON]) -> Edit:
-        """The edit that `to_json` wrote."""
+        """Read the document that `to_json` writes."""
         ops = document.get("ops")
         if not isinstance(ops, list) or not ops:
             raise EditError("an edit has a list `ops` with at least one operation")
@@ -294,8 +295,8 @@ class Edit:
         )
 
     @property
-    def added(self) -> str:
-        """The text it brings in, line by line."""
+    def added_text(self) -> str:
+        """The new text, line by line."""
         return "\n".join(op.text for op in self.ops if not isinstance(op, Delete))
 
 
@@ -303,12 +304,12 @@ def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
     r"""The text with all operations carried out.
 
     >>> text = PromptText.from_contents("Rules:\n- Be brief.")
-    >>> apply(text, [Insert(Anchor("- Be brief."), "- Answer in JSON.")]).whole
-    'Rules:\n- Be brief.\n- Answer in JSON.'
+    >>> apply(text, [Insert(Anchor("- Be brief."), "- Reply in JSON.")]).full_text
+    'Rules:\n- Be brief.\n- Reply in JSON.'
 
     Raises:
-        EditError: An anchor is missing or stands more than once, two operations change the same
-            line, or a section is replaced next to them.
+        EditError: An anchor is missing or not unique, two operations change the same line, or a
+            section is replaced next to them.
     """
     if any(isinstance(op, ReplaceSection) for op in ops):
         return _with_section(text, ops)
@@ -318,7 +319,7 @@ def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
     for op in ops:
         line = _line(text, op.anchor)
         if isinstance(op, Insert):
-            (after if op.where == "after" else before)[line] += op.text.split("\n")
+            (after if op.side == "after" else before)[line] += op.text.split("\n")
             continue
         if line in instead:
             raise EditError(f"two operations change the line {op.anchor.line!r}")
@@ -332,7 +333,7 @@ def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
 
 
 def ops_between(before: PromptText, after: PromptText) -> tuple[Op, ...]:
-    """Operations, each on one line, that make `after` of `before`."""
+    """Operations, each on one line, that lead from one text to another."""
     return tuple(op for block in blocks_between(before, after) for op in block)
 
 
@@ -351,18 +352,20 @@ def blocks_between(before: PromptText, after: PromptText) -> list[list[Op]]:
     ]
 
 
-def near_duplicates(texts: Iterable[str], other: Iterable[str]) -> bool:
-    """Return whether two edits bring in and take out nearly the same words.
+def are_near_duplicates(texts: Iterable[str], other: Iterable[str]) -> bool:
+    """Return whether two edits add and remove nearly the same words.
 
-    >>> near_duplicates(["- Answer in JSON only.", ""], ["- Only answer in JSON!", ""])
+    >>> are_near_duplicates(["- Reply in JSON only.", ""], ["- Only reply in JSON!", ""])
     True
     """
     words = zip(map(content_words, texts), map(content_words, other), strict=True)
-    return all(len(own & its) >= _NEAR * len(own | its) for own, its in words)
+    return all(
+        len(words & other_words) >= _NEAR * len(words | other_words) for words, other_words in words
+    )
 
 
 def section_at(text: PromptText, anchor: Anchor) -> tuple[int, MessageSection]:
-    """The message that holds the section which a line begins, and its place in there."""
+    """The message with the section below a line, and its place in there."""
     if anchor.message is None:
         return Replaceable(section=anchor.line).locate(text.messages)
     if anchor.message not in range(len(text.messages)):
@@ -377,8 +380,8 @@ def section_text(text: PromptText, index: int, place: MessageSection) -> str:
 
 def _with_section(text: PromptText, ops: Sequence[Op]) -> PromptText:
     """The text with another section below the same heading or between the same tags."""
-    op, *others = ops
-    if others or not isinstance(op, ReplaceSection):
+    op, *other_ops = ops
+    if other_ops or not isinstance(op, ReplaceSection):
         raise EditError("a section is replaced by an edit that does nothing else")
     try:
         index, place = section_at(text, op.anchor)
@@ -388,18 +391,18 @@ def _with_section(text: PromptText, ops: Sequence[Op]) -> PromptText:
     except SectionError as error:
         raise EditError(str(error)) from error
     try:
-        kept = section_text(after, *section_at(after, op.anchor)) == op.text
+        stays_inside = section_text(after, *section_at(after, op.anchor)) == op.text
     except SectionError:
-        kept = False
+        stays_inside = False
     fences = [line for line in op.text.split("\n") if line.lstrip().startswith(("```", "~~~"))]
     # A code block that is not closed takes in what follows.
-    if not kept or len(fences) % 2:
+    if not stays_inside or len(fences) % 2:
         raise EditError(f"the new text of {op.anchor.line!r} would not stay inside the section")
     return after
 
 
 def _line(text: PromptText, anchor: Anchor) -> Line:
-    """The line of an anchor: found by its whole text, else by its text without outer space."""
+    """The line of an anchor: by its whole text, else without outer white space."""
     lines = [
         line for line in text.lines if anchor.message is None or line.message == anchor.message
     ]
@@ -408,13 +411,13 @@ def _line(text: PromptText, anchor: Anchor) -> Line:
         stripped = anchor.line.strip()
         exact = [line for line in lines if line.text.strip() == stripped]
     if not exact:
-        raise EditError(f"no line of the prompt says {anchor.line!r}")
+        raise EditError(f"no line of the prompt is {anchor.line!r}")
     if anchor.occurrence is not None:
         if not 0 <= anchor.occurrence < len(exact):
             raise EditError(f"there is no occurrence {anchor.occurrence} of {anchor.line!r}")
         exact = [exact[anchor.occurrence]]
     if len(exact) > 1:
-        raise EditError(f"{len(exact)} lines of the prompt say {anchor.line!r}")
+        raise EditError(f"{len(exact)} lines of the prompt are {anchor.line!r}")
     return exact[0]
 
 
@@ -422,16 +425,16 @@ def _replaced(old: str, op: Replace) -> list[str]:
     if not op.find:
         return op.text.split("\n")
     if old.count(op.find) != 1:
-        raise EditError(f"{op.find!r} stands {old.count(op.find)} times in {old!r}, not once")
+        raise EditError(f"{op.find!r} occurs {old.count(op.find)} times in {old!r}, not once")
     return old.replace(op.find, op.text).split("\n")
 
 
 def _message_blocks(index: int, old: list[str], new: list[str]) -> Iterator[list[Op]]:
-    occurrences = [old[:at].count(text) for at, text in enumerate(old)]
+    occurrences = [old[:number].count(text) for number, text in enumerate(old)]
 
-    def anchor(at: int) -> Anchor:
-        # Blank lines are met by their white space too, so their place among all blanks is unsure.
-        return Anchor(old[at], occurrences[at], index)
+    def anchor(number: int) -> Anchor:
+        # Blank lines also match by their white space, so their place among all blanks is unsure.
+        return Anchor(old[number], occurrences[number], index)
 
     matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
     for tag, a_from, a_to, b_from, b_to in matcher.get_opcodes():
@@ -439,18 +442,18 @@ def _message_blocks(index: int, old: list[str], new: list[str]) -> Iterator[list
             continue
         shared = min(a_to - a_from, b_to - b_from)
         ops: list[Op] = [Replace(anchor(a_from + n), new[b_from + n]) for n in range(shared)]
-        ops += [Delete(anchor(at)) for at in range(a_from + shared, a_to)]
-        more = new[b_from + shared : b_to]
-        if more and a_from + shared > 0:
-            ops += [Insert(anchor(a_from + shared - 1), text, "after") for text in more]
+        ops += [Delete(anchor(number)) for number in range(a_from + shared, a_to)]
+        extra_lines = new[b_from + shared : b_to]
+        if extra_lines and a_from + shared > 0:
+            ops += [Insert(anchor(a_from + shared - 1), text, "after") for text in extra_lines]
         else:
-            ops += [Insert(anchor(0), text, "before") for text in more]
+            ops += [Insert(anchor(0), text, "before") for text in extra_lines]
         yield ops
 
 
 _RE = Lexicon("regauge.refine", "changes")
 
-# So much of a clause that is gone has another one of its sentence.
+# The least similarity of a lost clause to another one of its sentence.
 _RECAST = 0.5
 # A renaming changes no more words than these in one statement.
 _RENAMED_MAX = 3
@@ -461,14 +464,14 @@ Unit: TypeAlias = "list[tuple[int, AtomChange]]"
 
 
 def comparisons(before: PromptText, after: PromptText) -> tuple[TextComparison, ...]:
-    """Both texts, message by message."""
+    """Comparisons of two texts, message by message."""
     if len(before.trees) != len(after.trees):
         raise EditError("messages were added or removed")
     return tuple(compare(was, now) for was, now in zip(before.trees, after.trees, strict=True))
 
 
-def followed(before: PromptText, after: PromptText) -> PromptText:
-    """A later text with numbers and references in step."""
+def renumber_text(before: PromptText, after: PromptText) -> PromptText:
+    """A later text with its numbers and references in order."""
     if len(before.messages) != len(after.messages):
         return after
     for index, tree in enumerate(before.trees):
@@ -481,13 +484,13 @@ def edit_between(edit: Edit, before: PromptText, after: PromptText) -> Edit:
     return replace(edit, ops=ops_between(before, after))
 
 
-def rule_edit(before: PromptText, after: PromptText, strategy: str, why: str) -> Edit:
+def rule_edit(before: PromptText, after: PromptText, strategy: str, reason: str) -> Edit:
     """An edit without a model that leads from one text to another."""
     ops = ops_between(before, after)
-    return Edit(ops=ops, strategy=strategy, proposer="rules", rationale=why)
+    return Edit(ops=ops, strategy=strategy, proposer="rules", rationale=reason)
 
 
-def merged(base: PromptText, first: PromptText, other: PromptText) -> PromptText:
+def merge_changes(base: PromptText, first: PromptText, other: PromptText) -> PromptText:
     """A text with the changes that two texts make to the same one."""
     try:
         for index, trees in enumerate(zip(base.trees, first.trees, other.trees, strict=True)):
@@ -498,20 +501,20 @@ def merged(base: PromptText, first: PromptText, other: PromptText) -> PromptText
 
 
 def units_of(before: PromptText, after: PromptText) -> list[Unit]:
-    """The changes between two texts, as a person sees them; numbers that follow are none."""
+    """The changes between two texts as a user counts them, without renumbering."""
     return _units(comparisons(before, after))
 
 
-def _units(compared: Sequence[TextComparison]) -> list[Unit]:
+def _units(pairs: Sequence[TextComparison]) -> list[Unit]:
     groups: dict[object, Unit] = {}
-    for index, comparison in enumerate(compared):
-        taken = _recast(index, comparison)
+    for index, comparison in enumerate(pairs):
+        group_keys = _recast(index, comparison)
         for change in comparison.changes:
             key = _key(index, comparison, change)
             if (old := comparison.replaced_by_added.get(id(change))) and change.kind == "added":
-                # What comes instead of something belongs to it.
-                taken.setdefault(key, _key(index, comparison, old))
-            groups.setdefault(taken.get(key, key), []).append((index, change))
+                # A replacement belongs to the replaced change.
+                group_keys.setdefault(key, _key(index, comparison, old))
+            groups.setdefault(group_keys.get(key, key), []).append((index, change))
     return [*groups.values()]
 
 
@@ -520,60 +523,60 @@ def _only_removes(unit: Unit) -> bool:
 
 
 def without_losses(before: PromptText, after: PromptText) -> PromptText:
-    """A later text with the statements that it only lost, where it does other things as well."""
-    compared = comparisons(before, after)
-    units = _units(compared)
-    kept = [change for unit in units if not _only_removes(unit) for change in unit]
-    if not kept or len(kept) == sum(map(len, units)):
+    """A later text with its lost statements, if it makes other changes, too."""
+    pairs = comparisons(before, after)
+    units = _units(pairs)
+    changes = [change for unit in units if not _only_removes(unit) for change in unit]
+    if not changes or len(changes) == sum(map(len, units)):
         return after
-    return _compose(before, compared, kept)
+    return _compose(before, pairs, changes)
 
 
 def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
-    """Texts with a part of the changes each, where a part stands on its own.
+    """Texts with a part of the changes each, if the part is self-contained.
 
-    A part takes nothing out that the whole keeps, and is not only a loss. Of a list or paragraph
-    that is new, each entry and sentence is a part as well.
+    A part removes nothing that the complete change keeps, and is not only a loss. In a new list or
+    paragraph, each entry and sentence is a part as well.
     """
-    compared = comparisons(before, after)
-    units = _units(compared)
+    pairs = comparisons(before, after)
+    units = _units(pairs)
     for unit in units:
         if len(units) > 1 and not _only_removes(unit):
-            yield _compose(before, compared, unit)
+            yield _compose(before, pairs, unit)
         if any(change.was and change.was.kind == "clause" for _, change in unit):
             continue  # a sentence that was written again is one change
-        added = [(index, change) for index, change in unit if change.kind == "added"]
+        added_changes = [(index, change) for index, change in unit if change.kind == "added"]
         pieces = [
             list(group)
-            for _, group in groupby(added, lambda change_at: _piece(compared, change_at))
+            for _, group in groupby(added_changes, lambda change_at: _piece(pairs, change_at))
         ]
-        if len(pieces) > 1 or len(added) < len(unit):
+        if len(pieces) > 1 or len(added_changes) < len(unit):
             for piece in pieces:
                 index, change = piece[0]
-                after_tree = compared[index].after
+                after_tree = pairs[index].after
                 if change.now and not _RE.dependent.match(after_tree.text_of(change.now)):
-                    yield _compose(before, compared, piece)
+                    yield _compose(before, pairs, piece)
 
 
 def changed_lines(before: PromptText, after: PromptText) -> tuple[str, str]:
     """The lines that are only in the text after, and those that are only in the text before."""
     old, new = ([line.text for line in text.lines] for text in (before, after))
-    kept, had = set(old), set(new)
-    added = [line for line in new if line not in kept]
-    removed = [line for line in old if line not in had]
-    return "\n".join(added), "\n".join(removed)
+    old_lines, new_lines = set(old), set(new)
+    added_lines = [line for line in new if line not in old_lines]
+    removed_lines = [line for line in old if line not in new_lines]
+    return "\n".join(added_lines), "\n".join(removed_lines)
 
 
 def changed_statements(before: PromptText, after: PromptText) -> tuple[str, str]:
-    """The statements that a text adds or rewords, and those that it takes out or rewords."""
-    compared = comparisons(before, after)
-    added = [statement for both in compared for statement in both.added_texts]
-    removed = [statement for both in compared for statement in both.removed_texts]
-    return "\n".join(added), "\n".join(removed)
+    """The added or reworded statements of a later text, and the removed or reworded ones."""
+    pairs = comparisons(before, after)
+    added_statements = [statement for pair in pairs for statement in pair.added_texts]
+    removed_statements = [statement for pair in pairs for statement in pair.removed_texts]
+    return "\n".join(added_statements), "\n".join(removed_statements)
 
 
 def changed_places(before: PromptText, after: PromptText) -> str:
-    """The headings under which the text after says something new."""
+    """The headings with new statements in a later text."""
     places = {
         f"{index} {comparison.after.heading(change.now)}"
         for index, comparison in enumerate(comparisons(before, after))
@@ -584,39 +587,39 @@ def changed_places(before: PromptText, after: PromptText) -> str:
 
 
 def lost_statements(before: PromptText, after: PromptText) -> list[str]:
-    """The statements that are gone: neither moved nor reworded, and not said elsewhere."""
-    comparisons_made = comparisons(before, after)
-    says = Counter(
+    """The statements that a later text does not have, moved or reworded."""
+    pairs = comparisons(before, after)
+    statement_counts = Counter(
         _statement_text(comparison.after, atom)
-        for comparison in comparisons_made
+        for comparison in pairs
         for atom in comparison.after.atoms
     )
     return [
         comparison.before.text_of(change.was)
-        for comparison in comparisons_made
+        for comparison in pairs
         for change in comparison.changes
         if change.was is not None
         and change.kind == "removed"
         and change.was.kind != "heading"  # alone it states nothing
-        and not says[_statement_text(comparison.before, change.was)]
+        and not statement_counts[_statement_text(comparison.before, change.was)]
     ]
 
 
-def lost_words(before: PromptText, after: PromptText) -> int:
-    """The lost words of statements: of deleted ones, and out of reworded ones."""
-    lost = sum(map(count_words, lost_statements(before, after)))
+def count_lost_words(before: PromptText, after: PromptText) -> int:
+    """The number of lost words of deleted and reworded statements."""
+    words = sum(map(count_words, lost_statements(before, after)))
     for comparison in comparisons(before, after):
         for change in comparison.changes:
             if change.kind == "reworded" and change.was and change.now:
-                lost += (
+                words += (
                     _tokens(comparison.before.text_of(change.was))
                     - _tokens(comparison.after.text_of(change.now))
                 ).total()
-    return lost
+    return words
 
 
 def _statement_text(tree: Tree, atom: Node) -> str:
-    """The text of an atom without its numbers: a repeated list differs in those."""
+    """The text of an atom without its numbers, which differ in a repeated list."""
     return re.sub(r"\d+", "#", normalise(tree.text_of(atom)))
 
 
@@ -625,7 +628,7 @@ def _tokens(text: str) -> Counter[str]:
 
 
 def _key(index: int, comparison: TextComparison, change: AtomChange) -> object:
-    """The property that changes of one unit share: block, renaming or inputs."""
+    """The common property of changes of one unit: block, renaming or inputs."""
     was = comparison.before.text_of(change.was) if change.was else ""
     now = comparison.after.text_of(change.now) if change.now else ""
     if change.kind != "moved" and sorted(_RE.slot.findall(was)) != sorted(_RE.slot.findall(now)):
@@ -642,7 +645,7 @@ def _key(index: int, comparison: TextComparison, change: AtomChange) -> object:
 
 
 def _rename(was: str, now: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The few words that a statement loses and gains; None where they are many."""
+    """The few words that a statement loses and gains; None for many."""
     old, new = _tokens(was) - _tokens(now), _tokens(now) - _tokens(was)
     if 0 < old.total() <= _RENAMED_MAX and new.total() <= _RENAMED_MAX:
         return tuple(sorted(old.elements())), tuple(sorted(new.elements()))
@@ -652,9 +655,9 @@ def _rename(was: str, now: str) -> tuple[tuple[str, ...], tuple[str, ...]] | Non
 def new_statements(
     before: PromptText, after: PromptText, is_known: Callable[[str], bool]
 ) -> Iterator[str]:
-    """The statements that a text adds or rewords, without those that get a few known words.
+    """The added or reworded statements of a later text, without those that gain a few known words.
 
-    A corrected label or unit is no new statement, whatever stands next to it.
+    A corrected label or unit is no new statement, whatever it is next to.
     """
     for comparison in comparisons(before, after):
         for change in comparison.changes:
@@ -667,11 +670,11 @@ def new_statements(
 
 
 def _recast(index: int, comparison: TextComparison) -> dict[object, object]:
-    """By the key of each change of a sentence whose clauses swap words the key of its first.
+    """The common keys of changes in a sentence whose clauses exchange words, by their own keys.
 
-    What one clause loses another one has: none of these changes stands on its own.
+    These changes depend on each other.
     """
-    joined: dict[object, object] = {}
+    unit_keys: dict[object, object] = {}
     old, new = comparison.before, comparison.after
     clauses = [
         change
@@ -693,8 +696,8 @@ def _recast(index: int, comparison: TextComparison) -> dict[object, object]:
                 if (change.was and comparison.before.parent(change.was) is around[0])
                 or (change.now and comparison.after.parent(change.now) is around[1])
             ]
-            joined |= dict.fromkeys(same_places, same_places[0])
-    return joined
+            unit_keys |= dict.fromkeys(same_places, same_places[0])
+    return unit_keys
 
 
 def _fresh(comparison: TextComparison, kind: str) -> set[int]:
@@ -706,68 +709,68 @@ def _fresh(comparison: TextComparison, kind: str) -> set[int]:
 
 
 def _block(tree: Tree, atom: Node, fresh: set[int]) -> Node:
-    """The largest node around an atom that is new as a whole; two tags belong together."""
+    """The largest new node around an atom; two tags belong together."""
     parent = tree.parent(atom)
     if atom.kind == "tag" and parent is not None and parent.kind == "block":
         return parent
     enclosing = atom
     atoms = {id(node) for node in tree.atoms}
     for above in reversed(tree.path(atom)):
-        held = {id(node) for node in above.walk() if id(node) in atoms}
-        if above.kind == "text" or not held <= fresh:
+        inner_atoms = {id(node) for node in above.walk() if id(node) in atoms}
+        if above.kind == "text" or not inner_atoms <= fresh:
             break
         enclosing = above
     return enclosing
 
 
-def _piece(compared: Sequence[TextComparison], change_at: tuple[int, AtomChange]) -> int:
-    """The block that an added statement belongs to: its entry, example, row or section."""
+def _piece(pairs: Sequence[TextComparison], change_at: tuple[int, AtomChange]) -> int:
+    """The block of an added statement: its entry, example, row or section."""
     index, change = change_at
-    tree = compared[index].after
+    tree = pairs[index].after
     assert change.now is not None
     path = tree.path(change.now)
-    fresh = _fresh(compared[index], "added")
+    fresh = _fresh(pairs[index], "added")
     blocks = [node for node in path if node.kind in {"section", "block", "table"}]
-    whole = next((block for block in blocks if id(block.children[0]) in fresh), None)
-    if whole is None and change.now.kind == "clause":
+    new_block = next((block for block in blocks if id(block.children[0]) in fresh), None)
+    if new_block is None and change.now.kind == "clause":
         clauses = [child for child in path[-1].children if child.kind == "clause"]
-        whole = path[-1] if all(id(clause) in fresh for clause in clauses) else None
-    return id(whole or change.now)
+        new_block = path[-1] if all(id(clause) in fresh for clause in clauses) else None
+    return id(new_block or change.now)
 
 
 def _compose(
     before: PromptText,
-    compared: Sequence[TextComparison],
+    pairs: Sequence[TextComparison],
     changes: Sequence[tuple[int, AtomChange]],
 ) -> PromptText:
     text = before
-    for index, comparison in enumerate(compared):
-        own_changes = [change for at, change in changes if at == index]
+    for index, comparison in enumerate(pairs):
+        own_changes = [change for message, change in changes if message == index]
         if own_changes:
             text = text.with_content(index, comparison.compose(own_changes))
     return text
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
-    """A place for a rule: behind an entry of a list, or behind a sentence.
+class RulePlace:
+    """A place for a rule: next to an entry of a list, or after a sentence.
 
     Attributes:
-        words: What the section is about.
-        where: Behind the entry, or in front of it.
+        words: The words of the section.
+        side: After the entry, or before it.
     """
 
     message: int
     node: Node
     heading: str
     words: frozenset[str]
-    where: Literal["after", "before"] = "after"
+    side: Literal["after", "before"] = "after"
 
 
-def homes(text: PromptText) -> list[Home]:
+def rule_places(text: PromptText) -> list[RulePlace]:
     """The places of a prompt: the last entries of its lists, or else its last sentences."""
     has_lists = any(True for tree in text.trees for _ in _lists(tree))
-    by_heading: dict[tuple[int, str], Home] = {}
+    by_heading: dict[tuple[int, str], RulePlace] = {}
     for index, tree in enumerate(text.trees):
         nodes = _lists(tree) if has_lists else _sentences(tree)
         for node in nodes:
@@ -775,14 +778,14 @@ def homes(text: PromptText) -> list[Home]:
             home = by_heading.get((index, heading))
             words = content_words(f"{heading} {tree.text_of(tree.parent(node) or node)}")
             words |= home.words if home else frozenset()
-            by_heading[index, heading] = Home(index, node, heading, words)
+            by_heading[index, heading] = RulePlace(index, node, heading, words)
     return list(by_heading.values())
 
 
-def steps_for(text: PromptText, home: Home, rule: str) -> list[Home]:
-    """Further places in a numbered list, where order counts: its start, and what needs the rule.
+def steps_for(text: PromptText, home: RulePlace, rule: str) -> list[RulePlace]:
+    """Further places in a numbered list, where order counts: its start, and the step for the rule.
 
-    What needs it is the first entry that speaks of the same.
+    That step is the first entry with common words.
     """
     tree = text.trees[home.message]
     above = tree.parent(home.node)
@@ -792,21 +795,21 @@ def steps_for(text: PromptText, home: Home, rule: str) -> list[Home]:
     about = content_words(rule)
     needing = (entry for entry in entries if content_words(tree.text_of(entry)) & about)
     entries_found = dict.fromkeys((next(needing, entries[0]), entries[0]))
-    return [replace(home, node=entry, where="before") for entry in entries_found]
+    return [replace(home, node=entry, side="before") for entry in entries_found]
 
 
-def with_rule(text: PromptText, home: Home, rule: str) -> PromptText:
+def with_rule(text: PromptText, home: RulePlace, rule: str) -> PromptText:
     r"""The text with a rule in a place, written as its neighbours are.
 
     >>> from regauge.refine.edits import PromptText
     >>> text = PromptText.from_contents("# Rules\n1. Be brief.\n2. Use JSON.\n\n{{input}}")
-    >>> with_rule(text, homes(text)[0], "- Be kind.").messages[0].content
+    >>> with_rule(text, rule_places(text)[0], "- Be kind.").messages[0].content
     '# Rules\n1. Be brief.\n2. Use JSON.\n3. Be kind.\n\n{{input}}'
     """
     tree, node = text.trees[home.message], home.node
     bare = _bare(rule)
     if node.kind == "entry":
-        return text.with_content(home.message, insert(tree, node, bare, home.where))
+        return text.with_content(home.message, insert(tree, node, bare, home.side))
     # Where sentences have lines of their own, so has the rule.
     start = tree.text.rfind("\n", 0, node.start) + 1
     indent = tree.text[start : node.start]
@@ -817,8 +820,8 @@ def with_rule(text: PromptText, home: Home, rule: str) -> PromptText:
     return text.with_content(home.message, content)
 
 
-def says(text: PromptText, rule: str) -> list[tuple[int, Node]]:
-    """The statements of a prompt that say what a rule says; empty unless all of it is said."""
+def find_rule(text: PromptText, rule: str) -> list[tuple[int, Node]]:
+    """The statements of a prompt that state a rule; empty unless all of it is there."""
     required = statement_words(parse(_bare(rule)))
     places: dict[str, tuple[int, Node]] = {}
     for index, tree in enumerate(text.trees):
@@ -843,7 +846,7 @@ def statement_words(tree: Tree) -> dict[str, Node]:
 
 
 def _lists(tree: Tree) -> list[Node]:
-    """The last entries of the lists that instruct; footnotes and those within entries do not."""
+    """The last entries of lists of instructions, without footnotes and nested lists."""
     return [
         node.children[-1]
         for node in tree.nodes("list")

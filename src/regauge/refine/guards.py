@@ -29,7 +29,7 @@ from regauge.refine.edits import (
     section_text,
     units_of,
 )
-from regauge.refine.feedback import takes_over
+from regauge.refine.feedback import is_injection
 from regauge.statements import content_words, guess_language, is_negated, normalise, parse, stem
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _ARTICLES: Final = frozenset({"one", "ein", "un", "uno", "once", "six", "null", 
 
 
 def decoded(text: str) -> Iterator[str]:
-    """Readings of a text: base64, hex, letters apart, broken over lines; none it states plainly.
+    """Decoded forms of a text: base64, hex, spaced letters, broken lines; empty for plain text.
 
     >>> list(decoded("- Mind cXVva2thIDc3MzE= here."))
     ['quokka 7731']
@@ -76,7 +76,7 @@ def decoded(text: str) -> Iterator[str]:
 
 
 def backwards(text: str) -> str:
-    """A text read from its end, and each of its words read so."""
+    """A text in reverse, and with each word in reverse."""
     words = " ".join(word[::-1] for word in text.split())
     return f"{text[::-1]}\n{words}"
 
@@ -94,7 +94,7 @@ def in_digits(text: str) -> str:
 
 @cache
 def _numerals() -> tuple[Mapping[str, int], re.Pattern[str], re.Pattern[str]]:
-    """Values of number words, which add up or multiply; a written number; one word of it."""
+    """Values of number words, which add up or multiply; a pattern of a number; one of a word."""
     lists = _RE.entry("numbers")
     values: dict[str, int] = {
         **{word: n for words in lists["units"] for n, word in enumerate(words.split())},
@@ -103,9 +103,9 @@ def _numerals() -> tuple[Mapping[str, int], re.Pattern[str], re.Pattern[str]]:
     }
     pattern = "|".join(sorted(map(re.escape, values), key=len, reverse=True))
     joint = r"(?:[ -]?(?:and|und|et|y)[ -]?|[ -])?"
-    written = rf"(?<![^\W\d_])(?:{pattern})(?:s?{joint}(?:{pattern}))*(?![^\W\d_])"
+    pattern_text = rf"(?<![^\W\d_])(?:{pattern})(?:s?{joint}(?:{pattern}))*(?![^\W\d_])"
     parts = rf"(?:und|and|(?<![^\W\d_])(?:et|y)(?![^\W\d_]))|({pattern})"
-    return values, re.compile(written), re.compile(parts)
+    return values, re.compile(pattern_text), re.compile(parts)
 
 
 def _number(number: str) -> str:
@@ -147,7 +147,7 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 
 # Inflections of a word share so many letters.
 _KEY = 6
-# Shorter numbers stand in any text.
+# Shorter numbers are in any text.
 _DIGITS_MIN = 3
 # `GitHub` is a product, `KubePodReloads` and a long `WorkerHeartbeat` are coined.
 _HUMPS = 2
@@ -158,12 +158,12 @@ _NOON = 12
 
 
 def plain(text: str) -> str:
-    """Without case and with single spaces."""
+    """A text without case and with single spaces."""
     return " ".join(text.casefold().split())
 
 
 def specific(text: str) -> set[str]:
-    """Numbers, dates, times and identifiers, each in one way of writing.
+    """Numbers, dates, times and identifiers, each in one notation.
 
     >>> sorted(specific("On 18 Feb at 2:13 pm host web-7 failed for 1h 5m"))
     ['--02-18', '14:13', '18', '65', 'web-7']
@@ -208,19 +208,19 @@ def _of_token(token: str) -> Iterator[str]:
         if not has_digit or not token[0].isalpha() or len(bare) >= _DIGITS_MIN:
             yield bare
         # "1315" gives "1315.50" away, too.
-        whole = bare.partition(".")[0]
-        if len(whole) >= _DIGITS_MIN:
-            yield whole
+        integer = bare.partition(".")[0]
+        if len(integer) >= _DIGITS_MIN:
+            yield integer
 
 
 def _is_coined_name(word: str) -> bool:
-    """Return whether words are joined to one name; two short ones may name a product."""
+    """Return whether several words are joined; two short ones may name a product."""
     humps = len(_RE.hump.split(word))
     return humps > _HUMPS or (humps == _HUMPS and len(word) >= _COINED_LENGTH)
 
 
 def keys(text: str) -> list[str]:
-    """The words of a text by their stems' first letters, in their order.
+    """The words of a text by the first letters of their stems, in order.
 
     >>> keys("KubePodReloads; reloading, réseau")
     ['kub', 'pod', 'reload', 'reload', 'réseau']
@@ -236,7 +236,7 @@ def keys(text: str) -> list[str]:
 
 
 def names(text: str) -> set[str]:
-    """Words with a capital where no sentence begins, in lower case.
+    """Words with a capital inside a sentence, in lower case.
 
     >>> sorted(names("Dear Rosalba, the contract of Liora. Later it ended."))
     ['liora', 'rosalba']
@@ -244,10 +244,10 @@ def names(text: str) -> set[str]:
     return {name.casefold() for name in _RE.name.findall(text)}
 
 
-def capitals_tell(text: str) -> bool:
-    """Return whether a capital marks a name: not in a language that writes all nouns so.
+def capitals_mark_names(text: str) -> bool:
+    """Return whether a capital marks a name: not in a language with capital nouns.
 
-    >>> capitals_tell("we told Rosalba about it"), capitals_tell("der Kunde will das Geld zurück")
+    >>> capitals_mark_names("we met Rosalba"), capitals_mark_names("der Kunde will Geld zurück")
     (True, False)
     """
     return len(_RE.name.findall(text)) <= _NAMES_SHARE * len(_RE.letters.findall(text))
@@ -255,12 +255,12 @@ def capitals_tell(text: str) -> bool:
 
 @cache
 def _ordinary() -> frozenset[str]:
-    """The words of any instruction: none says what it is about."""
+    """The words of any instruction, which identify no case."""
     return frozenset(keys(_RE.entry("ordinary")))
 
 
-# A stretch has so many words, and the next one begins in the middle of it: a sentence that is told
-# again stands in one of them.
+# The words of a section; the next one begins in the middle of it, so that one of them has a whole
+# retold sentence.
 _LENGTH = 40
 # A retelling takes this share of its words from the case. Any other sentence finds a word that few
 # cases have in a given stretch at least this often, however rare the word.
@@ -276,7 +276,7 @@ _MISSED = math.log(1 - _TAKEN)
 
 
 class NGrams:
-    """The words of cases, place by place."""
+    """The words of cases, by overlapping sections of their texts."""
 
     def __init__(
         self,
@@ -286,54 +286,58 @@ class NGrams:
     ) -> None:
         self._share = share
         self._cases: list[int] = []
-        self._holding: dict[str, set[int]] = defaultdict(set)
-        self._answers: set[int] = set()
+        self._ngrams_with: dict[str, set[int]] = defaultdict(set)
+        self._short_outputs: set[int] = set()
         for case, text, is_answer in texts:
             words = keys(text)
             for start in range(0, max(1, len(words) - _LENGTH // 2), _LENGTH // 2):
-                held = {word for word in words[start : start + _LENGTH] if is_private(word)}
-                if len(held) >= _MET_MIN:
-                    for word in held:
-                        self._holding[word].add(len(self._cases))
+                private_words = {
+                    word for word in words[start : start + _LENGTH] if is_private(word)
+                }
+                if len(private_words) >= _MET_MIN:
+                    for word in private_words:
+                        self._ngrams_with[word].add(len(self._cases))
                     if is_answer and len(words) <= _LENGTH:
-                        self._answers.add(len(self._cases))
+                        self._short_outputs.add(len(self._cases))
                     self._cases.append(case)
-        self._longer: dict[str, set[str]] = defaultdict(set)
-        for word in self._holding:
+        self._abbreviations: dict[str, set[str]] = defaultdict(set)
+        for word in self._ngrams_with:
             for end in range(_ABBREVIATED_MIN, len(word)):
-                self._longer[word[:end]].add(word)
+                self._abbreviations[word[:end]].add(word)
 
-    def source_of(self, keys_said: Collection[str]) -> int | None:
-        """The number of the case that words were taken from; None where chance explains them."""
+    def source_of(self, words: Collection[str]) -> int | None:
+        """The number of the case that words were taken from; None if chance explains them."""
         weight: dict[int, float] = defaultdict(float)
-        met: Counter[int] = Counter()
-        for word in sorted(keys_said):
-            meant = {word} if word in self._holding else self._longer.get(word, set())
-            chance = max((self._share(key) / 2 for key in meant), default=0.0)
-            for place in {place for key in meant for place in self._holding[key]}:
-                by_chance = _BY_CHANCE if place in self._answers else max(_BY_CHANCE, chance)
+        matches: Counter[int] = Counter()
+        for word in sorted(words):
+            matching_words = (
+                {word} if word in self._ngrams_with else self._abbreviations.get(word, set())
+            )
+            chance = max((self._share(key) / 2 for key in matching_words), default=0.0)
+            for place in {place for key in matching_words for place in self._ngrams_with[key]}:
+                by_chance = _BY_CHANCE if place in self._short_outputs else max(_BY_CHANCE, chance)
                 weight[place] += math.log(_TAKEN / by_chance) - _MISSED
-                met[place] += 1
-        likely = [place for place in weight if met[place] >= _MET_MIN]
+                matches[place] += 1
+        likely = [place for place in weight if matches[place] >= _MET_MIN]
         best = max(likely, key=lambda place: (weight[place], -place), default=None)
-        if best is None or weight[best] + _MISSED * len(keys_said) < _NEEDED:
+        if best is None or weight[best] + _MISSED * len(words) < _NEEDED:
             return None
         return self._cases[best]
 
 
-# So many private words next to each other are nobody else's.
+# This number of private words in a row identifies a case.
 _PRIVATE_MIN = 3
-# Clauses of so many words are anybody's.
+# Clauses of this number of words are common.
 _SHORT = 2
-# A line that takes this share of its words from one answer says what the answer says.
+# A line with this share of its words from one output repeats the output.
 _MADE_OF = 0.8
-# A longer answer has the words of any sentence on its subject.
+# A longer output has the words of any sentence on its subject.
 _ANSWER = 40
-# Longer runs need not be looked at: their beginnings are found.
+# Longer runs are found by their beginnings.
 _RUN = 8
 # Shorter numbers are numbers from either end.
 _REVERSED = 3
-# Longer values are looked for word for word.
+# Longer values are found verbatim.
 _VALUE_WORDS = 5
 _MARKS = " .,;:!?\"'`()[]{}-*"
 
@@ -348,14 +352,14 @@ class CaseText:
 
     @classmethod
     def from_case(cls, case: GoldenCase) -> CaseText:
-        """The inputs and the expected answer of a case."""
+        """The inputs and the expected output of a case."""
         expected = json.dumps(case.golden, ensure_ascii=False) if case.golden is not None else ""
         texts = tuple(input_text(value) for value in case.inputs.values())
         return cls(id=case.id, texts=texts, expected=expected)
 
 
 class Leaks:
-    """Knows what only cases say."""
+    """Finds words of cases in new text."""
 
     def __init__(
         self, cases: Sequence[CaseText], public: Iterable[str], policy: GuardPolicy
@@ -372,14 +376,16 @@ class Leaks:
         self._plain = [f" {plain(text)} " for text in self._texts]
         self._frequency = _count(keys(text) for text in self._texts)
         self._specific = _count(specific(text) for text in self._texts)
-        self._answered = _count(specific(case.expected) for case in cases)
+        self._output_tokens = _count(specific(case.expected) for case in cases)
         answers = "\n".join(case.expected for case in cases)
-        named = (names(case.expected) for case in cases) if capitals_tell(answers) else ()
-        self._named = _count(named)
+        output_names = (
+            (names(case.expected) for case in cases) if capitals_mark_names(answers) else ()
+        )
+        self._output_names = _count(output_names)
         words = [keys(case.expected) for case in cases]
         self._answer_words = [frozenset(w if len(w) <= _ANSWER else ()) for w in words]
         self._values = _count(_values(case.expected) for case in cases)
-        self._stretches = NGrams(
+        self._ngrams = NGrams(
             [
                 (number, text, place == 0)
                 for number, case in enumerate(cases)
@@ -389,73 +395,73 @@ class Leaks:
             lambda word: self._frequency[word] / max(1, len(cases)),
         )
 
-    def knowing(self, text: str) -> Leaks:
-        """The same cases, where what a text says is no news."""
+    def with_public(self, text: str) -> Leaks:
+        """The same cases, with a further public text."""
         other = copy(self)
         other._public += f"{plain(text)} "  # noqa: SLF001 - its own class
         other._public_specific = self._public_specific | specific(text)  # noqa: SLF001 - its own class
         return other
 
-    def describe_leak(self, added: str) -> str:
-        """The part of a text that gives a case away, also decoded; empty without one."""
-        readings = (added, *dict.fromkeys(decoded(added)))
-        leak = next((leak for reading in readings if (leak := self._plainly(reading))), "")
-        return leak or self._backwards(added)
+    def describe_leak(self, new_text: str) -> str:
+        """The part of a text that leaks a case, also decoded; empty without one."""
+        readings = (new_text, *dict.fromkeys(decoded(new_text)))
+        leak = next((leak for reading in readings if (leak := self._find_plain(reading))), "")
+        return leak or self._find_backwards(new_text)
 
     def is_public(self, words: str) -> bool:
-        """Return whether each of some words is known from elsewhere than from cases."""
+        """Return whether all words are known from other sources than cases."""
         return not specific(words) - self._public_specific and not any(
             map(self._is_private, keys(words))
         )
 
-    def _backwards(self, added: str) -> str:
-        """Words and long identifiers that are written from their end."""
-        for line in backwards(added).splitlines():
+    def _find_backwards(self, new_text: str) -> str:
+        """Words and long identifiers in reverse."""
+        for line in backwards(new_text).splitlines():
             tokens = specific(line) - self._public_specific
-            held = (t for t in sorted(tokens) if len(t) > _REVERSED and self._specific[t])
-            token = next(held, "") or self._word_for_word(line)
+            leaked = (t for t in sorted(tokens) if len(t) > _REVERSED and self._specific[t])
+            token = next(leaked, "") or self._find_verbatim(line)
             if token:
                 return f"it is written backwards: {token}"
         return ""
 
-    def _plainly(self, added: str) -> str:
-        lines = [line for line in added.splitlines() if line.strip()]
-        leak = next((leak for line in lines if (leak := self._of_line(line))), "")
-        return leak or (self._find_retold(added) if len(lines) > 1 else "")
+    def _find_plain(self, new_text: str) -> str:
+        lines = [line for line in new_text.splitlines() if line.strip()]
+        leak = next((leak for line in lines if (leak := self._find_in_line(line))), "")
+        return leak or (self._find_retold(new_text) if len(lines) > 1 else "")
 
-    def _of_line(self, line: str) -> str:
+    def _find_in_line(self, line: str) -> str:
         return (
-            self._token(line)
-            or self._name(line)
-            or self._value(line)
-            or self._word_for_word(line)
-            or self._made_of_an_answer(line)
+            self._find_token(line)
+            or self._find_name(line)
+            or self._find_value(line)
+            or self._find_verbatim(line)
+            or self._find_output_words(line)
             or self._find_retold(line)
         )
 
-    def _token(self, line: str) -> str:
+    def _find_token(self, line: str) -> str:
         """Numbers, dates and identifiers of a few cases."""
         for token in sorted(specific(line) - self._public_specific):
-            # Any long text has small numbers; those of answers are what is asked for.
-            held = self._answered if _RE.small_number.fullmatch(token) else self._specific
-            if 0 < held[token] < self._common_from:
+            # Any long text has small numbers; those of outputs are the expected values.
+            counts = self._output_tokens if _RE.small_number.fullmatch(token) else self._specific
+            if 0 < counts[token] < self._common_from:
                 return f"{token!r} is of single cases"
         return ""
 
-    def _name(self, line: str) -> str:
-        """Names of a few answers."""
+    def _find_name(self, line: str) -> str:
+        """Names in a few outputs."""
         for name in sorted(names(line)):
             (key, *_) = keys(name)
             if (
-                self._named[name]
+                self._output_names[name]
                 and self._is_private(key)
                 and self._frequency[key] <= self._rare_to
             ):
                 return f"{name!r} is of single answers"
         return ""
 
-    def _value(self, line: str) -> str:
-        """A whole value of a few answers."""
+    def _find_value(self, line: str) -> str:
+        """A whole value of a few outputs."""
         text = f" {plain(line)} "
         words = text.split()
         for length in range(2, _VALUE_WORDS + 1):
@@ -465,8 +471,8 @@ class Leaks:
                     return f"{run!r} is a whole answer"
         return ""
 
-    def _word_for_word(self, line: str) -> str:
-        """A clause or a run of words that cases have just so."""
+    def _find_verbatim(self, line: str) -> str:
+        """A clause or a run of words in cases."""
         words = plain(line).split()
         runs = [plain(clause) for clause in _RE.clauses.split(line) if len(clause.split()) > _SHORT]
         for start in range(len(words)):
@@ -478,13 +484,13 @@ class Leaks:
             if len(run) < self._policy.overlap or run in self._public:
                 continue
             holders = [number for number, text in enumerate(self._plain) if run in text]
-            # What many cases say in as many words may be an order that was planted in them.
+            # A run in many cases may be a planted order.
             if 0 < len(holders) < (math.inf if self._is_long(run) else self._common_from):
                 return f"{run!r} is of case {self._cases[holders[0]]}"
         return ""
 
     def _is_telling(self, words: Sequence[str]) -> bool:
-        """Return whether nobody puts these words into this order by chance."""
+        """Return whether this order of words is no chance."""
         run = " ".join(words)
         private = {word for word in keys(run) if self._is_private(word)}
         return len(private) >= _PRIVATE_MIN or self._is_long(run)
@@ -492,26 +498,28 @@ class Leaks:
     def _is_long(self, run: str) -> bool:
         return len(run.split()) >= self._policy.phrase and len(content_words(run)) >= _PRIVATE_MIN
 
-    def _made_of_an_answer(self, line: str) -> str:
-        """Nearly nothing but the words of one answer, be they common to many or not."""
+    def _find_output_words(self, line: str) -> str:
+        """Nearly only words of one output, common ones or not."""
         line_keys = {word for public_word in content_words(line) for word in keys(public_word)}
         if len(line_keys) < _PRIVATE_MIN or not any(map(self._is_private, line_keys)):
             return ""
         for number, answer in enumerate(self._answer_words):
-            both = line_keys & answer
-            if len(both) >= _MADE_OF * len(line_keys) and any(map(self._is_private, both)):
+            shared_words = line_keys & answer
+            if len(shared_words) >= _MADE_OF * len(line_keys) and any(
+                map(self._is_private, shared_words)
+            ):
                 return f"it says what the answer of case {self._cases[number]} says"
         return ""
 
     def _is_private(self, word: str) -> bool:
-        """Return whether few cases and nobody else has a word."""
+        """Return whether a word is in a few cases and nowhere else."""
         return word not in self._public_keys and 0 < self._frequency[word] < self._common_from
 
     def _find_retold(self, text: str) -> str:
-        """Words that one stretch of a case has and others have not, in whatever order."""
+        """Words of one section of a case, in any order."""
         for part in (text, *_RE.clauses.split(text)):
             part_keys = frozenset(keys(part)) - self._public_keys
-            case = self._stretches.source_of(
+            case = self._ngrams.source_of(
                 {word for word in part_keys if self._frequency[word] < self._common_from}
             )
             if case is not None:
@@ -520,12 +528,12 @@ class Leaks:
 
 
 def _count(groups: Iterable[Iterable[str]]) -> Counter[str]:
-    """In how many cases each of them occurs."""
+    """The number of groups with each token."""
     return Counter(token for tokens in groups for token in set(tokens))
 
 
 def _values(answer: str) -> list[str]:
-    """The short texts in a completion: the whole, or its values."""
+    """The short texts in an output: the whole, or its values."""
     strings = [plain(value) for value in (_RE.string.findall(answer) or [answer])]
     return [v.strip(_MARKS) for v in strings if 1 < len(v.split()) <= _VALUE_WORDS]
 
@@ -536,7 +544,7 @@ _NO_LABELS = frozenset({"answer", "example", "for example", "input", "note", "ou
 
 
 def explained_twice(text: PromptText) -> list[str]:
-    """The words that one list explains more than once, each in other words."""
+    """The words that one list explains more than once, in other words."""
     explained: dict[tuple[int, str], dict[str, str]] = {}
     for tree in text.trees:
         for entry in tree.nodes("entry"):
@@ -554,12 +562,12 @@ def explained_twice(text: PromptText) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSection:
-    """A section that may be replaced, where it stands now.
+    """A section that may be replaced, with its current place.
 
     Attributes:
         heading: The line that begins it.
-        first: The number of its first line in there, from 1.
-        words_max: The most words and marks it may come to have.
+        first: The number of its first line in the message, from 1.
+        words_max: The limit of words and marks.
     """
 
     heading: str
@@ -582,26 +590,26 @@ def _words(text: PromptText, mark: Replaceable) -> int:
 
 
 _WORD_RUN = re.compile(r"[\w'-]+")
-# So many words that mean something, in one order, are no one else's.
+# This number of content words in one order identifies a source.
 _TELLING = 3
 _SLOT = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
-# Of the words of both; a suspicion asks for more evidence and refuses nothing, so it may be low.
+# The common share of words; a suspicion needs more evidence and rejects nothing, so it may be low.
 _SAME_SUBJECT = 0.5
-# With fewer words in common, two lines may speak of different things.
+# With fewer words in common, two lines may have different subjects.
 _PLAINLY = 3
 
 
 @dataclass(eq=False)
 class Guard:
-    """The rules that every edit must keep.
+    """The rules for every edit.
 
     Attributes:
-        public: What may be said besides the prompt itself: what checks want, older versions.
-        frozen: Lines that must stay as they are.
-        released: Texts of earlier versions: lines that stood there may come back, however many
-            they are, and do not contradict each other.
+        public: Further texts that edits may contain: advice of checks, older versions.
+        frozen: Lines that must stay.
+        released: Texts of earlier versions: edits may restore any number of their lines, and these
+            do not contradict each other.
         replaceable: The sections that an edit may replace as a whole.
-        people: What people said of answers; an edit says it in words of its own.
+        feedback: Remarks of users, whose words an edit must not copy.
     """
 
     base: PromptText
@@ -611,17 +619,17 @@ class Guard:
     frozen: Sequence[str] = field(default=(), kw_only=True)
     released: Iterable[str] = field(default=(), kw_only=True)
     replaceable: Sequence[Replaceable] = field(default=(), kw_only=True)
-    people: Sequence[str] = field(default=(), kw_only=True)
+    feedback: Sequence[str] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
-        self._public = (self.base.whole, *self.public)
+        self._public = (self.base.full_text, *self.public)
         self._released = [
             {normalise(tree.text_of(atom)) for atom in tree.atoms}
             for tree in map(parse, self.released)
         ]
         self._base_said = {normalise(t.text_of(atom)) for t in self.base.trees for atom in t.atoms}
 
-    # What follows is read once something is proposed: a sound prompt needs none of it.
+    # Computed on the first proposal: a sound prompt needs none of it.
 
     @cached_property
     def _leaks(self) -> Leaks:
@@ -629,20 +637,20 @@ class Guard:
 
     @cached_property
     def _copies(self) -> set[str]:
-        """Runs of words that people said and no one else does."""
-        if not self.people:
+        """Runs of words in feedback and in no other text."""
+        if not self.feedback:
             return set()
         public = {run for text in self._public for run in self._runs(text)}
-        return {run for text in self.people for run in self._runs(text)} - public
+        return {run for text in self.feedback for run in self._runs(text)} - public
 
     @cached_property
     def _case_words(self) -> dict[str, frozenset[str]]:
-        """The words of each case's input that tell it apart: no public ones, not of most cases."""
+        """The words of each case's input that identify it: neither public nor common."""
         words = {case.id: content_words("\n".join(case.texts)) for case in self.cases}
-        held = Counter(word for its in words.values() for word in its)
+        frequency = Counter(word for case_words in words.values() for word in case_words)
         public = content_words("\n".join(self._public))
-        public |= {word for word, number in held.items() if 2 * number > len(self.cases)}
-        return {case: its - public for case, its in words.items()}
+        public |= {word for word, number in frequency.items() if 2 * number > len(self.cases)}
+        return {case: case_words - public for case, case_words in words.items()}
 
     def objection(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         """The objection to an edit, in words; empty without one."""
@@ -654,20 +662,20 @@ class Guard:
         )
 
     def suspicion(self, before: PromptText, after: PromptText) -> str:
-        """A possible problem of an edit, as far as words show it: more evidence, no veto."""
-        new = [statement for both in comparisons(before, after) for statement in both.added_texts]
-        staying = [statement for statement in _instructions(after) if statement not in new]
-        added = [statement for statement in _instructions(after) if statement in new]
-        for statement in added:
-            rivals = staying
-            if self._was_released(statement):  # it stood next to others that a release had
-                rivals = [other for other in staying if not self._was_released(other)]
+        """A possible problem of an edit by its words: it needs more evidence, without a veto."""
+        new = [statement for pair in comparisons(before, after) for statement in pair.added_texts]
+        old_instructions = [statement for statement in _instructions(after) if statement not in new]
+        new_instructions = [statement for statement in _instructions(after) if statement in new]
+        for statement in new_instructions:
+            rivals = old_instructions
+            if self._was_released(statement):  # a release had it next to other released statements
+                rivals = [other for other in old_instructions if not self._was_released(other)]
             clash = next((other for other in rivals if _contradicts(statement, other)), None)
             if clash is not None:
                 return f"{statement!r} may contradict {clash!r}, which stays"
         clashes = (
             f"{first!r} may contradict {other!r}"
-            for first, other in combinations(added, 2)
+            for first, other in combinations(new_instructions, 2)
             if _contradicts(first, other)
         )
         return next(clashes, "")
@@ -689,19 +697,23 @@ class Guard:
                 sections.append(section)
         return tuple(sections)
 
-    def named_in(self, added: str) -> frozenset[str]:
-        """The ids of the cases whose input shares a word with new text that nothing public has."""
-        added_words = content_words(added)
+    def cases_named_in(self, text: str) -> frozenset[str]:
+        """The ids of the cases with a word of a text in their input, without public words."""
+        added_words = content_words(text)
         return frozenset(case for case, words in self._case_words.items() if added_words & words)
 
     def _sections(self, edit: Edit, before: PromptText, after: PromptText) -> str:
-        had = self.open_sections(before)
-        has = {section.heading for section in self.open_sections(after)}
-        gone = next((section.heading for section in had if section.heading not in has), "")
-        if gone:
-            return f"it takes away {gone!r}, which begins a section that may be replaced"
+        old_sections = self.open_sections(before)
+        new_headings = {section.heading for section in self.open_sections(after)}
+        missing = next(
+            (section.heading for section in old_sections if section.heading not in new_headings), ""
+        )
+        if missing:
+            return f"it takes away {missing!r}, which begins a section that may be replaced"
         replaced = [op for op in edit.ops if isinstance(op, ReplaceSection)]
-        text = next((text for op in replaced if (text := self._section(op, before, had))), "")
+        text = next(
+            (text for op in replaced if (text := self._section(op, before, old_sections))), ""
+        )
         return text or self._outgrown(before, after)
 
     def _section(
@@ -719,7 +731,7 @@ class Guard:
         return f"{would}, fewer than {least:.0f}" if words < least else ""
 
     def _outgrown(self, before: PromptText, after: PromptText) -> str:
-        """A section that any edit makes longer than its author lets it become."""
+        """A section that any edit makes longer than its limit."""
         for mark in self.replaceable:
             words = _words(after, mark)
             if mark.words is not None and words > max(mark.words, _words(before, mark)):
@@ -733,38 +745,41 @@ class Guard:
         if after.shape == before.shape:
             return "it changes nothing"
         units = units_of(before, after)
-        whole = replaces_section(edit) or self._puts_back(before, after)
-        if len(units) > policy.ops and not whole:
+        has_any_size = replaces_section(edit) or self._only_restores(before, after)
+        if len(units) > policy.ops and not has_any_size:
             return f"it makes {len(units)} changes, more than {policy.ops}"
-        grown = after.size - before.size - self._put_back(before, after)
+        grown = after.size - before.size - self._restored_words(before, after)
         allowed = policy.growth * self.base.size + policy.growth_words
         # A section has limits of its own.
         if grown > allowed and not replaces_section(edit):
             return f"it adds {grown} words, more than {allowed:.0f}"
         limit = (1 + policy.growth_hard) * self.base.size + policy.growth_words
-        size = after.size - self._put_back(self.base, after)
+        size = after.size - self._restored_words(self.base, after)
         if size > limit:
             return f"the prompt would have {size} words, more than {limit:.0f}"
         return ""
 
-    def _put_back(self, before: PromptText, after: PromptText) -> int:
-        """The words of statements that a release had and that come back."""
-        added = [statement for both in comparisons(before, after) for statement in both.added_texts]
-        return sum(count_words(statement) for statement in added if self._was_released(statement))
+    def _restored_words(self, before: PromptText, after: PromptText) -> int:
+        """The number of words in restored statements of a release."""
+        statements = [
+            statement for pair in comparisons(before, after) for statement in pair.added_texts
+        ]
+        return sum(
+            count_words(statement) for statement in statements if self._was_released(statement)
+        )
 
-    def _puts_back(self, before: PromptText, after: PromptText) -> bool:
-        """Return whether all that comes was in one release, and all that goes was not."""
-        compared = comparisons(before, after)
-        come = {
-            normalise(statement) for comparison in compared for statement in comparison.added_texts
+    def _only_restores(self, before: PromptText, after: PromptText) -> bool:
+        """Return whether one release has all that is added, and nothing that is removed."""
+        pairs = comparisons(before, after)
+        added_statements = {
+            normalise(statement) for comparison in pairs for statement in comparison.added_texts
         }
-        gone = {
-            normalise(statement)
-            for comparison in compared
-            for statement in comparison.removed_texts
+        removed_statements = {
+            normalise(statement) for comparison in pairs for statement in comparison.removed_texts
         }
-        return bool(come) and any(
-            come <= version and not gone & version for version in self._released
+        return bool(added_statements) and any(
+            added_statements <= version and not removed_statements & version
+            for version in self._released
         )
 
     def _was_released(self, statement: str) -> bool:
@@ -773,36 +788,37 @@ class Guard:
     def _invariants(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         if _slots(after) != _slots(before):
             return "it changes which inputs the prompt takes"
-        kept = {normalise(tree.text_of(atom)) for tree in after.trees for atom in tree.atoms}
+        statements = {normalise(tree.text_of(atom)) for tree in after.trees for atom in tree.atoms}
         for line in sorted({line.strip() for line in self.frozen}):
             tree = parse(line)
-            if any(normalise(tree.text_of(atom)) not in kept for atom in tree.atoms):
+            if any(normalise(tree.text_of(atom)) not in statements for atom in tree.atoms):
                 return f"it changes a line that is frozen: {line!r}"
-        misled = [statement for both in comparisons(before, after) for statement in both.misled]
+        misled = [statement for pair in comparisons(before, after) for statement in pair.misled]
         if misled:
             return f"it takes out the step that {misled[0]!r} refers to"
-        lost = [
+        lost_base_statements = [
             statement
             for statement in lost_statements(before, after)
             if normalise(statement) in self._base_said
         ]
-        many = len(lost) > self.policy.deletions
-        if many and not replaces_section(edit) and not self._puts_back(before, after):
-            return f"it takes {len(lost)} statements out, more than {self.policy.deletions}"
+        exceeds = len(lost_base_statements) > self.policy.deletions
+        if exceeds and not replaces_section(edit) and not self._only_restores(before, after):
+            number = len(lost_base_statements)
+            return f"it takes {number} statements out, more than {self.policy.deletions}"
         return ""
 
     def _find_copied(self, before: PromptText, after: PromptText) -> str:
-        """The parts that new text takes from an attacker, a case or a user."""
-        if takes_over(changed_lines(before, after)[0]):
+        """Text copied from an injection, a case or a user."""
+        if is_injection(changed_lines(before, after)[0]):
             return "it speaks to the model in another's name"
-        leaks = self._leaks.knowing(before.whole)
-        added = "\n".join(new_statements(before, after, leaks.is_public))
-        leak = leaks.describe_leak(added)
+        leaks = self._leaks.with_public(before.full_text)
+        new_text = "\n".join(new_statements(before, after, leaks.is_public))
+        leak = leaks.describe_leak(new_text)
         if leak:
             return f"it gives a case away: {leak}"
-        runs = (run for line in added.splitlines() for run in self._runs(line))
-        copied = next((run for run in runs if run in self._copies), "")
-        return f"it takes a person's words into the prompt: {copied!r}" if copied else ""
+        runs = (run for line in new_text.splitlines() for run in self._runs(line))
+        copied_run = next((run for run in runs if run in self._copies), "")
+        return f"it takes a person's words into the prompt: {copied_run!r}" if copied_run else ""
 
     def _runs(self, text: str) -> Iterator[str]:
         words, phrase = _WORD_RUN.findall(text.casefold()), self.policy.phrase
@@ -812,28 +828,28 @@ class Guard:
                 yield run
 
 
-def faults_in(text: PromptText) -> list[str]:
+def text_warnings(text: PromptText) -> list[str]:
     """Repeated and contradicting statements of a prompt, as far as words show them."""
     instructions = _instructions(text)
-    repeated = [
-        f"{instruction!r} stands there twice"
+    warnings = [
+        f"{instruction!r} is repeated"
         for instruction, times in Counter(instructions).items()
         if times > 1 and content_words(instruction)
     ]
-    repeated += [
+    warnings += [
         f"{other!r} may contradict {first!r}"
         for first, other in combinations(dict.fromkeys(instructions), 2)
         if _contradicts(first, other)
         and len(content_words(first) & content_words(other)) >= _PLAINLY
     ]
-    repeated += explained_twice(text)
+    warnings += explained_twice(text)
     if instructions and not guess_language("\n".join(instructions)):
-        repeated.append("its language is unknown here, so contradictions in it were not looked for")
-    return repeated
+        warnings.append("its language is unknown here, so contradictions in it were not looked for")
+    return warnings
 
 
 def _instructions(text: PromptText) -> list[str]:
-    """The statements of a prompt that instruct: no examples, no data, no inputs."""
+    """The instructions of a prompt: no examples, no data, no inputs."""
     return [tree.text_of(statement) for tree in text.trees for statement in tree.statements]
 
 
@@ -842,10 +858,10 @@ def _slots(text: PromptText) -> list[frozenset[str]]:
 
 
 def _contradicts(first: str, other: str) -> bool:
-    """Return whether one statement forbids what the other asks for, as far as their words tell."""
+    """Return whether one statement forbids what the other one demands, by their words."""
     negated = is_negated(first), is_negated(other)
     if None in negated or negated[0] == negated[1]:
         return False
-    own, its = content_words(first), content_words(other)
-    least = min(len(own), len(its))
-    return least > 1 and len(own & its) >= _SAME_SUBJECT * len(own | its)
+    words, other_words = content_words(first), content_words(other)
+    least = min(len(words), len(other_words))
+    return least > 1 and len(words & other_words) >= _SAME_SUBJECT * len(words | other_words)

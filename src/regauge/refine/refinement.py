@@ -1,4 +1,4 @@
-"""Runs the loop on the evals of a real prompt: its options, its setting, its run, its files."""
+"""A refinement of a real prompt: its options, configuration, run and files."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from regauge.providers import parse_model_id
 from regauge.providers.registry import endpoint_of
 from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.analysis import Check, FailureCluster
-from regauge.refine.attempts import Attempt, LookLedger, Memory, strategy_prior
-from regauge.refine.delivery import markdown_of, result_of, revised
+from regauge.refine.attempts import Attempt, HoldoutLedger, Memory, strategy_prior
+from regauge.refine.delivery import build_revision, markdown_of, result_of
 from regauge.refine.edits import Edit, PromptText, ops_between
 from regauge.refine.feedback import Feedback, describe_feedback, labels_of
 from regauge.refine.guards import CaseText, Guard
@@ -40,22 +40,28 @@ from regauge.refine.loop._plan import (
     floor_calls,
 )
 from regauge.refine.loop._state import Accepted, Interrupted, LoopConfig, MoreCalls, Release
-from regauge.refine.proposers._protocol import Looks, ProposerContext, load_proposers
+from regauge.refine.proposers._protocol import ProbingProposer, ProposerContext, load_proposers
 from regauge.refine.runs import (
     TrailError,
     TrailFile,
-    cut_back,
     edits_of_runs,
+    load_memory,
     read_trail,
-    read_whole,
-    recall,
-    remember,
-    retell,
+    read_verified,
+    replay_trail,
+    save_memory,
     seal,
     text_to_json,
+    truncate_trail,
 )
-from regauge.refine.subject import bound_goals, cases_of, deciding_judges, public_of, subject_of
-from regauge.refine.trials import SuiteBench
+from regauge.refine.subject import (
+    cases_of,
+    deciding_judges,
+    public_texts,
+    resolve_goals,
+    subject_of,
+)
+from regauge.refine.trials import EvalWorkbench
 from regauge.regular_file import read_regular
 from regauge.runner import PlannedCase, PlannedTrial
 from regauge.statements import delete, parse
@@ -88,7 +94,7 @@ def unused_text(project: Project, prompt: Prompt) -> tuple[Removal, ...]:
     """The instructions without effect, or with a harmful one, in the committed file of mutants.
 
     Raises:
-        UsageError: There is no such file, it is of another text of the prompt, or has none.
+        UsageError: The file is missing, of another text of the prompt, or has none.
     """
     path = project.fixtures_dir / "mutants" / f"{prompt.name}.json"
     measure = f"regauge mutate {prompt.name}"
@@ -107,14 +113,14 @@ def unused_text(project: Project, prompt: Prompt) -> tuple[Removal, ...]:
         raise UsageError(f"{project.relative(path)} is of another text of the prompt", fix=measure)
     if not sources:
         raise UsageError(f"{prompt.name} has no text without effect", fix="nothing to remove")
-    # From the end, so that each place stays where it is until its turn.
+    # From the end, so that each place is valid until its turn.
     return tuple(sorted(sources, reverse=True))
 
 
 def removals_of(base: PromptText, places: Iterable[Removal]) -> tuple[Accepted, ...]:
-    """One edit for each text, the later ones of a prompt first; each follows from the one before.
+    """One edit for each text, from the end of the prompt; each builds on the one before.
 
-    The gate decides alone: no check fails that an edit could be chosen by.
+    Only the gate decides, as no check fails.
     """
     text, accepted = base, list[Accepted]()
     for number, start, end in places:
@@ -153,13 +159,13 @@ class RefineOptions:
 
     Attributes:
         proposers: Proposers, cheapest first.
-        model: Who criticises and proposes, as `provider:model`; empty is the prompt's own.
-        calls: The most calls of all models; None is three times the least one repair takes.
-        localise: Calls that may tell which sentence carries which check.
-        variance: Whether an edit may be accepted because it makes a flaky check steady.
+        model: The refiner model as `provider:model`; empty for the prompt's own.
+        calls: The most calls of all models; None for three times the least of one fix.
+        ablation_calls: Calls to measure which sentence carries which check.
+        fix_flaky: Whether an edit may be accepted because it makes a flaky check steady.
         goals: Pass rates to reach; without goals, no reproducible failure.
-        temperature: Of the refiner model's requests; None is what suits the step.
-        removals: Text without effect to remove, as `unused_text` finds it; nothing is fixed then.
+        temperature: The temperature of refiner requests; None for the default of each step.
+        removals: Text without effect to remove, from `unused_text`; nothing is fixed then.
     """
 
     proposers: tuple[str, ...] = ("rules", "model")
@@ -170,10 +176,10 @@ class RefineOptions:
     usd: float | None = None
     seed: int = 0
     frozen: tuple[str, ...] = ()
-    show_goldens: bool = False
-    tracked: bool = False
-    localise: int = 0
-    variance: bool = False
+    show_expected: bool = False
+    include_tracked: bool = False
+    ablation_calls: int = 0
+    fix_flaky: bool = False
     goals: tuple[GoalSettings, ...] = ()
     temperature: float | None = None
     max_tokens: int | None = None
@@ -181,7 +187,7 @@ class RefineOptions:
     removals: tuple[Removal, ...] = ()
 
     def to_json(self) -> dict[str, JSON]:
-        """A plain document of the options that are not as by default."""
+        """A plain document of the options that differ from the defaults."""
         document: dict[str, JSON] = TypeAdapter(RefineOptions).dump_python(
             self, mode="json", exclude_defaults=True
         )
@@ -193,17 +199,17 @@ class RefineOptions:
         return TypeAdapter(cls).validate_python(document)
 
 
-def setting_of(
+def loop_config(
     subject: Subject,
     options: RefineOptions,
     *,
     critics: frozenset[str],
     judging: Mapping[str, float] | None = None,
 ) -> LoopConfig:
-    """The setting of a run."""
-    marked = replaceable_errors(subject.prompt)
-    if marked:
-        raise PromptError(marked)
+    """The configuration of a run."""
+    mark_errors = replaceable_errors(subject.prompt)
+    if mark_errors:
+        raise PromptError(mark_errors)
     base = subject.text
     by_split = {
         split: tuple(name for name, member in subject.members.items() if member.case.split == split)
@@ -211,7 +217,7 @@ def setting_of(
     }
     if not by_split["train"]:
         raise UsageError(
-            "every golden case is held out, so nothing may be learned of any\n"
+            "every golden case is held out, so none is left for training\n"
             "  fix: give some of them `split: train`, or lower `holdout` in [tool.regauge]"
         )
     checks = {name: _check(judge) for name, judge in subject.judges().items()}
@@ -221,25 +227,25 @@ def setting_of(
             model_calls=options.model_calls,
             usd=options.usd,
             cycles=options.cycles,
-            localise_calls=options.localise,
+            ablation_calls=options.ablation_calls,
         )
     )
     guard = Guard(
         base,
         [CaseText.from_case(member.case) for member in subject.members.values()],
-        public_of(subject, checks.values()),
+        public_texts(subject, checks.values()),
         policy.guard,
         frozen=options.frozen,
-        released=subject.released,
+        released=subject.released_texts,
         replaceable=subject.prompt.replaceable,
-        people=[evidence.text for evidence in subject.feedback.evidence],
+        feedback=[evidence.text for evidence in subject.feedback.evidence],
     )
 
     def errors_in(text: PromptText) -> tuple[str, ...]:
         errors = content_errors(text.messages, subject.prompt.response_format)
         return tuple(f"{error.text}; {error.fix}" for error in errors)
 
-    setting = LoopConfig(
+    config = LoopConfig(
         base=base,
         train=by_split["train"],
         holdout=by_split["holdout"],
@@ -248,7 +254,7 @@ def setting_of(
         policy=policy,
         proposers=options.proposers,
         critics=critics,
-        variance=options.variance,
+        fix_flaky=options.fix_flaky,
         first_trial=REVISION_FIRST + _TRIALS_PER_SEED * options.seed,
         releases=(*subject.releases, *_without_errors(subject)),
         errors_in=errors_in,
@@ -257,14 +263,14 @@ def setting_of(
         removals=removals_of(base, options.removals),
     )
     if options.calls is None:
-        calls = max(_CALLS_MIN, _CALLS_PER_FLOOR * floor_calls(setting)) + options.localise
+        calls = max(_CALLS_MIN, _CALLS_PER_FLOOR * floor_calls(config)) + options.ablation_calls
         limits = replace(policy.limits, calls=calls)
-        setting = replace(setting, policy=replace(policy, limits=limits))
-    return setting
+        config = replace(config, policy=replace(policy, limits=limits))
+    return config
 
 
 def _without_errors(subject: Subject) -> tuple[Release, ...]:
-    """The prompt with every error undone that `regauge lint` warns about, tried as a release is."""
+    """The prompt without the errors that `regauge lint` warns about, tried like a release."""
     messages = fix_messages(subject.prompt.messages, subject.prompt.response_format)
     if messages == subject.prompt.messages:
         return ()
@@ -274,7 +280,7 @@ def _without_errors(subject: Subject) -> tuple[Release, ...]:
 
 
 def _check(judge: Judge) -> Check:
-    """A judge as the loop knows it; one that gives no advice of its own has none."""
+    """A judge as a check of the loop, with its advice if it has any."""
     advice = getattr(judge, "advice", None)
     return Check(
         name=judge.name,
@@ -291,9 +297,9 @@ def expected_trial(
     draws: list[PlannedTrial] = []
     for member in subject.members.values():
         suite = replace(member.suite, judges=deciding_judges(member.suite))
-        planned = PlannedCase(suite, member.case)
-        planned.digest = planned.request(REVISION_FIRST).digest
-        draws.append(PlannedTrial(planned, REVISION_FIRST))
+        planned_case = PlannedCase(suite, member.case)
+        planned_case.digest = planned_case.request(REVISION_FIRST).digest
+        draws.append(PlannedTrial(planned_case, REVISION_FIRST))
     answers = evals.missing_completions(draws)
     verdicts = evals.missing_judgements(draws)
     costs = [*(answer.cost_usd for answer in answers), *(verdict.cost_usd for verdict in verdicts)]
@@ -308,10 +314,10 @@ class RunEstimate:
     """The estimate of a run, before any cost.
 
     Attributes:
-        first_look_calls: Of all models, to say whether anything fails.
-        least_calls: Below these nothing is begun.
-        one_repair_calls: About as many find a fault, repair it and verify the repair.
-        calls_max: These are never exceeded.
+        first_look_calls: Calls of all models for a diagnosis.
+        least_calls: The fewest calls to begin with.
+        one_repair_calls: Approximate calls to find a failure, fix it and verify the fix.
+        calls_max: The limit of calls.
     """
 
     train: int
@@ -320,7 +326,7 @@ class RunEstimate:
     least_calls: int
     one_repair_calls: int
     calls_max: int
-    judged: bool
+    has_llm_judges: bool
     call_usd: float | None
 
 
@@ -330,7 +336,7 @@ _KNOWN = "known.json"
 def feedback_of(
     project: Project, subject: Subject, feedback: Feedback | None, *, critics: bool
 ) -> Feedback:
-    """Labels and feedback; pull requests are read only where a model reads them."""
+    """Labels and feedback; pull requests are only read for a refiner model."""
     if critics:
         judges = [
             judge.name for member in subject.members.values() for judge in member.suite.judges
@@ -345,8 +351,8 @@ def feedback_of(
     return Feedback()
 
 
-def keep_known(run: Run, subject: Subject) -> None:
-    """Keep the releases and the feedback of a run; later there may be others."""
+def save_inputs(run: Run, subject: Subject) -> None:
+    """Save the releases and the feedback of a run; both may change later."""
     releases: list[JSON] = [
         {"name": release.name, "command": release.command, "messages": text_to_json(release.text)}
         for release in subject.releases
@@ -356,8 +362,8 @@ def keep_known(run: Run, subject: Subject) -> None:
     write_whole(run.directory / _KNOWN, text.encode())
 
 
-def known_by(run: Run) -> tuple[str, tuple[Release, ...], Feedback]:
-    """The prompt's file, the releases and the feedback when a run began."""
+def load_inputs(run: Run) -> tuple[str, tuple[Release, ...], Feedback]:
+    """The prompt's file, the releases and the feedback at the start of a run."""
     try:
         source = run.before.read_bytes().decode()
         document: Any = read_json((run.directory / _KNOWN).read_text(encoding="utf-8"))
@@ -377,13 +383,13 @@ def known_by(run: Run) -> tuple[str, tuple[Release, ...], Feedback]:
 _OF_EARLIER_RUNS = frozenset({"holdout_looks", "prior"})
 
 
-def about(
-    subject: Subject, setting: LoopConfig, options: RefineOptions, memory: Memory
+def run_inputs(
+    subject: Subject, config: LoopConfig, options: RefineOptions, memory: Memory
 ) -> dict[str, JSON]:
-    """The first line of an audit trail: all that decides the course of a run."""
+    """The first line of an audit trail: all inputs of a run."""
     goals: dict[str, JSON] = {
-        "digest": goals_digest(setting),
-        "goals": [goal.to_json() for goal in setting.goals],
+        "digest": goals_digest(config),
+        "goals": [goal.to_json() for goal in config.goals],
     }
     refiner = options.model or subject.model
     return {
@@ -391,33 +397,33 @@ def about(
         "version": str(subject.prompt.version or ""),
         "prompt_digest": subject.prompt.digest,
         "base": text_to_json(subject.text),
-        **_judged_by(subject),
-        "train": len(setting.train),
-        "holdout": len(setting.holdout),
-        "holdout_looks": sorted(setting.looked_before),
-        "prior": dict(setting.prior),
-        "calls_max": setting.policy.limits.calls,
-        **({"judging": dict(setting.judging)} if setting.judging else {}),
+        **_judging_inputs(subject),
+        "train": len(config.train),
+        "holdout": len(config.holdout),
+        "holdout_looks": sorted(config.holdout_looks_before),
+        "prior": dict(config.prior),
+        "calls_max": config.policy.limits.calls,
+        **({"judging": dict(config.judging)} if config.judging else {}),
         "criteria": {
-            "test": asdict(setting.policy.test),
-            "guard": asdict(setting.policy.guard),
-            "checks": {name: check.criterion for name, check in setting.checks.items()},
+            "test": asdict(config.policy.test),
+            "guard": asdict(config.policy.guard),
+            "checks": {name: check.criterion for name, check in config.checks.items()},
         },
-        **({"goals": goals} if setting.goals else {}),
+        **({"goals": goals} if config.goals else {}),
         "options": options.to_json(),
-        "warnings": list(warnings_of(subject.judges(), refiner, critics=bool(setting.critics))),
+        "warnings": list(warnings_of(subject.judges(), refiner, critics=bool(config.critics))),
         "replaceable": [
             [mark.section, mark.message, mark.words] for mark in subject.prompt.replaceable
         ],
-        "people": _people(subject, setting),
-        "released": digest_of(list(subject.released)),
+        "people": _people(subject, config),
+        "released": digest_of(list(subject.released_texts)),
         "examples": digest_of([[e.id, e.input, e.output] for e in subject.examples]),
-        "memory": [asdict(entry) for entry in memory.tried],
+        "memory": [asdict(entry) for entry in memory.attempts],
     }
 
 
-def _judged_by(subject: Subject) -> dict[str, JSON]:
-    """The inputs of findings: what was found with other ones may not hold."""
+def _judging_inputs(subject: Subject) -> dict[str, JSON]:
+    """The inputs that results depend on."""
     members = subject.members
     return {
         "models": sorted({str(member.suite.model) for member in members.values()}),
@@ -426,39 +432,44 @@ def _judged_by(subject: Subject) -> dict[str, JSON]:
     }
 
 
-def _people(subject: Subject, setting: LoopConfig) -> JSON:
-    """The remarks of users in words; labels by their digest alone, as there may be many."""
-    if not setting.feedback:
+def _people(subject: Subject, config: LoopConfig) -> JSON:
+    """The remarks of users; labels by their digest alone, as there may be many."""
+    if not config.feedback:
         return None
     feedback = [asdict(evidence) for evidence in subject.feedback.evidence]
     labels = [evidence for evidence in feedback if evidence["kind"] == "label"]
-    others = [evidence for evidence in feedback if evidence["kind"] != "label"]
-    return {"said": others, "labels": digest_of(labels), "left_out": [*subject.feedback.left_out]}
+    remarks = [evidence for evidence in feedback if evidence["kind"] != "label"]
+    return {"said": remarks, "labels": digest_of(labels), "left_out": [*subject.feedback.left_out]}
 
 
 def warnings_of(judges: Mapping[str, Judge], refiner: str, *, critics: bool) -> tuple[str, ...]:
     """Warnings for readers of the evidence."""
-    same = [name for name, judge in judges.items() if refiner in getattr(judge, "models", ())]
-    if not critics or not same:
+    self_judging = [
+        name for name, judge in judges.items() if refiner in getattr(judge, "models", ())
+    ]
+    if not critics or not self_judging:
         return ()
-    return (f"{refiner} proposes and judges ({', '.join(same)}): a model may favour its own words",)
+    names = ", ".join(self_judging)
+    return (f"{refiner} proposes and judges ({names}): a model may favour its own words",)
 
 
-def changes(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def changed_inputs(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """The inputs that changed since a run began; a run may continue with another budget."""
 
-    def value_of(about: Mapping[str, Any], key: str) -> Any:
-        return {**about[key], "usd": None} if key == "options" else about.get(key)
+    def value_of(run_inputs: Mapping[str, Any], key: str) -> Any:
+        return {**run_inputs[key], "usd": None} if key == "options" else run_inputs.get(key)
 
-    # The trail itself says what was known of earlier runs.
+    # The trail itself has the results of earlier runs.
     changed = [
         k for k in now if k not in _OF_EARLIER_RUNS and value_of(began, k) != value_of(now, k)
     ]
     if not {"judges", "cases"} & {*changed}:
         return changed
-    # Checks and goals follow from judges and cases: what was not touched is not named.
-    kept = all(began["criteria"].get(key) == now["criteria"][key] for key in ("test", "guard"))
-    return [k for k in changed if k != "goals" and not (k == "criteria" and kept)]
+    # Checks and goals follow from judges and cases, so they are not named in addition.
+    is_same_policy = all(
+        began["criteria"].get(key) == now["criteria"][key] for key in ("test", "guard")
+    )
+    return [k for k in changed if k != "goals" and not (k == "criteria" and is_same_policy)]
 
 
 BY_SIGNAL = "stopped by Ctrl-C, SIGTERM or SIGHUP"
@@ -468,32 +479,32 @@ class Refinement:
     """A refinement of one prompt, ready to run.
 
     Args:
-        recalls: Whether it uses what earlier runs found.
-        earlier: A run to decide again, with the prompt as it was.
-        cut_off: A run to continue.
+        use_attempts: Whether it uses the results of earlier runs.
+        earlier: A run to decide again, with its prompt.
+        interrupted_run: A run to continue.
     """
 
     def __init__(
         self,
         evals: EvalSession,
-        planned: Sequence[PlannedCase],
+        planned_cases: Sequence[PlannedCase],
         options: RefineOptions,
         *,
-        recalls: bool = False,
+        use_attempts: bool = False,
         name: str | None = None,
         earlier: Run | None = None,
-        cut_off: Run | None = None,
+        interrupted_run: Run | None = None,
         feedback: Feedback | None = None,
     ) -> None:
         self._evals = evals
         self.options = options
         self.subject: Subject = subject_of(
-            evals.project, planned, name=name, tracked=options.tracked
+            evals.project, planned_cases, name=name, include_tracked=options.include_tracked
         )
-        began = earlier or cut_off
+        began = earlier or interrupted_run
         feedback_or_none = feedback or Feedback()
         if began is not None:
-            source, releases, feedback_or_none = known_by(began)
+            source, releases, feedback_or_none = load_inputs(began)
             if earlier is not None:
                 as_it_was = parse_prompt(source, path=self.subject.prompt.path)
                 self.subject = replace(
@@ -502,7 +513,7 @@ class Refinement:
         model = options.model or self.subject.model
         if not model:
             raise UsageError(
-                f"nothing says which model proposes edits of {self.subject.prompt.name}\n"
+                f"no refiner model is set for {self.subject.prompt.name}\n"
                 "  fix: --refiner-model provider:model, or set `model` in [tool.regauge.refine]"
             )
         self.refiner = parse_model_id(model)
@@ -517,7 +528,7 @@ class Refinement:
             ),
         )
         critics = frozenset(
-            name for name, proposer in self._proposers.items() if proposer.asks_model
+            name for name, proposer in self._proposers.items() if proposer.calls_model
         )
         if began is None:
             feedback_or_none = feedback_of(
@@ -525,73 +536,81 @@ class Refinement:
             )
         self.subject = replace(self.subject, feedback=feedback_or_none)
         judging, self._call_usd = expected_trial(evals, self.subject)
-        setting = setting_of(self.subject, options, critics=critics, judging=judging)
-        asks = not options.removals and evals.options.record != "none"
+        config = loop_config(self.subject, options, critics=critics, judging=judging)
+        may_call_model = not options.removals and evals.options.record != "none"
         remote = endpoint_of(evals.project.settings, self.refiner.provider) is not None
-        looks = [name for name, proposer in self._proposers.items() if isinstance(proposer, Looks)]
-        self._ledger = LookLedger(evals.project, self.subject.prompt.name, setting.holdout)
-        earlier_edits = edits_of_runs(evals.project) if recalls else ()
-        self.setting: LoopConfig = replace(
-            setting,
-            looked_before=self._ledger.read(),
-            goals=bound_goals(options.goals, self.subject, evals.project),
+        probing = [
+            name
+            for name, proposer in self._proposers.items()
+            if isinstance(proposer, ProbingProposer)
+        ]
+        self._ledger = HoldoutLedger(evals.project, self.subject.prompt.name, config.holdout)
+        earlier_edits = edits_of_runs(evals.project) if use_attempts else ()
+        self.config: LoopConfig = replace(
+            config,
+            holdout_looks_before=self._ledger.read(),
+            goals=resolve_goals(options.goals, self.subject, evals.project),
             prior=strategy_prior(earlier_edits),
-            # A model in this process needs no look: nothing between it and its replies can fail.
-            look=looks[0] if looks and remote and asks else "",
+            # A model in this process needs no probe: nothing between it and its replies can fail.
+            probe_proposer=probing[0] if probing and remote and may_call_model else "",
         )
         self.memory = Memory()
-        if recalls:
-            self.memory = recall(evals.project, self.subject.prompt.name, self.memory_key)
-        self.replayed = 0
+        if use_attempts:
+            self.memory = load_memory(evals.project, self.subject.prompt.name, self.memory_key)
+        self.replayed_calls = 0
 
     @property
     def memory_key(self) -> str:
-        """The digest of what findings depend on."""
-        judged_before = _judged_by(self.subject)
+        """The digest of all inputs that results depend on."""
+        judged_before = _judging_inputs(self.subject)
         return digest_of([judged_before["cases"], judged_before["judges"], judged_before["models"]])
 
     def estimate(self) -> RunEstimate:
         """The cost of the run, without any call."""
-        setting = self.setting
-        first_look = setting.policy.test.baseline_trials * len(setting.train)
+        config = self.config
+        first_look = config.policy.test.baseline_trials * len(config.train)
         return RunEstimate(
-            train=len(setting.train),
-            holdout=len(setting.holdout),
-            first_look_calls=cost_of_trials(setting, first_look) + bool(setting.look),
-            least_calls=floor_calls(setting),
-            one_repair_calls=enough_calls(setting),
-            calls_max=setting.policy.limits.calls,
-            judged=bool(setting.judging),
+            train=len(config.train),
+            holdout=len(config.holdout),
+            first_look_calls=cost_of_trials(config, first_look) + bool(config.probe_proposer),
+            least_calls=floor_calls(config),
+            one_repair_calls=enough_calls(config),
+            calls_max=config.policy.limits.calls,
+            has_llm_judges=bool(config.judging),
             call_usd=self._call_usd,
         )
 
     def check_calls(self) -> None:
-        """See that the calls pay for one repair; a UsageError says what they are short of."""
-        calls, floor = self.setting.policy.limits.calls, floor_calls(self.setting)
+        """Check that the calls are enough for one fix.
+
+        Raises:
+            UsageError: They are not.
+        """
+        calls, floor = self.config.policy.limits.calls, floor_calls(self.config)
         if calls < floor:
             raise UsageError(
                 f"{calls} calls do not pay for one fix of {self.subject.prompt.name}, which"
-                f" takes {floor} or more, so nothing was asked\n"
+                f" takes {floor} or more, so no call was made\n"
                 "  fix: raise --budget-calls, or `budget_calls` in [tool.regauge.refine];"
                 " `--dry-run` shows what it takes"
             )
 
     def check_key(self, environ: Mapping[str, str]) -> None:
-        """Look for the key of the model that proposes, where one may be asked."""
+        """Check the key of the refiner model, if it may be called."""
         from regauge.providers._endpoint import Endpoint
 
-        calls_model = bool(self.setting.critics and self.options.model_calls)
+        calls_model = bool(self.config.critics and self.options.model_calls)
         if not calls_model or self.options.removals or self._evals.options.record == "none":
             return
         provider = self.refiner.provider
-        declared = endpoint_of(self._evals.project.settings, provider)
-        if declared is None:
+        settings = endpoint_of(self._evals.project.settings, provider)
+        if settings is None:
             return
         try:
-            Endpoint(name=provider, settings=declared, environ=environ).check()
+            Endpoint(name=provider, settings=settings, environ=environ).check()
         except ProviderError as error:
             raise ProviderError(
-                f"{self.refiner}, which is to propose edits, cannot be asked: {error}\n"
+                f"{self.refiner}, the refiner model, cannot be called: {error}\n"
                 "  or: let another model propose, with --refiner-model, or none, with"
                 " --proposers=rules",
                 kind=error.kind,
@@ -600,46 +619,46 @@ class Refinement:
     def run(self, run: Run, listen: Callable[[Note], None]) -> LoopState:
         """Run from the beginning."""
         run.before.write_bytes(self.subject.source.encode())
-        keep_known(run, self.subject)
+        save_inputs(run, self.subject)
         trail = TrailFile.begin(run.trail, self._about())
-        return self._drive(begin(self.setting, self.memory), trail, listen)
+        return self._drive(begin(self.config, self.memory), trail, listen)
 
     def resume(
         self, run: Run, listen: Callable[[Note], None], *, more_calls: int | None = None
     ) -> LoopState:
-        """Go on where a run was cut off; what it paid for is not paid again."""
-        cut_back(run.trail)
+        """Continue an interrupted run; earlier calls are not repeated."""
+        truncate_trail(run.trail)
         events = read_trail(run.trail)
-        state, trail = self._retell(run, events), TrailFile(run.trail, events)
+        state, trail = self._replay(run, events), TrailFile(run.trail, events)
         if more_calls is not None:
-            granted = MoreCalls(calls=more_calls)
-            state = self._grant(run, state, granted)
-            trail.add(granted, state)
+            grant = MoreCalls(calls=more_calls)
+            state = self._grant(run, state, grant)
+            trail.add(grant, state)
             for note in state.notes:
                 listen(note)
         return self._drive(state, trail, listen)
 
-    def _grant(self, run: Run, state: LoopState, granted: MoreCalls) -> LoopState:
-        """Where a run continues with more calls."""
+    def _grant(self, run: Run, state: LoopState, grant: MoreCalls) -> LoopState:
+        """The state of a run with more calls."""
         if state.stop is not None and state.stop.reason != "calls":
             raise UsageError(
                 f"run {run.id} is over ({state.stop.reason}), and not for want of calls\n"
                 f"  fix: begin a new run: regauge refine {self.subject.prompt.name}"
             )
-        after = advance(self.setting, state, granted)
+        after = advance(self.config, state, grant)
         if after.stop is not None and after.stop.reason == "calls":
-            calls = calls_wanted(self.setting, state)
+            calls = calls_wanted(self.config, state)
             raise UsageError(
-                f"{plural(granted.calls, 'more call')} cannot finish the run: {after.stop.text};"
-                " nothing was asked\n"
+                f"{plural(grant.calls, 'more call')} cannot finish the run: {after.stop.text};"
+                " no call was made\n"
                 f"  fix: regauge refine resume {run.id} --budget-calls {calls}"
             )
         return after
 
     def verify(self, run: Run) -> int:
-        """Decide everything in a trail again, from what was observed; no one is asked."""
-        events = read_whole(run)
-        state = self._retell(run, events)
+        """Replay every decision of a trail, without calls."""
+        events = read_verified(run)
+        state = self._replay(run, events)
         if run.revision.is_file():
             text = run.revision.read_bytes().decode()
             proposed = parse_prompt(text, path=run.revision).messages
@@ -651,49 +670,55 @@ class Refinement:
                 )
         return sum(len(event.body.get("decisions", ())) for event in events[1:])
 
-    def _retell(self, run: Run, events: Sequence[TrailEvent]) -> LoopState:
-        """The state a trail leads to, with every decision made again."""
+    def _replay(self, run: Run, events: Sequence[TrailEvent]) -> LoopState:
+        """The state that a trail leads to, with every decision made again."""
         began = events[0].body
         self.memory = Memory(tuple(Attempt.from_json(entry) for entry in began["memory"]))
-        looked = frozenset(map(str, began.get("holdout_looks", ())))
+        holdout_looks = frozenset(map(str, began.get("holdout_looks", ())))
         prior = dict(began.get("prior", {}))
-        policy = self.setting.policy
+        policy = self.config.policy
         limits = policy.limits
-        if self.options.calls is None:  # what a verdict takes was estimated as the run began
+        if self.options.calls is None:  # the calls of a verdict were estimated at the start
             limits = replace(limits, calls=int(began["calls_max"]))
-        self.setting = replace(
-            self.setting,
-            looked_before=looked,
+        self.config = replace(
+            self.config,
+            holdout_looks_before=holdout_looks,
             prior=prior,
             judging=dict(began.get("judging", {})),
             policy=replace(policy, limits=limits),
         )
         if len(events) > 1:
             first = events[1].body.get("observation", {})
-            look = str(first["proposer"]) if first.get("kind") == "Looked" else ""
-            self.setting = replace(self.setting, look=look)
-        changed = changes(began, self._about())
+            probe_proposer = str(first["proposer"]) if first.get("kind") == "ProbeResult" else ""
+            self.config = replace(self.config, probe_proposer=probe_proposer)
+        changed = changed_inputs(began, self._about())
         if changed:
             raise TrailError(
                 f"run {run.id} cannot go on: {', '.join(changed)} changed since it began\n"
                 "  fix: put it back as it was, or begin a new run"
             )
-        return retell(self.setting, begin(self.setting, self.memory), events, run.trail)
+        return replay_trail(self.config, begin(self.config, self.memory), events, run.trail)
 
     def finish(self, run: Run, state: LoopState, *, date: str) -> dict[str, JSON]:
-        """Write down the result of a run: result, rationale, and the file it proposes."""
-        replayed = int(run.facts().get("replayed", 0)) + self.replayed
-        run.note(replayed=replayed)
-        subject, setting, stop = self.subject, self.setting, state.stop
+        """Write the result of a run: document, rationale, and the proposed file."""
+        replayed_calls = int(run.facts().get("replayed", 0)) + self.replayed_calls
+        run.note(replayed=replayed_calls)
+        subject, config, stop = self.subject, self.config, state.stop
         revision = None
         if stop is not None and stop.proposal:
-            revision = revised(subject, state.text, state.accepted, date=date)
+            revision = build_revision(subject, state.text, state.accepted, date=date)
             write_whole(run.revision, revision.text.encode())
             if revision.lock:
                 write_whole(run.directory / "prompts.lock", revision.lock.encode())
         events = read_trail(run.trail)
         result = result_of(
-            run.id, subject, setting, state, events=events, revision=revision, replayed=replayed
+            run.id,
+            subject,
+            config,
+            state,
+            events=events,
+            revision=revision,
+            replayed_calls=replayed_calls,
         )
         if revision is not None:
             write_whole(run.diff, result["revision"]["diff"].encode())
@@ -701,7 +726,7 @@ class Refinement:
         write_whole(run.result, (json.dumps(result, indent=1) + "\n").encode())
         write_whole(run.markdown, markdown_of(result).encode())
         if revision is not None:
-            texts = (setting.base, *(accepted.text for accepted in state.accepted))
+            texts = (config.base, *(accepted.text for accepted in state.accepted))
             edits = [
                 asdict(Attempt.from_texts(before, accepted.text, accepted.cluster.key, "accepted"))
                 for before, accepted in zip(texts, state.accepted, strict=False)
@@ -709,27 +734,27 @@ class Refinement:
             document = {"key": self.memory_key, "edits": edits}
             write_whole(run.directory / "accepted.json", json.dumps(document).encode())
         run.note_end()
-        remember(self._evals.project, subject.prompt.name, self.memory_key, state.memory)
+        save_memory(self._evals.project, subject.prompt.name, self.memory_key, state.memory)
         return result
 
     def _about(self) -> dict[str, JSON]:
-        return about(self.subject, self.setting, self.options, self.memory)
+        return run_inputs(self.subject, self.config, self.options, self.memory)
 
     def _drive(
         self, state: LoopState, trail: TrailFile, listen: Callable[[Note], None]
     ) -> LoopState:
         last = state
 
-        def kept(state: LoopState) -> None:
+        def on_state(state: LoopState) -> None:
             nonlocal last
             last = state
-            self._ledger.add(state.looked)
+            self._ledger.add(state.holdout_looks)
             for note in state.notes:
                 listen(note)
 
-        trail.listen = kept
-        # The loop plans with what calls take on average; this holds whatever they take.
-        left = calls_max(self.setting, state) - state.spent.total
+        trail.listen = on_state
+        # The loop plans with average calls; this limit is exact.
+        left = calls_max(self.config, state) - state.spending.total
         self._evals.budget.limit_calls = max(0, left)
         try:
             return run_stoppable(self._driven(state, trail))
@@ -737,21 +762,21 @@ class Refinement:
             if last.stop is None:  # else it was over already
                 interrupted = Interrupted(reason="interrupted", text=BY_SIGNAL)
                 with ignore_signals():
-                    trail.add(interrupted, advance(self.setting, last, interrupted))
+                    trail.add(interrupted, advance(self.config, last, interrupted))
             return last
 
     async def _driven(self, state: LoopState, trail: Trail) -> LoopState:
         async with self._evals.open_trials() as trials:
-            bench = SuiteBench(
+            bench = EvalWorkbench(
                 subject=self.subject,
-                setting=self.setting,
-                show_goldens=self.options.show_goldens,
+                config=self.config,
+                show_expected=self.options.show_expected,
                 trials=trials,
                 proposers=self._proposers,
                 policy=policy_of(self._evals.project.settings.gate),
             )
             try:
-                return await drive(self.setting, state, bench, trail)
+                return await drive(self.config, state, bench, trail)
             finally:
-                self.replayed += bench.replayed
+                self.replayed_calls += bench.replayed_calls
                 bench.close()

@@ -41,7 +41,7 @@ def _adapters() -> Mapping[str, TypeAdapter[Observation]]:
 
 
 def observation_to_json(observation: Observation) -> dict[str, JSON]:
-    """A document that `observation_from_json` reads, without what has its default."""
+    """A document for `observation_from_json`, without default values."""
     kind = type(observation).__name__
     document = _adapters()[kind].dump_python(observation, mode="json")
     words = {
@@ -74,7 +74,7 @@ _ENCODE: Final = json.JSONEncoder(
 
 
 class TrailError(RegaugeError):
-    """A trail cannot be read, or does not say what happened."""
+    """A trail cannot be read, or does not fit the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +93,12 @@ class TrailEvent:
 
     @property
     def digest(self) -> str:
-        """Over everything the line says."""
+        """The digest of the whole line."""
         return digest_of({"seq": self.seq, "kind": self.kind, "prev": self.prev, "body": self.body})
 
 
 class TrailFile:
-    """A trail that is being written; every event is on disk before the next step is taken.
+    """A trail under construction; every event is on disk before the next step.
 
     Args:
         listen: Called with each state, once it is on disk.
@@ -117,14 +117,14 @@ class TrailFile:
 
     @classmethod
     def begin(cls, path: Path, about: Mapping[str, JSON]) -> TrailFile:
-        """Start a trail with what the run is about."""
+        """Start a trail with the inputs of a run."""
         path.parent.mkdir(parents=True, exist_ok=True)
         trail = cls(path)
         trail._write("began", {"schema_version": SCHEMA_VERSION, **about})
         return trail
 
     def add(self, observation: Observation, state: LoopState) -> None:
-        """Keep what was observed, what was decided, and where it led."""
+        """Append an observation, the decisions and the new state."""
         self._write(
             "observed",
             {
@@ -136,7 +136,7 @@ class TrailFile:
         self.listen(state)
 
     def wrote(self, files: Mapping[str, str]) -> None:
-        """Keep what the files of a proposal are: digests, by their names."""
+        """Append the digests of a proposal's files, by name."""
         self._write("wrote", {"files": dict(files)})
 
     def _write(self, kind: str, body: Mapping[str, JSON]) -> None:
@@ -153,7 +153,7 @@ class TrailFile:
 
 
 def read_trail(path: Path) -> tuple[TrailEvent, ...]:
-    """The events of a trail; a last line that was cut off in the middle is left out."""
+    """The events of a trail, without a truncated last line."""
     try:
         lines = read_regular(path).split(b"\n")
     except OSError as error:
@@ -169,15 +169,15 @@ def read_trail(path: Path) -> tuple[TrailEvent, ...]:
         events.append(event)
         last = event.digest
     if not events or events[0].kind != "began":
-        raise TrailError(f"{path} does not say what the run is about")
+        raise TrailError(f"{path} has no line about the inputs of the run")
     version = events[0].body.get("schema_version")
     if version != SCHEMA_VERSION:
         raise TrailError(f"{path}: schema_version {version!r} is not {SCHEMA_VERSION}")
     return tuple(events)
 
 
-def cut_back(path: Path) -> None:
-    """Take off a last line that was cut off in the middle, so that more can be appended."""
+def truncate_trail(path: Path) -> None:
+    """Remove a truncated last line, so that more can be appended."""
     try:
         data = read_regular(path)
     except OSError as error:
@@ -192,12 +192,12 @@ def cut_back(path: Path) -> None:
             file.truncate(end)
 
 
-def retell(
-    setting: LoopConfig, state: LoopState, events: Sequence[TrailEvent], path: Path
+def replay_trail(
+    config: LoopConfig, state: LoopState, events: Sequence[TrailEvent], path: Path
 ) -> LoopState:
-    """Run the observations of a trail again, and compare every decision.
+    """Advance through the observations of a trail, and compare every decision.
 
-    An interruption is left out, so that the state is the one to go on from.
+    Interruptions are skipped, so that the run can continue from the state.
     """
     for event in events[1:]:
         if event.kind == "wrote":
@@ -208,11 +208,11 @@ def retell(
             raise TrailError(f"{path}: event {event.seq} cannot be read: {error}") from error
         if isinstance(observation, Interrupted):
             continue
-        state = advance(setting, state, observation)
+        state = advance(config, state, observation)
         if decisions_of(state) != event.body.get("decisions"):
             raise TrailError(
-                f"{path}: event {event.seq} decides otherwise when it is run again\n"
-                "  prompt, cases, judges, settings or regauge itself are no longer what they were"
+                f"{path}: event {event.seq} leads to another decision when it is run again\n"
+                "  prompt, cases, judges, settings or regauge itself have changed"
             )
     return state
 
@@ -223,7 +223,7 @@ def decisions_of(state: LoopState) -> list[JSON]:
 
 
 def summary_of(state: LoopState) -> dict[str, JSON]:
-    """Where a run stands, for readers of the trail."""
+    """The progress of a run, for readers of the trail."""
     return {
         "phase": state.phase,
         "cycle": state.cycle,
@@ -231,10 +231,10 @@ def summary_of(state: LoopState) -> dict[str, JSON]:
         "accepted": [edit.edit.digest for edit in state.accepted],
         "tested": state.tested,
         "spent": {
-            "calls": state.spent.calls,
-            **({"judge_calls": judged} if (judged := state.spent.judge_calls) else {}),
-            "model_calls": state.spent.model_calls,
-            "usd": round(state.spent.usd, 6),
+            "calls": state.spending.calls,
+            **({"judge_calls": judge_calls} if (judge_calls := state.spending.judge_calls) else {}),
+            "model_calls": state.spending.model_calls,
+            "usd": round(state.spending.usd, 6),
         },
         "stop": None if state.stop is None else state.stop.reason,
     }
@@ -253,7 +253,7 @@ def _event(line: bytes, path: Path, number: int) -> TrailEvent:
     except (ValueError, KeyError, TypeError) as error:
         raise TrailError(f"{path}:{number}: not an event of a trail: {error}") from error
     if sha != event.digest:
-        raise TrailError(f"{path}:{number}: the line does not say what it said when it was written")
+        raise TrailError(f"{path}:{number}: the line was changed after it was written")
     return event
 
 
@@ -261,10 +261,10 @@ RunStatus = Literal[
     "running", "interrupted", "no-change", "not-verified", "proposed", "applied", "rolled-back"
 ]
 
-CUT_OFF = frozenset({"interrupted", "provider-outage", "no-key", "usd"})
-"""The reason why a run may have ended before it was over, so that it can go on."""
+RESUMABLE_STOPS = frozenset({"interrupted", "provider-outage", "no-key", "usd"})
+"""Reasons to stop after which a run can continue."""
 
-# Each new edit is compared with all of them; older ones are of texts that are gone.
+# Each new edit is compared with all of them; older ones are of earlier texts.
 _REMEMBERED_MAX = 400
 
 
@@ -274,9 +274,9 @@ class Run:
     Attributes:
         id: The name of the run for users.
         trail: The audit trail.
-        before: The prompt's file as it was when the run began; `revision` is the proposed one.
+        before: The prompt's file at the start; `revision` is the proposed one.
         diff: The diff of the revision.
-        markdown: The reason why the revision is proposed, or why none is.
+        markdown: The rationale of the result.
         result: The result as a document.
     """
 
@@ -292,7 +292,7 @@ class Run:
 
     @property
     def prompt(self) -> str:
-        """The prompt that it is about."""
+        """The name of the prompt."""
         return str(self.facts().get("prompt", ""))
 
     def facts(self) -> dict[str, Any]:
@@ -311,24 +311,24 @@ class Run:
         return facts
 
     def note_end(self) -> None:
-        """Write the digests of the files that a run writes at its end into `run.json`."""
+        """Write the digests of the final files into `run.json`."""
         self.note(end={**_digests(self.directory / name for name in _END_FILES)})
 
     def read_end(self, path: Path) -> str:
-        """The text of a file that the run wrote at its end."""
+        """The text of a file that was written at the end."""
         digests = self.facts().get("end")
         if not isinstance(digests, dict):
             raise UsageError(
                 f"run {self.id} is not over\n  fix: regauge refine resume {self.id}, or see what it"
                 f" did: regauge refine show {self.id} --trail"
             )
-        again = f"\n  fix: regauge refine resume {self.id} writes it again"
+        fix = f"\n  fix: regauge refine resume {self.id} writes it again"
         try:
             content = read_regular(path)
         except OSError as error:
-            raise TrailError(f"{Fault.unreadable(path, error)}{again}") from error
+            raise TrailError(f"{Fault.unreadable(path, error)}{fix}") from error
         if cast("dict[str, Any]", digests).get(path.name) != hashlib.sha256(content).hexdigest():
-            raise TrailError(f"{path} is not what run {self.id} wrote{again}")
+            raise TrailError(f"{path} is not what run {self.id} wrote{fix}")
         return content.decode()
 
     def note(self, **facts: JSON) -> None:
@@ -341,7 +341,7 @@ class Run:
 
 
 def begin_run(project: Project, prompt: str, facts: Mapping[str, JSON]) -> Run:
-    """A new directory for a run of a prompt."""
+    """Create the directory of a run."""
     project.prepare_state_dir("refine")
     directory = _home(project) / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     directory.mkdir(parents=True)
@@ -370,7 +370,7 @@ def edits_of_runs(project: Project) -> list[Mapping[str, Any]]:
 
 
 def find_refinement(project: Project, name: str) -> Run:
-    """One run."""
+    """Find a run by id, prompt, or `latest`."""
     runs = list_refinements(project)
     if not runs:
         raise UsageError("no prompt was refined here yet\n  fix: regauge refine NAME")
@@ -387,8 +387,8 @@ def find_refinement(project: Project, name: str) -> Run:
     raise UsageError(f"there is no run {name!r}\n  fix: regauge refine list")
 
 
-def recall(project: Project, prompt: str, key: str) -> Memory:
-    """Evidence of earlier runs against edits of a prompt."""
+def load_memory(project: Project, prompt: str, key: str) -> Memory:
+    """Load the edits of a prompt that earlier runs rejected."""
     try:
         document: Any = read_json(read_regular(_memory_path(project, prompt)))
         entries: list[Any] = document["tried"] if document["key"] == key else []
@@ -397,44 +397,44 @@ def recall(project: Project, prompt: str, key: str) -> Memory:
         return Memory()
 
 
-def remember(project: Project, prompt: str, key: str, memory: Memory) -> None:
-    """Keep what a run found, for later runs."""
-    kept: dict[tuple[str, ...], Attempt] = {}
-    for entry in (*recall(project, prompt, key).tried, *memory.tried):
-        if entry.finding in AGAINST:
-            kept[entry.before, entry.after, entry.cluster, entry.finding] = entry
-    entries = [asdict(entry) for entry in [*kept.values()][-_REMEMBERED_MAX:]]
+def save_memory(project: Project, prompt: str, key: str, memory: Memory) -> None:
+    """Save the rejected edits of a run for later runs."""
+    attempts: dict[tuple[str, ...], Attempt] = {}
+    for entry in (*load_memory(project, prompt, key).attempts, *memory.attempts):
+        if entry.result in AGAINST:
+            attempts[entry.before, entry.after, entry.cluster, entry.result] = entry
+    entries = [asdict(entry) for entry in [*attempts.values()][-_REMEMBERED_MAX:]]
     text = json.dumps({"key": key, "tried": entries}, ensure_ascii=False, indent=1) + "\n"
     write_whole(_memory_path(project, prompt), text.encode())
 
 
-def remember_status(run: Run, state: LoopState) -> None:
-    """Write into `run.json` how a run ended."""
+def save_status(run: Run, state: LoopState) -> None:
+    """Write the final status of a run into `run.json`."""
     stop = state.stop
     if stop is None:
         return
     status: RunStatus = "no-change"
     if stop.proposal:
         status = "proposed"
-    elif stop.reason in CUT_OFF:
+    elif stop.reason in RESUMABLE_STOPS:
         status = "interrupted"
     elif stop.reason == "calls" and state.accepted:
         status = "not-verified"
     run.note(status=status, stop=stop.reason, finished=now())
 
 
-def reject(project: Project, run: Run, changes: Sequence[int]) -> None:
-    """Remember that a person does not want some of a run's changes, by their numbers from 0."""
+def reject_edits(project: Project, run: Run, changes: Sequence[int]) -> None:
+    """Reject changes of a run for later runs, by their numbers from 0."""
     prompt = run.prompt
     path = run.directory / "accepted.json"
     document: Any = read_json(run.read_end(path))
     entries = [Attempt.from_json(document["edits"][number]) for number in changes]
-    refused = [replace(entry, finding="rejected-by-person") for entry in entries]
-    remember(project, prompt, document["key"], Memory(tuple(refused)))
+    refused = [replace(entry, result="rejected-by-person") for entry in entries]
+    save_memory(project, prompt, document["key"], Memory(tuple(refused)))
 
 
 def now() -> str:
-    """The time as runs write it."""
+    """The current time in ISO format, UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -447,16 +447,16 @@ def _memory_path(project: Project, prompt: str) -> Path:
 
 
 @contextmanager
-def only_one(project: Project, prompt: str, run: str) -> Generator[None]:
-    """Keep other runs off the same prompt; the system lets go when this process ends."""
+def lock_prompt(project: Project, prompt: str, run: str) -> Generator[None]:
+    """Lock a prompt against other runs; the lock ends with this process."""
     project.prepare_state_dir("refine")
-    path = _lock_of(project, prompt)
+    path = _lock_path(project, prompt)
     try:
         file = path.open("a+", encoding="utf-8")
     except OSError as error:
-        what, fix = explain_os_error(error)
+        reason, fix = explain_os_error(error)
         fix = fix or f"move it away: mv {path} {path}.moved"
-        raise UsageError(f"{path} cannot be written: {what}", fix=fix) from error
+        raise UsageError(f"{path} cannot be written: {reason}", fix=fix) from error
     with file:
         if not _is_locked(file):
             file.seek(0)
@@ -471,35 +471,35 @@ def only_one(project: Project, prompt: str, run: str) -> Generator[None]:
         yield
 
 
-def cut_off(project: Project) -> frozenset[str]:
-    """The ids of runs that are marked as running, and whose process is no more."""
+def dead_runs(project: Project) -> frozenset[str]:
+    """The ids of runs that are marked as running, and whose process has ended."""
     dead: set[str] = set()
     holders: dict[Path, str] = {}
     for run in list_refinements(project):
         if run.facts().get("status") != "running":
             continue
-        path = _lock_of(project, run.prompt)
+        path = _lock_path(project, run.prompt)
         # The newest one that runs has the lock, unless it names another one, which was resumed.
-        if holders.setdefault(path, _held(path)).startswith((run.id, "a new run", "pytest")):
+        if holders.setdefault(path, _lock_holder(path)).startswith((run.id, "a new run", "pytest")):
             holders[path] = ""
         else:
             dead.add(run.id)
     return frozenset() if os.name == "nt" else frozenset(dead)  # nt has no such locks
 
 
-def _held(path: Path) -> str:
-    """The record of the process that has a lock; empty without one."""
+def _lock_holder(path: Path) -> str:
+    """The process that holds a lock; empty if none does."""
     with suppress(OSError), path.open("r+", encoding="utf-8") as file:
         return "" if _is_locked(file) else file.read() or "a new run"
     return ""
 
 
-def _lock_of(project: Project, prompt: str) -> Path:
+def _lock_path(project: Project, prompt: str) -> Path:
     return _home(project) / f"{prompt}.lock"
 
 
 def _is_locked(file: TextIO) -> bool:
-    """Return whether the lock is ours; True on systems without such locks."""
+    """Return whether this process has the lock; True on systems without such locks."""
     try:
         import fcntl
     except ImportError:
@@ -516,15 +516,15 @@ _FILES = ("before.prompt.yml", "revision.prompt.yml", "revision.diff", "prompts.
 
 
 def seal(run: Run) -> None:
-    """Write into the trail what the files of a proposal are, unless it says so already."""
+    """Append the digests of a proposal's files to the trail, unless they are there."""
     events = read_trail(run.trail)
     files = _digests(run.directory / name for name in _FILES)
     if _seal(events) != files:
         TrailFile(run.trail, events).wrote(files)
 
 
-def read_whole(run: Run) -> tuple[TrailEvent, ...]:
-    """The events of a run's trail, whose chain is whole and whose proposal is as it was written."""
+def read_verified(run: Run) -> tuple[TrailEvent, ...]:
+    """The events of a run's trail, after a check of its chain and the proposed files."""
     fix = f"  fix: do not apply it; start a new run: regauge refine {run.prompt}"
     try:
         events = read_trail(run.trail)
@@ -533,7 +533,7 @@ def read_whole(run: Run) -> tuple[TrailEvent, ...]:
     sealed = _seal(events)
     digests = _digests(run.directory / name for name in _FILES)
     if not sealed and not run.revision.is_file():
-        return events  # it proposes nothing
+        return events  # without a proposal
     for name in _FILES:
         if sealed.get(name) != digests.get(name):
             raise TrailError(
@@ -544,7 +544,7 @@ def read_whole(run: Run) -> tuple[TrailEvent, ...]:
 
 
 def _seal(events: tuple[TrailEvent, ...]) -> dict[str, str]:
-    """The state of files in the trail; empty if the run proposes nothing."""
+    """The digests of files in the trail; empty if the run proposes nothing."""
     last = events[-1]
     return dict(last.body["files"]) if last.kind == "wrote" else {}
 

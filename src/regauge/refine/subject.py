@@ -1,4 +1,4 @@
-"""A prompt that is to be refined: its cases, its past, and the goals declared for it."""
+"""A prompt to refine, with its cases, earlier releases and goals."""
 
 from __future__ import annotations
 
@@ -45,14 +45,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A prompt that is to be refined.
+    """A prompt to refine.
 
     Attributes:
-        members: Its cases, by the names that the run gives them.
-        model: The model that answers it; empty where a target does, and neither the prompt nor the
-            project names one.
-        examples: The pool that a prompt's examples may be taken from; never golden cases.
-        feedback: What people said of its answers; of labels only those of train cases.
+        members: Its cases, by their names in the run.
+        model: Its model; empty for a target if neither the prompt nor the project names one.
+        examples: The pool of examples for its text, without golden cases.
+        feedback: Human feedback on its outputs; labels of train cases only.
     """
 
     prompt: Prompt
@@ -65,25 +64,25 @@ class Subject:
 
     @property
     def text(self) -> PromptText:
-        """Its messages."""
+        """The messages of the prompt."""
         return PromptText(messages=self.prompt.messages)
 
     @property
-    def released(self) -> tuple[str, ...]:
+    def released_texts(self) -> tuple[str, ...]:
         """The messages of each earlier version, one after the other."""
-        return tuple(release.text.whole for release in self.releases)
+        return tuple(release.text.full_text for release in self.releases)
 
-    def written(self, text: PromptText) -> str:
+    def file_with(self, text: PromptText) -> str:
         """The prompt's file with other messages."""
         contents = [message.content for message in text.messages]
         return set_contents(self.source, contents, path=self.prompt.path)
 
     def prompt_with(self, text: PromptText) -> Prompt:
-        """The prompt with other messages, read back from what its file would say."""
-        return parse_prompt(self.written(text), path=self.prompt.path)
+        """The prompt with other messages, read back from the text of its file."""
+        return parse_prompt(self.file_with(text), path=self.prompt.path)
 
     def judges(self) -> Mapping[str, Judge]:
-        """The judges that decide, by name."""
+        """The blocking judges, by name."""
         suites = {id(member.suite): member.suite for member in self.members.values()}
         return {
             judge.name: judge
@@ -95,28 +94,27 @@ class Subject:
 
 def subject_of(
     project: Project,
-    planned: Sequence[PlannedCase],
+    planned_cases: Sequence[PlannedCase],
     *,
     name: str | None = None,
-    tracked: bool = False,
+    include_tracked: bool = False,
 ) -> Subject:
-    """The prompt that planned evals are about, with their cases.
+    """The prompt of planned evals, with their cases.
 
     Args:
-        project: Where it is.
-        planned: All of one prompt, those of targets that load it among them.
-        name: The prompt's name; by default what the evals name.
-        tracked: Whether tracked cases count, and those that the changelog accepts as broken: what
-            a release accepted on purpose is not repaired away.
+        project: The project of the evals.
+        planned_cases: All cases of one prompt, with those of targets that load it.
+        name: The prompt's name; by default the one of the evals.
+        include_tracked: Count tracked cases, and cases that the changelog accepts as broken.
     """
     members: dict[str, PlannedCase] = {}
-    prompt, *_ = [edited_prompt(case.suite, name) for case in planned]
+    prompt, *_ = [edited_prompt(case.suite, name) for case in planned_cases]
     accepted = accepted_since(prompt, "")
-    for planned_case in planned:
+    for planned_case in planned_cases:
         if planned_case.error is not None:
             raise planned_case.error
-        watched = planned_case.case.tier == "tracked" or planned_case.case.id in accepted
-        if watched and not tracked:
+        is_tracked = planned_case.case.tier == "tracked" or planned_case.case.id in accepted
+        if is_tracked and not include_tracked:
             continue
         case = planned_case.case.id
         if case in members and members[case].suite is not planned_case.suite:
@@ -127,34 +125,34 @@ def subject_of(
             "no case of the prompt has to pass: all are tracked or accepted in the changelog\n"
             "  fix: --include-tracked"
         )
-    asked = (str(case.suite.model) for case in planned if case.suite.target is None)
+    models = (str(case.suite.model) for case in planned_cases if case.suite.target is None)
     return Subject(
         prompt=prompt,
         source=prompt.source,
-        model=next(asked, prompt.model or project.settings.model or ""),
+        model=next(models, prompt.model or project.settings.model or ""),
         members=members,
         releases=_releases(project, prompt),
         examples=load_examples(
             project.fixtures_dir / "examples" / f"{prompt.name}.jsonl",
-            golden=[case.case.id for case in planned],
+            golden=[case.case.id for case in planned_cases],
         ),
     )
 
 
 def check_editable(name: str, settings: TargetSettings) -> None:
-    """See that a target can load an edited text.
+    """Check that a target can load an edited text.
 
     Raises:
-        UsageError: It cannot.
+        UsageError: The target cannot load it.
     """
     if isinstance(settings, HttpTarget):
-        why = "is an HTTP endpoint, and an edited text does not reach the process behind it"
+        reason = "is an HTTP endpoint, and an edited text does not reach the process behind it"
     elif isinstance(settings, RecordedTarget):
-        why = "is a file of recorded outputs, which stay the same whatever a prompt says"
+        reason = "is a file of recorded outputs, which an edited prompt cannot change"
     else:
         return
     raise UsageError(
-        f"the target {name!r} {why}\n"
+        f"the target {name!r} {reason}\n"
         '  fix: test the code with a target of kind "python" or "command" that declares the prompt,'
         "\n       and name the file of its eval: --evals evals/test_NAME.py"
     )
@@ -164,7 +162,7 @@ def edited_prompt(suite: Eval, name: str | None) -> Prompt:
     """The prompt of an eval: its own, or one that its target loads.
 
     Raises:
-        UsageError: Its target loads no such prompt, or an edited text cannot reach it.
+        UsageError: Its target loads no such prompt, or cannot load an edited text.
     """
     target = suite.target
     if target is None:
@@ -184,10 +182,10 @@ def edited_prompt(suite: Eval, name: str | None) -> Prompt:
 
 
 def prompt_of_target(project: Project, name: str, *, command: str) -> str:
-    """The one prompt that a target of this name loads; any other name stays as it is.
+    """The one prompt that a target of this name loads; any other name is returned.
 
     Args:
-        command: The command that names it, such as `regauge refine`.
+        command: The command in the error, such as `regauge refine`.
 
     Raises:
         UsageError: The target loads no prompt, or several.
@@ -216,15 +214,15 @@ def prompt_of_target(project: Project, name: str, *, command: str) -> str:
 
 def cases_of(members: Mapping[str, PlannedCase], split: str) -> dict[str, GoldenCase]:
     """The cases of a split by their ids; an id that any dataset holds out is no train case."""
-    held = {member.case.id for member in members.values() if member.case.split == "holdout"}
+    held_out = {member.case.id for member in members.values() if member.case.split == "holdout"}
     cases = {
         member.case.id: member.case for member in members.values() if member.case.split == split
     }
-    return {id_: case for id_, case in cases.items() if split == "holdout" or id_ not in held}
+    return {id_: case for id_, case in cases.items() if split == "holdout" or id_ not in held_out}
 
 
 def _releases(project: Project, prompt: Prompt) -> tuple[Release, ...]:
-    """Earlier versions with other words in the same messages; none where git has none."""
+    """Earlier versions with other text in the same messages; empty if git has none."""
     path = prompt.path
     roles = [message.role for message in prompt.messages]
     releases: dict[tuple[Message, ...], Release] = {}
@@ -252,38 +250,40 @@ def _releases(project: Project, prompt: Prompt) -> tuple[Release, ...]:
 def goal_name(goal: GoalSettings) -> str:
     """The name of a goal in reports."""
     parts = [goal.judge or "", f"criterion {goal.criterion}" if goal.criterion else ""]
-    what = " of ".join(filter(None, parts)) or "every check"
-    where = f" on tag {goal.tag}" if goal.tag else ""
-    return f"{what}{where} at {100 * goal.pass_rate:g} %"
+    judged_part = " of ".join(filter(None, parts)) or "every check"
+    tag_part = f" on tag {goal.tag}" if goal.tag else ""
+    return f"{judged_part}{tag_part} at {100 * goal.pass_rate:g} %"
 
 
-def declared_goals(project: Project, prompt: str) -> tuple[GoalSettings, ...]:
+def goals_for(project: Project, prompt: str) -> tuple[GoalSettings, ...]:
     """The goals of a prompt."""
     goals = project.settings.refine.goals
-    others = [goal for goal in goals if goal.prompt not in {None, prompt}]
-    if faults := [fault for goal in others if (fault := _no_prompt(project, goal)) is not None]:
+    other_goals = [goal for goal in goals if goal.prompt not in {None, prompt}]
+    if faults := [
+        fault for goal in other_goals if (fault := _no_prompt(project, goal)) is not None
+    ]:
         raise ConfigError(faults)
     return tuple(goal for goal in goals if goal.prompt in {None, prompt})
 
 
-def bound_goals(
-    declared: Sequence[GoalSettings], subject: Subject, project: Project
+def resolve_goals(
+    goals: Sequence[GoalSettings], subject: Subject, project: Project
 ) -> tuple[Goal, ...]:
-    """The checks and cases that goals speak of."""
-    bound = [_bound(goal, subject, project) for goal in declared]
+    """Goals with their checks and cases."""
+    bound = [_resolve_goal(goal, subject, project) for goal in goals]
     faults = [goal for goal in bound if isinstance(goal, Fault)]
-    if faults and tuple(declared) == declared_goals(project, subject.prompt.name):
+    if faults and tuple(goals) == goals_for(project, subject.prompt.name):
         raise ConfigError(faults)
     return tuple(goal for goal in bound if isinstance(goal, Goal))
 
 
-def goal_faults(project: Project, planned: Iterable[PlannedCase]) -> list[Fault]:
+def goal_faults(project: Project, planned_cases: Iterable[PlannedCase]) -> list[Fault]:
     """Errors in the goals of a project.
 
-    A goal that names no prompt has to fit one of those that have evals.
+    A goal without a prompt has to fit one of the prompts with evals.
     """
     goals = project.settings.refine.goals
-    subjects = _subjects(project, planned if goals else ())
+    subjects = _subjects(project, planned_cases if goals else ())
     problems: list[Fault] = []
     for goal in goals:
         fault = _no_prompt(project, goal)
@@ -291,7 +291,7 @@ def goal_faults(project: Project, planned: Iterable[PlannedCase]) -> list[Fault]
             problems.append(fault)
             continue
         bound = [
-            _bound(goal, subject, project)
+            _resolve_goal(goal, subject, project)
             for name, subject in subjects.items()
             if goal.prompt in {None, name}
         ]
@@ -301,26 +301,26 @@ def goal_faults(project: Project, planned: Iterable[PlannedCase]) -> list[Fault]
     return problems
 
 
-def _subjects(project: Project, planned: Iterable[PlannedCase]) -> Mapping[str, Subject]:
-    """The prompts of planned evals; without those that cannot be refined, whatever goals say."""
+def _subjects(project: Project, planned_cases: Iterable[PlannedCase]) -> Mapping[str, Subject]:
+    """The prompts of planned evals that can be refined."""
     by_prompt: dict[str, list[PlannedCase]] = {}
-    for case in planned:
+    for case in planned_cases:
         by_prompt.setdefault(case.suite.prompt.name, []).append(case)
     subjects: dict[str, Subject] = {}
     for name, cases in by_prompt.items():
         with suppress(RegaugeError):
-            subjects[name] = subject_of(project, cases, tracked=True)
+            subjects[name] = subject_of(project, cases, include_tracked=True)
     return subjects
 
 
 def _fault(project: Project, goal: GoalSettings, key: str, message: str, fix: str) -> Fault:
-    # A goal that a run has kept may be none of the project any more.
+    # A goal of a stored run may have left the project.
     goals = [*project.settings.refine.goals, goal]
     return project.setting_fault(("refine", "goals", goals.index(goal), key), message, fix=fix)
 
 
 def _no_prompt(project: Project, goal: GoalSettings) -> Fault | None:
-    """The fault of a goal for a prompt that is not there."""
+    """The error of a goal for a missing prompt."""
     if goal.prompt is None:
         return None
     try:
@@ -331,11 +331,11 @@ def _no_prompt(project: Project, goal: GoalSettings) -> Fault | None:
     return None
 
 
-def _bound(declared: GoalSettings, subject: Subject, project: Project) -> Goal | Fault:
-    """The checks and cases of a goal, or why it has none."""
+def _resolve_goal(settings: GoalSettings, subject: Subject, project: Project) -> Goal | Fault:
+    """A goal with its checks and cases, or the error if it has none."""
     prompt, members, deciding = subject.prompt.name, subject.members, subject.judges()
 
-    fault = partial(_fault, project, declared)
+    fault = partial(_fault, project, settings)
     advisory = {
         judge.name: (criterion_of(judge), member.suite.status_of(judge).reason)
         for member in members.values()
@@ -343,79 +343,79 @@ def _bound(declared: GoalSettings, subject: Subject, project: Project) -> Goal |
         if judge.name not in deciding
     }
     words = {name: {name, *_kinds(name, judge)} for name, judge in deciding.items()}
-    checks = [name for name in deciding if declared.judge in {None, *words[name]}]
-    counted = [n for n in checks if declared.criterion in {None, criterion_of(deciding[n])}]
-    if not counted:
-        # Of the judges that are meant, those with the criterion are missing, or all of them.
+    checks = [name for name in deciding if settings.judge in {None, *words[name]}]
+    matching_judges = [n for n in checks if settings.criterion in {None, criterion_of(deciding[n])}]
+    if not matching_judges:
+        # Either no judge matches, or none of the matching ones has the criterion.
         key = "criterion" if checks else "judge"
-        under = f", which counts under {declared.criterion}," if checks else ""
+        under = f", which counts under {settings.criterion}," if checks else ""
         for name, (criterion, reason) in advisory.items():
-            is_meant = declared.judge is None and criterion == declared.criterion
-            if reason and (is_meant if checks else name == declared.judge):
-                message = f"the judge {name!r}{under} informs and does not decide: {reason}"
-                improve = "label answers or improve the judge, then: regauge judges calibrate"
+            is_meant = settings.judge is None and criterion == settings.criterion
+            if reason and (is_meant if checks else name == settings.judge):
+                message = f"the judge {name!r}{under} is advisory: {reason}"
+                improve = "label outputs or improve the judge, then: regauge judges calibrate"
                 return fault(key, message, f"{improve} {name}")
         if checks:
             names = ", ".join(f"{name} ({criterion_of(deciding[name])})" for name in checks)
-            message = f"no judge that decides about {prompt} counts under {declared.criterion}"
+            message = f"no judge that decides about {prompt} counts under {settings.criterion}"
             count = (
-                f"count one under it: .with_criterion({declared.criterion!r}), or remove the goal"
+                f"count one under it: .with_criterion({settings.criterion!r}), or remove the goal"
             )
             return fault(key, f"{message}: {names}", count)
-        message = f"the evals of {prompt} have no judge {declared.judge!r}"
-        return fault(key, message, _nearest(declared.judge, {*advisory}.union(*words.values())))
+        message = f"the evals of {prompt} have no judge {settings.judge!r}"
+        return fault(key, message, _nearest(settings.judge, {*advisory}.union(*words.values())))
     tags = {tag for member in members.values() for tag in member.case.tags}
-    if declared.tag is not None and declared.tag not in tags:
-        message = f"no case of {prompt} has the tag {declared.tag!r}"
-        return fault("tag", message, _nearest(declared.tag, tags))
+    if settings.tag is not None and settings.tag not in tags:
+        message = f"no case of {prompt} has the tag {settings.tag!r}"
+        return fault("tag", message, _nearest(settings.tag, tags))
     return Goal(
-        name=goal_name(declared),
-        checks=tuple(counted),
+        name=goal_name(settings),
+        checks=tuple(matching_judges),
         cases=tuple(
             name
             for name, member in members.items()
-            if (declared.tag is None or declared.tag in member.case.tags)
-            and any(judge.name in counted for judge in member.suite.judges)
+            if (settings.tag is None or settings.tag in member.case.tags)
+            and any(judge.name in matching_judges for judge in member.suite.judges)
         ),
-        pass_rate=declared.pass_rate,
+        pass_rate=settings.pass_rate,
     )
 
 
 def _nearest(name: str | None, names: Iterable[str]) -> str:
-    """The known word that is meant, or all of them."""
+    """A correction of a misspelt name, or the list of all names."""
     names = sorted(set(names))
-    listed = f"there are {', '.join(names)}" if names else "there are none"
-    other = f"{listed}; a goal of another prompt says so: `prompt = ...`"
+    choices = f"there are {', '.join(names)}" if names else "there are none"
+    other = f"{choices}; set `prompt = ...` for a goal of another prompt"
     return did_you_mean(str(name), names) or other
 
 
 def _kinds(name: str, judge: Judge) -> Iterator[str]:
-    """The words a judge can be named by besides its name: what it is, without parameters."""
+    """Further words for a judge: its kind, and its name without parameters."""
     yield name.partition("(")[0]
     kind = getattr(judge, "kind", "")
     if kind and kind != "function":
         yield str(kind)
 
 
-def public_of(subject: Subject, checks: Iterable[Check]) -> tuple[str, ...]:
-    """Texts that a proposal may contain besides the prompt's messages, despite the cases.
+def public_texts(subject: Subject, checks: Iterable[Check]) -> tuple[str, ...]:
+    """Texts that an edit may contain although cases do, besides the prompt's messages.
 
-    The schema of the answer is part of it: its labels are given to the model as it is.
+    The output schema is one of them: the model sees its labels anyway.
     """
     return (
         *(text for check in checks for text in (check.advice, check.description)),
-        *subject.released,
+        *subject.released_texts,
         *(f"{example.input} {example.output}" for example in subject.examples),
         json.dumps(subject.prompt.response_format, ensure_ascii=False),
     )
 
 
 def deciding_judges(suite: Eval, check: str | None = None) -> tuple[Judge, ...]:
-    """The judges of a suite that decide.
+    """The blocking judges of a suite.
 
     Args:
-        check: The only check whose LLM judge is wanted; None wants them all. A suite without
-            rules keeps all its judges: a trial has to have a verdict.
+        check: The only check whose LLM judge is needed; None for all. A suite without rules keeps
+            all its judges, as a trial needs a verdict.
     """
     judges = tuple(judge for judge in suite.judges if suite.status_of(judge).blocking)
     if check is None:

@@ -11,11 +11,11 @@ from regauge.refine.analysis import (
     CheckOutcome,
     Outcome,
     Tally,
-    better_p,
     diagnose,
     mean_effect,
+    p_better,
+    p_worse,
     tail,
-    worse_p,
 )
 from tests.unit.refine.world import UTC, without
 
@@ -23,7 +23,7 @@ from tests.unit.refine.world import UTC, without
 def outcomes(text, case, passed, failed, check="json", *, first=0, code="missing"):
     return [
         Outcome(
-            text=text, case=case, trial=first + n, answer="",
+            text=text, case=case, trial=first + n, output="",
             checks=(CheckOutcome(check=check, passed=n < passed, code="" if n < passed else code),),
         )
         for n in range(passed + failed)
@@ -63,16 +63,16 @@ def test_evidence_for_and_against_is_the_same_seen_from_either_side(k, j):
         [*outcomes("old", "a", k, 6 - k), *outcomes("new", "a", j, 6 - j)]
     )
 
-    assert better_p(tally, "new", "old", ["a"], "json") == pytest.approx(
-        worse_p(tally, "old", "new", ["a"], "json")
+    assert p_better(tally, "new", "old", ["a"], "json") == pytest.approx(
+        p_worse(tally, "old", "new", ["a"], "json")
     )
     assert mean_effect(tally, "new", "old", ["a"])[0] == pytest.approx((j - k) / 6)
     if j <= k:
-        assert better_p(tally, "new", "old", ["a"], "json") > 0.3
+        assert p_better(tally, "new", "old", ["a"], "json") > 0.3
 
 
 def test_a_trial_is_counted_once():
     twice = [*outcomes("t", "a", 1, 1), *outcomes("t", "a", 1, 1)]
 
     assert Tally().with_outcomes(twice).trials("t", "a") == 2
-    assert UTC not in without("utc").whole
+    assert UTC not in without("utc").full_text

@@ -17,7 +17,7 @@ from regauge.refine.edits import (
     PromptText,
     Replace,
     apply,
-    near_duplicates,
+    are_near_duplicates,
     op_from_json,
     ops_between,
 )
@@ -67,17 +67,17 @@ def test_an_edit_is_the_same_after_it_was_written_down(before, after):
 @pytest.mark.parametrize(
     ("op", "says"),
     [
-        (Delete(Anchor("- Be loud.")), "no line of the prompt says '- Be loud.'"),
-        (Delete(Anchor("- Be brief.")), "2 lines of the prompt say '- Be brief.'"),
+        (Delete(Anchor("- Be loud.")), "no line of the prompt is '- Be loud.'"),
+        (Delete(Anchor("- Be brief.")), "2 lines of the prompt are '- Be brief.'"),
         (Delete(Anchor("- Be brief.", 2)), "there is no occurrence 2"),
-        (Delete(Anchor("- Be kind.", None, 1)), "no line of the prompt says"),
-        (Replace(Anchor("- Be kind."), "x", "e"), "'e' stands 1 times"),
-        (Replace(Anchor("- Be kind."), "x", "loud"), "'loud' stands 0 times"),
+        (Delete(Anchor("- Be kind.", None, 1)), "no line of the prompt is"),
+        (Replace(Anchor("- Be kind."), "x", "e"), "'e' occurs 1 times"),
+        (Replace(Anchor("- Be kind."), "x", "loud"), "'loud' occurs 0 times"),
     ],
 )
 def test_an_anchor_that_is_not_met_exactly_is_an_error(op, says):
-    if "stands 1" in says:
-        assert apply(TEXT, [op]).whole.count("x") == says.count("stands 1")
+    if "occurs 1" in says:
+        assert apply(TEXT, [op]).full_text.count("x") == says.count("occurs 1")
         return
     with pytest.raises(EditError, match=says.replace(".", r"\.")):
         apply(TEXT, [op])
@@ -124,9 +124,9 @@ def test_what_is_no_operation_is_an_error_that_says_so(document):
 def test_an_edit_is_a_near_duplicate_of_itself_in_other_words(words):
     one = f"- Please always give {' '.join(words)}."
 
-    assert near_duplicates([one, ""], [f"-  {' '.join(reversed(words))}!", ""])
+    assert are_near_duplicates([one, ""], [f"-  {' '.join(reversed(words))}!", ""])
 
 
 def test_edits_on_other_subjects_are_no_duplicates():
-    assert not near_duplicates(["- Answer in JSON.", ""], ["- Answer in tables.", ""])
-    assert not near_duplicates(["- Be kind.", ""], ["", "- Be kind."])
+    assert not are_near_duplicates(["- Answer in JSON.", ""], ["- Answer in tables.", ""])
+    assert not are_near_duplicates(["- Be kind.", ""], ["", "- Be kind."])

@@ -10,12 +10,12 @@ from click.testing import CliRunner
 
 from regauge.cli.refine import command
 from regauge.errors import PromptError
-from regauge.refine.attempts import FateTable, fates_of, strategy_prior
-from regauge.refine.loop._state import Spent, SuiteSaid
+from regauge.refine.attempts import EditResultTable, edit_results, strategy_prior
+from regauge.refine.loop._state import GateResult, Spending
 from regauge.refine.runs import decisions_of
 from tests.unit.refine.world import JSON, TRAIN, adding, without, world
 
-REFUSAL = SuiteSaid(decision="reject", reasons=("all worse",), outcomes=(), spent=Spent())
+REFUSAL = GateResult(decision="reject", reasons=("all worse",), outcomes=(), spending=Spending())
 
 
 def fates(here) -> dict[str, str]:
@@ -23,13 +23,13 @@ def fates(here) -> dict[str, str]:
     state = here.run()
     decisions = [decision for one in here.states for decision in decisions_of(one)]
     accepted = [one.edit for one in state.accepted]
-    found = fates_of(decisions, accepted, proposes=state.stop.proposal)
+    found = edit_results(decisions, accepted, has_proposal=state.stop.proposal)
     assert {op for entry in found for op in entry["ops"].split("+")} <= {
         "insert",
         "replace",
         "delete",
     }
-    return {entry["strategy"]: entry["fate"] for entry in found}
+    return {entry["strategy"]: entry["result"] for entry in found}
 
 
 def edits(*lines: str):
@@ -55,7 +55,7 @@ def test_an_edit_that_breaks_another_check_is_refuted():
 
 def test_strategies_that_were_kept_come_first_among_candidates_that_look_alike():
     lines = ("- Bees answer JSON.", "- Cats answer JSON.", "- Dogs answer JSON.")
-    known = [{"strategy": lines[2], "fate": "kept"}, {"strategy": lines[0], "fate": "refuted"}]
+    known = [{"strategy": lines[2], "result": "kept"}, {"strategy": lines[0], "result": "refuted"}]
     prior = strategy_prior(known)
     assert prior == {lines[0]: 0.3333, lines[2]: 0.6667}
 
@@ -71,13 +71,13 @@ def test_strategies_that_were_kept_come_first_among_candidates_that_look_alike()
 
 def test_a_table_counts_every_fate_of_every_kind():
     entries = [
-        {"ops": "insert", "fate": "kept"},
-        {"ops": "insert", "fate": "guarded"},
-        {"ops": "delete", "fate": "refuted"},
-        {"ops": "delete", "fate": "of another version"},
-        {"fate": "kept"},
+        {"ops": "insert", "result": "kept"},
+        {"ops": "insert", "result": "guarded"},
+        {"ops": "delete", "result": "refuted"},
+        {"ops": "delete", "result": "of another version"},
+        {"result": "kept"},
     ]
-    table = FateTable.from_entries(entries, "ops")
+    table = EditResultTable.from_entries(entries, "ops")
 
     assert table.counts == {"delete": {"refuted": 1}, "insert": {"kept": 1, "guarded": 1}}
     assert table.fates == ("kept", "refuted", "guarded")
@@ -93,7 +93,7 @@ def test_the_command_counts_over_all_runs(tmp_path, monkeypatch):
     for number, fates_of_run in enumerate((["kept", "refuted"], ["kept"])):
         run = tmp_path / f".regauge/refine/2026010{number}-000000-ab"
         run.mkdir(parents=True)
-        edits_of_run = [{**rule, "fate": fate} for fate in fates_of_run]
+        edits_of_run = [{**rule, "result": fate} for fate in fates_of_run]
         (run / "run.json").write_text("{}")
         (run / "result.json").write_text(json.dumps({"prompt": "p", "edits": edits_of_run}))
     (tmp_path / ".regauge/refine/20260103-000000-ab").mkdir()

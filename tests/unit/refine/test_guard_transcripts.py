@@ -11,14 +11,14 @@ from regauge.refine.edits import PromptText
 from regauge.refine.guards import (
     Leaks,
     backwards,
-    capitals_tell,
+    capitals_mark_names,
     decoded,
-    faults_in,
     in_digits,
     keys,
     names,
     plain,
     specific,
+    text_warnings,
 )
 from tests.transcripts import assert_as_written
 from tests.unit.refine.leak_texts import FORMS, NUMBER_FORMS, SUBJECTS, instructions, subject
@@ -59,14 +59,14 @@ def test_texts_are_read_as_it_was_written_down():
             f"    plain {plain(text)!r}, digits {in_digits(plain(text))!r}",
             f"    specific {sorted(specific(text))}",
             f"    keys {keys(text)}",
-            f"    names {sorted(names(text))}, capitals tell {capitals_tell(text)}",
+            f"    names {sorted(names(text))}, capitals tell {capitals_mark_names(text)}",
             f"    decoded {list(decoded(text))}",
             f"    backwards {backwards(text)!r}",
         ]
     for text in PROMPTS:
         lines += [
             repr(text),
-            *(f"    {fault}" for fault in faults_in(PromptText.from_contents(text))),
+            *(f"    {fault}" for fault in text_warnings(PromptText.from_contents(text))),
         ]
     assert_as_written("\n".join([*lines, ""]), "guards/readings")
 

@@ -15,8 +15,8 @@ from benchmarks.refine_tasks.invoices import TASK as INVOICES
 from benchmarks.refine_tasks.tickets import TASK as TICKETS
 from regauge.refine._policy import GuardPolicy
 from regauge.refine.edits import Edit, PromptText, apply, ops_between
-from regauge.refine.guards import CaseText, Guard, Leaks, faults_in
-from regauge.refine.subject import public_of
+from regauge.refine.guards import CaseText, Guard, Leaks, text_warnings
+from regauge.refine.subject import public_texts
 from tests.unit.refine.leak_texts import FORMS, NUMBER_FORMS, SUBJECTS, instructions, subject
 from tests.unit.refine.world import HEALTHY, JSON, LINES, SHORT, adding, deleting, replacing
 
@@ -62,7 +62,7 @@ def test_golden_answers_of_a_simulated_task_are_recognised_in_every_dress(task, 
     lines = [leaked(case, form, rng) for case in cases]
     edits = [adding(line, base.messages[0].content.split("\n")[3]) for line in lines]
 
-    missed = [e.added for e in edits if not guard.objection(e, base, apply(base, e.ops))]
+    missed = [e.added_text for e in edits if not guard.objection(e, base, apply(base, e.ops))]
 
     assert len(missed) <= 0.05 * len(lines), missed
 
@@ -111,14 +111,14 @@ def test_numbers_dates_names_and_values_are_recognised_in_other_words(added, say
 def test_labels_of_the_schema_are_no_secret():
     schema = {"type": "json_schema", "json_schema": {"enum": ["needs a person", "is closed"]}}
     about = SimpleNamespace(
-        prompt=SimpleNamespace(response_format=schema), released=(), examples=()
+        prompt=SimpleNamespace(response_format=schema), released_texts=(), examples=()
     )
     cases = [CaseText(id=f"c{n}", texts=("...",)) for n in range(9)]
     cases.append(CaseText(id="c9", texts=("...",), expected='{"state": "needs a person"}'))
     line = "- state: needs a person, or is closed."
 
     assert Leaks(cases, [], GuardPolicy()).describe_leak(line)
-    assert not Leaks(cases, public_of(about, []), GuardPolicy()).describe_leak(line)
+    assert not Leaks(cases, public_texts(about, []), GuardPolicy()).describe_leak(line)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,9 @@ def test_no_order_of_a_case_input_gets_past_the_guard():
 
 
 def test_a_number_is_recognised_without_its_decimals():
-    leaks = Leaks([CaseText(id="a", texts=('{"total": 1315.50}',))], [HEALTHY.whole], GuardPolicy())
+    leaks = Leaks(
+        [CaseText(id="a", texts=('{"total": 1315.50}',))], [HEALTHY.full_text], GuardPolicy()
+    )
 
     assert leaks.describe_leak("- A typical total is 1315.")
     assert leaks.describe_leak("- A typical total is one three one five.")
@@ -203,7 +205,7 @@ def test_a_number_is_recognised_without_its_decimals():
 
 
 def test_a_canary_of_a_holdout_case_is_recognised():
-    leaks = Leaks([CaseText(id="holdout-1", texts=(CANARY,))], [HEALTHY.whole], GuardPolicy())
+    leaks = Leaks([CaseText(id="holdout-1", texts=(CANARY,))], [HEALTHY.full_text], GuardPolicy())
 
     assert leaks.describe_leak(f"- Mention {CANARY}.")
     assert leaks.describe_leak("- Mention quokka-7731 at once.")
@@ -246,7 +248,7 @@ Answer:"""
 @pytest.mark.parametrize(
     ("base", "added", "suspected"),
     [
-        (HEALTHY.whole, "- Never answer in JSON.", "'Answer in JSON.'"),
+        (HEALTHY.full_text, "- Never answer in JSON.", "'Answer in JSON.'"),
         ("Nenne Beträge mit Währung.\n{{x}}", "Nenne Beträge nie mit Währung.", "'Nenne Beträge mit"),
         ("住所を出力に含めてください。\n{{x}}", "住所を出力に含めないでください。", "'住所を出力に"),
         ("Commit.\nfooter: at most 72 characters, no signature\n{{x}}", "body: at most 72 characters", ""),
@@ -265,7 +267,7 @@ def test_a_contradiction_between_instructions_is_suspected_and_refutes_nothing(
     found = guard.suspicion(text, after)
     assert suspected in found
     assert bool(found) == bool(suspected)
-    assert not faults_in(PromptText.from_contents(EXAMPLES))
+    assert not text_warnings(PromptText.from_contents(EXAMPLES))
 
 
 def test_a_statement_goes_with_the_heading_that_it_leaves_without_text():

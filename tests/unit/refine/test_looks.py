@@ -6,11 +6,11 @@ import json
 
 from regauge.project import Project
 from regauge.refine._policy import RefinePolicy, RunLimits
-from regauge.refine.attempts import LookLedger
-from regauge.refine.loop._state import Spent, SuiteSaid
+from regauge.refine.attempts import HoldoutLedger
+from regauge.refine.loop._state import GateResult, Spending
 from tests.unit.refine.world import HEALTHY, adding, without, world
 
-REFUSAL = SuiteSaid(decision="reject", reasons=("all worse",), outcomes=(), spent=Spent())
+REFUSAL = GateResult(decision="reject", reasons=("all worse",), outcomes=(), spending=Spending())
 
 
 def looks(*names: str) -> frozenset[str]:
@@ -19,16 +19,16 @@ def looks(*names: str) -> frozenset[str]:
 
 def test_looks_are_kept_per_prompt_and_holdout(tmp_path):
     project = Project(root=tmp_path)
-    ledger = LookLedger(project, "one", ["a", "b"])
+    ledger = HoldoutLedger(project, "one", ["a", "b"])
     assert ledger.read() == looks()
 
     ledger.add(looks("x", "y"))
     ledger.add(looks("y"))
-    LookLedger(project, "one", ["b", "a"]).add(looks("y", "z"))
+    HoldoutLedger(project, "one", ["b", "a"]).add(looks("y", "z"))
 
-    assert LookLedger(project, "one", ["a", "b"]).read() == looks("x", "y", "z")
-    assert LookLedger(project, "one", ["a", "c"]).read() == looks()
-    assert LookLedger(project, "other", ["a", "b"]).read() == looks()
+    assert HoldoutLedger(project, "one", ["a", "b"]).read() == looks("x", "y", "z")
+    assert HoldoutLedger(project, "one", ["a", "c"]).read() == looks()
+    assert HoldoutLedger(project, "other", ["a", "b"]).read() == looks()
 
 
 def test_a_ledger_that_cannot_be_read_begins_anew(tmp_path):
@@ -37,7 +37,7 @@ def test_a_ledger_that_cannot_be_read_begins_anew(tmp_path):
     path.parent.mkdir(parents=True)
     for text in ("[]", "{", json.dumps({"k": 3})):
         path.write_text(text)
-        ledger = LookLedger(project, "one", ["a"])
+        ledger = HoldoutLedger(project, "one", ["a"])
         assert ledger.read() == looks()
     ledger.add(looks("x"))
     assert ledger.read() == looks("x")
@@ -46,20 +46,20 @@ def test_a_ledger_that_cannot_be_read_begins_anew(tmp_path):
 def test_every_revision_that_is_verified_takes_one_look_and_the_same_one_none():
     here = world(without("json"))
     state = here.run()
-    assert len(state.looked) == 1
+    assert len(state.holdout_looks) == 1
     note = next(n for s in here.states for n in s.notes if n.event == "suite-accept")
     assert note.numbers == {"holdout_looks": 1, "holdout_looks_max": 10}
 
-    again = world(without("json"), looked_before=state.looked).run()
-    assert again.looked == state.looked
+    again = world(without("json"), holdout_looks_before=state.holdout_looks).run()
+    assert again.holdout_looks == state.holdout_looks
 
     lax = world(without("json"), holdout=())
-    assert lax.run().looked == looks()
+    assert lax.run().holdout_looks == looks()
 
 
 def test_a_healthy_prompt_is_looked_at_when_no_look_is_left():
     used = looks(*(f"{n}@8" for n in range(10)))
-    assert world(HEALTHY, looked_before=used).run().stop.reason == "nothing-to-refine"
+    assert world(HEALTHY, holdout_looks_before=used).run().stop.reason == "nothing-to-refine"
 
 
 def test_the_last_look_is_taken_and_what_it_refuses_is_not_proposed():

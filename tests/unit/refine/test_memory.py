@@ -14,27 +14,27 @@ from tests.unit.refine.world import HEALTHY, JSON, adding, deleting, without
 AGAINST = ("refuted", "overfit", "suite-refused", "redundant", "rejected-by-person")
 
 
-def entry(before, after, finding="refuted", cluster="json/missing"):
+def entry(before, after, result="refuted", cluster="json/missing"):
     added, removed = changed_statements(before, after)
     return Attempt(
-        before=before.shape, after=after.shape, cluster=cluster, added=added, removed=removed,
-        finding=finding, places=changed_places(before, after),
+        before=before.shape, after=after.shape, cluster=cluster, added_text=added, removed_text=removed,
+        result=result, places=changed_places(before, after),
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("finding", AGAINST)
-def test_what_was_settled_is_refused(finding):
+@pytest.mark.parametrize("result", AGAINST)
+def test_what_was_settled_is_refused(result):
     before = without("json")
     after = apply(before, adding("- Answer in yaml.").ops)
 
-    assert finding in Memory().with_tried(entry(before, after, finding)).refuses(
+    assert result in Memory().with_attempts(entry(before, after, result)).refuses(
         "json/missing", before, after
     )
 
 
 def test_a_person_refuses_an_edit_and_not_the_text_that_another_edit_leads_to():
     before, other = without("json", "utc"), without("json")
-    memory = Memory().with_tried(entry(before, HEALTHY, "rejected-by-person"))
+    memory = Memory().with_attempts(entry(before, HEALTHY, "rejected-by-person"))
 
     assert "rejected-by-person" in memory.refuses("utc/missing", before, HEALTHY)
     assert not memory.refuses("json/missing", other, HEALTHY)
@@ -43,14 +43,14 @@ def test_a_person_refuses_an_edit_and_not_the_text_that_another_edit_leads_to():
     assert "rejected-by-person" in memory.refuses("json/missing", more, HEALTHY), "it is in there"
 
 
-@pytest.mark.parametrize("finding", ["undecided", "screened-out"])
-def test_what_is_not_settled_has_a_second_chance_and_no_third(finding):
+@pytest.mark.parametrize("result", ["undecided", "screened-out"])
+def test_what_is_not_settled_has_a_second_chance_and_no_third(result):
     before = without("json")
     after = apply(before, adding("- Answer in yaml.").ops)
-    once = Memory().with_tried(entry(before, after, finding))
+    once = Memory().with_attempts(entry(before, after, result))
 
     assert not once.refuses("json/missing", before, after)
-    assert "2 times" in once.with_tried(entry(before, after, finding)).refuses(
+    assert "2 times" in once.with_attempts(entry(before, after, result)).refuses(
         "json/missing", before, after
     )
 
@@ -59,7 +59,7 @@ def test_nearly_the_same_edit_for_the_same_failures_is_refused():
     before = without("json")
     one = apply(before, adding("- Please answer in yaml format only!").ops)
     other = apply(before, adding("- Answer only in yaml format.").ops)
-    memory = Memory().with_tried(entry(before, one))
+    memory = Memory().with_attempts(entry(before, one))
 
     assert "nearly the same" in memory.refuses("json/missing", before, other)
     assert not memory.refuses("utc/missing", before, other)
@@ -72,8 +72,8 @@ def test_a_rule_that_did_not_help_in_one_place_may_be_tried_in_another():
     here = apply(before, adding(JSON, "- Be short.").ops)
     there = apply(before, adding(JSON, "- Give times in UTC.").ops)
 
-    assert not Memory().with_tried(entry(before, here)).refuses("json/missing", before, there)
-    guarded = Memory().with_tried(entry(before, here, "guarded"))
+    assert not Memory().with_attempts(entry(before, here)).refuses("json/missing", before, there)
+    guarded = Memory().with_attempts(entry(before, here, "guarded"))
     assert not guarded.refuses("json/missing", before, here), "a guard's suspicion proves nothing"
 
 
@@ -89,7 +89,7 @@ def test_white_space_makes_no_other_text():
     before = without("json")
     after = apply(before, adding("- Answer in yaml.").ops)
     spaced = apply(before, adding("-  Answer   in yaml.").ops)
-    memory = Memory().with_tried(entry(before, after))
+    memory = Memory().with_attempts(entry(before, after))
 
     assert "tried before" in memory.refuses("json/missing", before, spaced)
 
@@ -98,8 +98,8 @@ def test_white_space_makes_no_other_text():
 def test_to_remember_a_refuted_edit_twice_changes_no_answer(times):
     before = without("json")
     after = apply(before, adding("- Answer in yaml.").ops)
-    one = Memory().with_tried(entry(before, after))
-    many = Memory().with_tried(*[entry(before, after)] * times)
+    one = Memory().with_attempts(entry(before, after))
+    many = Memory().with_attempts(*[entry(before, after)] * times)
 
     for text in (after, HEALTHY, before):
         assert one.refuses("json/missing", before, text) == many.refuses(
@@ -111,5 +111,5 @@ def test_an_entry_is_the_same_after_it_was_written_down():
     made = entry(without("json"), HEALTHY)
 
     assert Attempt.from_json(asdict(made)) == made
-    with pytest.raises(ValueError, match=r"(?s)finding.*'good'"):
-        Attempt.from_json({**asdict(made), "finding": "good"})
+    with pytest.raises(ValueError, match=r"(?s)result.*'good'"):
+        Attempt.from_json({**asdict(made), "result": "good"})

@@ -20,7 +20,7 @@ from regauge.refine.edits import (
     without_losses,
 )
 from regauge.refine.guards import CaseText, Guard
-from regauge.refine.loop._candidates import candidates_of, second_thoughts
+from regauge.refine.loop._candidates import candidates_of, move_rule
 from tests.unit.refine.world import (
     HOLDOUT,
     JSON,
@@ -47,13 +47,13 @@ def test_a_rule_that_is_not_followed_moves():
     text = prompt(UTC, LOCAL, JSON)
     here = world(text, passes=lambda t, case, check: check != "utc" and passes(t, case, check))
     here.run()
-    state = next(s for s in here.states if s.open and s.cluster.check == "utc")
+    state = next(s for s in here.states if s.open_clusters and s.cluster.check == "utc")
 
-    edits = second_thoughts(here.setting, state)
+    edits = move_rule(here.config, state)
 
     made = [(edit.strategy, apply(text, edit.ops)) for edit in edits]
     assert any(kind == "move" and after.lines[3].text == UTC for kind, after in made)
-    assert all(UTC in after.whole and JSON in after.whole for _, after in made)
+    assert all(UTC in after.full_text and JSON in after.full_text for _, after in made)
 
 
 UNWATCHED = tuple(f"- Mind the {word}." for word in ("tone", "dates", "names", "links", "units"))
@@ -88,8 +88,8 @@ def test_a_rule_that_is_added_has_other_places():
     here = Edit(ops=(Insert(Anchor(SHORT), UTC),), strategy="rewrite", proposer="model")
     now = world(text, propose=lambda *_: [here])
     now.run()
-    state = next(s for s in now.states if s.open and s.cluster.check == "utc")
-    kept, _ = candidates_of(now.setting, state, [here])
+    state = next(s for s in now.states if s.open_clusters and s.cluster.check == "utc")
+    kept, _ = candidates_of(now.config, state, [here])
 
     assert [candidate.text for candidate in kept] == [
         apply(text, here.ops), prompt(LOCAL, JSON, UTC)
@@ -111,8 +111,8 @@ def test_of_edits_that_help_the_one_that_leaves_fewest_failures_is_accepted():
 
     assert here.events[:7].count("confirmed") == 2
     assert state.stop.reason == "goal-met"
-    assert half not in state.text.whole
-    assert JSON in state.text.whole
+    assert half not in state.text.full_text
+    assert JSON in state.text.full_text
 
 
 def test_a_definition_of_many_entries_is_tried_as_a_whole_although_it_has_many_parts():
@@ -160,7 +160,7 @@ def test_another_edit_is_sought_when_the_suite_refused_one():
         return passes(text, case, check)
 
     def propose(state, action):
-        tried = any(entry.finding == "overfit" for entry in state.memory.tried)
+        tried = any(entry.result == "overfit" for entry in state.memory.attempts)
         return [adding(JSON if tried else narrow)]
 
     here = world(without("json"), propose=propose, passes=ok)
@@ -169,8 +169,8 @@ def test_another_edit_is_sought_when_the_suite_refused_one():
 
     assert here.events.count("rolled-back") == 1
     assert state.stop.reason == "goal-met"
-    assert JSON in state.text.whole
-    assert narrow not in state.text.whole
+    assert JSON in state.text.full_text
+    assert narrow not in state.text.full_text
 
 
 def test_an_edit_that_names_cases_must_help_those_it_does_not_name():
@@ -189,8 +189,8 @@ def test_an_edit_that_names_cases_must_help_those_it_does_not_name():
             return passes(text, case, check)
 
         here = world(without("json"), propose=lambda *_: [adding(line)], passes=ok)
-        guard = Guard(here.setting.base, cases, LINES.values(), here.setting.policy.guard)
-        here.setting = replace(here.setting, guard=guard)
+        guard = Guard(here.config.base, cases, LINES.values(), here.config.policy.guard)
+        here.config = replace(here.config, guard=guard)
         return here.run()
 
     narrow, wide = run(wide=False), run(wide=True)
@@ -214,8 +214,8 @@ def test_a_cure_that_loses_an_entry_of_a_list_comes_after_one_that_loses_none():
 
     state = world(base, propose=propose, passes=ok).run()
 
-    assert listed in state.text.whole
-    assert JSON in state.text.whole
+    assert listed in state.text.full_text
+    assert JSON in state.text.full_text
 
 
 STEPS = """Check the claim.
@@ -247,27 +247,27 @@ def test_an_inserted_or_moved_step_is_one_change_and_no_part_of_it_loses_another
     }
     for after in wanted.values():
         here = world(base, propose=lambda *_, after=after: [rewritten(base, after)])
-        guard = here.setting.guard
+        guard = here.config.guard
         assert len(units_of(base, after)) == 1
         assert not guard.objection(rewritten(base, after), base, after)
         here.run()
-        state = next(s for s in here.states if s.open)
-        kept, _ = candidates_of(here.setting, state, [rewritten(base, after)])
+        state = next(s for s in here.states if s.open_clusters)
+        kept, _ = candidates_of(here.config, state, [rewritten(base, after)])
         for candidate in kept:
-            assert all(step[:12] in candidate.text.whole for step in (one, two, three))
+            assert all(step[:12] in candidate.text.full_text for step in (one, two, three))
     literal = Edit(
         ops=(Insert(Anchor("Check the claim."), f"1. {new}"),), strategy="m", proposer="m"
     )
     here = world(base)
     here.run()
-    state = next(s for s in here.states if s.open)
-    kept, _ = candidates_of(here.setting, state, [literal])
+    state = next(s for s in here.states if s.open_clusters)
+    kept, _ = candidates_of(here.config, state, [literal])
     assert wanted["inserted"] in [candidate.text for candidate in kept]
 
 
 def test_a_step_that_another_refers_to_is_not_taken_out():
     base = PromptText.from_contents(STEPS)
-    guard = world(base).setting.guard
+    guard = world(base).config.guard
     gone = Edit(ops=(Delete(Anchor("2. Note handwritten remarks.")),), strategy="m", proposer="m")
     one, _, three = (line[3:] for line in STEPS.split("\n")[1:4])
     after = units(STEPS, one, three)
@@ -283,9 +283,9 @@ def test_what_a_rewrite_loses_next_to_its_cure_is_kept():
 
     state = here.run()
 
-    assert JSON in state.text.whole
-    assert "- Be kind." in state.text.whole
-    assert "calm" not in state.text.whole
+    assert JSON in state.text.full_text
+    assert "- Be kind." in state.text.full_text
+    assert "calm" not in state.text.full_text
 
 
 @pytest.mark.parametrize(
@@ -315,6 +315,6 @@ def test_swapped_clauses_come_back_as_one_whole_sentence():
     cured = "Sort.\n\nRed is what we must do today, and blue what can wait a week."
     after = PromptText.from_contents(f"{cured}\n\nYour work is important.")
 
-    assert cured in without_losses(before, after).whole
-    assert cured in {part.whole for part in parts_of(before, after)}
-    assert all(part.whole.count(" what ") == 2 for part in parts_of(before, after))
+    assert cured in without_losses(before, after).full_text
+    assert cured in {part.full_text for part in parts_of(before, after)}
+    assert all(part.full_text.count(" what ") == 2 for part in parts_of(before, after))

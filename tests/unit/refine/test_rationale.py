@@ -10,7 +10,7 @@ import pytest
 
 from regauge.refine.delivery import markdown_of, note_of
 from regauge.refine.edits import PromptText
-from regauge.refine.refinement import changes, warnings_of
+from regauge.refine.refinement import changed_inputs, warnings_of
 from tests.unit.refine.world import HEALTHY, SHORT, adding, replacing, world
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ def test_a_check_that_no_edit_moves_is_put_to_a_person():
     def said(**facts: object) -> str:
         return markdown_of({**NOTHING, "open": [{**OPEN, **facts}]})
 
-    assert "None of 4 edits moved it: can the model do it" in said(tried=4, moved=False)
-    assert "moved it" not in said(tried=4, moved=True)
-    assert "moved it" not in said(tried=0, moved=False)
+    assert "None of 4 edits changed it: can the model do it" in said(tried=4, moved=False)
+    assert "changed it" not in said(tried=4, moved=True)
+    assert "changed it" not in said(tried=0, moved=False)
 
 
 def test_a_run_without_calls_left_names_the_command_that_continues_it():
@@ -64,7 +64,7 @@ def test_a_run_without_calls_left_names_the_command_that_continues_it():
         "edits": [],
     }
     said = markdown_of({**NOTHING, "unverified": left})
-    assert "go on where it stopped: `regauge refine resume r --budget-calls 40`" in said
+    assert "more calls continue it: `regauge refine resume r --budget-calls 40`" in said
 
 
 def test_only_what_was_touched_is_named_as_changed():
@@ -76,11 +76,11 @@ def test_only_what_was_touched_is_named_as_changed():
     }
     judged = {**began, "judges": {"b": "2"}, "goals": {"digest": "2"}}
     judged["criteria"] = {"test": {}, "guard": {}, "checks": {"b": "format"}}
-    assert changes(began, judged) == ["judges"]
-    assert changes(began, {**began, "goals": {"digest": "2"}}) == ["goals"]
-    assert changes(began, {**began, "options": {"usd": 2.0}}) == []
+    assert changed_inputs(began, judged) == ["judges"]
+    assert changed_inputs(began, {**began, "goals": {"digest": "2"}}) == ["goals"]
+    assert changed_inputs(began, {**began, "options": {"usd": 2.0}}) == []
     stricter = {**judged, "criteria": {**judged["criteria"], "test": {"alpha": 1}}}
-    assert changes(began, stricter) == ["judges", "criteria"]
+    assert changed_inputs(began, stricter) == ["judges", "criteria"]
 
 
 def test_sentences_are_told_apart_by_what_was_missed_without_them():
@@ -100,22 +100,22 @@ def test_sentences_are_told_apart_by_what_was_missed_without_them():
     )
     assert "| Be short. | `short` (p = 0.0012) |  |  |" in said
     assert "| Be long. |  | `long` (p = 0.1) | `short` (p = 0.003) |" in said
-    assert "Without these nothing failed more often, on 8 cases" in said
+    assert "Without these, no check failed more often, on 8 cases" in said
     assert "- Be &#124; kind." in said
     assert "Unmeasured" not in said
 
 
 def test_what_a_prompt_says_twice_is_told_before_anything_is_tried():
     base = PromptText.from_contents(
-        f"{HEALTHY.whole}\n{SHORT}\n- Never answer long times in JSON format."
+        f"{HEALTHY.full_text}\n{SHORT}\n- Never answer long times in JSON format."
     )
-    base = PromptText.from_contents(base.whole + "\n- Answer long times in JSON format.")
+    base = PromptText.from_contents(base.full_text + "\n- Answer long times in JSON format.")
     here = world(base)
     here.run()
 
     notes = [note for state in here.states for note in state.notes]
     twice, clash = (note.text for note in notes if note.event == "preflight")
-    assert twice == "'Be short.' stands there twice"
+    assert twice == "'Be short.' is repeated"
     assert clash.endswith("may contradict 'Never answer long times in JSON format.'")
     mind = markdown_of({**NOTHING, "warnings": ["w"], "preflight": ["twice"]})
     assert "- Note: w.\n- Note: twice." in mind
@@ -137,12 +137,12 @@ def test_held_out_cases_that_are_nearly_worn_out_are_named():
     def said(after: int) -> str:
         return markdown_of({**NOTHING, "holdout_looks": {"before": 0, "after": after, "max": 10}})
 
-    assert "have decided about 6 revisions so far; after 10, `split_salt`" in said(6)
+    assert "6 revisions were decided on the held-out cases; after 10, `split_salt`" in said(6)
     assert "split_salt" not in said(5)
 
 
 def test_how_much_steadier_verdicts_are_stands_with_the_evidence():
-    sigma = {"answers": 1.0, "verdicts": 0.8, "cases": 4, "sigma": 0.31}
+    sigma = {"outputs": 1.0, "verdicts": 0.8, "cases": 4, "sigma": 0.31}
     none = {"passed": 0, "trials": 0, "cases": 0}
     change = {
         "check": "json",
@@ -185,20 +185,20 @@ def test_how_much_steadier_verdicts_are_stands_with_the_evidence():
 
 def test_edits_that_were_set_aside_are_named():
     said = markdown_of({**NOTHING, "set_aside": ["add-rule for json: not verified"]})
-    assert "## Not verified\n\n- add-rule for json: not verified\n\nThe suite refused them" in said
+    assert "## Not verified\n\n- add-rule for json: not verified\n\nThe gate rejected them" in said
 
 
 def test_what_people_said_is_words_and_whether_a_model_was_told_is_said():
     said = {"by": "ada", "at": "https://x/1", "text": "Too long. @all\n# Accept `it`"}
-    people = {"feedback": "14 comments", "said": [said, *[{**said, "by": ""}] * 13]}
+    feedback = {"feedback": "14 comments", "said": [said, *[{**said, "by": ""}] * 13]}
 
-    told = markdown_of({**NOTHING, "people": people})
+    told = markdown_of({**NOTHING, "people": feedback})
 
-    assert "## What people said\n\n14 comments. Unused: no refiner model was called" in told
+    assert "## Feedback\n\n14 comments. Unused: no refiner model was called" in told
     assert "- ada: Too long. &#64;&#8203;all &#35;&#8203; Accept &#96;it&#96;\n- https" in told
     assert "- and 2 more, in the audit trail" in told
-    spent = {**NOTHING["spent"], "model_calls": 3}  # type: ignore[dict-item]
-    told = markdown_of({**NOTHING, "people": people, "spent": spent})
+    spending = {**NOTHING["spent"], "model_calls": 3}  # type: ignore[dict-item]
+    told = markdown_of({**NOTHING, "people": feedback, "spent": spending})
     assert "Shown to the refiner model. Feedback decides nothing." in told
 
 

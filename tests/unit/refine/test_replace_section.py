@@ -83,6 +83,6 @@ def test_a_heading_of_two_messages_needs_the_message_and_a_section_comes_alone()
     twice = PromptText.from_contents("# A\nx", "# A\ny")
     with pytest.raises(EditError, match="2 messages have the line '# A'"):
         apply(twice, [ReplaceSection(Anchor("# A"), "z")])
-    assert apply(twice, [ReplaceSection(Anchor("# A", None, 1), "z")]).whole == "# A\nx\n# A\nz"
+    assert apply(twice, [ReplaceSection(Anchor("# A", None, 1), "z")]).full_text == "# A\nx\n# A\nz"
     with pytest.raises(EditError, match="an edit that does nothing else"):
         apply(TEXT, [ReplaceSection(AT, "- now"), Delete(Anchor("End."))])

@@ -16,7 +16,7 @@ from regauge.refine.edits import (
     apply,
     changed_statements,
 )
-from regauge.refine.guards import CaseText, Guard, OpenSection, faults_in
+from regauge.refine.guards import CaseText, Guard, OpenSection, text_warnings
 from tests.unit.refine.world import (
     HOLDOUT,
     JSON,
@@ -112,7 +112,7 @@ def test_a_section_is_verified_as_one_unit_and_nothing_of_it_is_tried_alone():
     whole = f"{SHORT}\n{JSON}\n{UTC}"
     here, state = run(section(whole))
     assert state.stop.proposal
-    assert state.text.messages[0].content == RULES.whole.replace(f"{SHORT}\n{UTC}", whole)
+    assert state.text.messages[0].content == RULES.full_text.replace(f"{SHORT}\n{UTC}", whole)
     assert [one.edit for one in state.accepted] == [section(whole)]
     texts = {text for text, *_ in here.drawn}
     assert texts == {RULES.digest, state.text.digest}
@@ -151,9 +151,9 @@ def test_a_refuted_section_does_not_come_back_in_nearly_the_same_words():
         before=RULES.shape,
         after=after.shape,
         cluster="json",
-        added=added,
-        removed=removed,
-        finding="refuted",
+        added_text=added,
+        removed_text=removed,
+        result="refuted",
         places="0 # Rules",
     )
     memory = Memory((tried,))
@@ -175,4 +175,6 @@ def test_the_words_of_a_mark_limit_every_edit():
 
 def test_a_word_that_a_list_explains_twice_is_named():
     text = PromptText.from_contents("Levels:\n- low: wait.\n- low: no hurry.\n\nBe short.")
-    assert faults_in(text) == ["'low' is explained twice: '- low: wait.' and '- low: no hurry.'"]
+    assert text_warnings(text) == [
+        "'low' is explained twice: '- low: wait.' and '- low: no hurry.'"
+    ]

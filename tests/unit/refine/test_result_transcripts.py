@@ -44,24 +44,28 @@ def test_a_finished_run_is_told_as_it_was_written_down(name: str, tmp_path: Path
     began = {"prompt": "p", "models": ["sim:clerk-1"], "warnings": ["one warning"], "memory": []}
     state = here.run(trail=TrailFile.begin(path, began))
     assert state.stop is not None
-    setting = replace(here.setting, feedback="people said" if name.startswith("wild") else "")
+    config = replace(here.config, feedback="people said" if name.startswith("wild") else "")
     subject: Any = SimpleNamespace(
         prompt=SimpleNamespace(name="p", path=Path("prompts/p.prompt.yml"), version="1.0.0"),
-        source=setting.base.whole,
-        text=setting.base,
+        source=config.base.full_text,
+        text=config.base,
         feedback=SimpleNamespace(evidence=()),
     )
     revision = Revision(
-        text=state.text.whole, version="1.1.0", lock="", note="a note", why_version="a new rule"
+        text=state.text.full_text,
+        version="1.1.0",
+        lock="",
+        note="a note",
+        version_reason="a new rule",
     )
     document = result_of(
         "r",
         subject,
-        setting,
+        config,
         state,
         events=read_trail(path),
         revision=revision if state.stop.proposal else None,
-        replayed=2,
+        replayed_calls=2,
     )
     facts = [f"{key}: {json.dumps(plain(value), default=str)}" for key, value in document.items()]
     assert_as_written("\n".join([*facts, "", markdown_of(document)]), f"results/{name}")

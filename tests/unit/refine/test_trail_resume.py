@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from regauge.refine.loop._loop import begin
 from regauge.refine.loop._state import Interrupted
-from regauge.refine.runs import TrailError, TrailFile, cut_back, read_trail, retell
+from regauge.refine.runs import TrailError, TrailFile, read_trail, replay_trail, truncate_trail
 from tests.unit.refine.world import without, world
 
 
@@ -52,10 +52,10 @@ def test_a_run_cut_off_at_any_event_goes_on_to_the_same_trail(mixed, tmp_path):
         cut = tmp_path / f"cut-{kept}.jsonl"
         # The process died while it wrote the next line.
         cut.write_bytes(b"\n".join(lines[:kept]) + b"\n" + lines[kept][:40])
-        cut_back(cut)
+        truncate_trail(cut)
         events = read_trail(cut)
         here = mixed()
-        state = retell(here.setting, begin(here.setting), events, cut)
+        state = replay_trail(here.config, begin(here.config), events, cut)
 
         here.run(state, trail=TrailFile(cut, events))
 
@@ -85,7 +85,7 @@ def test_an_interruption_is_left_out_when_a_run_goes_on(tmp_path):
     further = mixed()
     events = read_trail(path)
     end = further.run(
-        retell(further.setting, begin(further.setting), events, path), TrailFile(path, events)
+        replay_trail(further.config, begin(further.config), events, path), TrailFile(path, events)
     )
 
     straight = mixed()
@@ -132,8 +132,8 @@ def test_a_trail_that_decides_otherwise_is_not_gone_on_with(written):
     path, _ = written
     healthy = world(without("utc"))
 
-    with pytest.raises(TrailError, match="decides otherwise"):
-        retell(healthy.setting, begin(healthy.setting), read_trail(path), path)
+    with pytest.raises(TrailError, match="leads to another decision"):
+        replay_trail(healthy.config, begin(healthy.config), read_trail(path), path)
 
 
 def test_every_decision_stands_in_the_trail_with_its_numbers(written):

@@ -10,7 +10,7 @@ from regauge.refine.analysis import CheckOutcome, Outcome, agreement, format_sha
 
 def outcome(case: str, trial: int, answer: str, *, passed: bool) -> Outcome:
     checks = (CheckOutcome(check="json", passed=passed),)
-    return Outcome(text="t", case=case, trial=trial, answer=answer, checks=checks)
+    return Outcome(text="t", case=case, trial=trial, output=answer, checks=checks)
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=2))
@@ -36,7 +36,7 @@ def test_answers_may_vary_where_verdicts_do_not():
         ]
     )
     assert said is not None
-    assert (said.cases, said.trials, said.answers, said.verdicts) == (2, 4, 0.5, 0.5)
+    assert (said.cases, said.trials, said.outputs, said.verdicts) == (2, 4, 0.5, 0.5)
     assert said.checks["json"].unsteady == ("b",)
     # Case b passes half of two trials, so its variance is 1/2; that of a is 0.
     assert said.sigma == said.checks["json"].sigma == pytest.approx(0.5)
@@ -68,7 +68,7 @@ def test_one_unsteady_case_of_many_is_never_shown_as_none():
     trials = [outcome(f"c{n}", trial, "x", passed=True) for n in range(300) for trial in (0, 1)]
     said = variance_of([*trials[:-1], outcome("c299", 1, "y", passed=False)])
     assert said is not None
-    assert (format_share(said.answers), format_share(said.verdicts)) == (">99%", ">99%")
+    assert (format_share(said.outputs), format_share(said.verdicts)) == (">99%", ">99%")
     assert [format_share(share) for share in (0.0, 0.001, 0.42, 1.0)] == [
         "0%",
         "<1%",

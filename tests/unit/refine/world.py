@@ -13,21 +13,21 @@ from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop._goals import Goal
 from regauge.refine.loop._loop import begin, drive
 from regauge.refine.loop._state import (
-    Critiqued,
+    CritiqueResult,
+    GateResult,
     Interrupted,
-    Looked,
     LoopConfig,
-    Proposed,
-    Spent,
-    SuiteSaid,
-    TrialsDone,
+    ProbeResult,
+    ProposalResult,
+    Spending,
+    TrialResults,
 )
 from regauge.refine.trials import verify_by_gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from regauge.refine.loop._state import AskProposer, Draws, LoopState, RunSuite
+    from regauge.refine.loop._state import CallProposer, LoopState, RunGate, TrialPlan
 
 SHORT, JSON, UTC = "- Be short.", "- Answer in JSON.", "- Give times in UTC."
 LINES = {"short": SHORT, "json": JSON, "utc": UTC}
@@ -59,7 +59,7 @@ def replacing(line: str, text: str) -> Edit:
     return Edit(ops=(Replace(Anchor(line), text),), strategy="replace", proposer="rules")
 
 
-def repairs(state: LoopState, action: AskProposer) -> Sequence[Edit]:
+def repairs(state: LoopState, action: CallProposer) -> Sequence[Edit]:
     """The line that is missing."""
     return [adding(LINES[state.cluster.check])]
 
@@ -93,13 +93,13 @@ class World:
         cannot_read: Why no reply of the model can be read.
     """
 
-    setting: LoopConfig
+    config: LoopConfig
     passes: Callable[[str, str, str], bool] = passes
-    propose: Callable[[LoopState, AskProposer], Sequence[Edit]] = repairs
-    critique: Callable[[LoopState], Critiqued] = lambda _: Critiqued(
-        critique=None, spent=Spent(model_calls=1)
+    propose: Callable[[LoopState, CallProposer], Sequence[Edit]] = repairs
+    critique: Callable[[LoopState], CritiqueResult] = lambda _: CritiqueResult(
+        critique=None, spending=Spending(model_calls=1)
     )
-    says: SuiteSaid | None = None
+    says: GateResult | None = None
     refuses: Callable[[str], bool] = lambda _: False
     told: dict[int, Interrupted] = field(default_factory=dict)
     says_of: Callable[[str, str], bool] = lambda *_: True
@@ -109,7 +109,7 @@ class World:
     drawn: list[tuple[str, str, int]] = field(default_factory=list)
     states: list[LoopState] = field(default_factory=list)
 
-    async def draw(self, draws: Sequence[Draws]) -> TrialsDone | Interrupted:
+    async def run_trials(self, draws: Sequence[TrialPlan]) -> TrialResults | Interrupted:
         self.actions += 1
         if self.actions in self.told:
             return self.told[self.actions]
@@ -117,28 +117,34 @@ class World:
             self._outcome(one.text, case, trial) for one in draws for case, trial in one.trials
         ]
         self.drawn += [(o.text, o.case, o.trial) for o in outcomes]
-        spent = Spent(calls=len(outcomes), usd=self.usd * len(outcomes))
-        return TrialsDone(outcomes=tuple(outcomes), spent=spent)
+        spending = Spending(calls=len(outcomes), usd=self.usd * len(outcomes))
+        return TrialResults(outcomes=tuple(outcomes), spending=spending)
 
-    async def ask(self, state: LoopState, action: AskProposer) -> Looked | Critiqued | Proposed:
-        if action.what == "look":
-            spent = Spent(model_calls=1)
-            return Looked(proposer=action.proposer, fault=self.cannot_read, spent=spent)
-        if action.what == "critique":
+    async def call_proposer(
+        self, state: LoopState, action: CallProposer
+    ) -> ProbeResult | CritiqueResult | ProposalResult:
+        if action.kind == "probe":
+            spending = Spending(model_calls=1)
+            return ProbeResult(proposer=action.proposer, fault=self.cannot_read, spending=spending)
+        if action.kind == "critique":
             return self.critique(state)
         calls = action.proposer != "rules"
         if calls and self.cannot_read:
             told = (self.cannot_read,)
-            return Proposed(edits=(), spent=Spent(model_calls=2), refused=told, unread=1)
+            return ProposalResult(
+                edits=(), spending=Spending(model_calls=2), refused=told, unread=1
+            )
         edits = tuple(self.propose(state, action))
-        return Proposed(edits=edits, spent=Spent(model_calls=int(calls)))
+        return ProposalResult(edits=edits, spending=Spending(model_calls=int(calls)))
 
-    async def verify(self, state: LoopState, action: RunSuite) -> SuiteSaid | Interrupted:
+    async def verify(self, state: LoopState, action: RunGate) -> GateResult | Interrupted:
         if self.says is not None:
             return self.says
-        if self.refuses(state.text.whole):
-            return SuiteSaid(decision="reject", reasons=("refused",), outcomes=(), spent=Spent())
-        return await verify_by_gate(self.setting, state, action, self.draw)
+        if self.refuses(state.text.full_text):
+            return GateResult(
+                decision="reject", reasons=("refused",), outcomes=(), spending=Spending()
+            )
+        return await verify_by_gate(self.config, state, action, self.run_trials)
 
     def add(self, observation: object, state: LoopState) -> None:
         del observation
@@ -146,8 +152,8 @@ class World:
 
     def run(self, state: LoopState | None = None, trail: object = None) -> LoopState:
         """To the end."""
-        start = begin(self.setting) if state is None else state
-        return asyncio.run(drive(self.setting, start, self, trail or self))  # type: ignore[arg-type]
+        start = begin(self.config) if state is None else state
+        return asyncio.run(drive(self.config, start, self, trail or self))  # type: ignore[arg-type]
 
     @property
     def events(self) -> list[str]:
@@ -159,9 +165,9 @@ class World:
             CheckOutcome(check=check, passed=ok, code="" if ok else "missing")
             for check in LINES
             if self.says_of(case, check)
-            for ok in [self.passes(text.whole, case, check)]
+            for ok in [self.passes(text.full_text, case, check)]
         )
-        return Outcome(text=text.digest, case=case, trial=trial, checks=said, answer=case)
+        return Outcome(text=text.digest, case=case, trial=trial, checks=said, output=case)
 
 
 def world(base: PromptText, policy: RefinePolicy | None = None, **changes: object) -> World:
@@ -169,7 +175,7 @@ def world(base: PromptText, policy: RefinePolicy | None = None, **changes: objec
     policy = policy or RefinePolicy()
     cases = [CaseText(id=case, texts=(f"order {case}-x7",)) for case in (*TRAIN, *HOLDOUT)]
     own = {name: changes.pop(name) for name in list(changes) if name in World.__dataclass_fields__}
-    setting = LoopConfig(
+    config = LoopConfig(
         **{  # type: ignore[arg-type]
             "base": base,
             "train": TRAIN,
@@ -180,4 +186,4 @@ def world(base: PromptText, policy: RefinePolicy | None = None, **changes: objec
             **changes,
         }
     )
-    return World(setting=setting, **own)  # type: ignore[arg-type]
+    return World(config=config, **own)  # type: ignore[arg-type]

@@ -1,7 +1,6 @@
-"""The loop without I/O: `wanted` says what a state asks for, `advance` what follows.
+"""The loop without I/O: `next_action` returns an action, `advance` the next state.
 
-`_state.py` holds all values, `_loop.py` leads from phase to phase. `_plan.py` says which trials a
-phase asks for and whether they can be paid, `_search.py` what follows while edits are sought and
-tested, and `_verification.py` once some were accepted. `_candidates.py` takes proposals apart and
-ranks them; `_goals.py` is one phase.
+`_state.py` holds all values, `_loop.py` leads from phase to phase. `_plan.py` plans the trials of a
+phase within the budget, `_search.py` searches and tests edits, and `_verification.py` verifies the
+accepted ones. `_candidates.py` splits and ranks proposals; `_goals.py` is one phase.
 """

@@ -1,9 +1,8 @@
-"""From proposed edits to candidates: taken apart, guarded, ranked.
+"""Candidates from proposed edits: split, guarded and ranked.
 
-Where a rule is not followed, the statement that hinders it is found by leaving statements out: all
-that no check asks for together; where that helps, one half of them, and so on to a single one.
-These texts are only run, never proposed: what is proposed in the end is the prompt without that one
-statement, and it is tested as any other edit.
+To find the statement that hinders a rule, statements are left out: first all that no check needs;
+if that helps, one half of them, and so on to a single one. These texts only run. The proposal in
+the end is the prompt without that one statement, tested as any other edit.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from regauge.gate import NO_TRIALS
-from regauge.refine.attempts import NO_PRIOR, Attempt, named
+from regauge.refine.attempts import NO_PRIOR, Attempt, edit_facts
 from regauge.refine.edits import (
     Edit,
     EditError,
@@ -22,13 +21,13 @@ from regauge.refine.edits import (
     apply,
     changed_statements,
     comparisons,
+    count_lost_words,
     edit_between,
-    followed,
-    homes,
-    lost_words,
+    find_rule,
     parts_of,
+    renumber_text,
     rule_edit,
-    says,
+    rule_places,
     units_of,
     with_rule,
     without_losses,
@@ -45,41 +44,43 @@ if TYPE_CHECKING:
     from regauge.refine.loop._state import LoopConfig, LoopState, Place
     from regauge.statements import Node, Tree
 
-# The reason for an edit for a rule that the prompt has already.
+# The rationale of an edit for a rule that the prompt already has.
 _WHY = "where a rule is, and what may speak against it, decide how it is followed"
-# The strategy of an edit that puts a rule where something kept it from being followed.
+# The strategy of an edit that replaces a hindering statement by the rule.
 INSTEAD = "replace-hindering"
 
-# The pass rate has to rise by so much before a statement is looked for; less is often chance.
+# The least rise of the pass rate before a statement is searched for; less is often chance.
 _RISE_MIN = 0.15
 # Each costs a screening of `screen_cases` calls.
 _CANDIDATES_MAX = 5
-# So many of them are proposals with all of their changes, where there are as many.
+# At least this many candidates are complete proposals, if there are any.
 _WHOLE_MIN = 2
-# As many changes as a section counts for: it comes after all edits of statements.
+# The number of changes that a section counts as: it follows all edits of statements.
 _SECTION = 10
 # Each place is a candidate of its own.
 _PLACES_MAX = 3
 
 
 def candidates_of(
-    setting: LoopConfig, state: LoopState, edits: Sequence[Edit]
+    config: LoopConfig, state: LoopState, edits: Sequence[Edit]
 ) -> tuple[tuple[Candidate, ...], LoopState]:
-    """The candidates among edits, the most promising first, and the state that notes refusals.
+    """The candidates among edits, the most promising first, and the state with the rejections.
 
-    Of an edit that makes several changes, each is tried alone as well where it stands on its own,
-    so that what helps comes without what was wrapped around it.
+    Each self-contained change of an edit is also a candidate of its own. So a useful change comes
+    without its surroundings.
     """
-    pool, state = _pool(setting, state, edits)
-    kept: list[tuple[tuple[float, ...], Candidate]] = []
+    pool, state = _pool(config, state, edits)
+    ranked_pairs: list[tuple[tuple[float, ...], Candidate]] = []
     guarded: list[Attempt] = []
-    for shape, (edit, after) in pool.made.items():
+    for shape, (edit, after) in pool.entries.items():
         refusal = state.memory.refuses(state.cluster.key, state.text, after)
-        objection = refusal or setting.guard.objection(edit, state.text, after)
+        objection = refusal or config.guard.objection(edit, state.text, after)
         if objection:
             state = _refuse(state, edit, objection)
-            # A refusal is remembered once; it is a lesson, and refuses nothing by itself.
-            once = not any(t.after == shape and t.finding == "guarded" for t in state.memory.tried)
+            # A rejection by a guard is stored once, as a lesson; it rejects nothing by itself.
+            once = not any(
+                t.after == shape and t.result == "guarded" for t in state.memory.attempts
+            )
             if not refusal and once:
                 key, cycle = state.cluster.key, state.cycle
                 guarded.append(
@@ -88,57 +89,59 @@ def candidates_of(
                     )
                 )
             continue
-        relevance = _relevance(setting, state, edit, after)
-        suspicion = setting.guard.suspicion(state.text, after)
+        relevance = _relevance(config, state, edit, after)
+        suspicion = config.guard.suspicion(state.text, after)
         is_section = isinstance(edit.ops[0], ReplaceSection)
         rank = (
             not relevance,
             not pool.agreement[shape],
             bool(suspicion),
             _SECTION if is_section else len(units_of(state.text, after)),
-            lost_words(state.text, after),
+            count_lost_words(state.text, after),
             -relevance,
             -pool.agreement[shape],
-            -setting.prior.get(edit.strategy, NO_PRIOR),
+            -config.prior.get(edit.strategy, NO_PRIOR),
         )
-        kept.append((rank, Candidate(edit=edit, text=after, suspicion=suspicion)))
-    kept.sort(key=lambda entry: entry[0])
-    ranked = [candidate for _, candidate in kept]
+        ranked_pairs.append((rank, Candidate(edit=edit, text=after, suspicion=suspicion)))
+    ranked_pairs.sort(key=lambda entry: entry[0])
+    candidates = [candidate for _, candidate in ranked_pairs]
     # A definition of many entries may help only as a whole, and its parts may be many.
-    whole = [candidate for candidate in ranked if candidate.text.shape in pool.whole][:_WHOLE_MIN]
-    others = [candidate for candidate in ranked if candidate not in whole]
-    chosen = [*whole, *others[: _CANDIDATES_MAX - len(whole)]]
-    novel = state.novel or bool(kept or guarded)
-    state = replace(state, memory=state.memory.with_tried(*guarded), novel=novel)
-    return tuple(candidate for candidate in ranked if candidate in chosen), state
+    complete = [candidate for candidate in candidates if candidate.text.shape in pool.complete][
+        :_WHOLE_MIN
+    ]
+    partial = [candidate for candidate in candidates if candidate not in complete]
+    selection = [*complete, *partial[: _CANDIDATES_MAX - len(complete)]]
+    novel = state.novel or bool(ranked_pairs or guarded)
+    state = replace(state, memory=state.memory.with_attempts(*guarded), novel=novel)
+    return tuple(candidate for candidate in candidates if candidate in selection), state
 
 
 def _refuse(state: LoopState, edit: Edit, objection: str) -> LoopState:
-    return state.note("guarded", f"{edit.strategy}: {objection}", edit.digest, named(edit))
+    return state.note("guarded", f"{edit.strategy}: {objection}", edit.digest, edit_facts(edit))
 
 
 @dataclass
 class _Pool:
-    """Candidates by what they make of the prompt.
+    """Candidates by the shape of their text.
 
     Attributes:
-        whole: What a proposal makes of the prompt with all of its changes.
-        agreement: How many proposals lead there; none of what was only moved to another section.
+        complete: The shapes of proposals with all of their changes.
+        agreement: The number of proposals with a shape; 0 for a rule moved to another section.
     """
 
-    made: dict[str, tuple[Edit, PromptText]] = field(
+    entries: dict[str, tuple[Edit, PromptText]] = field(
         default_factory=dict[str, "tuple[Edit, PromptText]"]
     )
-    whole: set[str] = field(default_factory=set[str])
+    complete: set[str] = field(default_factory=set[str])
     agreement: Counter[str] = field(default_factory=Counter[str])
 
     def add(self, edit: Edit, after: PromptText) -> None:
-        self.made.setdefault(after.shape, (edit, after))
+        self.entries.setdefault(after.shape, (edit, after))
         self.agreement[after.shape] += 1
 
 
-def _pool(setting: LoopConfig, state: LoopState, edits: Sequence[Edit]) -> tuple[_Pool, LoopState]:
-    """The prompts that proposals give, whole and in parts."""
+def _pool(config: LoopConfig, state: LoopState, edits: Sequence[Edit]) -> tuple[_Pool, LoopState]:
+    """The candidates of proposals, complete and in parts."""
     pool = _Pool()
     wholes: list[tuple[Edit, PromptText]] = []
     waiting = list(edits)
@@ -147,41 +150,41 @@ def _pool(setting: LoopConfig, state: LoopState, edits: Sequence[Edit]) -> tuple
             literal = apply(state.text, edit.ops)
         except EditError as error:
             state = _refuse(state, edit, str(error))
-            # What one operation gets wrong, the others may get right.
+            # Other operations of the edit may be valid.
             if len(edit.ops) > 1:
                 waiting += [replace(edit, ops=(op,)) for op in edit.ops]
             continue
         if isinstance(edit.ops[0], ReplaceSection) or edit.strategy == INSTEAD:
             wholes.append((edit, literal))
             continue
-        # What is lost next to other changes has no reason of its own.
-        after = without_losses(state.text, followed(state.text, literal))
+        # A statement that is lost next to other changes has no reason of its own.
+        after = without_losses(state.text, renumber_text(state.text, literal))
         wholes.append((edit if after == literal else edit_between(edit, state.text, after), after))
         for part in parts_of(state.text, after):
             pool.add(edit_between(edit, state.text, part), part)
     for edit, after in sorted(wholes, key=lambda pair: isinstance(pair[0].ops[0], ReplaceSection)):
         pool.add(edit, after)
-        pool.whole.add(after.shape)
-    for edit, after in list(pool.made.values()):
-        if _relevance(setting, state, edit, after):
+        pool.complete.add(after.shape)
+    for edit, after in list(pool.entries.values()):
+        if _relevance(config, state, edit, after):
             for variant, variant_text in _elsewhere(state.text, edit, after):
-                pool.made.setdefault(variant_text.shape, (variant, variant_text))
+                pool.entries.setdefault(variant_text.shape, (variant, variant_text))
     return pool, state
 
 
-def second_thoughts(setting: LoopConfig, state: LoopState) -> tuple[Edit, ...]:
-    """The rule in other places, where it is there and not followed well enough.
+def move_rule(config: LoopConfig, state: LoopState) -> tuple[Edit, ...]:
+    """The rule in other places, if the prompt has it and it is not followed enough.
 
-    As part of a line it stays where it is.
+    A part of a line stays in its place.
     """
-    rule = rule_to_follow(setting, state)
+    rule = rule_to_follow(config, state)
     return tuple(edit for edit in _move(state.text, rule) if edit.ops) if rule else ()
 
 
 def _move(text: PromptText, rule: str) -> list[Edit]:
-    """The rule behind the others of each section, that which comes last first."""
-    (index, statement), *others = says(text, rule)
-    if any(node is not statement for _, node in others):
+    """The rule after the others of each section, the last section first."""
+    (index, statement), *other_places = find_rule(text, rule)
+    if any(node is not statement for _, node in other_places):
         return []
     tree = text.trees[index]
     parent = tree.parent(statement)
@@ -189,9 +192,9 @@ def _move(text: PromptText, rule: str) -> list[Edit]:
         return []
     node = parent if parent.kind == "entry" else statement
     edits: list[Edit] = []
-    here = [home for home in homes(text) if home.message == index and home.node is not node]
-    last = here[-1:]
-    for home in (*last, *here[:-1]):
+    places = [home for home in rule_places(text) if home.message == index and home.node is not node]
+    last = places[-1:]
+    for home in (*last, *places[:-1]):
         if node.start <= home.node.start < node.end:
             continue
         after = text.with_content(index, move(tree, node, home.node))
@@ -204,23 +207,25 @@ def _elsewhere(
     text: PromptText, edit: Edit, after: PromptText
 ) -> Iterator[tuple[Edit, PromptText]]:
     """An edit that adds one statement, with the statement at the end of other sections."""
-    changes = [(n, c) for n, both in enumerate(comparisons(text, after)) for c in both.changes]
+    changes = [
+        (n, c) for n, comparison in enumerate(comparisons(text, after)) for c in comparison.changes
+    ]
     if len(changes) != 1 or len(edit.ops) != 1 or not isinstance(edit.ops[0], Insert):
         return
     index, change = changes[0]
     tree = after.trees[index]
     if change.kind != "added" or change.now is None or change.now.kind != "sentence":
         return
-    for home in homes(text):
+    for home in rule_places(text):
         if (home.message, home.heading) != (index, tree.heading(change.now)):
-            revised = with_rule(text, home, tree.text_of(change.now))
-            yield edit_between(replace(edit, strategy="add-rule"), text, revised), revised
+            variant = with_rule(text, home, tree.text_of(change.now))
+            yield edit_between(replace(edit, strategy="add-rule"), text, variant), variant
 
 
-def _relevance(setting: LoopConfig, state: LoopState, edit: Edit, after: PromptText) -> float:
+def _relevance(config: LoopConfig, state: LoopState, edit: Edit, after: PromptText) -> float:
     """The share of a check's subject that an edit mentions, from 0 to 1."""
     cluster = state.cluster
-    check = setting.checks.get(cluster.check)
+    check = config.checks.get(cluster.check)
     reasons = [
         result.reason
         for case in cluster.failing[:3]
@@ -230,50 +235,52 @@ def _relevance(setting: LoopConfig, state: LoopState, edit: Edit, after: PromptT
     ]
     subject = [cluster.check, *reasons, *((check.advice, check.description) if check else ())]
     about = content_words(" ".join(subject))
-    added, removed = changed_statements(state.text, after)
-    words = content_words(added or removed or edit.added)
+    added_text, removed_text = changed_statements(state.text, after)
+    words = content_words(added_text or removed_text or edit.added_text)
     return len(about & words) / len(words) if words else 0.0
 
 
-def rule_to_follow(setting: LoopConfig, state: LoopState) -> str:
-    """The rule of a check that the prompt states; empty if it does not."""
+def rule_to_follow(config: LoopConfig, state: LoopState) -> str:
+    """The rule of a check in the prompt; empty if it is missing."""
     check = state.cluster.check
-    texts = [setting.base, *(accepted.text for accepted in state.accepted)]
-    added = [
-        accepted.edit.added
+    texts = [config.base, *(accepted.text for accepted in state.accepted)]
+    rule_texts = [
+        accepted.edit.added_text
         if isinstance(accepted.edit.ops[0], ReplaceSection)
         else changed_statements(before, accepted.text)[0]
         for before, accepted in zip(texts, state.accepted, strict=False)
         if accepted.cluster.check == check
     ]
-    if state.accepted and added and isinstance(state.accepted[-1].edit.ops[0], ReplaceSection):
-        return ""  # it was proved as a whole, so no part of it is tried alone
-    criterion = setting.checks.get(check)
-    rules = ([criterion.advice] if criterion else []) + added[-1:]
-    return next((rule for rule in rules if rule.strip() and says(state.text, rule)), "")
+    if state.accepted and rule_texts and isinstance(state.accepted[-1].edit.ops[0], ReplaceSection):
+        return ""  # it was tested as a whole, so no part of it is tried alone
+    criterion = config.checks.get(check)
+    rules = ([criterion.advice] if criterion else []) + rule_texts[-1:]
+    return next((rule for rule in rules if rule.strip() and find_rule(state.text, rule)), "")
 
 
-def all_suspects(setting: LoopConfig, state: LoopState) -> Candidate | None:
-    """The prompt without all statements that may keep a rule from being followed."""
-    rule = rule_to_follow(setting, state)
-    places = _suspects(setting, state, state.text, rule) if rule else ()
+def all_suspects(config: LoopConfig, state: LoopState) -> Candidate | None:
+    """The prompt without all statements that may hinder a rule."""
+    rule = rule_to_follow(config, state)
+    places = _suspects(config, state, state.text, rule) if rule else ()
     return _without(state.text, places) if places else None
 
 
-def narrowed(setting: LoopConfig, state: LoopState) -> tuple[LoopState, tuple[Edit, ...]]:
-    """Halves of what helped when it was left out; in the end, edits that take one statement out.
+def narrow_suspects(config: LoopConfig, state: LoopState) -> tuple[LoopState, tuple[Edit, ...]]:
+    """Halves of the statements whose removal helped; in the end, an edit that removes one.
 
-    Where leaving statements out does not help, the other candidates remain.
+    If no removal helps, the other candidates remain.
     """
-    check, cases = state.cluster.check, screen_cases(setting, state.cluster)
+    check, cases = state.cluster.check, screen_cases(config, state.cluster)
     tally = state.tally
-    counts = (tally.over(text, cases, check) for text in texts_for(setting, state, check))
+    counts = (tally.count_over(text, cases, check) for text in texts_for(config, state, check))
     now = sum(counts, NO_TRIALS)
-    tried = [candidate for candidate in state.candidates if candidate.suspects]
-    best = max(tried, key=lambda candidate: tally.over(candidate.text.digest, cases, check).rate)
-    count, before = len(best.suspects), tally.over(best.text.digest, cases, check)
-    others = tuple(candidate for candidate in state.candidates if not candidate.suspects)
-    state = replace(state, candidates=others).note(
+    ablated = [candidate for candidate in state.candidates if candidate.suspects]
+    best = max(
+        ablated, key=lambda candidate: tally.count_over(candidate.text.digest, cases, check).rate
+    )
+    count, before = len(best.suspects), tally.count_over(best.text.digest, cases, check)
+    remaining = tuple(candidate for candidate in state.candidates if not candidate.suspects)
+    state = replace(state, candidates=remaining).note(
         "localised",
         f"without {plural(count, 'statement')}: {check} passes {before.passed} of {before.trials}"
         f" (before {now.passed} of {now.trials})",
@@ -288,16 +295,16 @@ def narrowed(setting: LoopConfig, state: LoopState) -> tuple[LoopState, tuple[Ed
     middle = (count + 1) // 2
     halves = (best.suspects[:middle], best.suspects[middle:])
     parts = (_without(state.text, half) for half in halves)
-    return replace(state, candidates=(*others, *parts)), ()
+    return replace(state, candidates=(*remaining, *parts)), ()
 
 
 def _suspects(
-    setting: LoopConfig, state: LoopState, text: PromptText, rule: str
+    config: LoopConfig, state: LoopState, text: PromptText, rule: str
 ) -> tuple[Place, ...]:
-    """The statements that no check asks for, those first that share most with the rule."""
-    watched = [
+    """The statements that no check needs, the most similar to the rule first."""
+    check_words = [
         content_words(text)
-        for name, other in setting.checks.items()
+        for name, other in config.checks.items()
         if name != state.cluster.check
         for text in (other.advice, other.description)
         if text
@@ -310,7 +317,7 @@ def _suspects(
             words = content_words(_label(tree, node) + statement)
             if "{{" in statement or not words or normalise(statement) in normalise(rule):
                 continue
-            if any(2 * len(words & other) >= len(words | other) for other in watched):
+            if any(2 * len(words & other) >= len(words | other) for other in check_words):
                 continue  # another check asks for it
             place = (index, number)
             leaner = _without(text, (place,)).text
@@ -332,15 +339,15 @@ def _without(text: PromptText, places: Sequence[Place]) -> Candidate:
     # From the end, so that those in front stay where they are.
     for index, number in sorted(places, reverse=True):
         tree = leaner.trees[index]
-        node = _still(tree, text.trees[index], number)
+        node = _find_statement(tree, text.trees[index], number)
         if node is not None:
             leaner = leaner.with_content(index, delete(tree, node))
     edit = Edit(ops=(), strategy="take-out", proposer="rules", rationale="")
     return Candidate(edit=edit, text=leaner, suspects=tuple(places))
 
 
-def _still(tree: Tree, before: Tree, number: int) -> Node | None:
-    """A statement of an earlier text in a later one, whose rest may be read differently."""
+def _find_statement(tree: Tree, before: Tree, number: int) -> Node | None:
+    """A statement of an earlier text in a later one, whose rest may be parsed differently."""
     line = before.statements[number]
-    same = [node for node in tree.statements if tree.text_of(node) == before.text_of(line)]
-    return min(same, key=lambda node: abs(node.start - line.start), default=None)
+    matches = [node for node in tree.statements if tree.text_of(node) == before.text_of(line)]
+    return min(matches, key=lambda node: abs(node.start - line.start), default=None)

@@ -1,12 +1,12 @@
-"""The refinement loop without I/O: `wanted` says what a state asks for, `advance` what follows.
+"""The refinement loop without I/O: `next_action` returns an action, `advance` the next state.
 
-    (look) -> baseline -> (localise) -> (release) -> (critique) -> propose -> screen -> confirm
+    (probe) -> baseline -> (localise) -> (release) -> (critique) -> propose -> screen -> confirm
     confirm -> accepted? next cycle : next cluster
-    no cluster is left -> (unsteady -> propose) -> simplify -> holdout -> suite -> fresh
-    fresh -> (settle) -> stopped; no goal asks for more -> (settle) -> stopped
+    no open cluster -> (unsteady -> propose) -> simplify -> holdout -> suite -> fresh
+    fresh -> (settle) -> stopped; all goals met -> (settle) -> stopped
 
-What a state asks for is a function of the state alone, so a run that was cut off continues from its
-last state and asks for the same again. `drive` performs what a state asks for.
+The next action depends on the state alone, so an interrupted run continues from its last state with
+the same action. `drive` performs the actions.
 """
 
 from __future__ import annotations
@@ -18,72 +18,74 @@ from regauge.refine.loop import _goals, _plan, _search, _verification
 from regauge.refine.loop._search import stop
 from regauge.refine.loop._state import (
     Action,
-    AskProposer,
-    Critiqued,
+    CallProposer,
+    CritiqueResult,
+    GateResult,
     Interrupted,
-    Looked,
     LoopState,
     MoreCalls,
     Observation,
-    Proposed,
-    RunSuite,
-    SuiteSaid,
-    TrialsDone,
+    ProbeResult,
+    ProposalResult,
+    RunGate,
+    TrialResults,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.refine.attempts import Memory
-    from regauge.refine.loop._state import Draws, LoopConfig, Phase, Trials
+    from regauge.refine.loop._state import LoopConfig, Phase, TrialPlan, Trials
 
 
 class IllegalTransitionError(RuntimeError):
-    """A state received an observation that it did not ask for: an error of the driver."""
+    """An observation does not fit the action of a state: an error of the driver."""
 
 
-def begin(setting: LoopConfig, memory: Memory | None = None) -> LoopState:
-    """The first state of a run; it stops at once where the budget does not pay for a first look."""
-    looks = setting.look and setting.policy.limits.model_calls
+def begin(config: LoopConfig, memory: Memory | None = None) -> LoopState:
+    """The first state of a run; it stops at once if the budget is too small for one fix."""
+    can_probe = config.probe_proposer and config.policy.limits.model_calls
     state = LoopState(
-        phase="look" if looks else "baseline", text=setting.base, looked=setting.looked_before
+        phase="probe" if can_probe else "baseline",
+        text=config.base,
+        holdout_looks=config.holdout_looks_before,
     )
     if memory is not None:
         state = replace(state, memory=memory)
-    state = replace(state, memory=state.memory.with_incumbent(setting.base))
-    floor = _plan.floor_calls(setting)
-    if setting.policy.limits.calls < floor:
+    state = replace(state, memory=state.memory.with_incumbent(config.base))
+    floor = _plan.floor_calls(config)
+    if config.policy.limits.calls < floor:
         return stop(
             state,
             "budget-too-small",
-            f"{setting.policy.limits.calls} calls do not pay for one fix, which takes {floor}",
+            f"{config.policy.limits.calls} calls do not pay for one fix, which takes {floor}",
         )
     return state
 
 
-def next_action(setting: LoopConfig, state: LoopState) -> Action | None:
+def next_action(config: LoopConfig, state: LoopState) -> Action | None:
     """The next action of a state; None when the run is over."""
     match state.phase:
         case "stopped":
             return None
-        case "look":
-            return AskProposer(what="look", proposer=setting.look)
+        case "probe":
+            return CallProposer(kind="probe", proposer=config.probe_proposer)
         case "critique":
-            return AskProposer(what="critique", proposer=setting.proposers[state.tier])
+            return CallProposer(kind="critique", proposer=config.proposers[state.proposer_index])
         case "propose":
-            return AskProposer(what="edits", proposer=setting.proposers[state.tier])
+            return CallProposer(kind="edits", proposer=config.proposers[state.proposer_index])
         case "suite":
-            remaining = _plan.calls_left(setting, state)
-            return RunSuite(calls_max=_plan.trials_for(setting, remaining))
+            remaining = _plan.calls_left(config, state)
+            return RunGate(calls_max=_plan.trials_for(config, remaining))
         case phase:
-            return _TRIALS[phase][0](setting, state)
+            return _TRIALS[phase][0](config, state)
 
 
-def advance(setting: LoopConfig, state: LoopState, observation: Observation) -> LoopState:
-    """The state that follows; its `notes` say what was decided.
+def advance(config: LoopConfig, state: LoopState, observation: Observation) -> LoopState:
+    """The state that follows an observation; its `notes` are the decisions.
 
     Raises:
-        IllegalTransitionError: The state did not ask for this.
+        IllegalTransitionError: The observation does not fit the action of the state.
     """
     state = replace(state, notes=())
     if isinstance(observation, Interrupted):
@@ -91,56 +93,56 @@ def advance(setting: LoopConfig, state: LoopState, observation: Observation) -> 
             raise IllegalTransitionError("a run that is over cannot be interrupted")
         return _search.interrupted(state, observation)
     if isinstance(observation, MoreCalls):
-        return _within_limits(setting, _add_calls(setting, state, observation))
-    state = replace(state, spent=state.spent + observation.spent)
+        return _within_limits(config, _add_calls(config, state, observation))
+    state = replace(state, spending=state.spending + observation.spending)
     match state.phase, observation:
-        case "look", Looked():
-            state = _search.after_look(setting, state, observation)
-        case "critique", Critiqued():
-            state = _search.after_critique(setting, state, observation)
-        case "propose", Proposed():
-            state = _search.after_proposals(setting, state, observation)
-        case "suite", SuiteSaid():
-            state = _verification.after_suite(setting, state, observation)
-        case phase, TrialsDone() if phase in _TRIALS:
-            state = _TRIALS[phase][1](setting, _count(state, observation))
+        case "probe", ProbeResult():
+            state = _search.after_look(config, state, observation)
+        case "critique", CritiqueResult():
+            state = _search.after_critique(config, state, observation)
+        case "propose", ProposalResult():
+            state = _search.after_proposals(config, state, observation)
+        case "suite", GateResult():
+            state = _verification.after_suite(config, state, observation)
+        case phase, TrialResults() if phase in _TRIALS:
+            state = _TRIALS[phase][1](config, _count(state, observation))
         case _:
             raise IllegalTransitionError(
                 f"{type(observation).__name__} does not follow the phase {state.phase!r}"
             )
-    return _within_limits(setting, state)
+    return _within_limits(config, state)
 
 
-def _count(state: LoopState, observed: TrialsDone) -> LoopState:
-    """The state with further trials, as what they are evidence for."""
+def _count(state: LoopState, observation: TrialResults) -> LoopState:
+    """Add trials to the tallies of a state, by phase."""
     if state.phase == "fresh" or (state.phase == "settle" and state.accepted):
-        return replace(state, fresh=state.fresh.with_outcomes(observed.outcomes))
+        return replace(state, fresh=state.fresh.with_outcomes(observation.outcomes))
     if state.phase in {"confirm", "unsteady"}:
-        state = replace(state, paired=state.paired.with_outcomes(observed.outcomes))
-    return replace(state, tally=state.tally.with_outcomes(observed.outcomes))
+        state = replace(state, paired=state.paired.with_outcomes(observation.outcomes))
+    return replace(state, tally=state.tally.with_outcomes(observation.outcomes))
 
 
-def _add_calls(setting: LoopConfig, state: LoopState, observed: MoreCalls) -> LoopState:
-    """Where a run continues that stopped for want of calls, or was cut off."""
-    if state.stop is not None and (state.stop.reason != "calls" or state.left is None):
+def _add_calls(config: LoopConfig, state: LoopState, observation: MoreCalls) -> LoopState:
+    """Continue a run that was out of calls, or was interrupted."""
+    if state.stop is not None and (state.stop.reason != "calls" or state.stopped_phase is None):
         raise IllegalTransitionError("a run that is over can do nothing with more calls")
     state = state.note(
-        "more-calls", f"{observed.calls} more calls", numbers={"calls": observed.calls}
+        "more-calls", f"{observation.calls} more calls", numbers={"calls": observation.calls}
     )
-    granted = state.spent.total + observed.calls - setting.policy.limits.calls
-    phase = state.left or state.phase
-    return replace(state, granted=granted, phase=phase, stop=None, left=None)
+    extra_calls = state.spending.total + observation.calls - config.policy.limits.calls
+    phase = state.stopped_phase or state.phase
+    return replace(state, extra_calls=extra_calls, phase=phase, stop=None, stopped_phase=None)
 
 
-def _within_limits(setting: LoopConfig, state: LoopState) -> LoopState:
-    """The state, or where it leads when what it asks for cannot be paid."""
+def _within_limits(config: LoopConfig, state: LoopState) -> LoopState:
+    """The state, or the one that follows if its action exceeds a limit."""
     while state.stop is None:
-        action = next_action(setting, state)
-        exceeded = _plan.exceeded(setting, state, action)
+        action = next_action(config, state)
+        exceeded = _plan.exceeded(config, state, action)
         if exceeded is None:
             return state
-        needed = _plan.calls_needed(setting, state, action)
-        state = _verification.out_of(setting, state, exceeded, needed)
+        calls = _plan.calls_needed(config, state, action)
+        state = _verification.after_limit(config, state, exceeded, calls)
     return state
 
 
@@ -149,7 +151,10 @@ _Follows: TypeAlias = "Callable[[LoopConfig, LoopState], LoopState]"
 # The trials of a phase, and what follows them.
 _TRIALS: Mapping[Phase, tuple[_Plans, _Follows]] = {
     "baseline": (_plan.baseline, _search.after_baseline),
-    "localise": (lambda _, state: (state.left_out[state.sentence][1],), _search.next_sentence),
+    "localise": (
+        lambda _, state: (state.ablation_plans[state.sentence][1],),
+        _search.next_sentence,
+    ),
     "release": (_search.release, _search.after_release),
     "unsteady": (_search.unsteady, _search.after_unsteady),
     "screen": (_plan.screen, _search.after_screen),
@@ -157,52 +162,52 @@ _TRIALS: Mapping[Phase, tuple[_Plans, _Follows]] = {
     "simplify": (_plan.simplify, _verification.after_simplify),
     "holdout": (_plan.holdout, lambda _, state: replace(state, phase="suite")),
     "fresh": (_plan.fresh, _verification.judge_fresh),
-    "settle": (_goals.settle, _verification.settled),
+    "settle": (_goals.settling_trials, _verification.after_settle),
 }
 
 
 class Workbench(Protocol):
     """The services of a run: the prompt's model and judges, proposers, and the gate.
 
-    Every method may return `Interrupted` where nothing more can be drawn.
+    Every method returns `Interrupted` if it cannot go on.
     """
 
-    async def draw(self, draws: Sequence[Draws]) -> TrialsDone | Interrupted:
-        """Draw and judge trials; what could not be measured is missing from the answer."""
+    async def run_trials(self, plans: Sequence[TrialPlan]) -> TrialResults | Interrupted:
+        """Run and judge trials; unmeasured ones are left out."""
         ...
 
-    async def ask(
-        self, state: LoopState, action: AskProposer
-    ) -> Looked | Critiqued | Proposed | Interrupted:
-        """Ask a proposer."""
+    async def call_proposer(
+        self, state: LoopState, action: CallProposer
+    ) -> ProbeResult | CritiqueResult | ProposalResult | Interrupted:
+        """Call a proposer."""
         ...
 
-    async def verify(self, state: LoopState, action: RunSuite) -> SuiteSaid | Interrupted:
-        """Let the gate compare the revision with the base."""
+    async def verify(self, state: LoopState, action: RunGate) -> GateResult | Interrupted:
+        """Compare the revision with the base by the gate."""
         ...
 
 
 class Trail(Protocol):
-    """Where every step is written down, before the next one is taken."""
+    """The log of every step, written before the next one."""
 
     def add(self, observation: Observation, state: LoopState) -> None:
-        """Keep what was observed and the state it led to; durable once it returns."""
+        """Append an observation and its state; durable on return."""
         ...
 
 
-async def drive(setting: LoopConfig, state: LoopState, bench: Workbench, trail: Trail) -> LoopState:
-    """Run until the state asks for nothing more."""
+async def drive(config: LoopConfig, state: LoopState, bench: Workbench, trail: Trail) -> LoopState:
+    """Run to the end."""
     observation: Observation
-    while (action := next_action(setting, state)) is not None:
+    while (action := next_action(config, state)) is not None:
         match action:
             case tuple():
-                observation = await bench.draw(action)
-            case AskProposer():
-                observation = await bench.ask(state, action)
-            case RunSuite():
+                observation = await bench.run_trials(action)
+            case CallProposer():
+                observation = await bench.call_proposer(state, action)
+            case RunGate():
                 observation = await bench.verify(state, action)
             case _:
                 assert_never(action)
-        state = advance(setting, state, observation)
+        state = advance(config, state, observation)
         trail.add(observation, state)
     return state

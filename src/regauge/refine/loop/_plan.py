@@ -1,4 +1,4 @@
-"""The trials of each phase, their calls, and the budget that is left."""
+"""The trials of each phase, their calls, and the remaining budget."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from regauge.refine.analysis import diagnose
-from regauge.refine.edits import EditError, merged
-from regauge.refine.loop._state import Action, AskProposer, Draws, Trials
+from regauge.refine.edits import EditError, merge_changes
+from regauge.refine.loop._state import Action, CallProposer, TrialPlan, Trials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,210 +22,212 @@ if TYPE_CHECKING:
 _LACKING_TRIALS = 10
 
 
-def baseline(setting: LoopConfig, state: LoopState) -> Trials:
-    """First some trials of every train case under the prompt as it is; then of unclear ones."""
-    test = setting.policy.test
-    if not state.look:
-        return (draws(setting, state, setting.base, setting.train, test.first_trials),)
-    cases = unclear_cases(setting, state)
-    return (draws(setting, state, setting.base, cases, test.look_trials),)
+def baseline(config: LoopConfig, state: LoopState) -> Trials:
+    """A few trials of every train case with the first prompt; then of unclear ones."""
+    test = config.policy.test
+    if not state.look_number:
+        return (plan_trials(config, state, config.base, config.train, test.first_trials),)
+    cases = unclear_cases(config, state)
+    return (plan_trials(config, state, config.base, cases, test.look_trials),)
 
 
-def unclear_cases(setting: LoopConfig, state: LoopState) -> tuple[str, ...]:
-    """Cases whose failures may be chance, and such as an edit will be compared on.
+def unclear_cases(config: LoopConfig, state: LoopState) -> tuple[str, ...]:
+    """Cases whose failures may be chance, and cases that will be compared.
 
-    The failures that are likeliest to be more than chance come first. All trials together stay
-    within `baseline_trials` per train case, however many checks are unclear.
+    The failures that are least likely chance come first. All trials together stay within
+    `baseline_trials` per train case, however many checks are unclear.
     """
-    test = setting.policy.test
-    digest = setting.base.digest
-    drawn = sum(state.tally.trials(digest, case) for case in setting.train)
+    test = config.policy.test
+    digest = config.base.digest
+    trials_run = sum(state.tally.trials(digest, case) for case in config.train)
     diagnosis = diagnose(
         state.tally,
         lambda _: (digest,),
-        setting.train,
-        setting.checks,
+        config.train,
+        config.checks,
         test,
-        tolerated=setting.tolerated,
+        tolerated=config.tolerated,
     )
     unfinished = (c for c in diagnosis.clusters if c.trials < len(c.cases) * test.baseline_trials)
     unclear = [c for c in diagnosis.flaky if c.p_flaky < test.unclear_p]
-    ranked = sorted((*unfinished, *unclear), key=lambda c: (c.p_flaky, c.check))
+    clusters = sorted((*unfinished, *unclear), key=lambda c: (c.p_flaky, c.check))
     # Cases that failed every time so far come first: a few of them soon differ from chance.
     always = (
         case
         for cluster in diagnosis.flaky
         for case in cluster.failing
-        if state.tally.check(digest, case, cluster.check).passed == 0
+        if state.tally.count(digest, case, cluster.check).passed == 0
         and state.tally.trials(digest, case) < test.baseline_trials
     )
-    cases = dict.fromkeys((*always, *(case for cluster in ranked for case in cluster.cases)))
-    room = (test.baseline_trials * len(setting.train) - drawn) // test.look_trials
+    cases = dict.fromkeys((*always, *(case for cluster in clusters for case in cluster.cases)))
+    room = (test.baseline_trials * len(config.train) - trials_run) // test.look_trials
     return tuple(cases)[: max(0, room)]
 
 
-def screen(setting: LoopConfig, state: LoopState) -> Trials:
+def screen(config: LoopConfig, state: LoopState) -> Trials:
     """A few trials of a few failing cases, for every candidate.
 
-    While a statement is sought that keeps a rule from being followed, only without such ones.
+    Candidates that search for a hindering statement go first, alone.
     """
-    cases = screen_cases(setting, state.cluster)
+    cases = screen_cases(config, state.cluster)
     lacking = [candidate for candidate in state.candidates if candidate.suspects]
-    count = _LACKING_TRIALS if lacking else setting.policy.test.screen_cases
-    trials = dealt(cases, count)
+    count = _LACKING_TRIALS if lacking else config.policy.test.screen_cases
+    trials = deal_trials(cases, count)
     texts = {candidate.text.digest: candidate.text for candidate in lacking or state.candidates}
     return tuple(
-        draws(setting, state, text, cases, trials, check=state.cluster.check)
+        plan_trials(config, state, text, cases, trials, check=state.cluster.check)
         for text in texts.values()
     )
 
 
-def confirm(setting: LoopConfig, state: LoopState) -> Trials:
-    """First all train cases; then those in question and a few others, under both texts.
+def confirm(config: LoopConfig, state: LoopState) -> Trials:
+    """All train cases at first; then the cluster's cases and a few others, under both texts.
 
-    At the first look the cases in question get all the trials of a look, the others one: what
-    else a text breaks is for the gate to find. Where edits were accepted before, the text as it
-    is has few trials of its own yet, and gets them too. How much verdicts vary is compared on as
-    many new trials of either text. LLM judges of other checks wait for the last verification.
+    At the first look the cluster's cases get all the trials of a look, others one: the gate finds
+    other breakage. After an accepted edit the current text has few trials, and gets them too. For
+    a variance, both texts get as many new trials. LLM judges of other checks wait for the last
+    verification.
     """
-    test, cluster = setting.policy.test, state.cluster
+    test, cluster = config.policy.test, state.cluster
     text, check = state.candidates[0].text, cluster.check
-    others = [case for case in setting.train if case not in cluster.cases]
-    if cluster.unsteady or state.look == 1:
-        each, old = test.look_trials, _lacking(setting, state)
+    other_cases = [case for case in config.train if case not in cluster.cases]
+    if cluster.unsteady or state.look_number == 1:
+        trials, base_trials = test.look_trials, _lacking(config, state)
         if cluster.unsteady:
-            each, old = test.steady_trials, dict.fromkeys(cluster.cases, test.steady_trials)
-        rest = others if state.look == 1 else []
+            trials, base_trials = (
+                test.steady_trials,
+                dict.fromkeys(cluster.cases, test.steady_trials),
+            )
+        rest = other_cases if state.look_number == 1 else []
         return (
-            draws(setting, state, text, cluster.cases, each, check=check),
-            draws(setting, state, text, rest, 1, check=check),
-            draws(setting, state, state.text, cluster.cases, old, check=check),
+            plan_trials(config, state, text, cluster.cases, trials, check=check),
+            plan_trials(config, state, text, rest, 1, check=check),
+            plan_trials(config, state, state.text, cluster.cases, base_trials, check=check),
         )
     # Other anchors at every look, and the same ones whenever the run is repeated.
-    start = (state.look * test.anchors) % max(1, len(others))
-    anchors = [*others[start:], *others[:start]][: test.anchors]
+    start = (state.look_number * test.anchors) % max(1, len(other_cases))
+    anchors = [*other_cases[start:], *other_cases[:start]][: test.anchors]
     cases = (*cluster.cases, *anchors)
     return (
-        draws(setting, state, text, cases, test.look_trials, check=check),
-        draws(setting, state, state.text, cases, 1, check=check),
+        plan_trials(config, state, text, cases, test.look_trials, check=check),
+        plan_trials(config, state, state.text, cases, 1, check=check),
     )
 
 
-def _lacking(setting: LoopConfig, state: LoopState) -> dict[str, int]:
-    """The further trials that the cases in question need under the present text."""
-    enough, check = setting.policy.test.baseline_trials, state.cluster.check
+def _lacking(config: LoopConfig, state: LoopState) -> dict[str, int]:
+    """The further trials of the cluster's cases with the current text."""
+    enough, check = config.policy.test.baseline_trials, state.cluster.check
     return {
-        case: max(0, enough - state.tally.check(state.text.digest, case, check).trials)
+        case: max(0, enough - state.tally.count(state.text.digest, case, check).trials)
         for case in state.cluster.cases
     }
 
 
-def simplify(setting: LoopConfig, state: LoopState) -> Trials:
-    """The text without one accepted edit, on the cases that edit was for."""
-    leaner = without(setting, state)
+def simplify(config: LoopConfig, state: LoopState) -> Trials:
+    """The text without one accepted edit, on the cases of that edit."""
+    leaner = without(config, state)
     assert leaner is not None
     index, text = leaner
     cases = state.accepted[index].cluster.cases
-    return (draws(setting, state, text, cases, setting.policy.test.look_trials),)
+    return (plan_trials(config, state, text, cases, config.policy.test.look_trials),)
 
 
-def without(setting: LoopConfig, state: LoopState) -> tuple[int, PromptText] | None:
+def without(config: LoopConfig, state: LoopState) -> tuple[int, PromptText] | None:
     """The first accepted edit that a later one may have made needless, and the text without it.
 
-    An edit is only in question when a later one was for the same check, and was not tried yet.
+    Only edits with a later one for the same check count, each of them once.
     """
-    tried = {entry.after for entry in state.memory.tried if entry.finding == "confirmed"}
+    attempted = {entry.after for entry in state.memory.attempts if entry.result == "confirmed"}
     for index, edit in enumerate(state.accepted[:-1]):
         later = state.accepted[index + 1 :]
         if all(other.cluster.check != edit.cluster.check for other in later):
             continue
-        text = state.accepted[index - 1].text if index else setting.base
+        text = state.accepted[index - 1].text if index else config.base
         try:
-            text = merged(edit.text, state.text, text)
+            text = merge_changes(edit.text, state.text, text)
         except EditError:
             continue
-        if text.shape not in tried and text.shape != state.text.shape:
+        if text.shape not in attempted and text.shape != state.text.shape:
             return index, text
     return None
 
 
-def verification_phase(setting: LoopConfig, state: LoopState) -> Phase:
-    """Where the verification of accepted edits begins, or continues."""
-    if without(setting, state) is not None:
+def verification_phase(config: LoopConfig, state: LoopState) -> Phase:
+    """The phase in which the verification of accepted edits begins, or continues."""
+    if without(config, state) is not None:
         return "simplify"
-    all_measured = all(state.tally.trials(setting.base.digest, case) for case in setting.holdout)
+    all_measured = all(state.tally.trials(config.base.digest, case) for case in config.holdout)
     return "suite" if all_measured else "holdout"
 
 
-def holdout(setting: LoopConfig, state: LoopState) -> Trials:
-    """The trials of the prompt before the run on held-out cases; the gate compares with them."""
-    trials = setting.policy.test.baseline_trials
-    return (draws(setting, state, setting.base, setting.holdout, trials),)
+def holdout(config: LoopConfig, state: LoopState) -> Trials:
+    """The trials of the first prompt on held-out cases; the gate compares with them."""
+    trials = config.policy.test.baseline_trials
+    return (plan_trials(config, state, config.base, config.holdout, trials),)
 
 
-def fresh(setting: LoopConfig, state: LoopState) -> Trials:
-    """More trials, that choose nothing, of the cases on which too little is known yet.
+def fresh(config: LoopConfig, state: LoopState) -> Trials:
+    """More independent trials of the doubtful cases, with both texts.
 
-    The prompt as it was is drawn along: the trials that named its failures would make it look
-    worse than it is.
+    The first prompt runs again, as the trials that selected its failures make it look too bad.
     """
-    base, now, drawn = setting.base, state.text, state.fresh
-    trials = dict.fromkeys(state.waiting, setting.policy.test.look_trials)
+    base, now, tally = config.base, state.text, state.fresh
+    trials = dict.fromkeys(state.pending_cases, config.policy.test.look_trials)
 
     def first(case: str) -> int:
         chose = state.tally.next_trial(base.digest, case)
-        return max(chose, drawn.next_trial(base.digest, case))
+        return max(chose, tally.next_trial(base.digest, case))
 
-    revised = numbered(now, trials, lambda case: drawn.next_trial(now.digest, case))
-    return revised, numbered(base, trials, first)
-
-
-def screen_cases(setting: LoopConfig, cluster: FailureCluster) -> tuple[str, ...]:
-    """The cases a candidate is first tried on: those that fail most."""
-    return cluster.failing[: setting.policy.test.screen_cases]
+    revision_trials = number_trials(now, trials, lambda case: tally.next_trial(now.digest, case))
+    return revision_trials, number_trials(base, trials, first)
 
 
-def draws(
-    setting: LoopConfig,
+def screen_cases(config: LoopConfig, cluster: FailureCluster) -> tuple[str, ...]:
+    """The cases of a candidate's first trials: those that fail most."""
+    return cluster.failing[: config.policy.test.screen_cases]
+
+
+def plan_trials(
+    config: LoopConfig,
     state: LoopState,
     text: PromptText,
     cases: Iterable[str],
     trials: int | Mapping[str, int],
     *,
     check: str | None = None,
-) -> Draws:
-    """The next trials of each case, as numbers that were not drawn yet."""
-    least = 0 if text.digest == setting.base.digest else setting.first_trial
-    each = {case: trials if isinstance(trials, int) else trials[case] for case in cases}
+) -> TrialPlan:
+    """The next trials of each case, by new numbers."""
+    least = 0 if text.digest == config.base.digest else config.first_trial
+    counts = {case: trials if isinstance(trials, int) else trials[case] for case in cases}
 
     def first(case: str) -> int:
         return max(least, state.tally.next_trial(text.digest, case))
 
-    return numbered(text, each, first, check)
+    return number_trials(text, counts, first, check)
 
 
-def numbered(
+def number_trials(
     text: PromptText,
     trials: Mapping[str, int],
     first: Callable[[str], int],
     check: str | None = None,
-) -> Draws:
-    """So many trials of each case, from its first number on."""
+) -> TrialPlan:
+    """Trials of each case, numbered from its first number on."""
     numbers = [(case, first(case) + n) for case, count in trials.items() for n in range(count)]
-    return Draws(text=text, trials=tuple(numbers), check=check)
+    return TrialPlan(text=text, trials=tuple(numbers), check=check)
 
 
-def dealt(cases: Sequence[str], trials: int) -> dict[str, int]:
-    """So many trials, and at least one of each case, dealt evenly."""
-    each, more = divmod(max(len(cases), trials), len(cases))
-    return {case: each + (n < more) for n, case in enumerate(cases)}
+def deal_trials(cases: Sequence[str], trials: int) -> dict[str, int]:
+    """A number of trials, dealt evenly to the cases; at least one each."""
+    per_case, remainder = divmod(max(len(cases), trials), len(cases))
+    return {case: per_case + (n < remainder) for n, case in enumerate(cases)}
 
 
 # The error rate is shared by the looks: more looks settle more edits and need more trials for each.
 FRESH_LOOKS = 6
-"""The most looks at fresh trials of accepted edits."""
+"""The most looks at independent trials of accepted edits."""
 
-# The gate re-draws what fails first; this is set aside for it.
+# The gate runs failing cases again; these calls are set aside for it.
 _REDRAWS = 20
 # A critique and four edits; more where replies have to be repeated or edits do not help.
 _REFINER_CALLS = 5
@@ -235,156 +237,154 @@ _BEFORE_A_LOOK = frozenset({"release", "critique", "propose", "simplify", "holdo
 _BEFORE_VERIFICATION = frozenset({"unsteady", "release", "screen", "confirm", "simplify"})
 
 
-def calls_max(setting: LoopConfig, state: LoopState) -> int:
-    """The most calls, with those that a person gave on top."""
-    return setting.policy.limits.calls + state.granted
+def calls_max(config: LoopConfig, state: LoopState) -> int:
+    """The most calls, with those that a user added."""
+    return config.policy.limits.calls + state.extra_calls
 
 
-def calls_left(setting: LoopConfig, state: LoopState) -> int:
-    """The number of calls of any model that are left."""
-    return calls_max(setting, state) - state.spent.total
+def calls_left(config: LoopConfig, state: LoopState) -> int:
+    """The number of remaining calls of any model."""
+    return calls_max(config, state) - state.spending.total
 
 
-def cost_of_trials(setting: LoopConfig, trials: int, check: str | None = None) -> int:
-    """About how many calls some trials take, with those of LLM judges."""
-    judging = setting.judging
+def cost_of_trials(config: LoopConfig, trials: int, check: str | None = None) -> int:
+    """The approximate calls of some trials, with those of LLM judges."""
+    judging = config.judging
     rate = sum(judging.values()) if check is None else judging.get(check, 0.0)
     return math.ceil(trials * (1 + rate) - 1e-9)
 
 
-def trials_for(setting: LoopConfig, calls: int) -> int:
-    """The number of trials, judged by all, that some calls pay for."""
-    return int(calls / (1 + sum(setting.judging.values())))
+def trials_for(config: LoopConfig, calls: int) -> int:
+    """The number of fully judged trials within some calls."""
+    return int(calls / (1 + sum(config.judging.values())))
 
 
-def floor_calls(setting: LoopConfig) -> int:
-    """The fewest calls that can find a fault, repair it and verify the repair."""
-    first = setting.policy.test.baseline_trials * len(setting.train)
-    return cost_of_trials(setting, first) + repair_calls(setting)
+def floor_calls(config: LoopConfig) -> int:
+    """The fewest calls that find a failure, fix it and verify the fix."""
+    first = config.policy.test.baseline_trials * len(config.train)
+    return cost_of_trials(config, first) + repair_calls(config)
 
 
-def enough_calls(setting: LoopConfig) -> int:
-    """About how many calls one repair takes that its first test shows to help."""
-    model = _REFINER_CALLS if setting.proposers[0] in setting.critics else 0
+def enough_calls(config: LoopConfig) -> int:
+    """The approximate calls of one fix whose first test shows a gain."""
+    model = _REFINER_CALLS if config.proposers[0] in config.critics else 0
     return (
-        floor_calls(setting)
-        + _search_calls(setting, _lacking_trials(setting))
-        + cost_of_trials(setting, _FRESH_CALLS)
+        floor_calls(config)
+        + _search_calls(config, _lacking_trials(config))
+        + cost_of_trials(config, _FRESH_CALLS)
         + model
-        + bool(setting.look)
+        + bool(config.probe_proposer)
     )
 
 
-def repair_calls(setting: LoopConfig) -> int:
-    """The fewest calls that can repair a fault that is found, and verify the repair."""
-    test = setting.policy.test
-    look = test.screen_cases + test.look_trials * len(setting.train)
-    return _search_calls(setting, look) + _verification_calls(setting)
+def repair_calls(config: LoopConfig) -> int:
+    """The fewest calls that fix a known failure and verify the fix."""
+    test = config.policy.test
+    test_trials = test.screen_cases + test.look_trials * len(config.train)
+    return _search_calls(config, test_trials) + _verification_calls(config)
 
 
-def calls_wanted(setting: LoopConfig, state: LoopState) -> int:
-    """About how many calls more a run would take that stopped for want of them.
+def calls_wanted(config: LoopConfig, state: LoopState) -> int:
+    """The approximate further calls of a run that was out of calls.
 
-    That is to verify what it accepted, or to finish what it was about.
+    They verify the accepted edits, or finish the current phase.
     """
-    drawn = sum(
-        state.fresh.trials(state.text.digest, case) > 0
-        for case in (*setting.train, *setting.holdout)
+    cases_done = sum(
+        state.fresh.trials(state.text.digest, case) > 0 for case in (*config.train, *config.holdout)
     )
-    suite = suite_calls(setting) - cost_of_trials(setting, drawn)
-    later = cost_of_trials(setting, _FRESH_CALLS) * max(1, len(state.accepted))
-    lacking = _search_calls(setting, _lacking_trials(setting))
-    match state.left:
+    suite = suite_calls(config) - cost_of_trials(config, cases_done)
+    later = cost_of_trials(config, _FRESH_CALLS) * max(1, len(state.accepted))
+    lacking = _search_calls(config, _lacking_trials(config))
+    match state.stopped_phase:
         case "fresh":
-            return max(later, _calls_of(setting, fresh(setting, state)))
+            return max(later, _calls_of(config, fresh(config, state)))
         case "suite":
             return suite + later
         case "holdout":
-            return _calls_of(setting, holdout(setting, state)) + suite + later
+            return _calls_of(config, holdout(config, state)) + suite + later
         case "confirm" if state.candidates:
-            test = _calls_of(setting, confirm(setting, state))
-            return test + _verification_calls(setting) + later
+            test = _calls_of(config, confirm(config, state))
+            return test + _verification_calls(config) + later
         case "screen" if state.candidates:
-            screened = _search_calls(setting, setting.policy.test.screen_cases)
-            more = repair_calls(setting) - screened
-            return _calls_of(setting, screen(setting, state)) + more + lacking + later
+            screen_calls = _search_calls(config, config.policy.test.screen_cases)
+            remaining_calls = repair_calls(config) - screen_calls
+            return _calls_of(config, screen(config, state)) + remaining_calls + lacking + later
         case _:
-            return repair_calls(setting) + lacking + later
+            return repair_calls(config) + lacking + later
 
 
-def suite_calls(setting: LoopConfig) -> int:
-    """About how many calls the gate takes."""
-    return cost_of_trials(setting, len(setting.train) + len(setting.holdout) + _REDRAWS)
+def suite_calls(config: LoopConfig) -> int:
+    """The approximate calls of the gate."""
+    return cost_of_trials(config, len(config.train) + len(config.holdout) + _REDRAWS)
 
 
-def look_at(setting: LoopConfig, state: LoopState) -> str:
-    """The text and trials that held-out cases decide about; a repetition adds no evidence."""
-    return f"{state.text.digest[:16]}@{setting.first_trial}"
+def holdout_look(config: LoopConfig, state: LoopState) -> str:
+    """The text and trials of a decision on held-out cases; a repetition adds no evidence."""
+    return f"{state.text.digest[:16]}@{config.first_trial}"
 
 
-def exceeded(setting: LoopConfig, state: LoopState, action: Action | None) -> StopReason | None:
-    """The limit that an action would pass; None when it can be paid.
+def exceeded(config: LoopConfig, state: LoopState, action: Action | None) -> StopReason | None:
+    """The limit that an action would exceed; None if it is within all.
 
-    What verifies accepted edits is set aside as soon as there may be one, so their verification
-    is held to the number of calls alone.
+    Calls for the verification of accepted edits are set aside, so no other limit applies to it.
     """
-    limits, spent = setting.policy.limits, state.spent
-    worn = setting.holdout and len(state.looked) >= limits.holdout_looks
-    already_looked = state.phase == "suite" and look_at(setting, state) in state.looked
+    limits, spending = config.policy.limits, state.spending
+    worn = config.holdout and len(state.holdout_looks) >= limits.holdout_looks
+    already_looked = state.phase == "suite" and holdout_look(config, state) in state.holdout_looks
     if worn and not already_looked and state.phase in _BEFORE_A_LOOK:
-        return "holdout-looks"  # nothing is sought that could not be verified
-    if calls_needed(setting, state, action) > calls_left(setting, state):
+        return "holdout-looks"  # an edit could not be verified
+    if calls_needed(config, state, action) > calls_left(config, state):
         return "calls"
     if action is None or state.phase in {"holdout", "suite", "fresh"}:
         return None
-    asks = isinstance(action, AskProposer) and action.proposer in setting.critics
-    reached: dict[StopReason, bool] = {
-        "model-calls": asks and spent.model_calls >= limits.model_calls,
-        "usd": limits.usd is not None and 0 < spent.usd >= limits.usd,
+    calls_model = isinstance(action, CallProposer) and action.proposer in config.critics
+    limits_reached: dict[StopReason, bool] = {
+        "model-calls": calls_model and spending.model_calls >= limits.model_calls,
+        "usd": limits.usd is not None and 0 < spending.usd >= limits.usd,
         "candidates": state.phase in {"screen", "confirm"} and state.tested > limits.candidates,
     }
-    return next((reason for reason, is_reached in reached.items() if is_reached), None)
+    return next((reason for reason, is_reached in limits_reached.items() if is_reached), None)
 
 
-def calls_needed(setting: LoopConfig, state: LoopState, action: Action | None) -> int:
-    """The calls of an action, with those that are set aside to verify what comes of it."""
+def calls_needed(config: LoopConfig, state: LoopState, action: Action | None) -> int:
+    """The calls of an action, with those set aside to verify its result."""
     if not isinstance(action, tuple):
         return 0
-    calls = _calls_of(setting, action)
+    calls = _calls_of(config, action)
     if state.phase not in _BEFORE_VERIFICATION:
         return calls
-    later = cost_of_trials(setting, _FRESH_CALLS) * len(state.accepted)
-    return calls + _verification_calls(setting) + later
+    later = cost_of_trials(config, _FRESH_CALLS) * len(state.accepted)
+    return calls + _verification_calls(config) + later
 
 
-def _calls_of(setting: LoopConfig, action: Trials) -> int:
-    """About how many calls trials take, with those of LLM judges."""
+def _calls_of(config: LoopConfig, action: Trials) -> int:
+    """The approximate calls of trials, with those of LLM judges."""
     return sum(
-        cost_of_trials(setting, len(requested.trials), requested.check) for requested in action
+        cost_of_trials(config, len(requested.trials), requested.check) for requested in action
     )
 
 
-def _search_calls(setting: LoopConfig, trials: int) -> int:
-    """About how many calls trials take that are for one check, whichever it is."""
-    share = sum(setting.judging.values()) / max(1, len(setting.checks))
+def _search_calls(config: LoopConfig, trials: int) -> int:
+    """The approximate calls of trials for one check, whichever it is."""
+    share = sum(config.judging.values()) / max(1, len(config.checks))
     return math.ceil(trials * (1 + share) - 1e-9)
 
 
-def _lacking_trials(setting: LoopConfig) -> int:
-    """Trials that cases still need under the present text before a first test."""
-    test = setting.policy.test
-    each = test.baseline_trials - test.first_trials
-    again = each * len(setting.train) // test.look_trials
-    return max(0, (test.look_trials - each) * again)
+def _lacking_trials(config: LoopConfig) -> int:
+    """Further trials of cases with the current text before a first test."""
+    test = config.policy.test
+    extra_trials = test.baseline_trials - test.first_trials
+    cases = extra_trials * len(config.train) // test.look_trials
+    return max(0, (test.look_trials - extra_trials) * cases)
 
 
-def _verification_calls(setting: LoopConfig) -> int:
-    holdout = setting.policy.test.baseline_trials * len(setting.holdout)
-    return suite_calls(setting) + cost_of_trials(setting, holdout)
+def _verification_calls(config: LoopConfig) -> int:
+    holdout = config.policy.test.baseline_trials * len(config.holdout)
+    return suite_calls(config) + cost_of_trials(config, holdout)
 
 
-def texts_for(setting: LoopConfig, state: LoopState, check: str) -> list[str]:
-    """The texts whose trials speak for a check: those since the last edit made for it."""
-    made_for = [n for n, edit in enumerate(state.accepted) if edit.cluster.check == check]
-    all_texts = [setting.base.digest, *(edit.text.digest for edit in state.accepted)]
-    return all_texts[made_for[-1] + 1 if made_for else 0 :]
+def texts_for(config: LoopConfig, state: LoopState, check: str) -> list[str]:
+    """The texts whose trials count for a check: those since the last edit for it."""
+    positions = [n for n, edit in enumerate(state.accepted) if edit.cluster.check == check]
+    all_texts = [config.base.digest, *(edit.text.digest for edit in state.accepted)]
+    return all_texts[positions[-1] + 1 if positions else 0 :]

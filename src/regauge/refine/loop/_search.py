@@ -1,4 +1,4 @@
-"""The search for edits: releases, clusters, proposers, tests of candidates, and its end."""
+"""The search for edits: releases, clusters, proposers, and tests of candidates."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from regauge.criteria import CRITERIA
 from regauge.gate import NO_TRIALS
 from regauge.refine.analysis import (
     Tally,
-    better_p,
     diagnose,
     mean_effect,
+    p_better,
+    p_worse,
     steadiness_of,
     tail,
-    worse_p,
 )
-from regauge.refine.attempts import Attempt, named
+from regauge.refine.attempts import Attempt, edit_facts
 from regauge.refine.edits import (
     Delete,
     Insert,
     apply,
     blocks_between,
-    lost_words,
+    count_lost_words,
     rule_edit,
 )
-from regauge.refine.guards import faults_in
+from regauge.refine.guards import text_warnings
 from regauge.refine.loop._candidates import (
     all_suspects,
     candidates_of,
-    narrowed,
-    second_thoughts,
+    move_rule,
+    narrow_suspects,
 )
 from regauge.refine.loop._goals import (
     all_met,
     can_confirm,
     can_settle,
-    counted,
+    describe_goals,
     goals_note,
-    spared,
-    standings,
+    measure_goals,
+    spared_clusters,
     underpowered_text,
 )
 from regauge.refine.loop._plan import (
     calls_left,
-    dealt,
-    draws,
+    deal_trials,
     floor_calls,
+    plan_trials,
     repair_calls,
     screen_cases,
     texts_for,
@@ -64,132 +64,144 @@ if TYPE_CHECKING:
 
     from regauge.gate import Count
     from regauge.refine.analysis import Check, FailureCluster
-    from regauge.refine.attempts import Finding
+    from regauge.refine.attempts import AttemptResult
     from regauge.refine.edits import Op, PromptText
     from regauge.refine.loop._state import (
-        Critiqued,
-        Draws,
+        CritiqueResult,
         Interrupted,
-        Looked,
         LoopConfig,
         LoopState,
-        Proposed,
+        ProbeResult,
+        ProposalResult,
         Release,
         StopReason,
+        TrialPlan,
     )
 
-# Endings that say of a prompt what only proposals that were read can show.
+# Reasons to stop that need a readable proposal.
 _AFTER_PROPOSALS = frozenset(
     {"no-acceptable-edit", "only-known-edits", "cycles", "candidates", "model-calls"}
 )
 
 
 def stop(state: LoopState, reason: StopReason, text: str, *, proposal: bool = False) -> LoopState:
-    """The end; unless a reply of the model was read, it says nothing about the prompt."""
-    if reason in _AFTER_PROPOSALS and state.unread and not state.read and not proposal:
+    """End the run; without a readable reply of the refiner model, as unreadable."""
+    if (
+        reason in _AFTER_PROPOSALS
+        and state.unreadable_reason
+        and not state.has_readable_reply
+        and not proposal
+    ):
         reason, text = "unreadable", unreadable(state)
-    if state.way_back and not proposal:
-        text = f"{text}; {state.way_back}"
+    if state.release_hint and not proposal:
+        text = f"{text}; {state.release_hint}"
     ending = Stop(reason=reason, proposal=proposal, text=text)
     state = state.note("stopped", f"{reason}: {text}")
-    return replace(state, phase="stopped", left=state.phase, stop=ending)
+    return replace(state, phase="stopped", stopped_phase=state.phase, stop=ending)
 
 
 def unreadable(state: LoopState) -> str:
-    """The reason why a run ends whose proposer was never read."""
-    return f"no response of the refiner model could be read: {state.unread}"
+    """The message of a run without a readable reply of the refiner model."""
+    return f"no response of the refiner model could be read: {state.unreadable_reason}"
 
 
-def tried(
-    state: LoopState, text: PromptText, detail: str, finding: Finding = "refuted"
+def add_attempt(
+    state: LoopState, text: PromptText, detail: str, result: AttemptResult = "refuted"
 ) -> LoopState:
-    """The state with a text remembered as tried."""
-    key = state.open[0].key if state.open else ""
-    entry = Attempt.from_texts(state.text, text, key, finding, detail=detail, cycle=state.cycle)
-    return replace(state, memory=state.memory.with_tried(entry))
+    """The state with the result of an edit in its memory."""
+    key = state.open_clusters[0].key if state.open_clusters else ""
+    entry = Attempt.from_texts(state.text, text, key, result, detail=detail, cycle=state.cycle)
+    return replace(state, memory=state.memory.with_attempts(entry))
 
 
-def after_look(setting: LoopConfig, state: LoopState, observed: Looked) -> LoopState:
-    """Begin; stop where the only proposer is a model that cannot be read."""
+def after_look(config: LoopConfig, state: LoopState, observation: ProbeResult) -> LoopState:
+    """Begin; stop if the only proposer is a model with unreadable replies."""
     state = replace(state, phase="baseline")
-    if not observed.fault:
+    if not observation.fault:
         return state
-    state = replace(state, unread=observed.fault).note(
-        "unreadable", observed.fault, observed.proposer
+    state = replace(state, unreadable_reason=observation.fault).note(
+        "unreadable", observation.fault, observation.proposer
     )
-    if all(name in setting.critics for name in setting.proposers):
+    if all(name in config.critics for name in config.proposers):
         return stop(state, "unreadable", unreadable(state))
     return state
 
 
-def after_baseline(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Run unclear cases again, leave sentences out where a budget says so; then diagnose."""
-    base = setting.base
-    missing = [case for case in setting.train if not state.tally.trials(base.digest, case)]
+def after_baseline(config: LoopConfig, state: LoopState) -> LoopState:
+    """Run unclear cases again, ablate sentences within the budget; then diagnose."""
+    base = config.base
+    missing = [case for case in config.train if not state.tally.trials(base.digest, case)]
     if missing:
-        some = f"{len(missing)} of {len(setting.train)} training cases have no trial"
-        return stop(state, "provider-outage", f"{some}, such as {missing[0]}")
-    again = replace(state, look=state.look + 1)
-    if unclear_cases(setting, again):
-        return again
-    if setting.feedback:
-        state = state.note("feedback", setting.feedback)
-    for text in (*setting.errors_in(base), *faults_in(base)):
+        cases = f"{len(missing)} of {len(config.train)} training cases have no trial"
+        return stop(state, "provider-outage", f"{cases}, such as {missing[0]}")
+    next_state = replace(state, look_number=state.look_number + 1)
+    if unclear_cases(config, next_state):
+        return next_state
+    if config.feedback:
+        state = state.note("feedback", config.feedback)
+    for text in (*config.errors_in(base), *text_warnings(base)):
         state = state.note("preflight", text)
-    state = replace(state, look=0, phase="localise")
-    return next_sentence(setting, replace(state, left_out=_planned(setting, state), sentence=-1))
+    state = replace(state, look_number=0, phase="localise")
+    return next_sentence(
+        config, replace(state, ablation_plans=_plan_ablations(config, state), sentence=-1)
+    )
 
 
-def diagnosed(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Look for what fails reproducibly; a run that removes text fixes nothing."""
-    if setting.removals:
-        return _remove(setting, state)
+def diagnosed(config: LoopConfig, state: LoopState) -> LoopState:
+    """Find reproducible failures; a run that removes text skips this."""
+    if config.removals:
+        return _remove(config, state)
     diagnosis = diagnose(
         state.tally,
-        lambda check: texts_for(setting, state, check),
-        setting.train,
-        setting.checks,
-        setting.policy.test,
-        tolerated=setting.tolerated,
+        lambda check: texts_for(config, state, check),
+        config.train,
+        config.checks,
+        config.policy.test,
+        tolerated=config.tolerated,
     )
-    asked = {cluster.key for cluster, _ in state.questions}
-    every = [
-        c for c in diagnosis.clusters if c.key not in asked and not _is_cured(setting, state, c)
+    questioned = {cluster.key for cluster, _ in state.questions}
+    unresolved = [
+        c for c in diagnosis.clusters if c.key not in questioned and not _is_cured(config, state, c)
     ]
-    tolerated = spared(setting, state, every)
-    clusters = tuple(cluster for cluster in every if cluster not in tolerated)
-    nothing = "nothing fails more often than goals allow" if tolerated else "none reproducible"
+    tolerated = spared_clusters(config, state, unresolved)
+    clusters = tuple(cluster for cluster in unresolved if cluster not in tolerated)
+    no_clusters = "nothing fails more often than goals allow" if tolerated else "none reproducible"
     text = "; ".join(f"{c.key} in {c.failures} of {c.trials} trials" for c in clusters)
     numbers = {"clusters": len(clusters), "flaky": len(diagnosis.flaky)}
-    state = state.note("diagnosed", text or nothing, numbers=numbers)
+    state = state.note("diagnosed", text or no_clusters, numbers=numbers)
     state = replace(
-        state, open=clusters, spared=tolerated, flaky=diagnosis.flaky, tier=0, novel=False
+        state,
+        open_clusters=clusters,
+        spared_clusters=tolerated,
+        flaky=diagnosis.flaky,
+        proposer_index=0,
+        novel=False,
     )
-    if clusters and not state.accepted and can_settle(setting, state):
+    if clusters and not state.accepted and can_settle(config, state):
         return replace(state, phase="settle")
     if clusters and not (state.accepted or state.tested):
-        able = tuple(cluster for cluster in clusters if can_confirm(setting, state, cluster))
+        able = tuple(cluster for cluster in clusters if can_confirm(config, state, cluster))
         if not able:
-            return stop(state, "underpowered", underpowered_text(setting, state, clusters[0]))
-        state = replace(state, open=able)
+            return stop(state, "underpowered", underpowered_text(config, state, clusters[0]))
+        state = replace(state, open_clusters=able)
     if clusters:
-        return _enter_release(setting, state) or enter_tier(setting, state)
-    unsteady = _unsteady(setting, state)
+        return _enter_release(config, state) or enter_proposer(config, state)
+    unsteady = _unsteady(config, state)
     if unsteady:
-        return replace(state, open=unsteady, phase="unsteady", paired=Tally())
-    return nothing_left(setting, state)
+        return replace(state, open_clusters=unsteady, phase="unsteady", paired=Tally())
+    return nothing_left(config, state)
 
 
-def _remove(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Let the gate decide about text without effect, all of it together first."""
+def _remove(config: LoopConfig, state: LoopState) -> LoopState:
+    """Begin the verification of text without effect, all of it together first."""
     accepted: list[Accepted] = []
-    text = setting.base
-    for removal in setting.removals:
+    text = config.base
+    for removal in config.removals:
         after = apply(text, removal.edit.ops)
-        objection = setting.guard.objection(removal.edit, text, after)
+        objection = config.guard.objection(removal.edit, text, after)
         if objection:
             detail = f"{removal.edit.strategy}: {objection}"
-            state = state.note("guarded", detail, removal.edit.digest, named(removal.edit))
+            state = state.note("guarded", detail, removal.edit.digest, edit_facts(removal.edit))
             continue
         accepted.append(replace(removal, text=after))
         text = after
@@ -197,39 +209,39 @@ def _remove(setting: LoopConfig, state: LoopState) -> LoopState:
         return stop(state, "no-acceptable-edit", "no text without effect may be removed")
     state = state.note("diagnosed", "not searched for: this run removes text and fixes nothing")
     state = replace(state, accepted=tuple(accepted), text=text)
-    return verify(setting, state, "improved")
+    return verify(config, state, "improved")
 
 
-def _is_cured(setting: LoopConfig, state: LoopState, cluster: FailureCluster) -> bool:
-    """Return whether an edit made for another check ended these failures along with its own."""
+def _is_cured(config: LoopConfig, state: LoopState, cluster: FailureCluster) -> bool:
+    """Return whether an edit for another check ended these failures, too."""
     if not state.accepted or any(e.cluster.check == cluster.check for e in state.accepted):
         return False
-    now = state.tally.over(state.text.digest, cluster.failing, cluster.check)
-    before = state.tally.over(setting.base.digest, cluster.failing, cluster.check)
+    now = state.tally.count_over(state.text.digest, cluster.failing, cluster.check)
+    before = state.tally.count_over(config.base.digest, cluster.failing, cluster.check)
     # `texts_for` counts trials of the base for a check without an edit of its own, so `diagnose`
     # still reports failures that have ended. So many passes in a row would be luck otherwise.
     luck = ((before.passed + 1) / (before.trials + 2)) ** now.trials
-    return not now.failed and luck <= setting.policy.test.again_p
+    return not now.failed and luck <= config.policy.test.again_p
 
 
-def _enter_release(setting: LoopConfig, state: LoopState) -> LoopState | None:
-    """Try what earlier releases said; None where that is settled for this text."""
-    if "rules" not in setting.proposers or state.text.digest in state.restored_from:
+def _enter_release(config: LoopConfig, state: LoopState) -> LoopState | None:
+    """Try earlier releases; None if all were tried on this text."""
+    if "rules" not in config.proposers or state.text.digest in state.restored_texts:
         return None
     if any(edit.edit.strategy != "restore" for edit in state.accepted):
-        return None  # it would roll back what was accepted since
-    # Of a release that a person rejected, parts may do; the guard names what is rejected.
+        return None  # it would undo the accepted edit
+    # Parts of a release that a user rejected may be accepted; the memory has the rejected edit.
     passed = {"accepted", "rejected-by-person"}
-    done = {attempt.after for attempt in state.memory.tried if attempt.finding not in passed}
+    done = {attempt.after for attempt in state.memory.attempts if attempt.result not in passed}
     done.add(state.text.shape)
-    untried = [n for n, release in enumerate(setting.releases) if release.text.shape not in done]
+    untried = [n for n, release in enumerate(config.releases) if release.text.shape not in done]
     return replace(state, phase="release", release=untried[0]) if untried else None
 
 
-def _unsteady(setting: LoopConfig, state: LoopState) -> tuple[FailureCluster, ...]:
-    """The flaky checks that were not looked at again yet, with the cases that failed."""
-    test = setting.policy.test
-    if not setting.variance:
+def _unsteady(config: LoopConfig, state: LoopState) -> tuple[FailureCluster, ...]:
+    """The flaky checks that have not run again yet, with the failing cases."""
+    test = config.policy.test
+    if not config.fix_flaky:
         return ()
     new = [cluster for cluster in state.flaky if cluster.key not in state.steadied]
     new.sort(key=lambda cluster: (-cluster.failures, cluster.check))
@@ -241,64 +253,66 @@ def _unsteady(setting: LoopConfig, state: LoopState) -> tuple[FailureCluster, ..
 
 
 def nothing_left(  # noqa: PLR0911 - one per ending
-    setting: LoopConfig, state: LoopState, *, worked: bool = False
+    config: LoopConfig, state: LoopState, *, worked: bool = False
 ) -> LoopState:
-    """Nothing fails reproducibly any more: verify what was accepted, or stop.
+    """Verify the accepted edits, or stop, without a further reproducible failure.
 
     Args:
-        worked: Whether edits were sought for a flaky check.
+        worked: Whether edits were tested for a flaky check.
     """
-    state = replace(state, open=())
+    state = replace(state, open_clusters=())
     if state.accepted:
-        return verify(setting, state, "goal-met")
-    goals = standings(setting, state, revised=False)
-    if goals and not all_met(goals) and can_settle(setting, state):
+        return verify(config, state, "goal-met")
+    goals = measure_goals(config, state, with_revision=False)
+    if goals and not all_met(goals) and can_settle(config, state):
         return replace(state, phase="settle")
     if goals:
-        state = state.noting(goals_note(setting, goals))
+        state = state.noting(goals_note(config, goals))
     if all_met(goals):
         return stop(state, "goal-met", "the prompt as it is meets every goal")
     if state.questions:
-        return stop(state, "questions", "what fails is for a person to answer")
-    if state.taken_back:
-        return stop(state, "suite-refused", state.taken_back)
+        return stop(state, "questions", "the failures are questions for you")
+    if state.rollback_reason:
+        return stop(state, "suite-refused", state.rollback_reason)
     if goals:
-        return stop(state, "goal-open", f"{counted(goals)}; no training case fails reproducibly")
+        return stop(
+            state, "goal-open", f"{describe_goals(goals)}; no training case fails reproducibly"
+        )
     if worked:
         text = f"nothing fails reproducibly; none of {plural(state.tested, 'tested edit')} makes a"
         return stop(state, "no-acceptable-edit", f"{text} flaky check steadier")
     return stop(state, "nothing-to-refine", "no check of a training case fails reproducibly")
 
 
-def verify(setting: LoopConfig, state: LoopState, ending: StopReason | None = None) -> LoopState:
-    """Begin the verification of accepted edits, or continue it; no further one is sought."""
-    phase = verification_phase(setting, state)
+def verify(config: LoopConfig, state: LoopState, ending: StopReason | None = None) -> LoopState:
+    """Begin or continue the verification of accepted edits; the search is over."""
+    phase = verification_phase(config, state)
     return replace(state, phase=phase, ending=ending or state.ending)
 
 
-def enter_tier(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Work on a cluster with the proposer whose turn it is."""
-    critic = setting.proposers[state.tier] in setting.critics
+def enter_proposer(config: LoopConfig, state: LoopState) -> LoopState:
+    """Work on a cluster with the current proposer."""
+    critic = config.proposers[state.proposer_index] in config.critics
     state = replace(state, critique=None, candidates=())
     return replace(state, phase="critique" if critic else "propose")
 
 
-def next_tier(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Call the next proposer, or go on with what else fails."""
-    if state.tier + 1 < len(setting.proposers):
-        return enter_tier(setting, replace(state, tier=state.tier + 1))
-    return next_cluster(setting, state)
+def next_proposer(config: LoopConfig, state: LoopState) -> LoopState:
+    """Call the next proposer, or continue with the next cluster."""
+    if state.proposer_index + 1 < len(config.proposers):
+        return enter_proposer(config, replace(state, proposer_index=state.proposer_index + 1))
+    return next_cluster(config, state)
 
 
-def next_cluster(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Go on with what else fails, or begin the next cycle."""
+def next_cluster(config: LoopConfig, state: LoopState) -> LoopState:
+    """Continue with the next cluster, or begin the next cycle."""
     done = state.cluster
-    state = replace(state, open=state.open[1:], tier=0)
-    if state.open:
-        return enter_tier(setting, state)
+    state = replace(state, open_clusters=state.open_clusters[1:], proposer_index=0)
+    if state.open_clusters:
+        return enter_proposer(config, state)
     if done.unsteady:
-        return nothing_left(setting, state, worked=state.tested > 0)
-    limits, idle = setting.policy.limits, state.idle + 1
+        return nothing_left(config, state, worked=state.tested > 0)
+    limits, idle = config.policy.limits, state.idle + 1
     reason: StopReason | None = None
     if not state.novel:
         reason = "questions" if state.questions else "only-known-edits"
@@ -307,81 +321,85 @@ def next_cluster(setting: LoopConfig, state: LoopState) -> LoopState:
     elif state.cycle >= limits.cycles:
         reason = "cycles"
     if reason is None:
-        return diagnosed(setting, replace(state, cycle=state.cycle + 1, idle=idle))
+        return diagnosed(config, replace(state, cycle=state.cycle + 1, idle=idle))
     if state.accepted:
-        return verify(setting, state, reason)
-    if state.taken_back:
-        return stop(state, "suite-refused", state.taken_back)
+        return verify(config, state, reason)
+    if state.rollback_reason:
+        return stop(state, "suite-refused", state.rollback_reason)
     tested = plural(state.tested, "tested edit")
     return stop(state, reason, f"after {plural(state.cycle, 'cycle')} and {tested}")
 
 
-def after_critique(setting: LoopConfig, state: LoopState, observed: Critiqued) -> LoopState:
-    """Call for edits, or put the question to a person."""
-    critique, key = observed.critique, state.cluster.key
-    if observed.refused:
-        state = state.note("unreadable", observed.refused, key)
+def after_critique(config: LoopConfig, state: LoopState, observation: CritiqueResult) -> LoopState:
+    """Request edits, or record a question to the user."""
+    critique, key = observation.critique, state.cluster.key
+    if observation.refused:
+        state = state.note("unreadable", observation.refused, key)
     if critique is None:
         return replace(state, phase="propose", critique=None)
     state = state.note("criticised", f"{critique.kind}: {critique.hypothesis}", key)
     if not critique.is_question:
         return replace(state, phase="propose", critique=critique)
-    asked = replace(state, questions=(*state.questions, (state.cluster, critique)))
-    return next_cluster(setting, asked)
+    next_state = replace(state, questions=(*state.questions, (state.cluster, critique)))
+    return next_cluster(config, next_state)
 
 
-def after_proposals(setting: LoopConfig, state: LoopState, observed: Proposed) -> LoopState:
-    """Keep the candidates that no guard refuses."""
+def after_proposals(config: LoopConfig, state: LoopState, observation: ProposalResult) -> LoopState:
+    """Keep the candidates that no guard rejects."""
     key = state.cluster.key
-    state = state.noting(*(Note(event="unreadable", subject=key, text=t) for t in observed.refused))
-    lacking = all_suspects(setting, state)
-    edits = (*observed.edits, *second_thoughts(setting, state))
-    kept, state = candidates_of(setting, state, edits)
-    by_model = setting.proposers[state.tier] in setting.critics
-    candidates = (*kept, *([lacking] if lacking else []))
+    state = state.noting(
+        *(Note(event="unreadable", subject=key, text=t) for t in observation.refused)
+    )
+    lacking = all_suspects(config, state)
+    edits = (*observation.edits, *move_rule(config, state))
+    candidates, state = candidates_of(config, state, edits)
+    by_model = config.proposers[state.proposer_index] in config.critics
+    candidates = (*candidates, *([lacking] if lacking else []))
     state = replace(
         state,
         candidates=candidates,
-        novel=state.novel or bool(observed.refused or lacking),
-        unread=observed.refused[-1] if observed.unread else state.unread,
-        read=state.read
-        or (by_model and len(observed.edits) + len(observed.refused) > observed.unread),
+        novel=state.novel or bool(observation.refused or lacking),
+        unreadable_reason=observation.refused[-1]
+        if observation.unread
+        else state.unreadable_reason,
+        has_readable_reply=state.has_readable_reply
+        or (by_model and len(observation.edits) + len(observation.refused) > observation.unread),
     )
-    return replace(state, phase="screen") if candidates else next_tier(setting, state)
+    return replace(state, phase="screen") if candidates else next_proposer(config, state)
 
 
 # A few trials do not tell candidates apart whose pass rates differ by less.
 _AS_GOOD = 0.25
 
 
-def after_screen(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Look for the statement that keeps a rule from being followed, then rank edits."""
+def after_screen(config: LoopConfig, state: LoopState) -> LoopState:
+    """Continue the search for a hindering statement, then rank edits."""
     if not any(candidate.suspects for candidate in state.candidates):
-        return _rank(setting, state)
-    state, edits = narrowed(setting, state)
+        return _rank(config, state)
+    state, edits = narrow_suspects(config, state)
     if edits:
-        kept, state = candidates_of(setting, state, edits)
-        state = replace(state, candidates=kept or state.candidates)
+        candidates, state = candidates_of(config, state, edits)
+        state = replace(state, candidates=candidates or state.candidates)
     if not state.candidates:
-        return next_tier(setting, state)
-    cases, check = screen_cases(setting, state.cluster), state.cluster.check
-    drawn = (
-        state.tally.over(candidate.text.digest, cases, check).trials
+        return next_proposer(config, state)
+    cases, check = screen_cases(config, state.cluster), state.cluster.check
+    trial_counts = (
+        state.tally.count_over(candidate.text.digest, cases, check).trials
         for candidate in state.candidates
     )
     searching = any(candidate.suspects for candidate in state.candidates)
-    return state if searching or not all(drawn) else _rank(setting, state)
+    return state if searching or not all(trial_counts) else _rank(config, state)
 
 
-def _rank(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Test the best of the candidates that do better than the text as it is."""
-    check, cases = state.cluster.check, screen_cases(setting, state.cluster)
+def _rank(config: LoopConfig, state: LoopState) -> LoopState:
+    """Test the best of the candidates that do better than the current text."""
+    check, cases = state.cluster.check, screen_cases(config, state.cluster)
     # What the text as it is passes, and what it passed before edits for other checks.
-    texts = texts_for(setting, state, check)
-    now = sum((state.tally.over(text, cases, check) for text in texts), NO_TRIALS)
-    ranked: list[tuple[float, Candidate]] = []
+    texts = texts_for(config, state, check)
+    now = sum((state.tally.count_over(text, cases, check) for text in texts), NO_TRIALS)
+    scored: list[tuple[float, Candidate]] = []
     for candidate in state.candidates:
-        score = state.tally.over(candidate.text.digest, cases, check)
+        score = state.tally.count_over(candidate.text.digest, cases, check)
         better = score.trials > 0 and score.rate > now.rate
         state = state.note(
             "screened",
@@ -389,189 +407,200 @@ def _rank(setting: LoopConfig, state: LoopState) -> LoopState:
             f" {now.passed} of {now.trials})",
             candidate.text.digest,
             {
-                **named(candidate.edit),
+                **edit_facts(candidate.edit),
                 "passed": score.passed,
                 "trials": score.trials,
                 "better": +better,
             },
         )
         if better:
-            ranked.append((score.rate, candidate))
+            scored.append((score.rate, candidate))
         else:
-            state = tried(state, candidate.text, candidate.edit.strategy, "screened-out")
-    if not ranked:
-        return next_tier(setting, state)
-    top = max(rate for rate, _ in ranked)
+            state = add_attempt(state, candidate.text, candidate.edit.strategy, "screened-out")
+    if not scored:
+        return next_proposer(config, state)
+    top = max(rate for rate, _ in scored)
 
     def order(entry: tuple[float, Candidate]) -> tuple[bool, int, int, float]:
         rate, candidate = entry
-        words = lost_words(state.text, candidate.text)
+        words = count_lost_words(state.text, candidate.text)
         return rate < top - _AS_GOOD, words, candidate.text.size, -rate
 
-    best = sorted(ranked, key=order)[: setting.policy.test.screened]
+    best = sorted(scored, key=order)[: config.policy.test.tested_max]
     candidates = tuple(candidate for _, candidate in best)
-    return begin_test(replace(state, candidates=candidates, confirmed=()))
+    return begin_test(replace(state, candidates=candidates, confirmed_candidates=()))
 
 
 def begin_test(state: LoopState) -> LoopState:
     """Begin the test of the first candidate."""
-    return replace(state, phase="confirm", look=1, tested=state.tested + 1, paired=Tally())
+    return replace(state, phase="confirm", look_number=1, tested=state.tested + 1, paired=Tally())
 
 
-def after_confirm(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Look at the evidence for the first candidate: accept it, drop it or draw more."""
+def after_confirm(config: LoopConfig, state: LoopState) -> LoopState:
+    """Accept the first candidate, drop it, or run more trials."""
     tally, paired = state.tally, state.paired
-    test, cluster, candidate = setting.policy.test, state.cluster, state.candidates[0]
+    test, cluster, candidate = config.policy.test, state.cluster, state.candidates[0]
     check, new, old = cluster.check, candidate.text.digest, state.text.digest
-    # Trials of a test choose neither its cases nor its candidate.
+    # Trials of a test select neither its cases nor its candidate.
     steady = steadiness_of(paired, new, old, cluster.cases, check) if cluster.unsteady else None
-    p = better_p(tally, new, old, cluster.cases, check)
+    p = p_better(tally, new, old, cluster.cases, check)
     if cluster.unsteady:
         p = 1.0 if steady is None else steady.steadier_p
-    effect, error = mean_effect(tally, new, old, setting.train)
-    bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks
-    if candidate.suspicion:  # words speak against it, so trials have to say more for it
-        bound /= test.looks
-    harmed, surely = _find_harm(setting, state, new)
+    effect, error = mean_effect(tally, new, old, config.train)
+    bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks_max
+    if candidate.suspicion:  # it needs more evidence
+        bound /= test.looks_max
+    harmed, surely = _find_harm(config, state, new)
     numbers = {
         "p": p,
         "bound": bound,
         "effect": effect,
-        "look": state.look,
+        "look": state.look_number,
         **({} if steady is None else steady.numbers()),
-        **named(candidate.edit),
+        **edit_facts(candidate.edit),
     }
-    how = candidate.edit.strategy
-    last = state.look >= test.looks
+    strategy = candidate.edit.strategy
+    last = state.look_number >= test.looks_max
     if harmed and (surely or last):
-        state = state.note("refuted", f"{how}: {harmed} gets worse", new, numbers)
-        return _drop_first(setting, tried(state, candidate.text, f"{harmed} gets worse"))
+        state = state.note("refuted", f"{strategy}: {harmed} gets worse", new, numbers)
+        return _drop_first(config, add_attempt(state, candidate.text, f"{harmed} gets worse"))
     if p <= bound and not harmed and effect > -error and (steady is None or steady.gain >= 0):
-        was, now = (tally.over(text, cluster.cases, check) for text in (old, new))
-        gained = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
-        gained = gained if steady is None else f"varies less: {steady}"
-        state = state.note("confirmed", f"{check} {gained}, p = {p:.1g}", new, numbers)
-        return _confirm(setting, state, replace(candidate, p=p, effect=effect))
+        was, now = (tally.count_over(text, cluster.cases, check) for text in (old, new))
+        effect_text = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
+        effect_text = effect_text if steady is None else f"varies less: {steady}"
+        state = state.note("confirmed", f"{check} {effect_text}, p = {p:.1g}", new, numbers)
+        return _confirm(config, state, replace(candidate, p=p, effect=effect))
     measured = paired if cluster.unsteady else tally
-    drawn = measured.over(new, cluster.cases, check).trials
-    if (p > test.hopeless and drawn >= test.hopeless_trials) or effect < -test.margin - error:
-        state = state.note("refuted", f"{how}: no gain", new, numbers)
-        return _drop_first(setting, tried(state, candidate.text, "no gain"))
+    trials = measured.count_over(new, cluster.cases, check).trials
+    if (p > test.hopeless and trials >= test.hopeless_trials) or effect < -test.margin - error:
+        state = state.note("refuted", f"{strategy}: no gain", new, numbers)
+        return _drop_first(config, add_attempt(state, candidate.text, "no gain"))
     if last:
-        state = state.note("undecided", f"{how}: too little evidence", new, numbers)
-        state = tried(state, candidate.text, "too little evidence", "undecided")
-        return _drop_first(setting, state)
-    return replace(state, look=state.look + 1)
+        state = state.note("undecided", f"{strategy}: too little evidence", new, numbers)
+        state = add_attempt(state, candidate.text, "too little evidence", "undecided")
+        return _drop_first(config, state)
+    return replace(state, look_number=state.look_number + 1)
 
 
-def _find_harm(setting: LoopConfig, state: LoopState, new: str) -> tuple[str, bool]:
-    """The check or criterion that a text fails more often, and whether more trials are needless.
+def _find_harm(config: LoopConfig, state: LoopState, new: str) -> tuple[str, bool]:
+    """The check or criterion that a text fails more often, and whether that is certain.
 
-    One of many checks is often worse by chance: more trials decide, unless it is worse beyond all
-    doubt.
+    One of many checks is often worse by chance: more trials decide, unless it is much worse.
     """
-    tally, old, test = state.tally, state.text.digest, setting.policy.test
-    others = [name for name in tally.checks(old, setting.train) if name != state.cluster.check]
-    groups = {name: [name] for name in others}
-    criteria = {name: setting.checks[name].criterion for name in others if name in setting.checks}
+    tally, old, test = state.tally, state.text.digest, config.policy.test
+    other_checks = [name for name in tally.checks(old, config.train) if name != state.cluster.check]
+    groups = {name: [name] for name in other_checks}
+    criteria = {
+        name: config.checks[name].criterion for name in other_checks if name in config.checks
+    }
     for criterion in CRITERIA:
-        checks = [name for name, its in criteria.items() if its == criterion]
+        checks = [name for name, criterion_of in criteria.items() if criterion_of == criterion]
         if len(checks) > 1:
             groups[f"{criterion} as a whole"] = checks
     candidates = {
-        name: worse_p(tally, new, old, setting.train, *checks) for name, checks in groups.items()
+        name: p_worse(tally, new, old, config.train, *checks) for name, checks in groups.items()
     }
     name = min(candidates, key=lambda name: candidates[name], default="")
-    bound = test.harm_p / test.looks
+    bound = test.harm_p / test.looks_max
     if not name or candidates[name] > bound:
         return "", False
     return name, candidates[name] <= bound / len(candidates)
 
 
-def _drop_first(setting: LoopConfig, state: LoopState) -> LoopState:
+def _drop_first(config: LoopConfig, state: LoopState) -> LoopState:
     state = replace(state, candidates=state.candidates[1:])
     if state.candidates:
         return begin_test(state)
-    return accept_best(setting, state) if state.confirmed else next_tier(setting, state)
+    return (
+        accept_best(config, state) if state.confirmed_candidates else next_proposer(config, state)
+    )
 
 
-def _confirm(setting: LoopConfig, state: LoopState, candidate: Candidate) -> LoopState:
-    """Accept a candidate that leaves no failures; compare it with the others when it does."""
-    state = replace(state, confirmed=(*state.confirmed, candidate), candidates=state.candidates[1:])
-    score = state.tally.over(candidate.text.digest, state.cluster.cases, state.cluster.check)
-    test = setting.policy.test
+def _confirm(config: LoopConfig, state: LoopState, candidate: Candidate) -> LoopState:
+    """Accept a candidate that leaves no failures; compare others first."""
+    state = replace(
+        state,
+        confirmed_candidates=(*state.confirmed_candidates, candidate),
+        candidates=state.candidates[1:],
+    )
+    score = state.tally.count_over(candidate.text.digest, state.cluster.cases, state.cluster.check)
+    test = config.policy.test
     leaves = tail(score.trials, score.failed, test.flaky_rate) < test.flaky_p
     leaves = leaves and not state.cluster.unsteady
-    return begin_test(state) if leaves and state.candidates else accept_best(setting, state)
+    return begin_test(state) if leaves and state.candidates else accept_best(config, state)
 
 
-def accept_best(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Accept the confirmed candidate that passes most often, and look for what fails under it."""
+def accept_best(config: LoopConfig, state: LoopState) -> LoopState:
+    """Accept the confirmed candidate that passes most often, and diagnose its text."""
     cluster = state.cluster
 
     def rate(candidate: Candidate) -> float:
-        score = state.tally.over(candidate.text.digest, cluster.cases, cluster.check)
+        score = state.tally.count_over(candidate.text.digest, cluster.cases, cluster.check)
         return (score.passed + 1) / (score.trials + 2)
 
-    best = max(state.confirmed, key=rate)
+    best = max(state.confirmed_candidates, key=rate)
     # Cases that were chosen because they failed now and then do so less often later on.
     tally = state.paired if cluster.unsteady else state.tally
     accepted = Accepted(
         edit=best.edit,
         cluster=cluster,
         text=best.text,
-        before=tally.over(state.text.digest, cluster.cases, cluster.check),
-        after=tally.over(best.text.digest, cluster.cases, cluster.check),
+        before=tally.count_over(state.text.digest, cluster.cases, cluster.check),
+        after=tally.count_over(best.text.digest, cluster.cases, cluster.check),
         p=best.p,
         effect=best.effect,
     )
-    state = tried(state, best.text, best.edit.strategy, "accepted")
+    state = add_attempt(state, best.text, best.edit.strategy, "accepted")
     state = replace(
         state,
         accepted=(*state.accepted, accepted),
         text=best.text,
         memory=state.memory.with_incumbent(best.text),
         candidates=(),
-        confirmed=(),
+        confirmed_candidates=(),
         idle=0,
     )
-    if state.cycle >= setting.policy.limits.cycles:
-        return verify(setting, state, "cycles")
-    return diagnosed(setting, replace(state, cycle=state.cycle + 1))
+    if state.cycle >= config.policy.limits.cycles:
+        return verify(config, state, "cycles")
+    return diagnosed(config, replace(state, cycle=state.cycle + 1))
 
 
-def unsteady(setting: LoopConfig, state: LoopState) -> Trials:
-    """The cases that failed run again: the trials that named them make them look worse."""
-    cases = dict.fromkeys(case for cluster in state.open for case in cluster.cases)
-    trials = setting.policy.test.steady_trials
-    return (draws(setting, state, state.text, cases, trials),)
+def unsteady(config: LoopConfig, state: LoopState) -> Trials:
+    """The cases that failed run again: the trials that selected them make them look worse."""
+    cases = dict.fromkeys(case for cluster in state.open_clusters for case in cluster.cases)
+    trials = config.policy.test.steady_trials
+    return (plan_trials(config, state, state.text, cases, trials),)
 
 
-def after_unsteady(setting: LoopConfig, state: LoopState) -> LoopState:
+def after_unsteady(config: LoopConfig, state: LoopState) -> LoopState:
     """Work on the checks whose cases failed again, more often than steady ones would."""
-    test = setting.policy.test
-    state = replace(state, steadied=state.steadied | {cluster.key for cluster in state.open})
+    test = config.policy.test
+    state = replace(
+        state, steadied=state.steadied | {cluster.key for cluster in state.open_clusters}
+    )
     failing: list[FailureCluster] = []
-    for cluster in state.open:
-        again = _drawn_again(state, cluster)
-        p = tail(again.trials, again.failures, test.steady_rate)
-        fails = again.failures > 0 and p < test.steady_p
-        trials = f"{again.failures} of {again.trials} further trials"
+    for cluster in state.open_clusters:
+        latest = _cluster_of_new_trials(state, cluster)
+        p = tail(latest.trials, latest.failures, test.steady_rate)
+        fails = latest.failures > 0 and p < test.steady_p
+        trials = f"{latest.failures} of {latest.trials} further trials"
         text = f"{cluster.check}: flaky cases fail {trials}"
-        numbers = {"failures": again.failures, "trials": again.trials, "p": p}
+        numbers = {"failures": latest.failures, "trials": latest.trials, "p": p}
         text += "" if fails else ", which may be chance"
         state = state.note("unsteady", text, cluster.key, numbers)
         if fails:
-            failing.append(replace(again, p_flaky=p))
+            failing.append(replace(latest, p_flaky=p))
     if not failing:
-        return nothing_left(setting, state)
-    return enter_tier(setting, replace(state, open=tuple(failing), tier=0, novel=False))
+        return nothing_left(config, state)
+    return enter_proposer(
+        config, replace(state, open_clusters=tuple(failing), proposer_index=0, novel=False)
+    )
 
 
-def _drawn_again(state: LoopState, cluster: FailureCluster) -> FailureCluster:
+def _cluster_of_new_trials(state: LoopState, cluster: FailureCluster) -> FailureCluster:
     """A cluster by its new trials alone, with the cases that failed in these."""
     text, check = state.text.digest, cluster.check
-    counts = {case: state.paired.check(text, case, check) for case in cluster.cases}
+    counts = {case: state.paired.count(text, case, check) for case in cluster.cases}
     failing = tuple(sorted((c for c in counts if counts[c].failed), key=lambda c: counts[c].rate))
     return replace(
         cluster,
@@ -582,10 +611,10 @@ def _drawn_again(state: LoopState, cluster: FailureCluster) -> FailureCluster:
     )
 
 
-def interrupted(state: LoopState, observed: Interrupted) -> LoopState:
-    """The end, for now: what was accepted is not verified, so nothing is proposed."""
+def interrupted(state: LoopState, observation: Interrupted) -> LoopState:
+    """The end for now, without a proposal, as accepted edits are unverified."""
     return stop(
-        state, observed.reason, observed.text or "the run was stopped; resume it to continue"
+        state, observation.reason, observation.text or "the run was stopped; resume it to continue"
     )
 
 
@@ -599,23 +628,23 @@ _P_MAX = 0.05
 _SHOWN = 80
 
 
-def next_sentence(setting: LoopConfig, state: LoopState) -> LoopState:
-    """The trials of the next sentence; after the last that can be paid, what each carries."""
+def next_sentence(config: LoopConfig, state: LoopState) -> LoopState:
+    """The trials of the next sentence; after the last one in the budget, the results."""
     state = replace(state, sentence=state.sentence + 1)
-    if state.sentence < len(state.left_out):
-        affordable = trials_for(setting, calls_left(setting, state) - repair_calls(setting))
-        if len(state.left_out[state.sentence][1].trials) <= affordable:
+    if state.sentence < len(state.ablation_plans):
+        affordable = trials_for(config, calls_left(config, state) - repair_calls(config))
+        if len(state.ablation_plans[state.sentence][1].trials) <= affordable:
             return state
-    bearings = tuple(_bearings(setting, state))
-    for bearing in bearings:
+    ablations = tuple(_ablations(config, state))
+    for bearing in ablations:
         effects = {**bearing.carries, **bearing.may_carry, **bearing.hinders}
         numbers = {"cases": bearing.cases, **effects}
-        state = state.note("localised", _bearing_text(bearing), setting.base.digest, numbers)
-    return diagnosed(setting, replace(state, bearings=bearings))
+        state = state.note("localised", _ablation_text(bearing), config.base.digest, numbers)
+    return diagnosed(config, replace(state, ablations=ablations))
 
 
 def pieces(text: PromptText) -> list[tuple[str, PromptText]]:
-    """The statements that say something by themselves, each with the text without it.
+    """The self-contained statements, each with the text without it.
 
     Statements with an input, examples and data are left out.
     """
@@ -627,48 +656,49 @@ def pieces(text: PromptText) -> list[tuple[str, PromptText]]:
     ]
 
 
-def _planned(setting: LoopConfig, state: LoopState) -> tuple[tuple[str, Draws], ...]:
-    """Trials that the budget pays for without each sentence, those on a failing check first.
+def _plan_ablations(config: LoopConfig, state: LoopState) -> tuple[tuple[str, TrialPlan], ...]:
+    """Trials within the budget without each sentence, those on a failing check first.
 
-    They are of so many train cases that every sentence has its turn, those that fail most first.
+    They use the train cases that fail most, few enough for a turn of every sentence.
     """
-    limits = setting.policy.limits
+    limits = config.policy.limits
     # The calls of a repair are set aside.
-    room = limits.calls - floor_calls(setting)
-    budget = trials_for(setting, min(limits.localise_calls, room))
-    parts = pieces(setting.base)
+    room = limits.calls - floor_calls(config)
+    budget = trials_for(config, min(limits.ablation_calls, room))
+    parts = pieces(config.base)
     if budget <= 0 or not parts:
         return ()
-    base, test = setting.base.digest, setting.policy.test
-    diagnosis = diagnose(state.tally, lambda _: (base,), setting.train, setting.checks, test)
+    base, test = config.base.digest, config.policy.test
+    diagnosis = diagnose(state.tally, lambda _: (base,), config.train, config.checks, test)
     failing_of = {cluster.check: cluster.failing for cluster in diagnosis.clusters}
-    each = max(_CASES_MIN, budget // len(parts))
+    case_count = max(_CASES_MIN, budget // len(parts))
     failing = [case for cases in failing_of.values() for case in cases]
-    others = [case for case in setting.train if case not in failing]
+    other_cases = [case for case in config.train if case not in failing]
     # Half of them pass: a sentence is missed where it works.
-    cases = tuple(dict.fromkeys([*failing[: each // 2], *others, *failing]))[:each]
-    about = [_check_words(setting.checks, check) for check in failing_of]
+    cases = tuple(dict.fromkeys([*failing[: case_count // 2], *other_cases, *failing]))[:case_count]
+    about = [_check_words(config.checks, check) for check in failing_of]
 
     def relevance(statement: str) -> int:
         return max((len(content_words(statement) & words) for words in about), default=0)
 
-    chosen = sorted(parts, key=lambda part: -relevance(part[0]))[: budget // len(cases)]
-    trials = min(_TRIALS_MAX, max(1, budget // max(1, len(chosen) * len(cases))))
+    selection = sorted(parts, key=lambda part: -relevance(part[0]))[: budget // len(cases)]
+    trials = min(_TRIALS_MAX, max(1, budget // max(1, len(selection) * len(cases))))
     return tuple(
-        (statement, draws(setting, state, leaner, cases, trials)) for statement, leaner in chosen
+        (statement, plan_trials(config, state, leaner, cases, trials))
+        for statement, leaner in selection
     )
 
 
-def _bearings(setting: LoopConfig, state: LoopState) -> Iterator[Ablation]:
-    base, tally = setting.base.digest, state.tally
-    tried = state.left_out[: state.sentence]
-    bound = _P_MAX / max(1, len(tried))
-    for statement, without in tried:
+def _ablations(config: LoopConfig, state: LoopState) -> Iterator[Ablation]:
+    base, tally = config.base.digest, state.tally
+    finished = state.ablation_plans[: state.sentence]
+    bound = _P_MAX / max(1, len(finished))
+    for statement, without in finished:
         leaner = without.text.digest
-        cases = [case for case in setting.train if tally.trials(leaner, case)]
+        cases = [case for case in config.train if tally.trials(leaner, case)]
         checks = tally.checks(leaner, cases)
-        worse = {check: worse_p(tally, leaner, base, cases, check) for check in checks}
-        better = {check: better_p(tally, leaner, base, cases, check) for check in checks}
+        worse = {check: p_worse(tally, leaner, base, cases, check) for check in checks}
+        better = {check: p_better(tally, leaner, base, cases, check) for check in checks}
         yield Ablation(
             text=statement,
             carries={check: p for check, p in worse.items() if p <= bound},
@@ -678,13 +708,13 @@ def _bearings(setting: LoopConfig, state: LoopState) -> Iterator[Ablation]:
         )
 
 
-def _bearing_text(bearing: Ablation) -> str:
+def _ablation_text(bearing: Ablation) -> str:
     short = bearing.text if len(bearing.text) <= _SHOWN else f"{bearing.text[: _SHOWN - 1]}…"
     if not bearing.cases:
         return f"{short!r} was not measured"
     effects = [f"carries {check}" for check in bearing.carries]
     effects += [f"may carry {check}" for check in bearing.may_carry]
-    effects += [f"stands in the way of {check}" for check in bearing.hinders]
+    effects += [f"hinders {check}" for check in bearing.hinders]
     return f"{short!r} {' and '.join(effects) or f'changes nothing in {bearing.cases} cases'}"
 
 
@@ -694,77 +724,79 @@ def _check_words(checks: Mapping[str, Check], name: str) -> frozenset[str]:
 
 
 RESTORE = "restore"
-"""The strategy of an edit that puts back what a release said."""
+"""The strategy of an edit that restores the text of a release."""
 
-# Each is a few calls; what is left then is proposed as it is.
+# Each is a few calls; the remaining parts are proposed together.
 _HALVINGS_MAX = 12
-# Of the pass rate on the failing cases: a part that does not lose more is as good as the whole.
+# A part that loses no more of the pass rate on failing cases is as good as the whole.
 _PART_AS_GOOD = 0.17
 
 
-def release(setting: LoopConfig, state: LoopState) -> Trials:
-    """The failing cases under the release, or under a part of what differs from it."""
-    clusters = state.open[:1] if state.helped else state.open
-    text = _fewer(setting, state)[1] if state.helped else _release(setting, state).text
+def release(config: LoopConfig, state: LoopState) -> Trials:
+    """The failing cases with the release, or with a part of its differences."""
+    clusters = state.open_clusters[:1] if state.helped_clusters else state.open_clusters
+    text = _fewer(config, state)[1] if state.helped_clusters else _release(config, state).text
     assert text is not None
-    cases = dict.fromkeys(case for cluster in clusters for case in screen_cases(setting, cluster))
-    trials = dealt([*cases], setting.policy.test.screen_cases)
+    cases = dict.fromkeys(case for cluster in clusters for case in screen_cases(config, cluster))
+    trials = deal_trials([*cases], config.policy.test.screen_cases)
     # Rules always judge; an LLM judge only where its check is among those that fail.
-    judged = sorted({cluster.check for cluster in state.open if cluster.check in setting.judging})
-    check = None if len(judged) > 1 else (judged or [state.open[0].check])[0]
-    return (draws(setting, state, text, cases, trials, check=check),)
+    llm_checks = sorted(
+        {cluster.check for cluster in state.open_clusters if cluster.check in config.judging}
+    )
+    check = None if len(llm_checks) > 1 else (llm_checks or [state.open_clusters[0].check])[0]
+    return (plan_trials(config, state, text, cases, trials, check=check),)
 
 
-def after_release(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Take less of the release, test what is left of it, or go on without it."""
-    return _next_part(setting, state) if state.helped else _after_whole(setting, state)
+def after_release(config: LoopConfig, state: LoopState) -> LoopState:
+    """Reduce the release, test the rest of it, or continue without it."""
+    return _next_part(config, state) if state.helped_clusters else _after_whole(config, state)
 
 
-def _after_whole(setting: LoopConfig, state: LoopState) -> LoopState:
-    release = _release(setting, state)
-    counts = [_counts(setting, state, release.text, cluster) for cluster in state.open]
+def _after_whole(config: LoopConfig, state: LoopState) -> LoopState:
+    release = _release(config, state)
+    counts = [_counts(config, state, release.text, cluster) for cluster in state.open_clusters]
     helped = tuple(
         cluster
-        for cluster, (was, now) in zip(state.open, counts, strict=True)
+        for cluster, (was, now) in zip(state.open_clusters, counts, strict=True)
         if now.trials and now.rate > was.rate
     )
     before, after = counts[0]
     numbers = {"passed": after.passed, "trials": after.trials, "helped": len(helped)}
     state = state.note(
         "released",
-        f"restore {release.name}: {state.open[0].check} passes {after.passed} of {after.trials}"
-        f" (before {before.passed} of {before.trials})",
+        f"restore {release.name}: {state.open_clusters[0].check} passes {after.passed} of"
+        f" {after.trials} (before {before.passed} of {before.trials})",
         release.text.digest,
         numbers,
     )
     if not helped:
-        state = tried(state, release.text, f"{release.name} is no better", "screened-out")
-        return _go_on(setting, state)
-    way_back = f"{release.name} passes more often: {release.command}"
-    return _for_one(setting, replace(state, way_back=way_back), helped)
+        state = add_attempt(state, release.text, f"{release.name} is no better", "screened-out")
+        return _next_release(config, state)
+    release_hint = f"{release.name} passes more often: {release.command}"
+    return _for_one(config, replace(state, release_hint=release_hint), helped)
 
 
-def _for_one(
-    setting: LoopConfig, state: LoopState, helped: tuple[FailureCluster, ...]
-) -> LoopState:
-    """As little of the release as helps one check; what else it repairs is another edit."""
-    others = (cluster for cluster in state.open if cluster is not helped[0])
-    return _next_part(setting, replace(state, open=(helped[0], *others), helped=helped))
+def _for_one(config: LoopConfig, state: LoopState, helped: tuple[FailureCluster, ...]) -> LoopState:
+    """The least part of the release that helps one check; other fixes are other edits."""
+    other_clusters = (cluster for cluster in state.open_clusters if cluster is not helped[0])
+    return _next_part(
+        config, replace(state, open_clusters=(helped[0], *other_clusters), helped_clusters=helped)
+    )
 
 
-def _next_part(setting: LoopConfig, state: LoopState) -> LoopState:
-    """Go on to the next part to leave out; test what is left when there is none."""
-    units, text = _fewer(setting, state)
-    return state if text is not None else _test_release(setting, state, units)
+def _next_part(config: LoopConfig, state: LoopState) -> LoopState:
+    """The trials without the next part; a test of the rest when there is none."""
+    units, text = _fewer(config, state)
+    return state if text is not None else _test_release(config, state, units)
 
 
-def _fewer(setting: LoopConfig, state: LoopState) -> tuple[tuple[int, ...], PromptText | None]:
-    """The parts of a release that are still needed, and the text without more of them to run next.
+def _fewer(config: LoopConfig, state: LoopState) -> tuple[tuple[int, ...], PromptText | None]:
+    """The needed parts of a release, and the next text without some of them.
 
-    Half of the parts are left out first, then a quarter, and so on to single ones. A text that has
+    Half of the parts are left out first, then a quarter, and so on to single ones. A text with
     trials is not run again.
     """
-    release = _release(setting, state).text
+    release = _release(config, state).text
     units = tuple(range(unit_count(state.text, release)))
     start, size = 0, (len(units) + 1) // 2
     for _ in range(_HALVINGS_MAX):
@@ -774,102 +806,110 @@ def _fewer(setting: LoopConfig, state: LoopState) -> tuple[tuple[int, ...], Prom
             break
         fewer = units[:start] + units[start + size :]
         text = with_units(state.text, release, fewer)
-        if fewer and not _counts(setting, state, text, state.cluster)[1].trials:
+        if fewer and not _counts(config, state, text, state.cluster)[1].trials:
             return units, text
-        if fewer and _is_as_good(setting, state, text):
+        if fewer and _is_as_good(config, state, text):
             units = fewer
         else:
             start += size
     return units, None
 
 
-def _test_release(setting: LoopConfig, state: LoopState, units: Sequence[int]) -> LoopState:
-    """Test what is left of the release as any other edit."""
-    release = _release(setting, state)
+def _test_release(config: LoopConfig, state: LoopState, units: Sequence[int]) -> LoopState:
+    """Test the rest of the release as any other edit."""
+    release = _release(config, state)
     text = with_units(state.text, release.text, units)
-    why = f"{release.name} has this text, and {state.cluster.check} passes with it"
-    edit = rule_edit(state.text, text, RESTORE, why)
+    reason = f"{release.name} has this text, and {state.cluster.check} passes with it"
+    edit = rule_edit(state.text, text, RESTORE, reason)
     refused = state.memory.refuses(state.cluster.key, state.text, text)
     if refused:
-        state = state.note("guarded", f"{RESTORE}: {refused}", edit.digest, named(edit))
-        more = state.helped[1:]
-        return _for_one(setting, state, more) if more else _go_on(setting, state)
-    state = _done(state)
+        state = state.note("guarded", f"{RESTORE}: {refused}", edit.digest, edit_facts(edit))
+        other_clusters = state.helped_clusters[1:]
+        return (
+            _for_one(config, state, other_clusters)
+            if other_clusters
+            else _next_release(config, state)
+        )
+    state = _end_release(state)
     candidate = Candidate(edit=edit, text=text)
-    # The proposers follow from the first one on if the test refuses it.
-    return begin_test(replace(state, candidates=(candidate,), confirmed=(), tier=-1, novel=True))
-
-
-def _go_on(setting: LoopConfig, state: LoopState) -> LoopState:
-    """The next release, or the proposers."""
-    number = state.release + 1
-    if number < len(setting.releases):
-        nxt = replace(state, release=number, helped=())
-        if _release(setting, nxt).text.shape != state.text.shape:
-            return nxt
-        return _go_on(setting, nxt)
-    state = _done(state)
-    return enter_tier(setting, state) if state.open else next_cluster(setting, state)
-
-
-def _done(state: LoopState) -> LoopState:
-    restored_from = state.restored_from | {state.text.digest}
-    return replace(state, restored_from=restored_from, release=0, helped=())
-
-
-def _release(setting: LoopConfig, state: LoopState) -> Release:
-    return setting.releases[state.release]
-
-
-def _counts(
-    setting: LoopConfig, state: LoopState, text: PromptText, cluster: FailureCluster
-) -> tuple[Count, Count]:
-    """The passed trials of a cluster's check before the edit, and under a text."""
-    cases = screen_cases(setting, cluster)
-    return (
-        state.tally.over(state.text.digest, cases, cluster.check),
-        state.tally.over(text.digest, cases, cluster.check),
+    # The proposers follow from the first one on if the test fails.
+    return begin_test(
+        replace(
+            state, candidates=(candidate,), confirmed_candidates=(), proposer_index=-1, novel=True
+        )
     )
 
 
-def _is_as_good(setting: LoopConfig, state: LoopState, text: PromptText) -> bool:
-    """Return whether a part does as well as the whole, and leaves no more errors in the prompt."""
-    whole = _release(setting, state).text
-    if len(setting.errors_in(text)) > len(setting.errors_in(whole)):
+def _next_release(config: LoopConfig, state: LoopState) -> LoopState:
+    """The next release, or the proposers."""
+    number = state.release + 1
+    if number < len(config.releases):
+        nxt = replace(state, release=number, helped_clusters=())
+        if _release(config, nxt).text.shape != state.text.shape:
+            return nxt
+        return _next_release(config, nxt)
+    state = _end_release(state)
+    return enter_proposer(config, state) if state.open_clusters else next_cluster(config, state)
+
+
+def _end_release(state: LoopState) -> LoopState:
+    restored_texts = state.restored_texts | {state.text.digest}
+    return replace(state, restored_texts=restored_texts, release=0, helped_clusters=())
+
+
+def _release(config: LoopConfig, state: LoopState) -> Release:
+    return config.releases[state.release]
+
+
+def _counts(
+    config: LoopConfig, state: LoopState, text: PromptText, cluster: FailureCluster
+) -> tuple[Count, Count]:
+    """The passed trials of a cluster's check with the current text, and with another."""
+    cases = screen_cases(config, cluster)
+    return (
+        state.tally.count_over(state.text.digest, cases, cluster.check),
+        state.tally.count_over(text.digest, cases, cluster.check),
+    )
+
+
+def _is_as_good(config: LoopConfig, state: LoopState, text: PromptText) -> bool:
+    """Return whether a part does as well as the release, without further errors in the text."""
+    released = _release(config, state).text
+    if len(config.errors_in(text)) > len(config.errors_in(released)):
         return False
     part, best = (
-        _counts(setting, state, version, state.cluster)[1].rate for version in (text, whole)
+        _counts(config, state, version, state.cluster)[1].rate for version in (text, released)
     )
     return part >= best - _PART_AS_GOOD
 
 
 def unit_count(text: PromptText, released: PromptText) -> int:
-    """In how many parts a text differs from a release that are put back each as a whole."""
+    """The number of parts in which a text differs from a release."""
     return len(_units(text, released))
 
 
 def with_units(text: PromptText, released: PromptText, units: Sequence[int]) -> PromptText:
-    r"""A text with some of the parts that differ as a release has them.
+    r"""A text with some parts of a release.
 
     >>> from regauge.refine.edits import PromptText
     >>> now = PromptText.from_contents("Be long.\nUse JSON.")
     >>> was = PromptText.from_contents("Be brief.\nUse JSON.")
-    >>> with_units(now, was, [0]).whole
+    >>> with_units(now, was, [0]).full_text
     'Be brief.\nUse JSON.'
     """
-    every = _units(text, released)
-    return apply(text, [op for unit in units for op in every[unit]])
+    all_units = _units(text, released)
+    return apply(text, [op for unit in units for op in all_units[unit]])
 
 
 def _units(text: PromptText, released: PromptText) -> list[list[Op]]:
-    """Blocks of lines that differ; those that exchange a word belong together, such as tags."""
+    """Blocks of different lines; those that exchange a word belong together, such as tags."""
     units: list[tuple[frozenset[str], list[Op]]] = []
     for block in blocks_between(text, released):
         old = "\n".join(op.anchor.line for op in block if not isinstance(op, Insert))
         new = "\n".join(op.text for op in block if not isinstance(op, Delete))
         words = content_words(old) ^ content_words(new)
-        joined = [unit for unit in units if unit[0] & words]
-        units = [unit for unit in units if unit not in joined]
-        ops = [*(op for unit in joined for op in unit[1]), *block]
-        units.append((words.union(*(unit[0] for unit in joined)), ops))
+        overlapping = [unit for unit in units if unit[0] & words]
+        units = [unit for unit in units if unit not in overlapping]
+        ops = [*(op for unit in overlapping for op in unit[1]), *block]
+        units.append((words.union(*(unit[0] for unit in overlapping)), ops))
     return [ops for _, ops in units]

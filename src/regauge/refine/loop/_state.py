@@ -1,4 +1,4 @@
-"""Where a refinement run stands, what it asks for and what it observed: all of it values."""
+"""The states, actions and observations of a refinement run."""
 
 from __future__ import annotations
 
@@ -18,56 +18,56 @@ if TYPE_CHECKING:
     from regauge.gate import Count
     from regauge.refine._policy import RefinePolicy
     from regauge.refine.analysis import Check, FailureCluster
-    from regauge.refine.attempts import Finding
+    from regauge.refine.attempts import AttemptResult
     from regauge.refine.edits import PromptText
     from regauge.refine.guards import Guard
     from regauge.refine.loop._goals import Goal
 
 Place: TypeAlias = "tuple[int, int]"
-"""A statement: the message it is in, and its number there."""
+"""A statement: its message, and its number in there."""
 
 
 Phase = Literal[
-    "look", "baseline", "localise", "release", "unsteady", "critique", "propose", "screen",
+    "probe", "baseline", "localise", "release", "unsteady", "critique", "propose", "screen",
     "confirm", "simplify", "holdout", "suite", "fresh", "settle", "stopped",
 ]  # fmt: skip
 
 
 StopReason = Literal[
-    "goal-met",  # nothing fails reproducibly any more, and the suite accepts the revision;
-    # or every goal that was set is met, with a revision or without one
-    "goal-open",  # a goal is missed or not settled, and nothing fails reproducibly
-    "improved",  # the suite accepts the revision; something else still fails
-    "nothing-to-refine",  # nothing failed reproducibly to begin with
+    "goal-met",  # no reproducible failure is left, and the gate accepts the revision;
+    # or every goal is met, with a revision or without one
+    "goal-open",  # a goal is missed or undecided, without a reproducible failure
+    "improved",  # the gate accepts the revision; other failures remain
+    "nothing-to-refine",  # no reproducible failure to begin with
     "no-acceptable-edit",  # cycles in a row accepted nothing
     "only-known-edits",  # proposers came with nothing new
-    "questions",  # what still fails is for a person to answer, not for an edit
-    "suite-refused",  # every accepted edit was taken back
+    "questions",  # the remaining failures are questions to the user
+    "suite-refused",  # every accepted edit was rolled back
     "cycles",
     "candidates",
     "calls",
     "model-calls",
     "usd",
-    "holdout-looks",  # the held-out cases decided too often to tell what generalises
-    "budget-too-small",  # it does not even pay for a first look
+    "holdout-looks",  # too many decisions on the same held-out cases
+    "budget-too-small",  # it is too small for one fix
     "underpowered",  # no edit could be confirmed with these cases and this noise
-    "unreadable",  # no reply of the model that proposes could be read
+    "unreadable",  # no reply of the refiner model could be read
     "provider-outage",
-    "no-key",  # a provider has no key, or refuses the one it is given
+    "no-key",  # a provider has no key, or rejects it
     "interrupted",
 ]
 
 
 NoteEvent = Literal[
-    "feedback",  # what people said of answers, before anything was tried
-    "preflight",  # the prompt says something twice, or may contradict itself
-    "released",  # how failing cases do with all that an earlier release said
-    "localised",  # what a sentence carries, or stands in the way of
+    "feedback",  # the amount of human feedback
+    "preflight",  # repeated or contradicting statements of the prompt
+    "released",  # failing cases with an earlier release
+    "localised",  # the checks that a sentence carries or hinders
     "diagnosed",
-    "goals",  # which of the goals that were set are met
-    "unsteady",  # what cases of a flaky check did when they were drawn again
+    "goals",  # the progress towards goals
+    "unsteady",  # further trials of a flaky check
     "criticised",
-    "unreadable",  # what a proposer said is no edit of this prompt
+    "unreadable",  # a reply without a usable edit
     "guarded",
     "screened",
     "confirmed",
@@ -79,13 +79,13 @@ NoteEvent = Literal[
     "suite-reject",
     "suite-undecided",
     "suite-unmeasured",
-    "steadier",  # an edit makes verdicts vary less, on trials that chose nothing
-    "bisected",  # of edits the suite refused together, fewer are tried
+    "steadier",  # an edit lowers the variance, on independent trials
+    "bisected",  # the gate rejected several edits; fewer are tested
     "rolled-back",
-    "set-aside",  # an edit was accepted, and no calls are left to verify it
+    "set-aside",  # an accepted edit without calls to verify it
     "accepted",
     "limit",
-    "more-calls",  # a person lets it go on
+    "more-calls",  # a user continues the run
     "stopped",
 ]
 
@@ -101,30 +101,31 @@ class Critique:
     """A hypothesis about why cases fail; never evidence for an edit.
 
     Attributes:
-        kind: `judge-wrong`, `golden-wrong` and `model-limit` are questions to a person; no edit
-            of the prompt answers them.
-        quotes: Lines of the prompt it is about.
+        kind: `judge-wrong`, `golden-wrong` and `model-limit` are questions to the user, without an
+            edit of the prompt.
+        quotes: The lines of the prompt that it is about.
     """
 
     kind: CritiqueKind
     hypothesis: str
     quotes: tuple[str, ...] = ()
-    by: str = ""
+    author: str = ""
 
     @property
     def is_question(self) -> bool:
-        """Return whether a person has to answer it."""
+        """Return whether the user has to decide."""
         return self.kind in {"judge-wrong", "golden-wrong", "model-limit"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """An edit that no guard objects to, and the text it makes.
+    """An edit that passed all guards, and the text with it.
 
     Attributes:
-        suspicion: What may be wrong with it, as far as words tell; it needs more evidence then.
-        suspects: The statements that its text lacks, to find one of them; it is never proposed.
-        p: That it helps no more than by chance, once its test is over; `effect` is the mean gain.
+        suspicion: A possible problem by its words; the edit then needs more evidence.
+        suspects: The statements that its text leaves out, to find a hindering one; such a text is
+            never proposed.
+        p: The p-value after its test; `effect` is the mean gain.
     """
 
     edit: Edit
@@ -154,30 +155,30 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditBisection:
-    """Accepted edits that the gate refuses together, while the one it refuses is searched.
+    """The search for the edit that the gate rejects, among accepted edits.
 
     Attributes:
-        refused: The fewest of the first edits that the gate refuses; all of them to begin with.
-        passed: The most of the first edits that it accepts; 0 is the prompt as it was.
-        finding: What the refusal says against an edit.
+        refused: The fewest of the first edits that the gate rejects; all of them to begin with.
+        passed: The most of the first edits that it accepts; 0 is the first prompt.
+        result: The result of the rejected edit.
     """
 
     edits: tuple[Accepted, ...]
     refused: int
     passed: int = 0
-    finding: Finding
+    result: AttemptResult
     detail: str
 
     @property
-    def tried(self) -> int:
-        """The number of first edits to try next: all but the newest, then half."""
+    def next_count(self) -> int:
+        """The number of first edits to test next: all but the newest, then half."""
         if self.refused == len(self.edits):
             return self.refused - 1
         return (self.passed + self.refused) // 2
 
     @property
-    def settled(self) -> bool:
-        """Return whether one edit more or less decides."""
+    def is_settled(self) -> bool:
+        """Return whether the rejected edit is found."""
         return self.refused - self.passed == 1
 
 
@@ -186,9 +187,9 @@ class Ablation:
     """The effect of a sentence of the prompt, from trials without it.
 
     Attributes:
-        carries: The checks that fail more often without it, with the p-values that they do not.
-        may_carry: Those of which the trials do not settle it.
-        hinders: The checks that pass more often without it, too.
+        carries: The checks that fail more often without it, with their p-values.
+        may_carry: The checks with too little evidence.
+        hinders: The checks that pass more often without it, with their p-values.
     """
 
     text: str
@@ -212,16 +213,16 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
-    """The calls that a run has used: of the prompt's model, of LLM judges, of the refiner."""
+class Spending:
+    """The calls and cost of a run: the prompt's model, LLM judges and the refiner."""
 
     calls: int = 0
     judge_calls: int = 0
     model_calls: int = 0
     usd: float = 0.0
 
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(
+    def __add__(self, other: Spending) -> Spending:
+        return Spending(
             calls=self.calls + other.calls,
             judge_calls=self.judge_calls + other.judge_calls,
             model_calls=self.model_calls + other.model_calls,
@@ -236,7 +237,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """The reason why a run is over. `proposal` says whether it proposes a revision."""
+    """The reason for the end of a run; `proposal` is whether it proposes a revision."""
 
     reason: StopReason
     proposal: bool
@@ -244,11 +245,11 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draws:
-    """Trials of one text: for each case, the numbers to draw.
+class TrialPlan:
+    """Trials of one text: cases and trial numbers.
 
     Attributes:
-        check: The only check whose LLM judge is asked; None asks all of them. Rules judge always.
+        check: The only check whose LLM judge is called; None for all. Rules always judge.
     """
 
     text: PromptText
@@ -256,55 +257,55 @@ class Draws:
     check: str | None = None
 
 
-Trials: TypeAlias = tuple[Draws, ...]
-"""Trials to run and to judge."""
+Trials: TypeAlias = tuple[TrialPlan, ...]
+"""Trials to run and judge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskProposer:
-    """Ask a proposer why the state's cluster fails, or for edits that would repair it.
+class CallProposer:
+    """Call a proposer for a critique of the state's cluster, or for edits.
 
     Attributes:
-        what: `look` makes one call before anything else, to see that replies can be read.
+        kind: `probe` is one call before all trials, to check that replies can be read.
     """
 
-    what: Literal["look", "critique", "edits"]
+    kind: Literal["probe", "critique", "edits"]
     proposer: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSuite:
-    """Let the gate compare the revision with the base, on trials that chose nothing."""
+class RunGate:
+    """Compare the revision with the base by the gate, on independent trials."""
 
     calls_max: int
 
 
-Action: TypeAlias = Trials | AskProposer | RunSuite
+Action: TypeAlias = Trials | CallProposer | RunGate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialsDone:
+class TrialResults:
     """The results of trials; unmeasured ones are left out."""
 
     outcomes: tuple[Outcome, ...]
-    spent: Spent
+    spending: Spending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """Return whether a reply of the model that proposes can be read; `fault` is why not."""
+class ProbeResult:
+    """The result of a first call of the refiner model; `fault` is empty if it can be read."""
 
     proposer: str
     fault: str
-    spent: Spent
+    spending: Spending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Critiqued:
-    """A critique; None where there is none, and `refused` is why it could not be read."""
+class CritiqueResult:
+    """A critique or None; `refused` is why a reply could not be read."""
 
     critique: Critique | None
-    spent: Spent
+    spending: Spending
     refused: str = ""
 
 
@@ -314,37 +315,38 @@ _PlainEdit: TypeAlias = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposed:
+class ProposalResult:
     """The edits of a proposer.
 
     Attributes:
-        unread: How many of those are replies of a model that cannot be read.
+        refused: The reasons why others could not be used.
+        unread: The number of unreadable replies among those.
     """
 
     edits: tuple[_PlainEdit, ...]
-    spent: Spent
+    spending: Spending
     refused: tuple[str, ...] = ()
     unread: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SuiteSaid:
+class GateResult:
     """The decision of the gate, with its trials.
 
     Attributes:
-        short: Whether it decided nothing because it wants more calls than are left.
+        short: Whether it is undecided for want of calls.
     """
 
     decision: Literal["accept", "reject", "undecided", "unmeasured"]
     reasons: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
-    spent: Spent
+    spending: Spending
     short: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interrupted:
-    """Nothing more can be drawn: a person stopped the run, or a provider is down."""
+    """The end of all calls: the user stopped the run, or a provider is down."""
 
     reason: Literal["interrupted", "provider-outage", "no-key", "calls", "usd"]
     text: str = ""
@@ -352,13 +354,19 @@ class Interrupted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreCalls:
-    """A person lets a run go on that used its calls, with so many from here on."""
+    """The number of calls with which a user continues a run that was out of calls."""
 
     calls: int
 
 
 Observation: TypeAlias = (
-    Looked | TrialsDone | Critiqued | Proposed | SuiteSaid | Interrupted | MoreCalls
+    ProbeResult
+    | TrialResults
+    | CritiqueResult
+    | ProposalResult
+    | GateResult
+    | Interrupted
+    | MoreCalls
 )
 
 
@@ -373,16 +381,18 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
-    """The fixed settings of a run.
+    """The fixed configuration of a run.
 
     Attributes:
         proposers: The cheapest first; `critics` are those that call a model.
-        first_trial: The number of the first trial of a changed text. Smaller numbers are left to
-            the gate, so that no trial that chose a revision also admits it.
-        prior: How often edits of a strategy were kept in earlier runs.
-        feedback: How much human feedback there is, in words; it decides nothing.
-        judging: The checks of LLM judges, with the calls that one verdict takes on average.
-        look: The proposer whose model is called once before anything else; empty for none.
+        first_trial: The number of the first trial of a changed text. Smaller numbers belong to the
+            gate, so that no trial both selects and verifies a revision.
+        prior: The share of kept edits in earlier runs, by strategy.
+        fix_flaky: Whether an edit may be accepted for a lower variance of a flaky check.
+        holdout_looks_before: The decisions on held-out cases in earlier runs.
+        feedback: The amount of human feedback, in words; for reports only.
+        judging: The checks of LLM judges, with the average calls of one verdict.
+        probe_proposer: The proposer whose model is called once first; empty for none.
         removals: Text without effect; a run with any removes text and fixes nothing.
     """
 
@@ -396,13 +406,13 @@ class LoopConfig:
     critics: frozenset[str] = frozenset()
     first_trial: int = REVISION_FIRST
     prior: Mapping[str, float] = field(default_factory=dict[str, float])
-    variance: bool = False
-    looked_before: frozenset[str] = frozenset()
+    fix_flaky: bool = False
+    holdout_looks_before: frozenset[str] = frozenset()
     goals: tuple[Goal, ...] = ()
     releases: tuple[Release, ...] = ()
     errors_in: Callable[[PromptText], Sequence[str]] = lambda _: ()
     feedback: str = ""
-    look: str = ""
+    probe_proposer: str = ""
     removals: tuple[Accepted, ...] = ()
     judging: Mapping[str, float] = field(default_factory=dict[str, float])
 
@@ -410,7 +420,7 @@ class LoopConfig:
     def tolerated(self) -> Mapping[str, float]:
         """The failure rate of each check that is not worth an edit.
 
-        A goal that allows fewer failures than a flaky check has wants these fixed, too.
+        It is lower for checks in a goal that allows fewer failures than a flaky check has.
         """
         rates: dict[str, float] = {}
         for goal in self.goals:
@@ -422,34 +432,36 @@ class LoopConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopState:
-    """Where a run is.
+    """The state of a run.
 
     Attributes:
         text: The base with all accepted edits.
-        tally: Trials that may choose edits.
-        fresh: Trials that chose nothing: the evidence of the last verification.
-        paired: Trials of a test that chose neither its cases nor its edit.
-        steadied: The flaky checks that were looked at again, by the keys of their clusters.
-        open: Clusters of this cycle that are still to be worked on; the first is the current one.
-        confirmed: Candidates that passed their test and leave failures; others may leave fewer.
-        tier: Which of the proposers is called.
-        novel: Whether any proposer came with something new in this cycle.
-        look: Which look at the current evidence, from 1.
+        tally: Trials that may select edits.
+        fresh: Independent trials: the evidence of the last verification.
+        paired: Trials of a test that selected neither its cases nor its edit.
+        steadied: The flaky checks that ran again, by the keys of their clusters.
+        open_clusters: The remaining clusters of this cycle; the first is the current one.
+        confirmed_candidates: Candidates that passed their test and leave failures.
+        proposer_index: The number of the current proposer.
+        novel: Whether any proposal of this cycle was new.
+        look_number: The number of the look at the current evidence, from 1.
         idle: Cycles in a row that accepted nothing.
-        waiting: Cases that the last verification needs more trials of, for the accepted edits
-            with the texts in `doubtful`.
-        left_out: Sentences, each with the trials without it, `sentence` the number of those that
-            were run, and `bearings` what they showed.
-        looked: The looks at the held-out cases over all runs, by the texts they decided about.
-        spared: Clusters that no goal wants repaired.
-        settled: What more trials were run for to settle goals, each of it once.
-        release: Which release is tried, and `restored_from` the texts that all were tried on.
-        helped: The failures that it repairs, for which parts of it are still to be tested.
-        way_back: What a person can do by hand; empty where no release does better.
-        ending: Why no further edit is sought; what is accepted is verified all the same.
-        read: Whether any reply of a model was read as edits; `unread` is why the last was not.
-        granted: The calls it may make on top of the policy's limit.
-        left: The phase it stopped in.
+        pending_cases: Cases that the last verification needs more trials of, for the accepted edits
+            with the texts in `doubtful_texts`.
+        ablation_plans: Sentences, each with the trials without it; `sentence` is the number of the
+            current one, and `ablations` are the results.
+        holdout_looks: The decisions on held-out cases over all runs.
+        spared_clusters: Clusters that no open goal is about.
+        settled_texts: The keys of trials that were run to settle goals.
+        release: The number of the current release; `restored_texts` are the texts that all releases
+            were tried on.
+        helped_clusters: The failures that it fixes, with parts of it still to be tested.
+        release_hint: The manual way to a better release; empty without one.
+        ending: The reason to end the search; accepted edits are verified all the same.
+        has_readable_reply: Whether any reply of a model was read as edits; `unreadable_reason` is
+            the last error.
+        extra_calls: The calls on top of the policy's limit.
+        stopped_phase: The phase in which it stopped.
     """
 
     phase: Phase
@@ -460,45 +472,45 @@ class LoopState:
     paired: Tally = field(default_factory=Tally)
     steadied: frozenset[str] = frozenset()
     memory: Memory = field(default_factory=Memory)
-    spent: Spent = field(default_factory=Spent)
+    spending: Spending = field(default_factory=Spending)
     accepted: tuple[Accepted, ...] = ()
-    open: tuple[FailureCluster, ...] = ()
+    open_clusters: tuple[FailureCluster, ...] = ()
     flaky: tuple[FailureCluster, ...] = ()
     questions: tuple[tuple[FailureCluster, Critique], ...] = ()
     critique: Critique | None = None
     candidates: tuple[Candidate, ...] = ()
-    confirmed: tuple[Candidate, ...] = ()
-    tier: int = 0
+    confirmed_candidates: tuple[Candidate, ...] = ()
+    proposer_index: int = 0
     novel: bool = False
-    look: int = 0
+    look_number: int = 0
     tested: int = 0
     idle: int = 0
-    waiting: tuple[str, ...] = ()
-    doubtful: tuple[str, ...] = ()
-    stack: EditBisection | None = None
-    taken_back: str = ""
-    looked: frozenset[str] = frozenset()
-    left_out: tuple[tuple[str, Draws], ...] = ()
+    pending_cases: tuple[str, ...] = ()
+    doubtful_texts: tuple[str, ...] = ()
+    bisection: EditBisection | None = None
+    rollback_reason: str = ""
+    holdout_looks: frozenset[str] = frozenset()
+    ablation_plans: tuple[tuple[str, TrialPlan], ...] = ()
     sentence: int = 0
-    bearings: tuple[Ablation, ...] = ()
-    spared: tuple[FailureCluster, ...] = ()
-    settled: frozenset[str] = frozenset()
+    ablations: tuple[Ablation, ...] = ()
+    spared_clusters: tuple[FailureCluster, ...] = ()
+    settled_texts: frozenset[str] = frozenset()
     release: int = 0
-    restored_from: frozenset[str] = frozenset()
-    helped: tuple[FailureCluster, ...] = ()
-    way_back: str = ""
+    restored_texts: frozenset[str] = frozenset()
+    helped_clusters: tuple[FailureCluster, ...] = ()
+    release_hint: str = ""
     ending: StopReason | None = None
-    read: bool = False
-    unread: str = ""
-    granted: int = 0
-    left: Phase | None = None
+    has_readable_reply: bool = False
+    unreadable_reason: str = ""
+    extra_calls: int = 0
+    stopped_phase: Phase | None = None
     stop: Stop | None = None
     notes: tuple[Note, ...] = ()
 
     @property
     def cluster(self) -> FailureCluster:
-        """The failures that are being worked on."""
-        return self.open[0]
+        """The current cluster of failures."""
+        return self.open_clusters[0]
 
     def noting(self, *notes: Note) -> LoopState:
         """The state with further notes."""
@@ -507,6 +519,6 @@ class LoopState:
     def note(
         self, event: NoteEvent, text: str, subject: str = "", numbers: Numbers | None = None
     ) -> LoopState:
-        """The state with one more note, about its text unless another subject is named."""
+        """The state with one more note, by default about its text."""
         subject = subject or self.text.digest
         return self.noting(Note(event=event, subject=subject, text=text, numbers=numbers or {}))

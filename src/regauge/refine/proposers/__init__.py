@@ -12,13 +12,13 @@ from regauge.refine.edits import (
     ReplaceSection,
     apply,
 )
-from regauge.refine.loop._state import Critique, TrialsDone
+from regauge.refine.loop._state import Critique, TrialResults
 from regauge.refine.proposers._model import NoEditError, edit_of_text
 from regauge.refine.proposers._protocol import (
-    Ask,
     Example,
     Ideas,
-    Looks,
+    ModelCaller,
+    ProbingProposer,
     Problem,
     Proposer,
     ProposerContext,
@@ -28,7 +28,6 @@ from regauge.refine.proposers._protocol import (
 
 __all__ = [
     "Anchor",
-    "Ask",
     "Critique",
     "Delete",
     "Edit",
@@ -36,9 +35,10 @@ __all__ = [
     "Example",
     "Ideas",
     "Insert",
-    "Looks",
+    "ModelCaller",
     "NoEditError",
     "Outcome",
+    "ProbingProposer",
     "Problem",
     "PromptText",
     "Proposer",
@@ -46,7 +46,7 @@ __all__ = [
     "RedactedCase",
     "Replace",
     "ReplaceSection",
-    "TrialsDone",
+    "TrialResults",
     "apply",
     "edit_of_text",
     "load_proposers",

@@ -1,4 +1,4 @@
-"""A model as critic and proposer, called in a form it takes; trials decide."""
+"""A model as critic and proposer, with requests in a form that it accepts."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from regauge.refine.edits import (
 )
 from regauge.refine.loop._state import (
     Critique,
-    Critiqued,
     CritiqueKind,
-    Looked,
-    Proposed,
-    Spent,
-    TrialsDone,
+    CritiqueResult,
+    ProbeResult,
+    ProposalResult,
+    Spending,
+    TrialResults,
 )
-from regauge.refine.proposers._protocol import Ideas, Looks
+from regauge.refine.proposers._protocol import Ideas, ProbingProposer
 from regauge.strict_json import refuse_constant, unique
 
 if TYPE_CHECKING:
@@ -47,16 +47,16 @@ if TYPE_CHECKING:
     from regauge.refine.edits import Op
     from regauge.refine.guards import OpenSection
     from regauge.refine.loop._state import Interrupted
-    from regauge.refine.proposers._protocol import Ask, Problem, Proposer, RedactedCase
+    from regauge.refine.proposers._protocol import ModelCaller, Problem, Proposer, RedactedCase
 
 _RE = Lexicon("regauge.refine", "calls")
 
 Parsed = TypeVar("Parsed")
 
 _LIMITS: Final = ("max_tokens", "max_completion_tokens")
-# Enough for the thoughts of reasoning models at their default effort.
+# Enough for reasoning at the default effort.
 _MORE_TOKENS: Final = 16_000
-# The beginning of a fault says what it is.
+# The beginning of an error identifies it.
 _FAULT_CHARS: Final = 300
 
 
@@ -65,50 +65,49 @@ class NoCallsLeftError(Exception):
 
 
 class ProposerCalls:
-    """Puts requests to a model; counts the replies and stops at the limit."""
+    """Sends requests to a model; counts the replies and stops at the limit."""
 
     def __init__(
         self,
-        ask: Callable[[CompletionRequest], Awaitable[Completion]],
+        call_model: Callable[[CompletionRequest], Awaitable[Completion]],
         calls_max: int,
         forget: Callable[[CompletionRequest], None] | None = None,
     ) -> None:
-        self._ask = ask
+        self._call_model = call_model
         self._calls_max = calls_max
         self._forget = forget
         self.calls = 0
         self.usd = 0.0
 
     async def __call__(self, request: CompletionRequest) -> Completion:
-        """The model's reply."""
+        """Return the model's reply."""
         if self.calls >= self._calls_max:
             raise NoCallsLeftError
-        completion = await self._ask(request)
+        completion = await self._call_model(request)
         self.calls += 1
         self.usd += completion.cost_usd or 0.0
         return completion
 
     def forget(self, request: CompletionRequest) -> None:
-        """Drop the reply to a request: a later run gets another one."""
+        """Drop a reply, so that a later run gets another one."""
         if self._forget is not None:
             self._forget(request)
 
     @property
-    def spent(self) -> Spent:
+    def spending(self) -> Spending:
         """The cost of the calls."""
-        return Spent(model_calls=self.calls, usd=self.usd)
+        return Spending(model_calls=self.calls, usd=self.usd)
 
 
 @dataclass(slots=True, kw_only=True)
 class ModelForm:
-    """The form in which a model takes requests, learned from what it refuses.
+    """The form of requests that a model accepts, learned from its errors.
 
     Attributes:
-        max_tokens: Of every reply; None is what the packaged prompts set.
-        temperature: Of every request; None is what the packaged prompts set.
-        context_tokens: What a request and its reply may take together.
-        dropped: Parameters that the model refused in this run, `system` among them where it takes
-            no system message.
+        max_tokens: The limit of every reply; None for the one of the packaged prompts.
+        temperature: The temperature of every request; None for the one of the packaged prompts.
+        context_tokens: The limit of a request and its reply together.
+        dropped: Parameters that the model rejected in this run; `system` for system messages.
     """
 
     max_tokens: int | None = None
@@ -122,20 +121,21 @@ class ModelForm:
         self,
         compose: Callable[[int], CompletionRequest | None],
         parse: Callable[[str], Parsed],
-        ask: Ask,
+        call_model: ModelCaller,
     ) -> Parsed:
-        """The reply, parsed; an unreadable reply is requested again.
+        """The parsed reply; an unreadable reply is requested again.
 
         Args:
-            compose: The request without its last n cases; None where it has fewer.
-            parse: Reads a reply; a `ReplyFault` says what is wrong with it.
-            ask: Gets one reply.
+            compose: Called with n; returns the request without its last n cases, or None if it has
+                fewer.
+            parse: Called with each reply; raises a `ReplyFault` if it cannot be read.
+            call_model: Called with each request.
         """
         fault: ReplyFault | None = None
         while True:
             request = self._fitting(compose, fault)
             try:
-                completion = await ask(request)
+                completion = await call_model(request)
             except ProviderError as error:
                 if not self._learn(request, error, shortens=compose(1) is not None):
                     raise
@@ -145,7 +145,7 @@ class ModelForm:
             except NoEditError:
                 raise
             except ReplyFault as error:
-                ask.forget(request)
+                call_model.forget(request)
                 if completion.finish_reason == "length":
                     if self._raised or self.max_tokens is not None:
                         raise _cut_off(completion, request) from error
@@ -165,8 +165,8 @@ class ModelForm:
             tokens = approximate_tokens(request)
             reply = request.parameters.get("max_tokens", 0)
             reserved = reply if isinstance(reply, int) else 0
-            fits = self.context_tokens is None or tokens + reserved <= self.context_tokens
-            if fits and (self._input_max is None or tokens <= self._input_max):
+            has_room = self.context_tokens is None or tokens + reserved <= self.context_tokens
+            if has_room and (self._input_max is None or tokens <= self._input_max):
                 return request
             without += 1
         raise _too_long()
@@ -196,18 +196,18 @@ class ModelForm:
         if fault is not None:
             request = repeat_request(request, quote(str(fault), _FAULT_CHARS))
         if "system" in self.dropped:
-            whole = "\n\n".join(message.content.rstrip() for message in request.messages)
-            request = replace(request, messages=(Message(role="user", content=f"{whole}\n"),))
+            full_text = "\n\n".join(message.content.rstrip() for message in request.messages)
+            request = replace(request, messages=(Message(role="user", content=f"{full_text}\n"),))
         return request
 
     def _more_tokens(self, usual: JSON) -> int:
-        most = max(_MORE_TOKENS, 4 * usual if isinstance(usual, int) else 0)
+        tokens = max(_MORE_TOKENS, 4 * usual if isinstance(usual, int) else 0)
         if self.context_tokens is not None:
-            most = min(most, self.context_tokens // 2)
-        return most
+            tokens = min(tokens, self.context_tokens // 2)
+        return tokens
 
     def _learn(self, request: CompletionRequest, error: ProviderError, *, shortens: bool) -> bool:
-        """Change the form after a refusal; False where nothing is left to change."""
+        """Change the form after an error; False if nothing is left to change."""
         text = str(error)
         unsupported = error.kind == "not-found" and _RE.unsupported.search(text)
         if not (error.kind == "bad-request" or unsupported or error.status == _TOO_LARGE):
@@ -222,29 +222,29 @@ class ModelForm:
                 raise _too_long(error)
             return True
         param = str(getattr(error, "param", "")).split(".")[0]
-        sent = {*request.parameters}
+        parameters = {*request.parameters}
         if request.response_format is not None:
-            sent.add("response_format")
+            parameters.add("response_format")
         if param in _LIMITS:
             param = "max_tokens"
-        if param not in sent:
-            param = self._suspect(sent, text, request)
+        if param not in parameters:
+            param = self._suspect(parameters, text, request)
         if not param:
             raise _refused_error(error)
         self.dropped.add(param)
         return True
 
-    def _suspect(self, sent: set[str], text: str, request: CompletionRequest) -> str:
-        """The likeliest parameter for a refusal that names none."""
-        named = [name for name in sorted(sent) if name in text]
+    def _suspect(self, parameters: set[str], text: str, request: CompletionRequest) -> str:
+        """The likeliest parameter for an error that names none."""
+        names = [name for name in sorted(parameters) if name in text]
         if re.search(r"json|schema|structured|grammar", text, re.IGNORECASE):
-            named.append("response_format")
+            names.append("response_format")
         if _RE.no_system.search(text):
-            named.append("system")
-        possible = [*named, "response_format", "temperature", "max_tokens", "system"]
+            names.append("system")
+        possible = [*names, "response_format", "temperature", "max_tokens", "system"]
         if any(message.role != "user" for message in request.messages):
-            sent = {*sent, "system"}
-        return next((name for name in possible if name in sent), "")
+            parameters = {*parameters, "system"}
+        return next((name for name in possible if name in parameters), "")
 
 
 # The HTTP status of a request that is too large.
@@ -272,7 +272,7 @@ def _first_line(error: ProviderError) -> str:
 
 
 def _text_of(completion: Completion) -> str:
-    """The text of a reply; one that is cut off may be readable all the same."""
+    """The text of a reply; a truncated one may still be readable."""
     if completion.refusal:
         raise ReplyFault(f"the model refused: {quote(completion.refusal)}")
     if completion.finish_reason == "content_filter":
@@ -292,62 +292,65 @@ def _cut_off(completion: Completion, request: CompletionRequest) -> ReplyFault:
     )
 
 
-MakesCalls: TypeAlias = "Callable[[CompletionRequest], Awaitable[Completion]]"
-Forgets: TypeAlias = "Callable[[CompletionRequest], None]"
+SendRequest: TypeAlias = "Callable[[CompletionRequest], Awaitable[Completion]]"
+ForgetReply: TypeAlias = "Callable[[CompletionRequest], None]"
 
 
-async def looked(
-    proposer: Proposer, calls_max: int, ask: MakesCalls, forget: Forgets | None = None
-) -> Looked:
-    """Return whether a proposer's model can be read at all, before trials are paid."""
-    assert isinstance(proposer, Looks)
-    calls, fault = ProposerCalls(ask, calls_max, forget), ""
+async def probe_proposer(
+    proposer: Proposer, calls_max: int, call_model: SendRequest, forget: ForgetReply | None = None
+) -> ProbeResult:
+    """Check that replies of a proposer's model can be read, before all trials."""
+    assert isinstance(proposer, ProbingProposer)
+    calls, fault = ProposerCalls(call_model, calls_max, forget), ""
     with suppress(NoCallsLeftError):
-        fault = await proposer.look(calls)
-    return Looked(proposer=proposer.name, fault=fault, spent=calls.spent)
+        fault = await proposer.probe(calls)
+    return ProbeResult(proposer=proposer.name, fault=fault, spending=calls.spending)
 
 
-async def criticised(
-    proposer: Proposer, problem: Problem, ask: MakesCalls, forget: Forgets | None = None
-) -> Critiqued:
-    """A proposer's critique, with what it took."""
-    calls = ProposerCalls(ask, problem.model_calls, forget)
+async def request_critique(
+    proposer: Proposer, problem: Problem, call_model: SendRequest, forget: ForgetReply | None = None
+) -> CritiqueResult:
+    """A proposer's critique, with its calls."""
+    calls = ProposerCalls(call_model, problem.model_calls, forget)
     try:
         critique, refused = await proposer.criticise(problem, calls), ""
     except ReplyFault as fault:
         critique, refused = None, f"the critique cannot be read: {fault}"
     except NoCallsLeftError:
         critique, refused = None, ""
-    return Critiqued(critique=critique, spent=calls.spent, refused=refused)
+    return CritiqueResult(critique=critique, spending=calls.spending, refused=refused)
 
 
-async def proposed(
-    proposer: Proposer, problem: Problem, ask: MakesCalls, forget: Forgets | None = None
-) -> Proposed:
-    """A proposer's edits, with what they and the trials of its search took."""
-    calls, drawn = ProposerCalls(ask, problem.model_calls, forget), Spent()
+async def request_edits(
+    proposer: Proposer, problem: Problem, call_model: SendRequest, forget: ForgetReply | None = None
+) -> ProposalResult:
+    """A proposer's edits, with the calls and trials of its search."""
+    calls, trial_spending = ProposerCalls(call_model, problem.model_calls, forget), Spending()
 
-    async def search(text: PromptText, cases: Sequence[str]) -> TrialsDone | Interrupted:
-        nonlocal drawn
-        assert problem.draw is not None
-        done = await problem.draw(text, cases)
-        if isinstance(done, TrialsDone):
-            drawn += done.spent
+    async def search(text: PromptText, cases: Sequence[str]) -> TrialResults | Interrupted:
+        nonlocal trial_spending
+        assert problem.run_trials is not None
+        done = await problem.run_trials(text, cases)
+        if isinstance(done, TrialResults):
+            trial_spending += done.spending
         return done
 
     try:
         ideas = await proposer.propose(
-            replace(problem, draw=None if problem.draw is None else search), calls
+            replace(problem, run_trials=None if problem.run_trials is None else search), calls
         )
     except NoCallsLeftError:
         ideas = Ideas(refused=("no calls of the model are left",))
-    return Proposed(
-        edits=ideas.edits, refused=ideas.refused, spent=calls.spent + drawn, unread=ideas.unread
+    return ProposalResult(
+        edits=ideas.edits,
+        refused=ideas.refused,
+        spending=calls.spending + trial_spending,
+        unread=ideas.unread,
     )
 
 
 class NoEditError(ReplyFault):
-    """A reply that can be read and proposes no edit of this prompt."""
+    """A readable reply without an edit of this prompt."""
 
 
 # Reasoning models write their thoughts before the reply; a server may strip the opening tag.
@@ -373,7 +376,7 @@ _WHOLE_KEYS = ("prompt", "new_prompt", "revised_prompt")
 _QUOTES_MAX = 5
 
 
-def numbered(text: PromptText) -> str:
+def number_lines(text: PromptText) -> str:
     """The prompt with its lines numbered, message by message: `[system]`, `1| You are ...`."""
     parts: list[str] = []
     for index, message in enumerate(text.messages):
@@ -383,37 +386,49 @@ def numbered(text: PromptText) -> str:
     return "\n".join(parts)
 
 
-def critique_in(reply: str, *, by: str) -> Critique:
-    """The critique that a reply states."""
+def critique_in(reply: str, *, author: str) -> Critique:
+    """The critique in a reply."""
     document = object_in(reply, "hypothesis")
-    kind, why, quotes = document.get("kind"), document.get("hypothesis"), document.get("quotes", [])
-    if kind not in get_args(CritiqueKind) or not isinstance(why, str) or not why.strip():
-        raise ReplyFault(f"a critique has a `kind` and a `hypothesis`, not {kind!r} and {why!r}")
+    kind, hypothesis, quotes = (
+        document.get("kind"),
+        document.get("hypothesis"),
+        document.get("quotes", []),
+    )
+    if (
+        kind not in get_args(CritiqueKind)
+        or not isinstance(hypothesis, str)
+        or not hypothesis.strip()
+    ):
+        raise ReplyFault(
+            f"a critique has a `kind` and a `hypothesis`, not {kind!r} and {hypothesis!r}"
+        )
     lines = [line for line in quotes if isinstance(line, str)] if isinstance(quotes, list) else []
     return Critique(
         kind=cast("CritiqueKind", kind),
-        hypothesis=" ".join(why.split()),
+        hypothesis=" ".join(hypothesis.split()),
         quotes=tuple(_NUMBER.sub("", line, count=1) for line in lines[:_QUOTES_MAX]),
-        by=by,
+        author=author,
     )
 
 
-def edit_in(reply: str, text: PromptText, *, by: str, sections: Sequence[OpenSection] = ()) -> Edit:
-    """The edit that a reply proposes.
+def edit_in(
+    reply: str, text: PromptText, *, proposer: str, sections: Sequence[OpenSection] = ()
+) -> Edit:
+    """The edit in a reply.
 
     A whole new prompt instead of operations is read as the operations that lead to it.
     """
     try:
         document = object_in(reply, "ops", *_WHOLE_KEYS)
     except ReplyFault:
-        whole = _unfence(_without_thoughts(reply))
-        if _likeness(whole, text) < _LIKE_THE_PROMPT:
+        full_text = _unfence(_without_thoughts(reply))
+        if _likeness(full_text, text) < _LIKE_THE_PROMPT:
             raise
-        return edit_of_text(whole, text, by=by)
+        return edit_of_text(full_text, text, proposer=proposer)
     for key in _WHOLE_KEYS:
         whole_text = document.get(key)
         if isinstance(whole_text, str) and "ops" not in document:
-            return edit_of_text(whole_text, text, by=by)
+            return edit_of_text(whole_text, text, proposer=proposer)
     operations = document.get("ops")
     if not isinstance(operations, list):
         raise ReplyFault("`ops` is not a list of operations")
@@ -421,17 +436,17 @@ def edit_in(reply: str, text: PromptText, *, by: str, sections: Sequence[OpenSec
         raise NoEditError("the reply proposes no operations")
     if len(operations) > _OPS_MAX:
         raise ReplyFault(f"the reply proposes {len(operations)} operations, more than {_OPS_MAX}")
-    why = document.get("rationale", "")
+    rationale = document.get("rationale", "")
     return Edit(
         ops=tuple(_op(operation, text, sections) for operation in operations),
         strategy=_strategy(operations),
-        proposer=by,
-        rationale=" ".join(why.split()) if isinstance(why, str) else "",
+        proposer=proposer,
+        rationale=" ".join(rationale.split()) if isinstance(rationale, str) else "",
     )
 
 
 def object_in(reply: str, *keys: str) -> dict[str, JSON]:
-    """The last JSON object of a reply that has one of the keys: alone, fenced or between prose.
+    """The last JSON object of a reply with one of the keys: alone, fenced or between prose.
 
     A model's thoughts before its reply are left out.
 
@@ -445,8 +460,8 @@ def object_in(reply: str, *keys: str) -> dict[str, JSON]:
     documents = [document for document in objects if not document.keys().isdisjoint(keys)]
     if documents:
         return documents[-1]
-    begun = _BEGINS.search(body)
-    if begun and not objects:
+    has_start = _BEGINS.search(body)
+    if has_start and not objects:
         raise ReplyFault("its JSON is cut off or broken: every bracket and quote has to be closed")
     missing = " or ".join(f"`{key}`" for key in keys[:1])
     raise ReplyFault(f"it holds not one JSON object with the key {missing}")
@@ -454,15 +469,15 @@ def object_in(reply: str, *keys: str) -> dict[str, JSON]:
 
 def _objects(text: str) -> Iterator[dict[str, JSON]]:
     """The outermost JSON objects of a text."""
-    at = 0
+    position = 0
     for _ in range(_ATTEMPTS_MAX):
-        start = text.find("{", at)
+        start = text.find("{", position)
         if start < 0:
             return
         try:
-            value, at = _DECODER.raw_decode(text, start)
+            value, position = _DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
-            at = start + 1
+            position = start + 1
         else:
             yield value
 
@@ -478,21 +493,21 @@ def _without_thoughts(reply: str) -> str:
     return body[end.end() :] if end else body
 
 
-def edit_of_text(whole: str, text: PromptText, *, by: str, rationale: str = "") -> Edit:
-    """The edit that leads to a new text of one message, that which is most like it."""
-    if _likeness(whole, text) < _LIKE_THE_PROMPT:
+def edit_of_text(full_text: str, text: PromptText, *, proposer: str, rationale: str = "") -> Edit:
+    """The edit that leads to a new text of one message, the most similar one."""
+    if _likeness(full_text, text) < _LIKE_THE_PROMPT:
         raise NoEditError("the reply is a text that has little to do with the prompt")
 
     def likeness(index: int) -> float:
         lines = text.messages[index].content.split("\n")
-        return difflib.SequenceMatcher(a=whole.split("\n"), b=lines, autojunk=False).ratio()
+        return difflib.SequenceMatcher(a=full_text.split("\n"), b=lines, autojunk=False).ratio()
 
     index = max(range(len(text.messages)), key=likeness)
-    after = text.with_content(index, whole.strip("\n"))
+    after = text.with_content(index, full_text.strip("\n"))
     ops = ops_between(text, after)
     if not ops:
         raise NoEditError("the reply is the prompt as it is")
-    return Edit(ops=ops, strategy=REWRITE, proposer=by, rationale=rationale)
+    return Edit(ops=ops, strategy=REWRITE, proposer=proposer, rationale=rationale)
 
 
 def _op(operation: JSON, text: PromptText, sections: Sequence[OpenSection]) -> Op:
@@ -501,7 +516,7 @@ def _op(operation: JSON, text: PromptText, sections: Sequence[OpenSection]) -> O
     if isinstance(line, str):
         document["line"] = _match_line(line, text)
         if document.get("op") == "replace_section":
-            document = {**document, **_section_meant(document, sections)}
+            document = {**document, **_section_fields(document, sections)}
     new = document.get("text")
     if isinstance(new, str) and _NUMBER.match(new) and _NUMBER.match(str(line)):
         document["text"] = _NUMBER.sub("", new, count=1)
@@ -514,19 +529,19 @@ def _op(operation: JSON, text: PromptText, sections: Sequence[OpenSection]) -> O
 
 
 def _match_line(line: str, text: PromptText) -> str:
-    """A line of the prompt, also where the number before it was copied along; no other is tried."""
+    """A line of the prompt, also if its number was copied with it."""
     existing = {line.text.strip() for line in text.lines}
     bare = _NUMBER.sub("", line, count=1)
     return bare if line.strip() not in existing and bare.strip() in existing else line
 
 
-def _section_meant(document: Mapping[str, Any], sections: Sequence[OpenSection]) -> dict[str, Any]:
-    """The message that has the section, and its new text without its surroundings."""
+def _section_fields(document: Mapping[str, Any], sections: Sequence[OpenSection]) -> dict[str, Any]:
+    """The message with the section, and its new text without surroundings."""
     heading, text = str(document["line"]).strip(), document.get("text")
     fields: dict[str, Any] = {"line": heading}
-    meant = [section.message for section in sections if section.heading == heading]
-    if len(meant) == 1:
-        fields["message"] = meant[0]
+    messages = [section.message for section in sections if section.heading == heading]
+    if len(messages) == 1:
+        fields["message"] = messages[0]
     if isinstance(text, str):
         lines = text.strip("\n").split("\n")
         if all(_NUMBER.match(line) for line in lines if line.strip()):
@@ -551,11 +566,11 @@ def _unfence(reply: str) -> str:
     return match["body"] if match else reply.strip()
 
 
-def _likeness(whole: str, text: PromptText) -> float:
-    """The share of a text's lines that are in the prompt, or of a message's lines that it has."""
+def _likeness(full_text: str, text: PromptText) -> float:
+    """The share of a text's lines that are in the prompt."""
     existing = {line.text.strip() for line in text.lines if line.text.strip()}
-    proposed = {line.strip() for line in whole.splitlines() if line.strip()}
-    return len(existing & proposed) / len(proposed) if proposed else 0.0
+    proposed_lines = {line.strip() for line in full_text.splitlines() if line.strip()}
+    return len(existing & proposed_lines) / len(proposed_lines) if proposed_lines else 0.0
 
 
 TEMPERATURES = (0.2, 0.7, 0.7, 1.0)
@@ -571,7 +586,7 @@ _LOOK_TEXT = PromptText.from_contents(
     "You rate alerts.\n- severity: critical or warning.", "{{alert}}"
 )
 _LOOK = {
-    "prompt": numbered(_LOOK_TEXT),
+    "prompt": number_lines(_LOOK_TEXT),
     "check": "name: max_words(30, field=reason)\n"
     "what a prompt should say for it: Keep `reason` to at most 30 words.",
     **dict.fromkeys(("failing", "passing", "earlier", "sections"), "(none)"),
@@ -591,43 +606,43 @@ class ModelProposer:
     """Calls a model for a critique, then for edits, each in a call of its own.
 
     Attributes:
-        seed: Another one gets other replies, of the critic as well.
+        seed: Another seed gets other replies, of the critic as well.
     """
 
     model: ModelId
     seed: int = 0
     form: ModelForm = field(default_factory=ModelForm)
     name: str = "model"
-    asks_model: bool = True
+    calls_model: bool = True
 
-    async def look(self, ask: Ask) -> str:
-        """The reason why no reply of the model can be read; empty where one was."""
+    async def probe(self, call_model: ModelCaller) -> str:
+        """The reason why replies of the model cannot be read; empty if they can."""
 
         def compose(without: int) -> CompletionRequest | None:
             return None if without else self._request("proposer", _LOOK, trial=0)
 
         def parse(reply: str) -> Edit:
-            return edit_in(reply, _LOOK_TEXT, by=self.name)
+            return edit_in(reply, _LOOK_TEXT, proposer=self.name)
 
         try:
-            await self.form.read(compose, parse, ask)
+            await self.form.read(compose, parse, call_model)
         except NoEditError:
             return ""
         except ReplyFault as fault:
             return f"{self.model}: {fault}"
         return ""
 
-    async def criticise(self, problem: Problem, ask: Ask) -> Critique | None:
-        """The reason why the check fails."""
-        parts = {"people": _people(problem), "lessons": _tried(problem)}
+    async def criticise(self, problem: Problem, call_model: ModelCaller) -> Critique | None:
+        """A hypothesis about the failures."""
+        parts = {"people": _people(problem), "lessons": _lessons(problem)}
         return await self.form.read(
             self._compose("critic", problem, parts, trial=problem.cycle - 1),
-            lambda reply: critique_in(reply, by=str(self.model)),
-            ask,
+            lambda reply: critique_in(reply, author=str(self.model)),
+            call_model,
         )
 
-    async def propose(self, problem: Problem, ask: Ask) -> Ideas:
-        """Some edits; each candidate is another draw, the first ones the coolest."""
+    async def propose(self, problem: Problem, call_model: ModelCaller) -> Ideas:
+        """Some edits, each from a trial of its own, at rising temperatures."""
         edits: list[Edit] = []
         refused: list[str] = []
         unread = 0
@@ -637,7 +652,7 @@ class ModelProposer:
                 "earlier": _earlier(problem),
                 "sections": _sections(problem),
                 "people": _people(problem),
-                "lessons": _tried(problem),
+                "lessons": _lessons(problem),
             }
             for n in range(problem.candidates):
                 # Another cycle with the same request gets other replies.
@@ -645,7 +660,7 @@ class ModelProposer:
                 warm = TEMPERATURES[n % len(TEMPERATURES)]
                 compose = self._compose("proposer", problem, parts, trial=trial, temperature=warm)
                 try:
-                    edit = await self.form.read(compose, partial(self._edit, problem), ask)
+                    edit = await self.form.read(compose, partial(self._edit, problem), call_model)
                 except ReplyFault as fault:
                     refused.append(f"candidate {n + 1}: {fault}")
                     unread += not isinstance(fault, NoEditError)
@@ -658,8 +673,8 @@ class ModelProposer:
         return Ideas(edits=tuple(edits), refused=tuple(refused), unread=unread)
 
     def _edit(self, problem: Problem, reply: str) -> Edit:
-        by = f"model:{self.model}"
-        return edit_in(reply, problem.text, by=by, sections=problem.replaceable)
+        proposer = f"model:{self.model}"
+        return edit_in(reply, problem.text, proposer=proposer, sections=problem.replaceable)
 
     def _compose(
         self,
@@ -671,14 +686,14 @@ class ModelProposer:
         temperature: float | None = None,
     ) -> Callable[[int], CompletionRequest | None]:
         """The request with fewer and fewer of its cases, the passing ones first."""
-        fixed = {"prompt": numbered(problem.text), "check": _check(problem), **values}
+        fixed = {"prompt": number_lines(problem.text), "check": _check(problem), **values}
         cases, first = (*problem.failing, *problem.passing), len(problem.failing)
 
         def compose(without: int) -> CompletionRequest | None:
             if without > len(cases):
                 return None
-            kept = cases[: len(cases) - without]
-            failing, passing = _join_cases(kept[:first]), _join_cases(kept[first:])
+            cases_left = cases[: len(cases) - without]
+            failing, passing = _join_cases(cases_left[:first]), _join_cases(cases_left[first:])
             texts = {**fixed, "failing": failing, "passing": passing}
             return self._request(name, texts, trial=trial, temperature=temperature)
 
@@ -693,7 +708,7 @@ class ModelProposer:
         temperature: float | None = None,
     ) -> CompletionRequest:
         prompt = refiner_prompt(name)
-        names = {declared.name for declared in prompt.inputs or ()}
+        names = {input_spec.name for input_spec in prompt.inputs or ()}
         texts = {key: text for key, text in values.items() if key in names}
         nonce = nonce_of(texts)
         inputs: Mapping[str, JSON] = delimit_texts(texts, nonce)
@@ -716,8 +731,8 @@ def refiner_prompt(name: str) -> Prompt:
     return load_prompt(Path(__file__).parent.parent / "prompts" / f"{name}.prompt.yml")
 
 
-def _rows(rows: Sequence[Mapping[str, JSON]], *, none: str = "(none)") -> str:
-    return json.dumps([*rows], ensure_ascii=False, indent=1) if rows else none
+def _rows(rows: Sequence[Mapping[str, JSON]], *, placeholder: str = "(none)") -> str:
+    return json.dumps([*rows], ensure_ascii=False, indent=1) if rows else placeholder
 
 
 def _join_cases(cases: Sequence[RedactedCase]) -> str:
@@ -725,7 +740,7 @@ def _join_cases(cases: Sequence[RedactedCase]) -> str:
         [
             {
                 "inputs": dict(case.inputs),
-                "answer": case.answer,
+                "answer": case.output,
                 "expected": case.expected,
                 **({"why it fails": case.reason} if case.reason else {}),
             }
@@ -744,7 +759,9 @@ def _check(problem: Problem) -> str:
         f"it failed {cluster.failures} of {cluster.trials} times"
         + (f", mostly as {cluster.code}" if cluster.code else ""),
     ]
-    confusions = "; ".join(f"{what} ({count} times)" for what, count in problem.confusions)
+    confusions = "; ".join(
+        f"{confusion} ({count} times)" for confusion, count in problem.confusions
+    )
     if confusions:
         lines.append(f"expected value -> value in the answer, in failing trials: {confusions}")
     lines += [f"without this sentence it passes more often: {text}" for text in problem.hindering]
@@ -759,7 +776,7 @@ def _critique(critique: Critique | None) -> str:
 
 
 def _earlier(problem: Problem) -> str:
-    """The places where the newest earlier version that differs has other lines."""
+    """The differences from the newest earlier version that differs."""
     now = [line.text for line in problem.text.lines if line.text.strip()]
     for version in problem.released:
         old = [line for line in version.split("\n") if line.strip()]
@@ -785,20 +802,20 @@ def _earlier(problem: Problem) -> str:
 def _people(problem: Problem) -> str:
     """The remarks of users, without their names."""
     rows: list[dict[str, JSON]] = []
-    for evidence in problem.people:
+    for evidence in problem.feedback:
         document: dict[str, JSON] = {
             "kind": evidence.kind,
             "for the check": evidence.judge,
             "verdict": evidence.verdict,
-            "of the answer": evidence.answer,
+            "of the answer": evidence.output,
             "says": evidence.text,
         }
         rows.append({key: value for key, value in document.items() if value})
-    return _rows(rows, none="(nothing)")
+    return _rows(rows, placeholder="(nothing)")
 
 
 def _sections(problem: Problem) -> str:
-    """The sections that may be replaced, where they stand and how long they may become."""
+    """The sections that may be replaced, with their lines and limits."""
     return _rows(
         [
             {
@@ -812,11 +829,15 @@ def _sections(problem: Problem) -> str:
     )
 
 
-def _tried(problem: Problem) -> str:
-    """The edits that were tried for the same check, as facts."""
-    listed: list[str] = []
+def _lessons(problem: Problem) -> str:
+    """The earlier edits for the same check, as facts."""
+    lines: list[str] = []
     for lesson in problem.lessons[-_TRIED_MAX:]:
-        facts = {"added": lesson.added, "removed": lesson.removed, "outcome": lesson.finding}
+        facts = {
+            "added": lesson.added_text,
+            "removed": lesson.removed_text,
+            "outcome": lesson.result,
+        }
         fields = {k: value for k, value in {**facts, "detail": lesson.detail}.items() if value}
-        listed.append(f"- {json.dumps(fields, ensure_ascii=False)}")
-    return "\n".join(listed) or "(nothing)"
+        lines.append(f"- {json.dumps(fields, ensure_ascii=False)}")
+    return "\n".join(lines) or "(nothing)"

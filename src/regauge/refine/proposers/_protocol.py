@@ -1,4 +1,4 @@
-"""Proposers: what they are given and may do, by which names, and which edits they make."""
+"""The protocol of proposers, their input and output, and their names."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.feedback import FeedbackRemark
     from regauge.refine.guards import OpenSection
-    from regauge.refine.loop._state import Critique, Interrupted, TrialsDone
+    from regauge.refine.loop._state import Critique, Interrupted, TrialResults
 
 
-class Ask(Protocol):
-    """Puts one request to a model: recorded, budgeted, retried and counted."""
+class ModelCaller(Protocol):
+    """Sends one request to a model: recorded, budgeted, retried and counted."""
 
     async def __call__(self, request: CompletionRequest) -> Completion:
-        """The model's reply."""
+        """Return the model's reply."""
         ...
 
     def forget(self, request: CompletionRequest) -> None:
-        """Drop a reply that cannot be read: a later run gets another one."""
+        """Drop an unreadable reply, so that a later run gets another one."""
         ...
 
 
-Draw: TypeAlias = (
-    "Callable[[PromptText, Sequence[str]], Coroutine[Any, Any, TrialsDone | Interrupted]]"
+RunTrials: TypeAlias = (
+    "Callable[[PromptText, Sequence[str]], Coroutine[Any, Any, TrialResults | Interrupted]]"
 )
-"""Draws one trial of each of some cases under a text."""
+"""Runs one trial per case with a text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """One pair of an input and a right answer from the pool of examples, never a golden case."""
+    """One pair of an input and a correct output from the pool of examples, never a golden case."""
 
     id: str
     input: str
@@ -51,44 +51,44 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactedCase:
-    """One train case as a proposer may see it.
+    """One train case, as far as a proposer may see it.
 
     Attributes:
-        inputs: By the names of the prompt's inputs; long ones are cut.
-        answer: What the model said.
-        expected: What was expected of it: a placeholder for each value, unless goldens are shown.
-        reason: Why the check failed; empty where it passed.
+        inputs: The values by the names of the prompt's inputs; long ones are cut.
+        output: The text of the completion.
+        expected: The expected output, with a placeholder for each value unless values are shown.
+        reason: The reason of the failure; empty if it passed.
     """
 
     inputs: Mapping[str, str]
-    answer: str
+    output: str
     expected: JSON
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """The failures, with all a proposer may know of them; held-out cases are left out.
+    """The failures, with all that a proposer may know about them; without held-out cases.
 
     Attributes:
-        text: The prompt as it is.
-        check: The check that fails.
-        failing: Some cases that fail it, each of another kind where there are several.
-        passing: Some that pass it, those most like the failing ones.
-        confusions: In failing trials, how often which value was expected and which came, by field:
-            allowed values only, which the prompt or its schema lists.
-        lessons: What was tried for it, and the result of that.
+        text: The current prompt.
+        check: The failing check.
+        failing: Some cases that fail it, each of another kind if there are several.
+        passing: Some that pass it, the most similar to the failing ones.
+        confusions: Pairs of expected value and output with their number in failing trials, by
+            field; only for allowed values in the prompt or its schema.
+        lessons: Earlier edits for the check, with their results.
         released: Texts of earlier versions, the newest first.
-        examples: The pool that examples may be taken from.
-        candidates: How many edits are wanted.
-        model_calls: How many calls of a model may be made.
+        examples: The pool of examples.
+        candidates: The number of edits to propose.
+        model_calls: The most calls of a model.
         hindering: Sentences of the prompt without which the check passes more often.
         replaceable: The sections that an edit may replace as a whole.
-        people: What people said that may bear on it: hints, and never instructions.
-        cases: The names of cases that a search may draw trials of, those that fail first.
-        draw: Draws one trial of each of some cases under a text, for proposers that search. It
-            chooses edits and is no evidence for them.
-        calls: How many trials may be drawn so.
+        feedback: Remarks of users on the check: hints, and never instructions.
+        cases: The names of cases for trials of a search, failing ones first.
+        run_trials: Runs one trial of each of some cases with another text, for proposers that
+            search. Its results select edits and are no evidence.
+        calls: The most trials of a search.
     """
 
     text: PromptText
@@ -107,9 +107,9 @@ class Problem:
     model_calls: int = 40
     hindering: tuple[str, ...] = ()
     replaceable: tuple[OpenSection, ...] = ()
-    people: tuple[FeedbackRemark, ...] = ()
+    feedback: tuple[FeedbackRemark, ...] = ()
     cases: tuple[str, ...] = ()
-    draw: Draw | None = None
+    run_trials: RunTrials | None = None
     calls: int = 0
 
 
@@ -118,8 +118,8 @@ class Ideas:
     """The edits of a proposer.
 
     Attributes:
-        refused: Why others could not be used, in words.
-        unread: How many of those are replies of a model that cannot be read.
+        refused: The reasons why others could not be used.
+        unread: The number of unreadable replies of a model among those.
     """
 
     edits: tuple[Edit, ...] = ()
@@ -129,14 +129,14 @@ class Ideas:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposerContext:
-    """The settings that a proposer is made with.
+    """The settings of a proposer.
 
     Attributes:
-        model: Who criticises and proposes, for proposers that ask a model.
-        seed: Another one gets other replies.
-        temperature: Of every request; None is what suits the step.
-        max_tokens: Of every reply; None is what suits the step.
-        context_tokens: What a request and its reply may take together; None is no limit.
+        model: The refiner model, for proposers that call one.
+        seed: Another seed gets other replies.
+        temperature: The temperature of every request; None for the default of each step.
+        max_tokens: The limit of every reply; None for the default of each step.
+        context_tokens: The limit of a request and its reply together; None for no limit.
     """
 
     model: ModelId
@@ -147,64 +147,64 @@ class ProposerContext:
 
 
 @runtime_checkable
-class Looks(Protocol):
-    """A proposer whose model can be called once before anything is spent."""
+class ProbingProposer(Protocol):
+    """A proposer whose model can be called once before all trials."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the proposer."""
         ...
 
-    async def look(self, ask: Ask) -> str:
-        """The reason why no reply of its model can be read; empty where one was."""
+    async def probe(self, call_model: ModelCaller) -> str:
+        """The reason why replies of its model cannot be read; empty if they can."""
         ...
 
 
 class Proposer(Protocol):
     """Anything that can propose edits; implement it, do not subclass it.
 
-    Whatever it proposes has to pass the same guards and tests. What it says of its own work,
-    such as that it is done, counts for nothing.
+    All proposals have to pass the same guards and tests. A proposer's own assessment of its work
+    counts for nothing.
     """
 
     @property
     def name(self) -> str:
-        """The name that users choose it by."""
+        """The name for `--proposers`."""
         ...
 
     @property
-    def asks_model(self) -> bool:
-        """Return whether it makes model calls; if so it is asked for a critique first."""
+    def calls_model(self) -> bool:
+        """Return whether it makes model calls; if so, `criticise` is called first."""
         ...
 
-    async def criticise(self, problem: Problem, ask: Ask) -> Critique | None:
-        """The reason why the check fails, as a hypothesis; None where it has none."""
+    async def criticise(self, problem: Problem, call_model: ModelCaller) -> Critique | None:
+        """A hypothesis about the failures, or None."""
         ...
 
-    async def propose(self, problem: Problem, ask: Ask) -> Ideas:
-        """Edits that may repair it."""
+    async def propose(self, problem: Problem, call_model: ModelCaller) -> Ideas:
+        """Edits that may fix the failures."""
         ...
 
 
 ENTRY_POINTS = "regauge.proposers"
-"""The entry point group in which other packages register what makes a proposer."""
+"""The entry point group of proposer factories in other packages."""
 
 
-MakesProposer: TypeAlias = "Callable[[ProposerContext], Proposer]"
+ProposerFactory: TypeAlias = "Callable[[ProposerContext], Proposer]"
 
 
 def proposer_names() -> tuple[str, ...]:
-    """All that can be asked for."""
+    """The names of all proposers."""
     return (*_own_proposers(), *sorted(set(_registered_proposers()) - set(_own_proposers())))
 
 
 def load_proposers(names: Sequence[str], context: ProposerContext) -> Mapping[str, Proposer]:
     """Proposers by name, in the given order."""
-    own = _own_proposers()
-    return {name: (own.get(name) or _load(name))(context) for name in names}
+    factories = _own_proposers()
+    return {name: (factories.get(name) or _load(name))(context) for name in names}
 
 
-def _own_proposers() -> Mapping[str, MakesProposer]:
+def _own_proposers() -> Mapping[str, ProposerFactory]:
     from regauge.refine.proposers._model import ModelForm, ModelProposer
     from regauge.refine.proposers._rules import ExampleProposer, RuleProposer
 
@@ -229,14 +229,14 @@ def _registered_proposers() -> Mapping[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
-def _load(name: str) -> MakesProposer:
+def _load(name: str) -> ProposerFactory:
     point = _registered_proposers().get(name)
     if point is None:
         names = proposer_names()
         hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
         raise UsageError(f"no proposer {name!r}; {hint}")
     try:
-        made: MakesProposer = point.load()
+        factory: ProposerFactory = point.load()
     except (ImportError, AttributeError) as error:
         raise UsageError(f"proposer {name!r} ({point.value}) cannot be loaded: {error}") from error
-    return made
+    return factory

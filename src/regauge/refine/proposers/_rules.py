@@ -1,7 +1,7 @@
-"""Edits without a model: a rule, number or value that a check wants, an example of the pool.
+"""Edits without a model: a rule, number or value that a check needs, an example of the pool.
 
-A statement is replaced only where trials without it showed that it causes the failure, or where it
-is the same statement with another number. Otherwise the edit adds. Examples come from
+A statement is replaced only if trials without it showed that it causes the failure, or if it
+differs in its number alone. Otherwise the edit adds text. Examples come from
 `fixtures/examples/<prompt>.jsonl`, never from golden cases.
 """
 
@@ -22,9 +22,9 @@ from regauge.refine.edits import (
     PromptText,
     Replace,
     count_words,
-    homes,
+    find_rule,
     rule_edit,
-    says,
+    rule_places,
     statement_words,
     steps_for,
     with_rule,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from regauge.refine.analysis import Check, FailureCluster
     from regauge.refine.edits import Line, Op
     from regauge.refine.loop._state import Critique
-    from regauge.refine.proposers._protocol import Ask, Problem
+    from regauge.refine.proposers._protocol import ModelCaller, Problem
     from regauge.statements import Node, Tree
 
 _RE = Lexicon("regauge.refine", "rules")
@@ -49,73 +49,73 @@ _RE = Lexicon("regauge.refine", "rules")
 # Each is a candidate, and `_CANDIDATES_MAX` of them are screened.
 _REPLACED_MAX = 2
 _HOMES_MAX = 3
-# Two sentences are the same but for their values, where so few words differ in so few places, and
-# so many are shared.
+# Two sentences differ in their values alone if at most this many words differ in as many places,
+# and at least this many are shared.
 _VALUES_MAX, _SHARED_MIN, _SAME = 2, 3, 0.6
 _ENDS = frozenset(".。!")
 
 
 @dataclass(frozen=True, slots=True)
 class RuleProposer:
-    """Puts what a check wants where the prompt says otherwise; it asks no model."""
+    """Adds the advice of a check, or corrects a statement by it; without a model."""
 
     name: str = "rules"
-    asks_model: bool = False
+    calls_model: bool = False
 
-    async def criticise(self, problem: Problem, ask: Ask) -> Critique | None:
-        """Its edits need no critique."""
-        del problem, ask
+    async def criticise(self, problem: Problem, call_model: ModelCaller) -> Critique | None:
+        """Return None; rules need no critique."""
+        del problem, call_model
         return None
 
-    async def propose(self, problem: Problem, ask: Ask) -> Ideas:
-        """As `propose_by_rules`, after taking out what was seen to stand in the way."""
-        del ask
+    async def propose(self, problem: Problem, call_model: ModelCaller) -> Ideas:
+        """The edits of `propose_by_rules`, after removals of hindering statements."""
+        del call_model
         edits = propose_by_rules(problem.text, problem.cluster, problem.checks)
-        return Ideas(edits=(*_taken_out(problem), *edits))
+        return Ideas(edits=(*_remove_hindering(problem), *edits))
 
 
 def propose_by_rules(
     text: PromptText, cluster: FailureCluster, checks: Mapping[str, Check]
 ) -> tuple[Edit, ...]:
-    """Edits that would make the prompt say what a check wants.
+    """Edits that add the advice of a check.
 
-    In this order: say a number as the check wants it ("about 80 words" becomes "at most 80
-    words"); add the check's advice to the section it belongs to.
+    In this order: correct a number ("about 80 words" becomes "at most 80 words"); add the advice to
+    the section it belongs to.
     """
     check = checks.get(cluster.check)
     advice = check.advice.strip() if check else ""
-    if not advice or says(text, advice):
+    if not advice or find_rule(text, advice):
         return ()
     reworded = [*_same_sentence(text, advice), *_reword(text, advice)][:_REPLACED_MAX]
-    added = [("add-rule", revised) for revised in _add_rule(text, advice)]
-    why = f"{cluster.check} failed {cluster.failures} of {cluster.trials} trials"
+    additions = [("add-rule", variant) for variant in _add_rule(text, advice)]
+    reason = f"{cluster.check} failed {cluster.failures} of {cluster.trials} trials"
     return tuple(
-        rule_edit(text, revised, strategy, why) for strategy, revised in (*reworded, *added)
+        rule_edit(text, variant, strategy, reason) for strategy, variant in (*reworded, *additions)
     )
 
 
-def _taken_out(problem: Problem) -> list[Edit]:
-    """Without a statement, or with the advice instead, where trials without it passed more."""
+def _remove_hindering(problem: Problem) -> list[Edit]:
+    """Without a hindering statement, or with the advice instead of it."""
     hindering = {normalise(sentence) for sentence in problem.hindering}
     advice = problem.check.advice.strip()
     text = problem.text
-    why = f"{problem.check.name} passed more often when it was left out"
+    reason = f"{problem.check.name} passed more often when it was left out"
     edits: list[Edit] = []
     for index, tree in enumerate(text.trees):
         for statement, node in statement_words(tree).items():
             if statement not in hindering:
                 continue
             leaner = text.with_content(index, delete(tree, node))
-            made = [("take-out", leaner)]
-            if advice and not says(text, advice):
+            variants = [("take-out", leaner)]
+            if advice and not find_rule(text, advice):
                 other = replace(tree, node, advice.removeprefix("- "))
-                made.append(("replace-hindering", text.with_content(index, other)))
-            edits += [rule_edit(text, revised, strategy, why) for strategy, revised in made]
+                variants.append(("replace-hindering", text.with_content(index, other)))
+            edits += [rule_edit(text, variant, strategy, reason) for strategy, variant in variants]
     return edits
 
 
 def _same_sentence(text: PromptText, advice: str) -> list[tuple[str, PromptText]]:
-    """Instead of a statement that is the advice but for a value, or its negation."""
+    """Instead of a statement that differs from the advice in a value, or is its negation."""
     revisions: list[tuple[str, PromptText]] = []
     statements = parse(advice).statements
     if len(statements) != 1:
@@ -128,21 +128,21 @@ def _same_sentence(text: PromptText, advice: str) -> list[tuple[str, PromptText]
                 _differs_in_value(statement, bare) or _is_negation(statement, bare)
             ):
                 new = bare if statement[-1:] in _ENDS else bare.rstrip("".join(_ENDS))
-                revised = text.with_content(index, replace(tree, node, _match_case(new, statement)))
-                revisions.append(("set-value", revised))
+                variant = text.with_content(index, replace(tree, node, _match_case(new, statement)))
+                revisions.append(("set-value", variant))
     return revisions
 
 
 def _differs_in_value(first: str, other: str) -> bool:
     """Return whether two sentences are the same but for a value in one or two places."""
-    own, its = tokens(first), tokens(other)
-    opcodes = SequenceMatcher(None, own, its, autojunk=False).get_opcodes()
+    words, other_words = tokens(first), tokens(other)
+    opcodes = SequenceMatcher(None, words, other_words, autojunk=False).get_opcodes()
     changes = [(b - a, d - c) for tag, a, b, c, d in opcodes if tag != "equal"]
     shared = sum(b - a for tag, a, b, *_ in opcodes if tag == "equal")
     return (
         0 < len(changes) <= _VALUES_MAX
-        and all(0 < gone <= _VALUES_MAX and 0 < come <= _VALUES_MAX for gone, come in changes)
-        and shared >= max(_SHARED_MIN, _SAME * max(len(own), len(its)))
+        and all(0 < old <= _VALUES_MAX and 0 < new <= _VALUES_MAX for old, new in changes)
+        and shared >= max(_SHARED_MIN, _SAME * max(len(words), len(other_words)))
     )
 
 
@@ -153,7 +153,7 @@ def _is_negation(first: str, other: str) -> bool:
 
 
 def _reword(text: PromptText, advice: str) -> list[tuple[str, PromptText]]:
-    """Statements that give the same measure of the same thing otherwise, or half-heartedly."""
+    """Statements with another form of the same measure, or a weaker one."""
     measure = _RE.measure.search(advice)
     if measure is None:
         return []
@@ -183,7 +183,7 @@ def _reword(text: PromptText, advice: str) -> list[tuple[str, PromptText]]:
 def _is_about(
     tree: Tree, node: Node, match: re.Match[str], advice: str, measure: re.Match[str]
 ) -> bool:
-    """Return whether a measure is of what the advice is about: its field, or nothing else."""
+    """Return whether a measure and the advice are about the same field or subject."""
     entry = next(
         (part for part in reversed(tree.path(node)) if part.kind in {"entry", "sentence"}), node
     )
@@ -205,11 +205,11 @@ def _match_case(measure: str, like: str) -> str:
 
 
 def _add_rule(text: PromptText, advice: str) -> list[PromptText]:
-    """The prompt with the advice at the end of sections, the nearest in its words first."""
+    """The prompt with the advice at the end of sections, the most similar section first."""
     words = content_words(advice)
-    ranked = sorted(homes(text), key=lambda home: -len(home.words & words))
-    steps = [step for home in ranked[:1] for step in steps_for(text, home, advice)]
-    places = [*ranked[:1], *steps, *ranked[1:]]
+    places_by_likeness = sorted(rule_places(text), key=lambda home: -len(home.words & words))
+    steps = [step for home in places_by_likeness[:1] for step in steps_for(text, home, advice)]
+    places = [*places_by_likeness[:1], *steps, *places_by_likeness[1:]]
     return [with_rule(text, home, advice) for home in places[:_HOMES_MAX]]
 
 
@@ -219,27 +219,27 @@ _KEYS = {"id", "input", "output"}
 
 
 def load_examples(path: Path, golden: Iterable[str] = ()) -> tuple[Example, ...]:
-    """The pool of examples in a file, one JSON object per line; none where there is no file.
+    """The pool of examples in a file, one JSON object per line; empty without a file.
 
     Args:
         path: The file. Each line has an `id`, an `input` (a text, or an object of the prompt's
             inputs) and an `output` (a text, or JSON).
-        golden: The ids of golden cases, none of which may be an example.
+        golden: The ids of golden cases, which are no examples.
     """
     if not path.is_file():
         return ()
     examples: list[Example] = []
     faults: list[str] = []
-    taken = set(golden)
+    used_ids = set(golden)
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip():
             continue
         try:
-            example = _example(read_json(line), taken)
+            example = _example(read_json(line), used_ids)
         except ValueError as error:
             faults.append(f"{path}:{number}: {error}")
             continue
-        taken.add(example.id)
+        used_ids.add(example.id)
         examples.append(example)
     if faults:
         raise UsageError(
@@ -250,15 +250,15 @@ def load_examples(path: Path, golden: Iterable[str] = ()) -> tuple[Example, ...]
     return tuple(examples)
 
 
-def _example(value: object, taken: set[str]) -> Example:
+def _example(value: object, used_ids: set[str]) -> Example:
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 - one kind for the caller
     row = cast("dict[str, Any]", value)
     name = row.get("id")
     if set(row) != _KEYS or not isinstance(name, str) or not name:
         raise ValueError(f"an example has {', '.join(sorted(_KEYS))}, not {', '.join(row)}")
-    if name in taken:
-        raise ValueError(f"{name!r} is a golden case, or stands twice")
+    if name in used_ids:
+        raise ValueError(f"{name!r} is a golden case, or a duplicate")
     return Example(id=name, input=_input_text(row["input"]), output=_plain_text(row["output"]))
 
 
@@ -275,7 +275,7 @@ def _plain_text(value: object) -> str:
 
 
 def example_line(example: Example) -> str:
-    """An example as it stands in a prompt: one line, so that it comes and goes as a whole.
+    """An example as one line of a prompt, so that an edit adds or removes all of it.
 
     >>> example_line(Example(id="a", input="disk 97 % full", output="critical"))
     'Example: disk 97 % full -> critical'
@@ -285,30 +285,30 @@ def example_line(example: Example) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExampleProposer:
-    """Adds one example to the prompt, or changes one that is there; it asks no model."""
+    """Adds one example to the prompt, or replaces one; without a model."""
 
     name: str = "examples"
-    asks_model: bool = False
+    calls_model: bool = False
 
-    async def criticise(self, problem: Problem, ask: Ask) -> Critique | None:
-        """It has no opinion on why anything fails."""
-        del problem, ask
+    async def criticise(self, problem: Problem, call_model: ModelCaller) -> Critique | None:
+        """Return None; examples need no critique."""
+        del problem, call_model
         return None
 
-    async def propose(self, problem: Problem, ask: Ask) -> Ideas:
-        """The examples that are most like what fails, each as an edit of its own."""
-        del ask
+    async def propose(self, problem: Problem, call_model: ModelCaller) -> Ideas:
+        """The examples that are most similar to the failures, each as an edit of its own."""
+        del call_model
         if not problem.examples:
             return Ideas(
                 refused=("there is no pool of examples: fixtures/examples/<prompt>.jsonl",)
             )
-        prompt_text = problem.text.whole
+        prompt_text = problem.text.full_text
         usable = [
             example
             for example in problem.examples
             if "{{" not in example_line(example) and example_line(example) not in prompt_text
         ]
-        ranked = sorted(usable, key=lambda example: (-_likeness(example, problem), example.id))
+        examples = sorted(usable, key=lambda example: (-_likeness(example, problem), example.id))
         edits = [
             Edit(
                 ops=(op,),
@@ -316,7 +316,7 @@ class ExampleProposer:
                 proposer=self.name,
                 rationale=f"an example of the pool that is like what fails: {example.id}",
             )
-            for example in ranked[:_PROPOSED_MAX]
+            for example in examples[:_PROPOSED_MAX]
             for op in _places(problem.text, example)
         ]
         return Ideas(edits=tuple(edits))
@@ -333,7 +333,7 @@ def _likeness(example: Example, problem: Problem) -> float:
 
 
 def _places(text: PromptText, example: Example) -> Sequence[Op]:
-    """Where an example can go: below the last rule of the first message, or instead of another."""
+    """The places of an example: below the last rule of the first message, or another example."""
     line = example_line(example)
     own_lines = [line for line in text.lines if line.message == 0 and line.text.strip()]
     ops: list[Op] = []

@@ -21,8 +21,8 @@ and never guess! A ticket has one kind.
 The end"""
 
 
-def with_calls(calls: int, localise_calls: int) -> RefinePolicy:
-    return RefinePolicy(limits=RunLimits(calls=calls, localise_calls=localise_calls))
+def with_calls(calls: int, ablation_calls: int) -> RefinePolicy:
+    return RefinePolicy(limits=RunLimits(calls=calls, ablation_calls=ablation_calls))
 
 
 def test_a_prompt_is_taken_apart_into_sentences():
@@ -63,11 +63,11 @@ def test_each_check_is_traced_to_its_line_and_other_lines_to_none():
 
     state = here.run()
 
-    assert {bearing.text: set(bearing.carries) for bearing in state.bearings} == {
+    assert {bearing.text: set(bearing.carries) for bearing in state.ablations} == {
         "You help.": set(),
         **{line.removeprefix("- "): {name} for name, line in LINES.items()},
     }
-    assert {bearing.cases for bearing in state.bearings} == {len(TRAIN)}
+    assert {bearing.cases for bearing in state.ablations} == {len(TRAIN)}
     notes = [note for one in here.states for note in one.notes]
     assert [note.text for note in notes if note.event == "localised"] == [
         "'You help.' changes nothing in 8 cases",
@@ -81,7 +81,7 @@ def test_each_check_is_traced_to_its_line_and_other_lines_to_none():
 
 def test_a_line_in_the_way_of_a_failing_check_is_found_first_and_the_run_goes_on():
     line = "- Answer as JSON or in prose, as you like."
-    base = PromptText.from_contents(HEALTHY.whole.replace("You help.", f"You help.\n{line}"))
+    base = PromptText.from_contents(HEALTHY.full_text.replace("You help.", f"You help.\n{line}"))
 
     def hindered(text: str, case: str, check: str) -> bool:
         return passes(text, case, check) and not (check == "json" and line in text)
@@ -89,21 +89,21 @@ def test_a_line_in_the_way_of_a_failing_check_is_found_first_and_the_run_goes_on
     here = world(base, with_calls(400, 16), passes=hindered, propose=lambda *_: [])
     state = here.run()
 
-    first = state.bearings[0]
+    first = state.ablations[0]
     assert first.text == line.removeprefix("- ")
     assert set(first.hinders) == {"json"}
     assert state.stop.reason == "goal-met"
     assert state.text == HEALTHY
 
 
-@pytest.mark.parametrize(("calls", "localise_calls", "tried"), [(400, 20, 2), (100, 200, 1)])
-def test_no_more_is_drawn_than_may_be_and_a_repair_is_set_aside(calls, localise_calls, tried):
-    here = world(without_lines("json"), with_calls(calls, localise_calls))
+@pytest.mark.parametrize(("calls", "ablation_calls", "tried"), [(400, 20, 2), (100, 200, 1)])
+def test_no_more_is_drawn_than_may_be_and_a_repair_is_set_aside(calls, ablation_calls, tried):
+    here = world(without_lines("json"), with_calls(calls, ablation_calls))
 
     state = here.run()
 
-    assert len(state.bearings) == tried
-    assert state.spent.calls <= calls
+    assert len(state.ablations) == tried
+    assert state.spending.calls <= calls
     assert "screened" in here.events, "calls are left for a repair"
 
 
@@ -112,8 +112,8 @@ def test_few_calls_measure_every_sentence_on_fewer_cases():
 
     state = world(HEALTHY, with_calls(1000, 40), train=train).run()
 
-    assert [bearing.cases for bearing in state.bearings] == [10] * 4
+    assert [bearing.cases for bearing in state.ablations] == [10] * 4
 
 
 def test_nothing_is_left_out_unless_asked_for():
-    assert not world(HEALTHY).run().left_out
+    assert not world(HEALTHY).run().ablation_plans

@@ -12,15 +12,15 @@ from regauge.refine.attempts import Memory
 from regauge.refine.edits import PromptText
 from regauge.refine.loop._loop import IllegalTransitionError, advance, begin, next_action
 from regauge.refine.loop._state import (
-    AskProposer,
+    CallProposer,
     Critique,
-    Critiqued,
+    CritiqueResult,
+    GateResult,
     Interrupted,
-    Proposed,
-    Spent,
+    ProposalResult,
+    Spending,
     StopReason,
-    SuiteSaid,
-    TrialsDone,
+    TrialResults,
 )
 from tests.unit.refine.world import (
     HEALTHY,
@@ -40,7 +40,7 @@ from tests.unit.refine.world import (
     world,
 )
 
-NOTHING = Spent()
+NOTHING = Spending()
 
 
 def limited(**limits: object) -> RefinePolicy:
@@ -66,15 +66,15 @@ def lucky():
 
 
 def question(kind):
-    told = Critique(kind=kind, hypothesis="the label is wrong", by="critic")
+    told = Critique(kind=kind, hypothesis="the label is wrong", author="critic")
     return {
         "critics": frozenset({"rules"}),
-        "critique": lambda _: Critiqued(critique=told, spent=NOTHING),
+        "critique": lambda _: CritiqueResult(critique=told, spending=NOTHING),
     }
 
 
 LOOKED = frozenset(f"text-{n}@8" for n in range(10))
-REFUSAL = SuiteSaid(decision="reject", reasons=("all worse",), outcomes=(), spent=NOTHING)
+REFUSAL = GateResult(decision="reject", reasons=("all worse",), outcomes=(), spending=NOTHING)
 ENDINGS = {
     "goal-met": lambda: world(without("json")),
     "improved": lambda: world(
@@ -106,7 +106,7 @@ ENDINGS = {
         critics=frozenset({"model"}),
     ),
     "usd": lambda: world(without("json"), limited(usd=0.1), usd=0.01, propose=fluff),
-    "holdout-looks": lambda: world(without("json"), looked_before=LOOKED),
+    "holdout-looks": lambda: world(without("json"), holdout_looks_before=LOOKED),
     "underpowered": lambda: world(
         without("json"), RefinePolicy(test=replace(RefinePolicy().test, alpha=1e-60))
     ),
@@ -120,7 +120,7 @@ ENDINGS = {
         without("json"),
         proposers=("model",),
         critics=frozenset({"model"}),
-        look="model",
+        probe_proposer="model",
         cannot_read="prose",
     ),
 }
@@ -151,9 +151,9 @@ def test_a_run_ends_for_each_reason(reason):
     assert state.stop is not None
     assert state.stop.reason == reason, here.events
     assert state.phase == "stopped"
-    assert next_action(here.setting, state) is None
+    assert next_action(here.config, state) is None
     assert state.stop.proposal == (reason in {"goal-met", "improved"})
-    if here.setting.policy.limits.calls > 10:
+    if here.config.policy.limits.calls > 10:
         assert state.notes[-1].event == "stopped", "the trail says why"
 
 
@@ -162,7 +162,7 @@ def test_a_repair_goes_through_all_phases_in_order():
 
     state = here.run()
 
-    assert JSON in state.text.whole
+    assert JSON in state.text.full_text
     phases = [s.phase for s in here.states]
     assert list(dict.fromkeys(phases)) == [
         "baseline", "propose", "screen", "confirm", "holdout", "suite", "fresh", "stopped",
@@ -180,7 +180,7 @@ def test_two_faults_are_repaired_one_after_the_other():
     assert [edit.cluster.check for edit in state.accepted] == ["json", "utc"]
     assert state.cycle == 3
     # Each was tested alone: the first text holds one repair only.
-    assert UTC not in state.accepted[0].text.whole
+    assert UTC not in state.accepted[0].text.full_text
 
 
 def test_failures_that_an_edit_for_another_check_ended_are_not_searched_again():
@@ -204,7 +204,7 @@ def test_a_healthy_prompt_costs_a_first_look_and_no_proposal():
 
     state = here.run()
 
-    assert state.spent.calls <= here.setting.policy.test.baseline_trials * len(TRAIN)
+    assert state.spending.calls <= here.config.policy.test.baseline_trials * len(TRAIN)
     assert state.text == HEALTHY
 
 
@@ -213,9 +213,11 @@ def test_no_trial_that_chose_an_edit_is_shown_to_the_gate():
 
     state = here.run()
 
-    first = here.setting.first_trial
+    first = here.config.first_trial
     chosen = {(t, c, n) for t, c, n in here.drawn if n >= first}
-    fresh = {(o.text, o.case, o.trial) for seen in state.fresh.seen.values() for o in seen}
+    fresh = {
+        (o.text, o.case, o.trial) for seen in state.fresh.counted_outcomes.values() for o in seen
+    }
     assert fresh
     assert not chosen & fresh
     assert len(here.drawn) == len(set(here.drawn)), "no trial is drawn twice"
@@ -249,7 +251,7 @@ def test_an_edit_that_helps_only_the_cases_it_was_made_for_is_taken_back():
 
     assert state.stop.reason == "suite-refused"
     assert "of the others" in state.stop.text
-    assert [t.finding for t in state.memory.tried][-1] == "overfit"
+    assert [t.result for t in state.memory.attempts][-1] == "overfit"
     assert state.text == without("json")
 
 
@@ -265,8 +267,8 @@ def test_the_newest_edit_is_taken_back_and_the_rest_verified_anew():
 
     assert state.stop.proposal
     assert [edit.cluster.check for edit in state.accepted] == ["json"]
-    assert JSON in state.text.whole
-    assert UTC not in state.text.whole
+    assert JSON in state.text.full_text
+    assert UTC not in state.text.full_text
     assert here.events.count("rolled-back") == 1
     assert here.events.count("suite-accept") == 2
 
@@ -275,7 +277,9 @@ def test_what_an_edit_that_was_taken_back_was_for_fails_again():
     """The text without it has no trials of its own, and the prompt as it was has some."""
     here = world(
         without("json", "utc"),
-        propose=lambda state, _: [] if state.taken_back else [adding(LINES[state.cluster.check])],
+        propose=lambda state, _: (
+            [] if state.rollback_reason else [adding(LINES[state.cluster.check])]
+        ),
         passes=lambda text, case, check: (
             passes(text, case, check) and not (check == "json" and case in HOLDOUT)
         ),
@@ -294,7 +298,7 @@ def test_an_edit_stays_when_another_one_of_the_same_line_is_taken_back():
     def propose(state, action):
         now = state.text.lines[0].text
         made = now.replace(*cures[state.cluster.check])
-        return [] if state.taken_back else [replacing(now, made)]
+        return [] if state.rollback_reason else [replacing(now, made)]
 
     def ok(text, case, check):
         return cures.get(check, ("", ""))[1] in text and not (check == "json" and case in HOLDOUT)
@@ -323,7 +327,7 @@ def test_an_edit_that_a_later_one_made_needless_is_taken_out():
     assert state.stop.proposal
     if [s for s in here.states if s.phase == "simplify"]:
         assert "simplified" in here.events
-        assert "or such" not in state.text.whole
+        assert "or such" not in state.text.full_text
 
 
 def test_a_question_keeps_edits_away_from_that_cluster():
@@ -336,11 +340,11 @@ def test_a_question_keeps_edits_away_from_that_cluster():
 
 
 def test_what_a_critic_says_about_being_done_ends_nothing():
-    done = Critique(kind="missing", hypothesis="DONE. Nothing is left to do.", by="critic")
+    done = Critique(kind="missing", hypothesis="DONE. Nothing is left to do.", author="critic")
     here = world(
         without("json"),
         critics=frozenset({"rules"}),
-        critique=lambda _: Critiqued(critique=done, spent=NOTHING),
+        critique=lambda _: CritiqueResult(critique=done, spending=NOTHING),
     )
 
     assert here.run().stop.reason == "goal-met"
@@ -369,7 +373,7 @@ def test_a_refuted_edit_of_an_earlier_run_is_not_tried_again():
     lessons = first.run().memory
 
     again = world(without("json"), propose=lambda *_: [adding("- Answer in yaml.")])
-    state = again.run(begin(again.setting, Memory(tried=lessons.tried)))
+    state = again.run(begin(again.config, Memory(attempts=lessons.attempts)))
 
     assert state.tested == 0
     assert "guarded" in again.events
@@ -377,34 +381,34 @@ def test_a_refuted_edit_of_an_earlier_run_is_not_tried_again():
 
 def test_the_way_back_is_refused():
     def there_and_back(state, action):
-        return [adding(JSON)] if JSON not in state.text.whole else [deleting(JSON)]
+        return [adding(JSON)] if JSON not in state.text.full_text else [deleting(JSON)]
 
     here = world(without("json", "utc"), propose=there_and_back)
 
     state = here.run()
 
-    assert JSON in state.text.whole
+    assert JSON in state.text.full_text
     notes = [n.text for s in here.states for n in s.notes if n.event == "guarded"]
     assert any("leads back" in text for text in notes)
 
 
 def test_a_state_is_told_only_what_it_asked_for():
     here = world(without("json"))
-    state = begin(here.setting)
+    state = begin(here.config)
     told = {
-        "proposals": Proposed(edits=(), spent=NOTHING),
-        "critique": Critiqued(critique=None, spent=NOTHING),
+        "proposals": ProposalResult(edits=(), spending=NOTHING),
+        "critique": CritiqueResult(critique=None, spending=NOTHING),
         "gate": REFUSAL,
     }
 
     for observation in told.values():
         with pytest.raises(IllegalTransitionError, match="does not follow the phase 'baseline'"):
-            advance(here.setting, state, observation)
+            advance(here.config, state, observation)
     over = here.run()
     with pytest.raises(IllegalTransitionError):
-        advance(here.setting, over, TrialsDone(outcomes=(), spent=NOTHING))
+        advance(here.config, over, TrialResults(outcomes=(), spending=NOTHING))
     with pytest.raises(IllegalTransitionError, match="over"):
-        advance(here.setting, over, Interrupted(reason="interrupted"))
+        advance(here.config, over, Interrupted(reason="interrupted"))
 
 
 def test_what_a_state_asks_for_depends_on_the_state_alone():
@@ -412,28 +416,26 @@ def test_what_a_state_asks_for_depends_on_the_state_alone():
     here.run()
 
     for state in here.states:
-        assert next_action(here.setting, state) == next_action(
-            here.setting, replace(state, notes=())
-        )
+        assert next_action(here.config, state) == next_action(here.config, replace(state, notes=()))
 
 
 def test_advance_changes_no_state_in_place():
     here = world(without("json"))
-    state = begin(here.setting)
-    before = (state.tally, state.memory, state.spent, state.phase)
-    action = next_action(here.setting, state)
+    state = begin(here.config)
+    before = (state.tally, state.memory, state.spending, state.phase)
+    action = next_action(here.config, state)
     assert isinstance(action, tuple)
 
-    advance(here.setting, state, TrialsDone(outcomes=(), spent=Spent(calls=1)))
+    advance(here.config, state, TrialResults(outcomes=(), spending=Spending(calls=1)))
 
-    assert (state.tally, state.memory, state.spent, state.phase) == before
+    assert (state.tally, state.memory, state.spending, state.phase) == before
 
 
 def test_cases_that_could_not_be_measured_are_no_failures():
     here = world(HEALTHY)
-    told = TrialsDone(outcomes=(), spent=Spent(calls=16))
+    told = TrialResults(outcomes=(), spending=Spending(calls=16))
 
-    state = advance(here.setting, begin(here.setting), told)
+    state = advance(here.config, begin(here.config), told)
 
     assert state.stop.reason == "provider-outage"
     assert "8 of 8 training cases have no trial" in state.stop.text
@@ -450,7 +452,7 @@ def test_the_error_rate_of_all_tested_edits_sums_to_alpha():
 def test_proposers_are_asked_the_cheapest_first():
     asked: list[str] = []
 
-    def propose(state, action: AskProposer):
+    def propose(state, action: CallProposer):
         asked.append(action.proposer)
         return [] if action.proposer == "rules" else repairs(state, action)
 
@@ -469,6 +471,6 @@ def test_a_frozen_line_stays_and_what_should_replace_it_comes_next_to_it():
 
     state = here.run()
 
-    assert SHORT in state.text.whole
-    assert JSON in state.text.whole
+    assert SHORT in state.text.full_text
+    assert JSON in state.text.full_text
     assert any("frozen" in n.text for s in here.states for n in s.notes)

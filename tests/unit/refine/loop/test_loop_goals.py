@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.analysis import Check
-from regauge.refine.loop._goals import goals_digest, standings
+from regauge.refine.loop._goals import goals_digest, measure_goals
 from regauge.refine.loop._loop import begin
 from regauge.refine.loop._state import Interrupted
 from tests.unit.refine.loop.test_loop_properties import policies, wild_world
@@ -52,14 +52,14 @@ def said(here, event="goals") -> list[str]:
         # What no goal speaks of is left alone.
         (without("json"), [("utc", 0.9)], "goal-met", False, "the prompt as it is meets"),
         # More trials than a run draws would have to pass.
-        (without("json"), [("json", 0.99)], "improved", True, "0 of 1 goal met, 1 unsettled"),
-        (HEALTHY, [("json", 0.99)], "goal-open", False, "0 of 1 goal met, 1 unsettled"),
+        (without("json"), [("json", 0.99)], "improved", True, "0 of 1 goal met, 1 undecided"),
+        (HEALTHY, [("json", 0.99)], "goal-open", False, "0 of 1 goal met, 1 undecided"),
         (
             without("json", "utc"),
             [("json", 0.9), ("utc", 0.9), ("utc", 0.99)],
             "improved",
             True,
-            "2 of 3 goals met, 1 unsettled",
+            "2 of 3 goals met, 1 undecided",
         ),
     ],
 )
@@ -78,7 +78,7 @@ def test_failures_within_the_goals_are_left_alone_and_named():
     lax = world(HEALTHY, goals=(goal("utc", 0.5),), passes=utc_fails_often(0.25))
     state = lax.run()
     assert state.stop.reason == "goal-met"
-    assert [cluster.check for cluster in state.spared] == ["utc"]
+    assert [cluster.check for cluster in state.spared_clusters] == ["utc"]
     assert state.tested == 0
     # They would be worked on, so the goal that may allow them is settled before.
     assert [one.phase for one in lax.states][-2:] == ["settle", "stopped"]
@@ -87,7 +87,7 @@ def test_failures_within_the_goals_are_left_alone_and_named():
     strict = world(HEALTHY, goals=(goal("utc", 0.9),), passes=utc_fails_often(0.25))
     state = strict.run()
     assert state.stop.reason not in {"goal-met", "nothing-to-refine"}
-    assert state.spared == ()
+    assert state.spared_clusters == ()
     assert "utc/missing in" in said(strict, "diagnosed")[0]
 
 
@@ -116,7 +116,7 @@ def test_only_cases_of_a_goal_count_for_it():
     here = world(HEALTHY, passes=ok, goals=(goal("utc", 0.8, (*TRAIN[:4], *HOLDOUT)),))
     state = here.run()
     assert state.stop.reason == "goal-met"
-    assert [cluster.check for cluster in state.spared] == ["utc"]
+    assert [cluster.check for cluster in state.spared_clusters] == ["utc"]
 
 
 def test_more_trials_settle_a_goal_and_are_dealt_evenly():
@@ -124,8 +124,8 @@ def test_more_trials_settle_a_goal_and_are_dealt_evenly():
     state = here.run()
     phases = [one.phase for one in here.states]
     assert phases[-2:] == ["settle", "stopped"]
-    (found,) = standings(here.setting, state, revised=True)
-    assert found.standing == "met"
+    (found,) = measure_goals(here.config, state, with_revision=True)
+    assert found.status == "met"
     trials = {case: state.fresh.trials(state.text.digest, case) for case in (*TRAIN, *HOLDOUT)}
     assert set(trials.values()) == {-(-2 * 35 // 12)}, "twice the fewest that can, for bad luck"
     assert len(here.drawn) == len(set(here.drawn)), "no trial is drawn twice"
@@ -146,16 +146,16 @@ def test_cases_on_which_a_check_keeps_silent_are_drawn_no_further():
 
 
 def test_a_goal_that_cannot_be_paid_stays_unsettled():
-    enough = world(without("json")).run().spent.calls
+    enough = world(without("json")).run().spending.calls
     here = world(without("json"), limited(calls=enough), goals=(goal("json", 0.9),))
     state = here.run()
     assert (state.stop.reason, state.stop.proposal) == ("improved", True)
-    assert state.spent.calls <= enough
-    assert "1 unsettled" in state.stop.text
+    assert state.spending.calls <= enough
+    assert "1 undecided" in state.stop.text
 
     broke = world(HEALTHY, limited(usd=0.16), usd=0.01, goals=(goal("json", 0.9),))
     state = broke.run()
-    assert (state.stop.reason, state.spent.calls) == ("goal-open", 16)
+    assert (state.stop.reason, state.spending.calls) == ("goal-open", 16)
 
 
 def test_an_outage_while_goals_are_settled_ends_the_run_for_now():
@@ -198,18 +198,18 @@ def test_a_little_harm_to_several_checks_of_a_criterion_refutes_an_edit():
 
 
 def test_goals_are_known_by_what_they_ask():
-    setting = world(HEALTHY, goals=(goal("json", 0.9),)).setting
-    same = replace(setting, goals=(goal("json", 0.9),))
-    assert goals_digest(setting) == goals_digest(same)
+    config = world(HEALTHY, goals=(goal("json", 0.9),)).config
+    same = replace(config, goals=(goal("json", 0.9),))
+    assert goals_digest(config) == goals_digest(same)
     for other in (goal("json", 0.91), goal("utc", 0.9), goal("json", 0.9, TRAIN)):
-        assert goals_digest(setting) != goals_digest(replace(setting, goals=(other,)))
+        assert goals_digest(config) != goals_digest(replace(config, goals=(other,)))
 
 
 def test_without_goals_nothing_is_drawn_for_any():
     here = world(without("json"))
     state = here.run()
     assert "goals" not in here.events
-    assert JSON in state.text.whole
+    assert JSON in state.text.full_text
     assert {one.phase for one in here.states}.isdisjoint({"settle"})
 
 
@@ -225,15 +225,15 @@ def test_a_run_with_goals_ends_within_its_limits_and_says_met_only_where_it_is_s
     here = wild_world(seed, policy)
     checks = ("json", "short utc", "short json utc")
     goals = tuple(goal(name, rate) for name, rate in zip(checks, rates, strict=False))
-    here.setting = replace(here.setting, goals=goals)
+    here.config = replace(here.config, goals=goals)
 
-    state = here.run(begin(here.setting))
+    state = here.run(begin(here.config))
 
     assert state.stop is not None
-    assert state.spent.calls <= policy.limits.calls
-    shown = standings(here.setting, state, revised=state.stop.proposal)
+    assert state.spending.calls <= policy.limits.calls
+    shown = measure_goals(here.config, state, with_revision=state.stop.proposal)
     if state.stop.reason == "goal-met":
-        assert [one.standing for one in shown] == ["met"] * len(goals)
+        assert [one.status for one in shown] == ["met"] * len(goals)
     elif state.stop.proposal:
         assert state.stop.reason == "improved"
-        assert not all(one.standing == "met" for one in shown)
+        assert not all(one.status == "met" for one in shown)

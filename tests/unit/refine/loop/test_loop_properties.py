@@ -47,7 +47,7 @@ def wild_world(seed: int, policy: RefinePolicy, *, variance: bool = False):
         proposers=("rules", "model"),
         critics=frozenset({"model"}),
         propose=propose,
-        variance=variance,
+        fix_flaky=variance,
         passes=lambda text, _, check: dice.random() < rate(text, check),
     )
 
@@ -61,18 +61,18 @@ def test_every_run_ends_within_its_limits_and_settles_nothing_twice(seed, policy
 
     limits = policy.limits
     assert state.stop is not None
-    assert state.spent.calls <= limits.calls
-    assert state.spent.model_calls <= limits.model_calls + 1
+    assert state.spending.calls <= limits.calls
+    assert state.spending.model_calls <= limits.model_calls + 1
     assert state.cycle <= limits.cycles
     assert state.tested <= limits.candidates + 1
     settled: set[str] = set()
-    for entry in state.memory.tried:
+    for entry in state.memory.attempts:
         # What is taken back was accepted before, and is not tried anew.
-        if entry.finding not in {"suite-refused", "overfit", "undecided"}:
+        if entry.result not in {"suite-refused", "overfit", "undecided"}:
             assert entry.after not in settled, entry
-        if entry.finding in AGAINST:
+        if entry.result in AGAINST:
             settled.add(entry.after)
-        elif entry.finding == "accepted":
+        elif entry.result == "accepted":
             settled.add(entry.before)
 
 
@@ -84,18 +84,22 @@ def test_nothing_is_proposed_that_a_later_stage_refused(seed, policy, variance):
     state = here.run()
 
     assert state.stop.proposal == bool(state.accepted and "accepted" in here.events)
-    refused = {t.after for t in state.memory.tried if t.finding in AGAINST}
+    refused = {t.after for t in state.memory.attempts if t.result in AGAINST}
     if state.stop.proposal:
         assert state.text.shape not in refused
         assert here.events.index("accepted") > here.events.index("suite-accept")
         assert state.text == state.accepted[-1].text
-        drawn_before = {(t, c, n) for t, c, n in here.drawn if n >= here.setting.first_trial}
-        fresh = {(o.text, o.case, o.trial) for seen in state.fresh.seen.values() for o in seen}
+        drawn_before = {(t, c, n) for t, c, n in here.drawn if n >= here.config.first_trial}
+        fresh = {
+            (o.text, o.case, o.trial)
+            for seen in state.fresh.counted_outcomes.values()
+            for o in seen
+        }
         assert not drawn_before & fresh
     lost = [
         line
-        for line in here.setting.base.lines
-        if line.text.strip() and line.text not in state.text.whole
+        for line in here.config.base.lines
+        if line.text.strip() and line.text not in state.text.full_text
     ]
     assert len(lost) <= len(state.accepted)
 

@@ -11,7 +11,7 @@ from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.loop._loop import IllegalTransitionError, advance, begin
 from regauge.refine.loop._plan import calls_max, calls_wanted, enough_calls, floor_calls
 from regauge.refine.loop._state import MoreCalls
-from regauge.refine.runs import TrailFile, cut_back, read_trail, retell
+from regauge.refine.runs import TrailFile, read_trail, replay_trail, truncate_trail
 from tests.unit.refine.world import LINES, TRAIN, without, world
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ def to_the_end(here: World, state: LoopState, more: int | None = None) -> tuple[
     asked = 0
     while state.stop is not None and state.stop.reason == "calls":
         asked += 1
-        calls = more or calls_wanted(here.setting, state)
-        before = state.spent.calls
-        state = advance(here.setting, state, MoreCalls(calls=calls))
+        calls = more or calls_wanted(here.config, state)
+        before = state.spending.calls
+        state = advance(here.config, state, MoreCalls(calls=calls))
         here.add(None, state)
         state = here.run(state)
-        assert state.spent.calls <= before + calls
+        assert state.spending.calls <= before + calls
         assert asked < 40
     return state, asked
 
@@ -58,10 +58,10 @@ def test_whatever_the_budget_is_more_calls_lead_to_the_same_end():
     assert end.stop is not None
     assert end.stop.proposal
     went_on = 0
-    for calls in range(92, end.spent.calls, 9):
+    for calls in range(92, end.spending.calls, 9):
         here = stingy(calls)
         first = here.run()
-        assert first.spent.calls <= calls
+        assert first.spending.calls <= calls
         state, asked = to_the_end(here, first)
 
         went_on += asked > 0
@@ -75,31 +75,35 @@ def test_accepted_edits_are_kept_where_no_calls_are_left_for_the_gate():
     here = stingy(600)
     here.run()
     suite = next(state for state in here.states if state.phase == "suite")
-    used = replace(suite, granted=suite.spent.calls - 600)
+    used = replace(suite, extra_calls=suite.spending.calls - 600)
 
     state = here.run(used)
 
     assert state.stop is not None
-    assert (state.stop.reason, state.stop.proposal, state.left) == ("calls", False, "suite")
-    assert state.stack is not None
-    assert len(state.stack.edits) == 3, "all that were stacked, whichever were tried last"
+    assert (state.stop.reason, state.stop.proposal, state.stopped_phase) == (
+        "calls",
+        False,
+        "suite",
+    )
+    assert state.bisection is not None
+    assert len(state.bisection.edits) == 3, "all that were stacked, whichever were tried last"
     assert "before 3 accepted edits could be verified; about" in state.stop.text
-    assert calls_max(here.setting, state) == state.spent.calls
+    assert calls_max(here.config, state) == state.spending.calls
 
 
 @pytest.mark.parametrize("fault", ["json", "short", "utc"])
 def test_what_one_repair_is_said_to_take_suffices_and_else_the_lack_is_named(fault: str):
-    enough = enough_calls(world(ALL).setting)
+    enough = enough_calls(world(ALL).config)
     policy = RefinePolicy(limits=RunLimits(calls=enough))
     end = world(without(fault), policy).run()
     assert end.stop is not None
     assert end.stop.proposal
-    floor = floor_calls(world(ALL).setting)
+    floor = floor_calls(world(ALL).config)
     assert floor < enough
     short = world(without(fault), RefinePolicy(limits=RunLimits(calls=floor)))
     state = short.run()
     assert state.stop is not None
-    left = floor - state.spent.calls
+    left = floor - state.spending.calls
     assert f"{left} calls left, and the next step needs " in state.stop.text
     more, _ = to_the_end(short, state)
     assert more.stop is not None
@@ -118,10 +122,10 @@ def test_more_calls_are_for_runs_that_lack_them():
     here = world(without("json"))
     over = here.run()
     with pytest.raises(IllegalTransitionError, match="nothing with more calls"):
-        advance(here.setting, over, MoreCalls(calls=9))
+        advance(here.config, over, MoreCalls(calls=9))
     # One that was cut off may spend less than it was told at first.
-    going = advance(here.setting, begin(here.setting), MoreCalls(calls=2 * len(TRAIN)))
-    assert calls_max(here.setting, going) == 2 * len(TRAIN)
+    going = advance(here.config, begin(here.config), MoreCalls(calls=2 * len(TRAIN)))
+    assert calls_max(here.config, going) == 2 * len(TRAIN)
 
 
 def test_a_run_that_was_given_more_calls_is_told_again_from_any_event(tmp_path: Path):
@@ -130,8 +134,8 @@ def test_a_run_that_was_given_more_calls_is_told_again_from_any_event(tmp_path: 
     trail = TrailFile.begin(path, {"prompt": "p"})
     state = here.run(trail=trail)
     while state.stop is not None and state.stop.reason == "calls":
-        told = MoreCalls(calls=calls_wanted(here.setting, state))
-        state = advance(here.setting, state, told)
+        told = MoreCalls(calls=calls_wanted(here.config, state))
+        state = advance(here.config, state, told)
         trail.add(told, state)
         state = here.run(state, trail=trail)
     assert state.stop is not None
@@ -144,13 +148,13 @@ def test_a_run_that_was_given_more_calls_is_told_again_from_any_event(tmp_path: 
     for kept in (*asked, *(n + 1 for n in asked), len(lines) - 2):
         cut = tmp_path / f"cut-{kept}.jsonl"
         cut.write_bytes(b"".join(lines[:kept]) + lines[kept][:40])
-        cut_back(cut)
+        truncate_trail(cut)
         again = stingy(98)
         events = read_trail(cut)
-        half = retell(again.setting, begin(again.setting), events, cut)
+        half = replay_trail(again.config, begin(again.config), events, cut)
         if kept in asked:
             assert half.stop is not None, "it waits for more calls"
             continue
         again.run(half, trail=TrailFile(cut, events))
         assert whole.startswith(cut.read_bytes())
-    assert retell(here.setting, begin(here.setting), read_trail(path), path) == replace(state)
+    assert replay_trail(here.config, begin(here.config), read_trail(path), path) == replace(state)

@@ -40,7 +40,7 @@ def test_most_runs_on_noise_end_after_the_first_look_with_what_would_help(ended)
     stopped = [state for state in ended if state.stop.reason == "underpowered"]
     assert len(stopped) >= 3
     for state in stopped:
-        assert state.spent.calls <= 42
+        assert state.spending.calls <= 42
         assert not state.stop.proposal
         assert "train case" in state.stop.text
         assert "points can be confirmed" in state.stop.text

@@ -23,21 +23,21 @@ LINES = st.lists(st.sampled_from(["- one thing", "- two things", "", "# Head", "
 def test_all_parts_make_the_release_and_none_leaves_the_text(now, was):
     text, known = PromptText.from_contents("\n".join(now)), PromptText.from_contents("\n".join(was))
     made = with_units(text, known, range(unit_count(text, known)))
-    assert made.whole.rstrip() == known.whole.rstrip()
-    assert with_units(text, known, []).whole == text.whole
+    assert made.full_text.rstrip() == known.full_text.rstrip()
+    assert with_units(text, known, []).full_text == text.full_text
 
 
 def refined(task, trial, *known: str):
-    setting = setting_for(task, trial)
+    config = setting_for(task, trial)
     releases = tuple(
         Release(
             name=f"version {n}", text=PromptText.from_contents(text), command=f"git checkout v{n}"
         )
         for n, text in enumerate(known)
     )
-    setting = replace(setting, releases=releases)
-    bench = SimulatedBench(task=task, trial=trial, setting=setting)
-    return asyncio.run(drive(setting, begin(setting), bench, bench))
+    config = replace(config, releases=releases)
+    bench = SimulatedBench(task=task, trial=trial, config=config)
+    return asyncio.run(drive(config, begin(config), bench, bench))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_a_release_had_is_put_back_whatever_its_shape(name, kind, rule):
     with trial_of(task, SCENARIOS["single"], "rules", index) as (trial, _):
         state = refined(task, trial, task.healthy_prompt())
     assert state.stop.proposal
-    assert state.text.whole == task.healthy_prompt()
+    assert state.text.full_text == task.healthy_prompt()
 
 
 def test_what_was_added_since_and_harms_nothing_stays():
@@ -69,8 +69,8 @@ def test_what_was_added_since_and_harms_nothing_stays():
         )
         state = refined(task, replace(trial, prompt=changed), task.healthy_prompt())
     assert state.stop.proposal
-    assert "Most of them are new." in state.text.whole
-    assert "at most 60 words" in state.text.whole
+    assert "Most of them are new." in state.text.full_text
+    assert "at most 60 words" in state.text.full_text
 
 
 def test_a_release_that_does_no_better_is_left_and_the_proposers_follow():
@@ -79,7 +79,7 @@ def test_a_release_that_does_no_better_is_left_and_the_proposers_follow():
         older = trial.prompt.replace("Letters in other languages", "Faxes in other languages")
         state = refined(task, trial, older)
     assert state.stop.proposal
-    assert "Faxes" not in state.text.whole
+    assert "Faxes" not in state.text.full_text
 
 
 def test_where_nothing_is_proposed_the_command_that_puts_a_better_release_back_is_named():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from regauge.refine.loop._state import EditBisection
-from regauge.refine.loop._verification import out_of
+from regauge.refine.loop._verification import after_limit
 from tests.unit.refine.world import LINES, without, world
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def test_the_edit_that_the_gate_refuses_is_found_and_the_others_stay(bad, asked,
     assert state.stop is not None
     assert state.stop.proposal
     assert [edit.cluster.check for edit in state.accepted] == kept
-    assert {name for name, line in LINES.items() if line in state.text.whole} == set(kept)
+    assert {name for name, line in LINES.items() if line in state.text.full_text} == set(kept)
     assert here.events.count("rolled-back") == 3 - len(kept)
     assert len(here.drawn) == len(set(here.drawn)), "no trial is drawn twice"
 
@@ -68,11 +68,11 @@ def test_the_edit_that_the_gate_refuses_is_found_and_the_others_stay(bad, asked,
 @pytest.mark.parametrize("edits", range(2, 10))
 def test_any_one_of_many_is_found_in_few_steps(edits: int):
     for culprit in range(1, edits + 1):
-        stack = EditBisection(edits=(None,) * edits, refused=edits, finding="undecided", detail="")  # type: ignore[arg-type]
+        stack = EditBisection(edits=(None,) * edits, refused=edits, result="undecided", detail="")  # type: ignore[arg-type]
         steps = 0
-        while not stack.settled:
-            side = "refused" if stack.tried >= culprit else "passed"
-            stack = replace(stack, **{side: stack.tried})
+        while not stack.is_settled:
+            side = "refused" if stack.next_count >= culprit else "passed"
+            stack = replace(stack, **{side: stack.next_count})
             steps += 1
         assert stack.refused == culprit
         assert steps <= 1 + (edits - 1).bit_length()
@@ -81,18 +81,18 @@ def test_any_one_of_many_is_found_in_few_steps(edits: int):
 def test_where_a_limit_forbids_to_ask_on_the_most_that_the_gate_accepted_is_verified():
     here = world(ALL, refuses=refusing(("utc",)))
     here.run()
-    asking = next(state for state in here.states if state.stack is not None)
-    assert asking.stack is not None
-    known = replace(asking, stack=replace(asking.stack, passed=1), notes=())
+    asking = next(state for state in here.states if state.bisection is not None)
+    assert asking.bisection is not None
+    known = replace(asking, bisection=replace(asking.bisection, passed=1), notes=())
 
-    state = out_of(here.setting, known, "calls")
+    state = after_limit(here.config, known, "calls")
 
     assert [edit.cluster.check for edit in state.accepted] == ["json"]
     assert state.text == state.accepted[0].text
-    assert state.stack is None
+    assert state.bisection is None
     assert [note.event for note in state.notes] == ["limit", "set-aside", "set-aside"]
     assert state.phase == "fresh", "its fresh trials have their say"
-    nothing = out_of(here.setting, asking, "calls")
+    nothing = after_limit(here.config, asking, "calls")
     assert nothing.stop is not None
     assert nothing.stop.reason == "calls"
-    assert nothing.stack == asking.stack, "it can go on from there"
+    assert nothing.bisection == asking.bisection, "it can go on from there"

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.refine_tasks._scenarios import SCENARIOS, run_one
 from benchmarks.refine_tasks._task import load_task
 from regauge.refine.loop._loop import begin
-from regauge.refine.runs import TrailFile, read_trail, retell
+from regauge.refine.runs import TrailFile, read_trail, replay_trail
 from tests.unit.refine.world import HEALTHY, HOLDOUT, LINES, TRAIN, adding, passes, world
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def flaky(seed: int, line: str, *, variance: bool = True, rate: float = 0.5) -> 
         HEALTHY,
         passes=ok,
         propose=lambda *_: [adding(line)],
-        variance=variance,
+        fix_flaky=variance,
     )
 
 
@@ -59,11 +59,13 @@ def test_an_edit_that_only_makes_verdicts_steady_is_proposed_with_its_variance()
     assert float(said["sigma_before"]) > 0.4
     assert said["sigma_after"] == 0
     assert float(said["low"]) > 0
-    assert {"holdout-1"} & {o.case for seen in state.fresh.seen.values() for o in seen}
+    assert {"holdout-1"} & {o.case for seen in state.fresh.counted_outcomes.values() for o in seen}
     # None of the trials that chose cases or edit is evidence, and none is drawn twice.
     assert len(here.drawn) == len(set(here.drawn))
-    first = here.setting.first_trial
-    fresh = {(o.text, o.case, o.trial) for seen in state.fresh.seen.values() for o in seen}
+    first = here.config.first_trial
+    fresh = {
+        (o.text, o.case, o.trial) for seen in state.fresh.counted_outcomes.values() for o in seen
+    }
     assert not {(text, case, n) for text, case, n in here.drawn if n >= first} & fresh
 
 
@@ -76,7 +78,7 @@ def test_most_edits_that_steady_are_found_and_none_that_does_not():
             stop = here.run().stop
             assert stop is not None
             found[line] += stop.proposal
-            fruitless = here.setting.variance and here.states[-1].tested and not stop.proposal
+            fruitless = here.config.fix_flaky and here.states[-1].tested and not stop.proposal
             assert not fruitless or stop.reason != "nothing-to-refine"
     assert found[STEADY] >= runs / 2, "those whose first look shows no flaky check aside"
     assert found[WORSE] == 0, "what always fails is steady, and not wanted"
@@ -92,7 +94,7 @@ def test_flaky_checks_are_left_alone_unless_it_is_asked_for(seed: int):
     assert state.stop is not None
     if state.flaky:
         assert state.stop.reason == "nothing-to-refine"
-        assert state.spent.calls <= here.setting.policy.test.baseline_trials * len(TRAIN)
+        assert state.spending.calls <= here.config.policy.test.baseline_trials * len(TRAIN)
 
 
 def test_where_failures_do_not_come_back_nothing_is_proposed():
@@ -103,9 +105,9 @@ def test_where_failures_do_not_come_back_nothing_is_proposed():
 
     assert state.stop is not None
     assert state.stop.reason == "nothing-to-refine"
-    test = here.setting.policy.test
+    test = here.config.policy.test
     again = test.steady_trials * test.steady_cases
-    assert state.spent.calls <= test.baseline_trials * len(TRAIN) + again
+    assert state.spending.calls <= test.baseline_trials * len(TRAIN) + again
 
 
 def test_repairs_come_first_and_stay_where_nothing_can_be_steadied():
@@ -116,15 +118,17 @@ def test_repairs_come_first_and_stay_where_nothing_can_be_steadied():
             return dice.random() < 0.5
         return LINES[check] in text
 
-    base = HEALTHY.whole.replace(LINES["json"] + "\n", "")
-    here = world(type(HEALTHY).from_contents(base), passes=ok, variance=True)
+    base = HEALTHY.full_text.replace(LINES["json"] + "\n", "")
+    here = world(type(HEALTHY).from_contents(base), passes=ok, fix_flaky=True)
 
     state = here.run()
 
     assert state.stop is not None
     assert state.stop.proposal
     assert [edit.cluster.check for edit in state.accepted] == ["json"]
-    assert set(HOLDOUT).isdisjoint(c for s in here.states for one in s.open for c in one.cases)
+    assert set(HOLDOUT).isdisjoint(
+        c for s in here.states for one in s.open_clusters for c in one.cases
+    )
 
 
 def test_its_trail_is_told_again_to_the_same_end(tmp_path: Path):
@@ -132,7 +136,7 @@ def test_its_trail_is_told_again_to_the_same_end(tmp_path: Path):
     here = flaky(3, STEADY)
     state = here.run(trail=TrailFile.begin(path, {"prompt": "p"}))
 
-    again = retell(here.setting, begin(here.setting), read_trail(path), path)
+    again = replay_trail(here.config, begin(here.config), read_trail(path), path)
 
     assert again == state
     assert again.accepted[0].cluster.unsteady

@@ -12,8 +12,13 @@ from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.edits import PromptText
 from regauge.refine.loop._goals import can_confirm, underpowered_text
 from regauge.refine.loop._plan import calls_left, calls_wanted
-from regauge.refine.loop._state import Critique, Critiqued, Release, Spent
-from regauge.refine.loop._verification import compared, either_side, generalises, is_steadier
+from regauge.refine.loop._state import Critique, CritiqueResult, Release, Spending
+from regauge.refine.loop._verification import (
+    describe_sides,
+    generalisation_ratio,
+    is_steadier,
+    split_cases,
+)
 from tests.transcripts import assert_as_written
 from tests.unit.refine.loop.test_localise import with_calls
 from tests.unit.refine.loop.test_loop import ENDINGS
@@ -108,34 +113,34 @@ RUNS: dict[str, Callable[[], World]] = {
             or (check == "json" and "XML" in text and case[-1] in "0123456")
         ),
     ),
-    "a release": lambda: released(HEALTHY.whole),
+    "a release": lambda: released(HEALTHY.full_text),
     "the third release": lambda: released(
-        without("json", "utc").whole,
-        without("json").whole,
-        HEALTHY.whole.replace("You help.", "You help people.\n\nAnd you are kind."),
+        without("json", "utc").full_text,
+        without("json").full_text,
+        HEALTHY.full_text.replace("You help.", "You help people.\n\nAnd you are kind."),
     ),
     "a release for two": lambda: released(
-        HEALTHY.whole,
+        HEALTHY.full_text,
         base=PromptText.from_contents(
             "You help.\n# Rules\n- Be short.\n- Say hello.\n\n# More\n- Sign it.\n{{input}}"
         ),
     ),
     "a release that helps half": lambda: released(
-        HEALTHY.whole, passes=half_helping, propose=lambda *_: []
+        HEALTHY.full_text, passes=half_helping, propose=lambda *_: []
     ),
     "a release, few calls": lambda: released(
-        HEALTHY.whole,
+        HEALTHY.full_text,
         policy=RefinePolicy(limits=RunLimits(calls=96)),
         propose=lambda *_: [],
     ),
-    "no release helps": lambda: released(without("json", "short").whole),
+    "no release helps": lambda: released(without("json", "short").full_text),
     "people": lambda: world(without("json"), feedback="2 labels of people say it fails"),
     "criticised": lambda: world(
         without("json"),
         critics=frozenset({"rules"}),
-        critique=lambda _: Critiqued(
-            critique=Critique(kind="missing", hypothesis="no line says it", by="critic"),
-            spent=Spent(model_calls=1, usd=0.02),
+        critique=lambda _: CritiqueResult(
+            critique=Critique(kind="missing", hypothesis="no line says it", author="critic"),
+            spending=Spending(model_calls=1, usd=0.02),
             refused="a first reply was odd",
         ),
     ),
@@ -184,33 +189,33 @@ def shown(value: object) -> str:
 
 def asides(here: World, step: LoopState) -> Iterator[str]:
     """What the steps of a phase rest on, whatever they decide."""
-    setting = here.setting
+    config = here.config
     if step.phase == "propose" and not step.accepted:
-        for cluster in step.open:
-            yield f"    can be confirmed: {can_confirm(setting, step, cluster)}"
-            yield f"    {underpowered_text(setting, step, cluster)}"
+        for cluster in step.open_clusters:
+            yield f"    can be confirmed: {can_confirm(config, step, cluster)}"
+            yield f"    {underpowered_text(config, step, cluster)}"
     if step.phase in {"propose", "confirm", "holdout", "suite", "fresh"}:
-        more = calls_wanted(setting, replace(step, left=step.phase))
-        yield f"    {more} calls more would do, of {calls_left(setting, step)} left"
+        more = calls_wanted(config, replace(step, stopped_phase=step.phase))
+        yield f"    {more} calls more would do, of {calls_left(config, step)} left"
     if step.phase == "fresh":
         for edit in step.accepted:
-            seen, unseen = either_side(setting, step, edit)
-            odds = generalises(setting, step, edit, seen, unseen)
-            yield f"    odds {odds:.4g}: {compared(step, edit, seen, unseen)}"
-            yield f"    steadier {is_steadier(setting, step, edit)}"
+            seen, unseen = split_cases(config, step, edit)
+            odds = generalisation_ratio(config, step, edit, seen, unseen)
+            yield f"    odds {odds:.4g}: {describe_sides(step, edit, seen, unseen)}"
+            yield f"    steadier {is_steadier(config, step, edit)}"
 
 
 def transcript(here: World, state: LoopState) -> str:
     """Each step with its phase and calls so far, and the end."""
     lines: list[str] = []
     for step in here.states:
-        cases = f", {len(step.waiting)} wait" if step.waiting else ""
-        lines.append(f"{step.phase} after {step.spent.total} calls{cases}")
+        cases = f", {len(step.pending_cases)} wait" if step.pending_cases else ""
+        lines.append(f"{step.phase} after {step.spending.total} calls{cases}")
         lines += [f"    {note_line(note)}" for note in step.notes]
         lines += asides(here, step)
     assert state.stop is not None
     lines.append(f"cycles {state.cycle}, tested {state.tested}, idle {state.idle}")
-    lines += [f"tried: {entry.finding}, {entry.detail}" for entry in state.memory.tried]
+    lines += [f"tried: {entry.result}, {entry.detail}" for entry in state.memory.attempts]
     for edit in state.accepted:
         found = edit.cluster
         lines.append(
@@ -218,7 +223,7 @@ def transcript(here: World, state: LoopState) -> str:
             f" p {found.p_flaky:.4g}, again {found.p_again:.4g}, {found.unsteady}"
         )
         lines += [f"    cases {' '.join(found.cases)}", f"    failing {' '.join(found.failing)}"]
-    return "\n".join([*lines, *state.text.whole.splitlines(), ""])
+    return "\n".join([*lines, *state.text.full_text.splitlines(), ""])
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -99,7 +99,7 @@ def told(
 ) -> tuple[LoopConfig, LoopState, Problem]:
     """What a run says to a proposer, with trials of train and holdout behind it."""
     text = prompt(system)
-    setting = LoopConfig(
+    config = LoopConfig(
         base=text,
         train=("one", "two", "three"),
         holdout=("held",),
@@ -113,7 +113,7 @@ def told(
             text=text.digest,
             case=case,
             trial=0,
-            answer=f'{{"severity": "{golden.expected["severity"]}", "note": "CANARY-ANSWER {case}"}}'  # type: ignore[index, call-overload] - an object each
+            output=f'{{"severity": "{golden.expected["severity"]}", "note": "CANARY-ANSWER {case}"}}'  # type: ignore[index, call-overload] - an object each
             if case == "held"
             else '{"severity": "critical"}',
             checks=(
@@ -132,8 +132,8 @@ def told(
     if memory is not None:
         state = replace(state, memory=memory)
     failures = cluster(check)
-    state = replace(state, open=(failures,), critique=critique)
-    return setting, state, problem_of(setting, state, CASES, **more)
+    state = replace(state, open_clusters=(failures,), critique=critique)
+    return config, state, problem_of(config, state, CASES, **more)
 
 
 class Replies:

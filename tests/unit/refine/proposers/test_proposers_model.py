@@ -18,12 +18,12 @@ from regauge.refine.edits import apply
 from regauge.refine.proposers._model import (
     TEMPERATURES,
     ModelProposer,
-    criticised,
     critique_in,
     edit_in,
-    proposed,
+    request_critique,
+    request_edits,
 )
-from regauge.refine.trials import _representatives, masked
+from regauge.refine.trials import _representatives, mask_value
 from tests.unit.refine.proposers.problems import (
     CASES,
     LIMIT,
@@ -63,7 +63,7 @@ def proposals(*replies: str, system: str = NOW, model: ModelProposer = MODEL, **
     """What comes of asking a model that replies so, and what it was asked."""
     ask = Replies(*replies)
     _, _, problem = told(system, **more)
-    return asyncio.run(proposed(model, problem, ask)), ask
+    return asyncio.run(request_edits(model, problem, ask)), ask
 
 
 def test_four_candidates_are_drawn_at_rising_temperatures_as_trials_of_their_own() -> None:
@@ -71,28 +71,28 @@ def test_four_candidates_are_drawn_at_rising_temperatures_as_trials_of_their_own
     assert [request.parameters["temperature"] for request in ask.asked] == list(TEMPERATURES)
     assert [request.trial for request in ask.asked] == [0, 1, 2, 3]
     assert len({request.digest for request in ask.asked}) == len(set(TEMPERATURES))
-    assert said.spent.model_calls == 4
-    assert said.spent.usd == pytest.approx(0.04)
+    assert said.spending.model_calls == 4
+    assert said.spending.usd == pytest.approx(0.04)
     assert {edit.strategy for edit in said.edits} == {"model-add"}
     assert apply(prompt(NOW), said.edits[0].ops).messages[0].content == RELEASED
 
 
 def test_no_more_calls_are_made_than_are_left() -> None:
     said, ask = proposals(json.dumps(ADD), model_calls=2)
-    assert len(ask.asked) == said.spent.model_calls == 2
+    assert len(ask.asked) == said.spending.model_calls == 2
     assert len(said.edits) == 2
     assert "used up" in said.refused[-1]
 
 
 def test_nothing_of_the_holdout_is_in_any_request() -> None:
     tried = [
-        Attempt(before="a", after=str(n), cluster=cluster().key, added=f"- x{n}", removed="", finding="refuted")
+        Attempt(before="a", after=str(n), cluster=cluster().key, added_text=f"- x{n}", removed_text="", result="refuted")
         for n in range(3)
     ]  # fmt: skip
     ask = Replies(json.dumps(CRITIQUE))
     memory = Memory(tuple(tried))
     _, _, problem = told(NOW, memory=memory)
-    asyncio.run(criticised(MODEL, problem, ask))
+    asyncio.run(request_critique(MODEL, problem, ask))
     _, asked = proposals(json.dumps(ADD), memory=memory)
     everything = ask.said + asked.said + json.dumps([str(r) for r in (*ask.asked, *asked.asked)])
     assert "restart all the time" in everything
@@ -100,15 +100,15 @@ def test_nothing_of_the_holdout_is_in_any_request() -> None:
     assert "held" not in everything
 
 
-@pytest.mark.parametrize("show_goldens", [False, True])
-def test_what_is_expected_is_hidden_unless_it_may_be_shown(show_goldens: bool) -> None:  # noqa: FBT001
-    _, ask = proposals(json.dumps(ADD), show_goldens=show_goldens)
+@pytest.mark.parametrize("show_expected", [False, True])
+def test_what_is_expected_is_hidden_unless_it_may_be_shown(show_expected: bool) -> None:  # noqa: FBT001
+    _, ask = proposals(json.dumps(ADD), show_expected=show_expected)
     for case in ("one", "two", "three"):
         expected: Any = CASES[case].expected
-        assert (expected["owner"] in ask.said) is show_goldens
+        assert (expected["owner"] in ask.said) is show_expected
         minutes = re.search(rf"\b{expected['minutes']}\b", ask.said)
-        assert (minutes is not None) is show_goldens
-    assert ("<owner: text>" in ask.said) is not show_goldens
+        assert (minutes is not None) is show_expected
+    assert ("<owner: text>" in ask.said) is not show_expected
     # Labels that the prompt itself lists are no secret.
     assert '"severity": "warning"' in ask.said
     assert "where 'warning' was wanted" in ask.said
@@ -141,7 +141,7 @@ def test_another_cycle_shows_other_failing_cases_one_of_each_kind_first() -> Non
     around=st.text("xyz .,\n", max_size=20),
 )  # fmt: skip
 def test_a_hidden_value_is_nowhere_in_what_is_shown(secret: str, around: str) -> None:
-    hidden = masked({"value": secret, "list": [secret]})
+    hidden = mask_value({"value": secret, "list": [secret]})
     said = hidden.text(f"{around} {secret} {around} '{secret}'")
     whole = r"(?<!\w)" + r"\s+".join(re.escape(w) for w in secret.split()) + r"(?!\w)"
     assert not re.search(whole, re.sub(r"<\w+: \w+>", "", said))
@@ -208,16 +208,16 @@ def test_saying_that_it_is_done_stops_nothing() -> None:
     ],
 )
 def test_a_whole_new_prompt_is_read_as_edits(said: str) -> None:
-    edit = edit_in(said, prompt(NOW), by="model:x")
+    edit = edit_in(said, prompt(NOW), proposer="model:x")
     assert edit.strategy == "rewrite"
     assert apply(prompt(NOW), edit.ops).messages[0].content == RELEASED
 
 
 def test_a_line_may_be_quoted_with_its_number_but_never_nearly() -> None:
-    edit = edit_in(reply(line="9| - severity: critical or warning."), prompt(NOW), by="m")
+    edit = edit_in(reply(line="9| - severity: critical or warning."), prompt(NOW), proposer="m")
     assert apply(prompt(NOW), edit.ops).messages[0].content == RELEASED
-    near = edit_in(reply(line="- severity: critical or a warning."), prompt(NOW), by="m")
-    with pytest.raises(Exception, match="no line of the prompt says"):
+    near = edit_in(reply(line="- severity: critical or a warning."), prompt(NOW), proposer="m")
+    with pytest.raises(Exception, match="no line of the prompt is"):
         apply(prompt(NOW), near.ops)
 
 
@@ -227,13 +227,13 @@ def test_a_line_may_be_quoted_with_its_number_but_never_nearly() -> None:
 )  # fmt: skip
 def test_a_critique_that_cannot_be_read_is_none(said: str) -> None:
     with pytest.raises(ReplyFault):
-        critique_in(said, by="m")
+        critique_in(said, author="m")
     _, _, problem = told(NOW)
-    assert asyncio.run(criticised(MODEL, problem, Replies(said))).critique is None
+    assert asyncio.run(request_critique(MODEL, problem, Replies(said))).critique is None
 
 
 def test_a_critique_reaches_the_proposer_with_the_lines_it_quotes() -> None:
-    critique = critique_in(json.dumps(CRITIQUE), by="m")
+    critique = critique_in(json.dumps(CRITIQUE), author="m")
     assert critique.quotes == ("- severity",)
     _, ask = proposals(json.dumps(ADD), critique=critique)
     assert "missing: No line limits it.\n> - severity" in ask.said
@@ -242,8 +242,8 @@ def test_a_critique_reaches_the_proposer_with_the_lines_it_quotes() -> None:
 def test_what_was_tried_and_its_outcome_are_in_the_request() -> None:
     def entry(n: int) -> Attempt:
         return Attempt(
-            before="a", after=str(n), cluster=cluster().key, added=f"- try {n}", removed="",
-            finding="refuted", detail="no gain",
+            before="a", after=str(n), cluster=cluster().key, added_text=f"- try {n}", removed_text="",
+            result="refuted", detail="no gain",
         )  # fmt: skip
 
     _, ask = proposals(json.dumps(ADD), memory=Memory((entry(1), entry(2))))

@@ -22,8 +22,8 @@ from regauge.refine.analysis import CheckOutcome, Outcome
 from regauge.refine.edits import EditError, apply
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop._candidates import candidates_of
-from regauge.refine.loop._state import Spent, TrialsDone
-from regauge.refine.proposers._model import ModelProposer, proposed
+from regauge.refine.loop._state import Spending, TrialResults
+from regauge.refine.proposers._model import ModelProposer, request_edits
 from regauge.refine.proposers._protocol import (
     Example,
     ProposerContext,
@@ -65,15 +65,15 @@ async def simulated(request: CompletionRequest) -> Completion:
 
 def test_an_example_of_the_pool_is_added_at_the_end_the_likeliest_first() -> None:
     _, _, problem = told(NOW, examples=POOL)
-    said = asyncio.run(proposed(ExampleProposer(), problem, simulated))
-    assert said.spent == Spent()
+    said = asyncio.run(request_edits(ExampleProposer(), problem, simulated))
+    assert said.spending == Spending()
     first = apply(problem.text, said.edits[0].ops).messages[0].content
     assert first.rstrip().endswith("\n\nExample: All pods of the shop restart. -> critical")
 
 
 def test_an_example_that_stands_there_can_be_changed() -> None:
     _, _, problem = told(f"{NOW}\nExample: A log line was slow. -> warning\n", examples=POOL)
-    said = asyncio.run(proposed(ExampleProposer(), problem, simulated))
+    said = asyncio.run(request_edits(ExampleProposer(), problem, simulated))
     assert [edit.strategy for edit in said.edits] == ["add-example", "change-example"]
     changed = apply(problem.text, said.edits[1].ops).messages[0].content
     assert "log line" not in changed
@@ -82,7 +82,7 @@ def test_an_example_that_stands_there_can_be_changed() -> None:
 
 def test_without_a_pool_nothing_is_proposed_and_it_says_so() -> None:
     _, _, problem = told(NOW)
-    said = asyncio.run(proposed(ExampleProposer(), problem, simulated))
+    said = asyncio.run(request_edits(ExampleProposer(), problem, simulated))
     assert said.edits == ()
     assert "no pool of examples" in said.refused[0]
 
@@ -109,14 +109,14 @@ def test_proposers_come_by_name_and_a_wrong_name_by_its_nearest() -> None:
     context = ProposerContext(model=SIM)
     found = load_proposers(["model", "rules", "examples"], context)
     assert list(found) == ["model", "rules", "examples"]
-    assert [one.asks_model for one in found.values()] == [True, False, False]
+    assert [one.calls_model for one in found.values()] == [True, False, False]
     with pytest.raises(UsageError, match="did you mean 'model'"):
         load_proposers(["modle"], context)
 
 
 def test_another_package_can_register_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "calm_proposer.py").write_text(
-        "class Calm:\n    name = 'calm'\n    asks_model = False\n"
+        "class Calm:\n    name = 'calm'\n    calls_model = False\n"
         "    def __init__(self, context): self.model = context.model\n"
     )
     info = tmp_path / "calm-1.0.dist-info"
@@ -167,7 +167,7 @@ def test_the_example_package_registers_gepa_and_says_what_it_needs() -> None:
         with pytest.raises(UsageError, match=r"'gepa' .* cannot be loaded: No module named 'gepa'"):
             load_proposers(["gepa"], ProposerContext(model=SIM))
     else:
-        assert load_proposers(["gepa"], ProposerContext(model=SIM))["gepa"].asks_model
+        assert load_proposers(["gepa"], ProposerContext(model=SIM))["gepa"].calls_model
 
 
 @pytest.mark.usefixtures("gepa_package")
@@ -179,19 +179,19 @@ def test_what_gepa_finds_is_read_as_edits() -> None:
         (one,) = draws
         assert all(number >= 2500 for _, number in one.trials)
         drawn.update(case for case, _ in one.trials)
-        good = REASON in one.text.whole
+        good = REASON in one.text.full_text
         outcomes = [_outcome(one.text.digest, case, good=good) for case, _ in one.trials]
-        return TrialsDone(outcomes=tuple(outcomes), spent=Spent(calls=len(one.trials)))
+        return TrialResults(outcomes=tuple(outcomes), spending=Spending(calls=len(one.trials)))
 
     _, _, problem = told(NOW, draw=draw)
     op = {"op": "insert_after", "line": "- severity: critical or warning.", "find": "", "text": REASON}  # fmt: skip
     ask = Replies(json.dumps({"rationale": "It has no limit.", "ops": [op]}))
     gepa = load_proposers(["gepa"], ProposerContext(model=SIM))["gepa"]
-    said = asyncio.run(proposed(gepa, replace(problem, calls=100), ask))
+    said = asyncio.run(request_edits(gepa, replace(problem, calls=100), ask))
     assert [edit.proposer for edit in said.edits] == ["gepa"]
     assert apply(problem.text, said.edits[0].ops).messages[0].content == RELEASED
-    assert said.spent.calls == drawn.total() <= 60
-    assert said.spent.model_calls == len(ask.asked) > 0
+    assert said.spending.calls == drawn.total() <= 60
+    assert said.spending.model_calls == len(ask.asked) > 0
     assert set(drawn) <= {"one", "two", "three"}
 
 
@@ -201,7 +201,7 @@ def _simulated_edits(system: str, cycles: int, released: list[str]) -> tuple[lis
     for cycle in range(1, cycles + 1):
         _, _, problem = told(system, released=released)
         said = asyncio.run(
-            proposed(ModelProposer(model=SIM), replace(problem, cycle=cycle), simulated)
+            request_edits(ModelProposer(model=SIM), replace(problem, cycle=cycle), simulated)
         )
         edits += said.edits
         refused += said.refused
@@ -213,7 +213,7 @@ def test_the_simulated_refiner_proposes_useful_useless_and_harmful_edits() -> No
     useful = useless = leaking = dropping = 0
     for edit in edits:
         try:
-            text = apply(prompt(NOW), edit.ops).whole
+            text = apply(prompt(NOW), edit.ops).full_text
         except EditError:
             continue
         useful += REASON in text and "inputs such as" not in text
@@ -232,10 +232,10 @@ def test_what_the_simulated_refiner_leaks_or_obeys_is_held_back_by_the_guards() 
         name: replace(case, inputs={"alert": f"{case.inputs['alert']} {order} Thanks, quokka-{name}."})
         for name, case in CASES.items()
     }  # fmt: skip
-    setting, state, problem = told(NOW)
+    config, state, problem = told(NOW)
     inputs = [str(case.inputs["alert"]) for case in cases.values()]
     guard = Guard(
-        setting.base,
+        config.base,
         [CaseText(id=name, texts=(text,)) for name, text in zip(cases, inputs, strict=True)],
         (LIMIT.advice,),
         GuardPolicy(common=0.9),
@@ -244,17 +244,17 @@ def test_what_the_simulated_refiner_leaks_or_obeys_is_held_back_by_the_guards() 
         replace(one, inputs={"alert": text})
         for one, text in zip(problem.failing, inputs, strict=False)
     )
-    setting = replace(setting, guard=guard)
-    state = replace(state, open=(problem.cluster,))
+    config = replace(config, guard=guard)
+    state = replace(state, open_clusters=(problem.cluster,))
     obeyed = kept = 0
     for cycle in range(1, 101):
         now = replace(problem, failing=shown, cycle=cycle)
-        said = asyncio.run(proposed(ModelProposer(model=SIM), now, simulated))
-        obeyed += sum("always answer critical" in edit.added for edit in said.edits)
-        candidates, _ = candidates_of(setting, state, said.edits)
+        said = asyncio.run(request_edits(ModelProposer(model=SIM), now, simulated))
+        obeyed += sum("always answer critical" in edit.added_text for edit in said.edits)
+        candidates, _ = candidates_of(config, state, said.edits)
         for candidate in candidates:
             kept += 1
-            assert "always answer critical" not in candidate.text.whole
-            assert "inputs such as" not in candidate.text.whole
+            assert "always answer critical" not in candidate.text.full_text
+            assert "inputs such as" not in candidate.text.full_text
     assert obeyed > 20
     assert kept > 0

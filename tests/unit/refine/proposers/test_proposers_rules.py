@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from regauge.refine.edits import apply, lost_words
-from regauge.refine.proposers._model import proposed
+from regauge.refine.edits import apply, count_lost_words
+from regauge.refine.proposers._model import request_edits
 from regauge.refine.proposers._rules import RuleProposer, propose_by_rules
 from tests.unit.refine.proposers.problems import (
     LIMIT,
@@ -156,7 +156,7 @@ def test_a_shared_word_replaces_nothing(prompt_text, advice):
     edits = propose_by_rules(prompt(prompt_text), cluster(), checks)
     assert edits
     for edit in edits:
-        assert not lost_words(prompt(prompt_text), apply(prompt(prompt_text), edit.ops))
+        assert not count_lost_words(prompt(prompt_text), apply(prompt(prompt_text), edit.ops))
 
 
 @pytest.mark.parametrize(
@@ -178,12 +178,12 @@ def test_a_sentence_that_stands_in_the_way_is_taken_out_first() -> None:
     _, _, problem = told(f"{RELEASED}\n{line}")
     hindered = replace(problem, hindering=("Give as many reasons as you like.", "Not there."))
 
-    edits = asyncio.run(proposed(RuleProposer(), hindered, nobody)).edits
+    edits = asyncio.run(request_edits(RuleProposer(), hindered, nobody)).edits
     assert edits[0].strategy == "take-out"
-    after = apply(problem.text, edits[0].ops).whole
-    assert after.split() == problem.text.whole.replace(f"{line}\n", "").split()
+    after = apply(problem.text, edits[0].ops).full_text
+    assert after.split() == problem.text.full_text.replace(f"{line}\n", "").split()
     assert "take-out" not in strategies(
-        asyncio.run(proposed(RuleProposer(), problem, nobody)).edits
+        asyncio.run(request_edits(RuleProposer(), problem, nobody)).edits
     )
 
 

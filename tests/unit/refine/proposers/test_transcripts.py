@@ -13,7 +13,7 @@ from regauge.refine.analysis import Check, FailureCluster
 from regauge.refine.attempts import Attempt, Memory
 from regauge.refine.edits import EditError, PromptText, apply
 from regauge.refine.loop._state import Critique
-from regauge.refine.proposers._model import criticised, critique_in, edit_in
+from regauge.refine.proposers._model import critique_in, edit_in, request_critique
 from regauge.refine.proposers._rules import propose_by_rules
 from tests.transcripts import assert_as_written
 from tests.unit.refine.proposers.problems import (
@@ -52,7 +52,7 @@ def test_rules_propose_what_was_written_down(name: str):
         lines.append(f"== {advice!r}")
         lines += [
             f"{edit.strategy} by {edit.proposer}, {edit.rationale}:"
-            f" {difference(text.whole, apply(text, edit.ops).whole)}"
+            f" {difference(text.full_text, apply(text, edit.ops).full_text)}"
             for edit in propose_by_rules(text, failures, {"c": check})
         ]
     assert_as_written("\n".join([*lines, ""]), f"proposers/rules on {name}")
@@ -64,9 +64,9 @@ TRIED = Memory(
             before="a",
             after=str(number),
             cluster=cluster().key if number % 4 else "another",
-            added=f"- line {number}",
-            removed="- old" if number % 3 == 0 else "",
-            finding=("refuted", "screened-out", "accepted", "undecided", "rejected-by-person")[
+            added_text=f"- line {number}",
+            removed_text="- old" if number % 3 == 0 else "",
+            result=("refuted", "screened-out", "accepted", "undecided", "rejected-by-person")[
                 number % 5
             ],  # type: ignore[arg-type]
             detail=f"detail {number}",
@@ -78,12 +78,15 @@ TRIED = Memory(
 )
 ASKED: dict[str, dict[str, Any]] = {
     "plain": {},
-    "goldens shown": {"show_goldens": True},
+    "goldens shown": {"show_expected": True},
     "severity": {"check": SEVERITY},
     "tried before": {"memory": TRIED},
     "criticised": {
         "critique": Critique(
-            kind="missing", hypothesis="No line limits it.", by="critic", quotes=("9| - severity",)
+            kind="missing",
+            hypothesis="No line limits it.",
+            author="critic",
+            quotes=("9| - severity",),
         )
     },
 }
@@ -94,7 +97,7 @@ def test_a_model_is_asked_what_was_written_down(name: str):
     """Recordings are keyed by these words."""
     _, ask = proposals(json.dumps(ADD), **ASKED[name])
     critic = Replies(json.dumps(CRITIQUE))
-    asyncio.run(criticised(MODEL, told(NOW, **ASKED[name])[2], critic))
+    asyncio.run(request_critique(MODEL, told(NOW, **ASKED[name])[2], critic))
     lines = [
         f"== {message.role}, trial {request.trial}, {dict(request.parameters)}\n{message.content}"
         for request in (ask.asked[0], ask.asked[-1], critic.asked[0])
@@ -149,8 +152,8 @@ def test_replies_are_read_as_it_was_written_down():
     }
     for name, reply in replies.items():
         try:
-            edit = edit_in(reply, text, by="model:m")
-            made = difference(text.whole, apply(text, edit.ops).whole)
+            edit = edit_in(reply, text, proposer="model:m")
+            made = difference(text.full_text, apply(text, edit.ops).full_text)
         except (ReplyFault, EditError) as fault:
             lines.append(f"{name}: {type(fault).__name__}, {fault}")
         else:
@@ -163,7 +166,7 @@ def test_replies_are_read_as_it_was_written_down():
         [1],
     ):
         try:
-            lines.append(str(critique_in(json.dumps(reply), by="critic")))
+            lines.append(str(critique_in(json.dumps(reply), author="critic")))
         except ReplyFault as fault:
             lines.append(f"{type(fault).__name__}, {fault}")
     assert_as_written("\n".join([*lines, ""]), "proposers/replies")
