@@ -212,7 +212,9 @@ def _forget(project: Project, prompt: str, share: float) -> None:
     shutil.rmtree(project.root / ".regauge", ignore_errors=True)
 
 
-def scenarios(project: Project, meter: Meter, prompt: str) -> Iterator[tuple[str, Spending, Spending]]:
+def scenarios(
+    project: Project, meter: Meter, prompt: str
+) -> Iterator[tuple[str, Spending, Spending]]:
     """Estimate and spent of each scenario of a prompt; the one before leaves the recordings."""
 
     def record(name: str) -> tuple[str, Spending, Spending]:

@@ -39,7 +39,7 @@ def history(rng: np.random.Generator, main: Rates) -> StoredHistory:
     cases = {
         str(number): StoredTrials(
             digest=DIGEST,
-            drawn=tuple(range(100, 100 + STORED)),
+            numbers=tuple(range(100, 100 + STORED)),
             passed=passed,
             checks={"right": Count(passed=passed, trials=STORED)},
         )
@@ -60,8 +60,8 @@ def night(
     for wave in redraw.waves():
         asked += len(wave)
         for case, number in wave:
-            redraw.take(case, number, PASSED if rng.random() < today[int(case)] else FAILED)
-    return redraw.drift(served=()).worse, asked
+            redraw.add(case, number, PASSED if rng.random() < today[int(case)] else FAILED)
+    return redraw.drift(models=()).worse, asked
 
 
 def main() -> int:

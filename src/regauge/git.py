@@ -113,12 +113,12 @@ def add_settings(environ: Mapping[str, str], settings: Sequence[tuple[str, str]]
     """Add git settings to an environment, after the existing ones."""
     before = environ.get("GIT_CONFIG_COUNT", "0")
     count = int(before) if before.isdecimal() else 0
-    extended = dict(environ)
+    new_environ = dict(environ)
     for number, (key, value) in enumerate(settings, start=count):
-        extended |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+        new_environ |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     if settings:
-        extended["GIT_CONFIG_COUNT"] = str(count + len(settings))
-    return extended
+        new_environ["GIT_CONFIG_COUNT"] = str(count + len(settings))
+    return new_environ
 
 
 # A hook runs with these set for the repository of the hook, which need not be the project's.
@@ -458,7 +458,7 @@ def _refuse_remote_inside(path: Path) -> None:
 
 
 def has_unpushed(path: Path, tip: str) -> bool:
-    """Return whether the current commit has commits that `tip` lacks; False if unknown."""
+    """Return whether the current commit has commits that `tip` does not have; False if unknown."""
     root = path.resolve().parent
     return (
         bool(_commit_of(root, f"{tip}^{{commit}}"))

@@ -34,8 +34,8 @@ def cause_line(message: str) -> str:
 
     A first line that ends with a colon continues with the last one, as of a traceback.
 
-    >>> cause_line("app:answer cannot be imported:\n  File x\nValueError: no key\n  fix: set it")
-    'app:answer cannot be imported: ValueError: no key'
+    >>> cause_line("app:reply cannot be imported:\n  File x\nValueError: no key\n  fix: set it")
+    'app:reply cannot be imported: ValueError: no key'
     >>> cause_line("HTTP 500\nthe body")
     'HTTP 500'
     """

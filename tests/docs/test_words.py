@@ -35,6 +35,7 @@ BANNED = {
 EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     (r"draws?|drawn|drew", "stats/", "random numbers are drawn"),
     (r"answers?|answered", "sim/server.py", "a server answers a request"),
+    (r"findings?|faults?", "cli/sim.py", "`sim --fault` injects faults"),
     (r"answers?|answered", "judges/_rule.py", "advice is text of prompts"),
     (r"answers?|answered", "judges/rules/_values.py", "`answer_is` compares final answers"),
     (r"findings?|faults?", "sim/server.py", "the server injects faults, as `regauge sim --fault`"),

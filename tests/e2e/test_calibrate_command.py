@@ -35,9 +35,9 @@ tone: local:clerk and fixtures/labels/tone.jsonl
   Kendall tau-b     0.94  [0.82, 1.00]
   self-consistency  1.00 over 3 repeats
 
-                judge: pass  fail
-  people: pass           16     1
-  people: fail            0    16
+               judge: pass  fail
+  label: pass           16     1
+  label: fail            0    16
 
 judge and labels disagree on 1 of 33:
   l40 (case disk-000)  fixtures/labels/tone.jsonl:33
@@ -279,18 +279,18 @@ longer: sim:none (simulated) and fixtures/labels/longer.jsonl
   base rate         0.67 prefer a; always choosing the most frequent label is right 0.67 of the time
   accuracy          0.50  [0.00, 1.00]
   Cohen's kappa     0.00  [-0.50, 0.57]
-  position flips    1 of 3 pairs: 1 for the answer shown first, 0 for the one shown second
+  position flips    1 of 3 pairs: 1 for the output shown first, 0 for the one shown second
 
-             judge: a  b
-  people: a         2  2
-  people: b         1  1
+            judge: a  b
+  label: a         2  2
+  label: b         1  1
 
 judge and labels disagree on 2 of 3:
   p2 (case disk-000)  fixtures/labels/longer.jsonl:2
-    people: a, Ada
+    label:  a, Ada
     judge:  b and, exchanged, b: It says so.
   p3 (case disk-000)  fixtures/labels/longer.jsonl:3
-    people: b, Ada
+    label:  b, Ada
     judge:  a and, exchanged, b: It says so.
 
 0 calls, 0 of them made now; 0 tokens, $0

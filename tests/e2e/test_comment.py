@@ -269,7 +269,7 @@ def test_a_dry_run_asks_nobody_and_needs_no_token(workflow: Workflow):
         ),
         ("", ("--marker", "a b"), "'a b' does not name a comment"),
         ("push", (), "there is no pull request to comment on\n  fix: name it with --pr NUMBER"),
-        ("began", (), "does not say when it began: 'yesterday'"),
+        ("began", (), "has no valid start time: 'yesterday'"),
     ],
 )
 def test_what_keeps_a_comment_from_being_written_is_said(
@@ -458,7 +458,7 @@ def digits(text: str) -> Callable[[Path], object]:
         (rows("3\n"), "trials.jsonl:1: not a row: not a JSON object"),
         (
             replace("trials.jsonl", lambda path: path.mkdir()),
-            "trials.jsonl: a directory stands where",
+            "trials.jsonl: there is a directory at the path of this file",
         ),
         (replace("trials.jsonl", lambda path: path.symlink_to("/etc/passwd")), "a link"),
         (replace("run.json", lambda path: path.mkdir()), "run.json: there is a directory at"),

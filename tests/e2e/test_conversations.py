@@ -442,7 +442,7 @@ def test_estimates_know_recorded_conversations(shop: EvalProject):
 
     def check(*words: str) -> None:
         estimate = json.loads(shop.command("record", *words, "--dry-run", "--json").stdout)
-        [expected] = estimate["missing_answers"]
+        [expected] = estimate["missing_completions"]
         before = len(Shop.asked)
         assert shop.command("record", *words).returncode == 0
         tokens = 110 * (len(Shop.asked) - before)

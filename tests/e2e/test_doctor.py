@@ -98,7 +98,7 @@ def golden(place: Place, *cases: dict[str, Any]) -> None:
 def doctor(place: Place, *options: str, code: int = 0, **environment: str) -> list[dict[str, str]]:
     done = place.process("regauge", "doctor", "--json", *options, **environment)
     assert done.returncode == code, done.stdout + done.stderr
-    return json.loads(done.stdout)["findings"]
+    return json.loads(done.stdout)["results"]
 
 
 def said(findings: list[dict[str, str]], check: str, level: str) -> list[str]:

@@ -130,7 +130,7 @@ def test_a_vector_that_is_not_recorded_is_unmeasured_in_a_replay(
     result.stdout.fnmatch_lines(
         [
             "unmeasured: 5 cases of triage (not-recorded)",
-            "  vectors of vectors:small are not recorded for these answers and references",
+            "  vectors of vectors:small are not recorded for these outputs and references",
             "    record them: regauge record triage",
         ]
     )

@@ -147,7 +147,7 @@ def document(project: EvalProject, *words: str) -> dict[str, Any]:
 
 def of_record(found: Mapping[str, Any]) -> tuple[float, float, float]:
     """Calls, tokens and dollars of `record --dry-run --json`."""
-    answers, judgements = found["missing_answers"], found["missing_judgements"]
+    answers, judgements = found["missing_completions"], found["missing_judgements"]
     both = [*answers, *judgements]
     return (
         sum(x["answers"] for x in answers) + sum(x["calls"] for x in judgements),

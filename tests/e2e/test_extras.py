@@ -69,7 +69,7 @@ def test_a_judge_without_its_extra_is_refused_at_collection(core: Core):
     assert sentence in out
     assert "require(" not in out
     doctor = json.loads(core.process("regauge", "doctor", "--json").stdout)
-    (finding,) = [one for one in doctor["findings"] if one["level"] == "error"]
+    (finding,) = [one for one in doctor["results"] if one["level"] == "error"]
     assert finding["message"].endswith("similarity needs rapidfuzz, which is not installed")
     assert finding["fix"] == "pip install 'regauge[text]'"
 

@@ -136,7 +136,7 @@ def test_a_broken_log_of_decisions_is_one_sentence(repo: GateRepo):
     log.unlink()
     log.mkdir()
     printed = repo.gate(code=2)
-    assert "decisions.jsonl: a directory stands where this file should be" in printed
+    assert "decisions.jsonl: there is a directory at the path of this file" in printed
     assert "INTERNALERROR" not in printed
     log.rmdir()
 

@@ -125,7 +125,7 @@ prompt  version  model          cases  passed  failed  tracked  unmeasured      
 triage  1.0.0    local:clerk A      5       4       1        0           0  80 % (38 to 96)  -                                      550  $0.0006  LATENCY  LATENCY  5 live
 triage  1.1.0    local:clerk B      5       4       1        0           0  80 % (38 to 96)  +0.0 points (-75.0 to 75.0), p = 1     550  $0.0006  LATENCY  LATENCY  5 live
 
-triage  1.0.0 (DIGEST) -> 1.1.0 (DIGEST)  local:clerk: 1 worse, 1 better, 1 only in A, 1 only in B, 1 with another answer, 1 the same
+triage  1.0.0 (DIGEST) -> 1.1.0 (DIGEST)  local:clerk: 1 worse, 1 better, 1 only in A, 1 only in B, 1 with another output, 1 the same
 worse               1/1 -> 0/1    disk-000
       both outputs are equal
     B  agrees: agrees returned false

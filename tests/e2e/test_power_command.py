@@ -34,10 +34,10 @@ def baseline(records: list[tuple[int, int]], *, prompt: str = "triage") -> Basel
         cases={
             f"c{number}": StoredTrials(
                 digest="3" * 16,
-                drawn=tuple(range(100, 100 + of)),
+                numbers=tuple(range(100, 100 + of)),
                 passed=passed,
                 checks={"agrees": Count(passed=passed, trials=of)},
-                answers=("4" * 8,),
+                output_digests=("4" * 8,),
             )
             for number, (passed, of) in enumerate(records)
         },

@@ -262,8 +262,8 @@ def test_what_a_person_refuses_is_not_proposed_again(repo: GateRepo):
     assert "edit 1 of 1: restore by rules, for field_equals(severity)" in said
     assert "  + - info: nobody has to act" in said
     assert "run again with both: failed" in said
-    assert "take it? [y/N]" in said
-    assert "not taken; the next run looks for another edit" in said
+    assert "accept it? [y/N]" in said
+    assert "rejected; the next run tries other edits" in said
     assert "apply it:" not in said
     assert repo.read(PROMPT) == broken
     refused = result(repo)["revision"]["diff"]
@@ -284,7 +284,7 @@ def test_of_two_edits_a_person_takes_one_which_is_verified_without_the_other(rep
     assert "edit 1 of 2: " in said
     assert "for max_words(30, field=reason)" in said
     assert "  - - reason: a long text" in said
-    assert "the edits you accept are verified without the ones you reject" in said
+    assert "verifying the accepted edits without the rejected ones" in said
     assert "edit 1 of 1: restore by rules, for field_equals(severity)" in said
     assert "wrote prompts/" in said
     assert "nobody has to act" in repo.read(PROMPT)
@@ -649,7 +649,7 @@ def test_variance_is_said_of_answers_verdicts_and_each_check(repo: GateRepo):
     assert 0 < said["outputs"] <= said["verdicts"] <= 1
     check = said["checks"]["field_equals(severity)"]
     assert check["passed"] < check["trials"]
-    assert "give the same answer" in repo.regauge("baseline", "flaky", NAME, "--trials", "3")
+    assert "give the same output" in repo.regauge("baseline", "flaky", NAME, "--trials", "3")
 
 
 @pytest.fixture

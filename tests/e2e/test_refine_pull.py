@@ -200,7 +200,7 @@ def test_what_keeps_a_pull_request_from_being_opened_is_said_before_anything_is_
     subprocess.run(["git", "-C", str(pulls.remote), "branch", "-qD", "broken"], check=True)
     assert "no branch 'broken' at the remote" in refused()
     repo.git("remote", "set-url", "origin", str(pulls.remote.parent / "nowhere"))
-    assert "the remote 'origin' cannot be asked: git ls-remote failed" in refused()
+    assert "the remote 'origin' cannot be reached: git ls-remote failed" in refused()
     repo.git("remote", "remove", "origin")
     assert "no remote 'origin'" in refused()
 

@@ -28,7 +28,7 @@ __all__ = ["COMMANDS", "GROUPS", "HIDDEN", "INTERRUPTED", "Group", "group", "mai
 
 
 class Group(click.Group):
-    """Names the command that an unknown name is closest to."""
+    """A group that suggests the closest command for an unknown name."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -37,9 +37,9 @@ class Group(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            # Newer versions of click ask themselves.
+            # Newer versions of click suggest a name themselves.
             if "mean" not in error.format_message():
-                from regauge.wording import did_you_mean  # only who errs waits for it
+                from regauge.wording import did_you_mean  # imported only for an error
 
                 near = did_you_mean(args[0], self.list_commands(ctx))
                 error.message = f"{error.message} {near[:1].upper()}{near[1:]}".rstrip()
@@ -95,15 +95,15 @@ Exit codes: 0 done, 1 errors or a rejection, 2 wrong use or a faulty file, 3 unm
 """
 _STDOUT_CLOSED = "standard output is closed\n  fix: leave it open, or redirect it to /dev/null"
 INTERRUPTED = 130
-"""The exit code of a command that Ctrl-C ended, as shells have it: 128 and the signal's number."""
+"""The exit code after Ctrl-C, as in shells: 128 plus the signal's number."""
 
 
-# No path or name of a project has as many characters.
+# Longer than any path or name.
 _LONG_WORD = re.compile(r"\S{1000,}")
 
 
 class _LazyGroup(Group):
-    """Knows its commands by name and help alone, and imports the one that is called."""
+    """A group that lists its commands from a table, and imports only the called one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -120,7 +120,7 @@ class _LazyGroup(Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        # click would exit with 1, which says that something was found; a question raises Abort.
+        # click would exit with 1, the code for errors found; a prompt raises Abort.
         except (KeyboardInterrupt, click.Abort) as stop:
             from regauge.cli._terminal import clear_line
 
@@ -151,7 +151,8 @@ def group() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; an error of regauge or of the system becomes one message.
 
-    Standard error holds no secrets, and in GitHub Actions neither stream holds commands of others.
+    Secrets are redacted on standard error. In GitHub Actions, untrusted workflow commands are
+    escaped.
     """
     closed = _open_closed_streams()
     output = GuardedOutput(active=in_github_actions(os.environ), redact_errors=_redaction())
@@ -162,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             group.main(args=words, prog_name="regauge")
     except RegaugeError as error:
         _end_with(error)
-    except BrokenPipeError:  # who reads the output, such as `head`, has enough
+    except BrokenPipeError:  # the reader of the output, such as `head`, has ended
         sys.exit(1)
     except OSError as error:
         _end_with(MachineError.from_os_error(error))
@@ -174,13 +175,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _open_closed_streams() -> list[str]:
-    """Have the standard streams open, and name those that were closed.
+    """Open closed standard streams, and return their names.
 
-    The next file that is opened would get the descriptor of a closed stream, and its output.
+    Otherwise, the next opened file would get the descriptor of a closed stream, and its output.
     """
     closed = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
     for name in closed:
-        # The lowest descriptor that is free is taken first.
+        # The system assigns the lowest free descriptor.
         mode = "r" if name == "stdin" else "w"
         setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
     return closed
@@ -191,15 +192,15 @@ def _refuse(words: Sequence[str], closed: Sequence[str]) -> None:
     if "stdout" in closed:
         raise MachineError(_STDOUT_CLOSED)
     for word in words:
-        # The system hands over bytes; those that are no UTF-8 become surrogates.
+        # Arguments are bytes; those that are not UTF-8 become surrogates.
         if any("\ud800" <= character <= "\udfff" for character in word):
             raise UsageError(f"the argument {word!a} is not UTF-8")
 
 
 def _end_with(error: RegaugeError) -> NoReturn:
-    # A long value is repeated in several lines.
+    # Several lines may repeat a long value.
     words = _LONG_WORD.sub(lambda word: f"{word[0][:100]}...{word[0][-100:]}", str(error))
-    # Paths as people write them: from where the command was called.
+    # Paths relative to the working directory.
     with suppress(OSError):
         words = words.replace(f"{Path.cwd()}/", "")
     with suppress(OSError):  # standard error may be on a full disk, too
@@ -208,7 +209,7 @@ def _end_with(error: RegaugeError) -> NoReturn:
 
 
 def _redaction() -> Callable[[str], str]:
-    """Takes secrets out of texts; the settings are read when there is a first text."""
+    """Return a function that redacts secrets; it reads the settings for its first text."""
 
     @cache
     def redactor() -> Redactor:

@@ -1,4 +1,4 @@
-"""A golden case from what a run measured."""
+"""Golden cases from runs."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 def case_from_run(
     project: Project, run: str, case_id: str, trial: int | None, *, expected_from_output: bool
 ) -> dict[str, JSON]:
-    """The document of a golden case, as a run had it.
+    """The document of a golden case from a run.
 
     Args:
         run: A run's id, or `latest`.
-        trial: The trial whose output counts; by default a failed one.
+        trial: The trial number; None for a failed trial if there is one.
         expected_from_output: Whether the output becomes the expected value.
 
     Raises:
-        UsageError: The run has no such case, trial or output, or its case is found nowhere.
+        UsageError: The run has no such case, trial or output, or its case no longer exists.
     """
     directory = find_run(project, run)
     row = _row(directory, case_id, trial)
@@ -43,7 +43,7 @@ def case_from_run(
 
 
 def _row(run: Path, case_id: str, trial: int | None) -> dict[str, Any]:
-    """The trial of a case that is spoken of: a failed one where there is one.
+    """The row of a case's trial; by default of a failed one if there is one.
 
     Raises:
         UsageError: The run has no such case or trial, or several prompts have the case.
@@ -62,10 +62,10 @@ def _row(run: Path, case_id: str, trial: int | None) -> dict[str, Any]:
 
 
 def _case_of(project: Project, run: Path, row: dict[str, Any]) -> GoldenCase:
-    """The golden case that the run had.
+    """The golden case of the run.
 
     Raises:
-        UsageError: Neither the files nor git have it any more.
+        UsageError: Neither the files nor git have it.
     """
     digest = row["case_digest"]
     name = str(row["dataset"])
@@ -84,7 +84,7 @@ def _case_of(project: Project, run: Path, row: dict[str, Any]) -> GoldenCase:
 
 
 def _older(project: Project, run: Path, path: Path) -> list[Path]:
-    """The dataset as it was at the run's commit, in a file of the same name; none without git."""
+    """The dataset at the run's commit, in a temporary file; empty without git."""
     git = read_record(run).git
     repository = Repository.find(project.root)
     data = None
@@ -101,23 +101,23 @@ def _older(project: Project, run: Path, path: Path) -> list[Path]:
 
 
 def _answer(row: dict[str, Any], case: GoldenCase) -> JSON:
-    """The output in the shape of the expected value so far.
+    """The output in the form of the case's expected value.
 
     Raises:
-        UsageError: There is no answer.
+        UsageError: The trial has no output.
     """
-    answer = row["answer"]
-    if not isinstance(answer, str):
-        raise UsageError(f"case {case.id!r} has no answer in that run\n  fix: name another --trial")
-    fenced = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", answer, re.DOTALL)
+    output = row["answer"]
+    if not isinstance(output, str):
+        raise UsageError(f"case {case.id!r} has no output in that run\n  fix: name another --trial")
+    match = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", output, re.DOTALL)
     try:
-        value: JSON = read_json(fenced[1] if fenced else answer)
+        value: JSON = read_json(match[1] if match else output)
     except ValueError:
-        return answer
+        return output
     expected = case.expected
     if isinstance(value, dict) and isinstance(expected, dict):
         return {key: item for key, item in value.items() if key in expected} or value
-    return answer if isinstance(expected, str) else value
+    return output if isinstance(expected, str) else value
 
 
 def _document(

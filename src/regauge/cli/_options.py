@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._terminal import unreadable
+from regauge.cli._terminal import describe_unreadable
 from regauge.errors import PromptError, UsageError
 from regauge.project import Project
 from regauge.prompts import find_prompt
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class FiniteRange(click.FloatRange):
-    """As click's, without `nan` and infinity, which lie in any of its ranges."""
+    """A range that excludes `nan` and infinity."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """The number that a word stands for."""
+        """Convert a text to a number."""
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
@@ -40,7 +40,7 @@ class FiniteRange(click.FloatRange):
 
 
 def _in_order(*options: Callable[[Any], Any]) -> Callable[[FC], FC]:
-    """Several options as one, in the order of the help."""
+    """Combine options to one decorator, in the order of the help."""
 
     def decorate(function: FC) -> FC:
         for option in reversed(options):
@@ -70,7 +70,7 @@ STDOUT = "-"
 
 
 class OutputFile(click.Path):
-    """A file that a command writes at its end; what cannot be written is refused at once."""
+    """A file that a command writes at its end; its directory is checked at the start."""
 
     def __init__(self) -> None:
         super().__init__(dir_okay=False, writable=True, allow_dash=True)
@@ -217,18 +217,18 @@ run_options = _in_order(concurrency_option, budget_options, evals_option)
 
 
 def write_output(text: str | Iterable[str], output: str) -> None:
-    """Write to a file, or to standard output; a text in pieces piece by piece."""
+    """Write a text, or its pieces, to a file or to standard output."""
     pieces = [text] if isinstance(text, str) else text
     if output == STDOUT:
-        # A terminal obeys control characters of an output; a program gets the bytes.
+        # Control characters are escaped for a terminal only.
         texts = map(printable, pieces) if sys.stdout.isatty() else pieces
         sys.stdout.writelines(texts)
     else:
-        with writing(output) as path, path.open("w", encoding="utf-8") as file:
+        with output_path(output) as path, path.open("w", encoding="utf-8") as file:
             file.writelines(pieces)
 
 
-def write_named(text: str | Iterable[str], output: str) -> None:
+def write_and_report(text: str | Iterable[str], output: str) -> None:
     """Write as `write_output` does, and print the name of the file."""
     write_output(text, output)
     if output != STDOUT:
@@ -236,8 +236,8 @@ def write_named(text: str | Iterable[str], output: str) -> None:
 
 
 @contextmanager
-def writing(output: str) -> Generator[Path]:
-    """The path of the file, for a block that writes it; an error names the file and the cause."""
+def output_path(output: str) -> Generator[Path]:
+    """The path of a file that the block writes; an error becomes a UsageError."""
     try:
         yield Path(output)
     except OSError as error:
@@ -246,11 +246,11 @@ def writing(output: str) -> Generator[Path]:
         raise UsageError(message, fix=fix) from error
 
 
-def input_values(words: Iterable[str]) -> dict[str, JSON]:
-    """The inputs of `--input` by name, from `NAME=TEXT`, `NAME=@FILE` and `NAME:=JSON`.
+def parse_inputs(words: Iterable[str]) -> dict[str, JSON]:
+    """Parse `--input` options: `NAME=TEXT`, `NAME=@FILE` and `NAME:=JSON`.
 
     Raises:
-        UsageError: One has no value, is no JSON, or its file cannot be read.
+        UsageError: An input has no value, is no JSON, or its file cannot be read.
     """
     inputs: dict[str, JSON] = {}
     for item in words:
@@ -266,28 +266,30 @@ def input_values(words: Iterable[str]) -> dict[str, JSON]:
             try:
                 inputs[name] = Path(value[1:]).read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                raise UsageError(f"--input {name}: {unreadable(value[1:], error)}") from error
+                raise UsageError(
+                    f"--input {name}: {describe_unreadable(value[1:], error)}"
+                ) from error
         else:
             inputs[name] = value
     return inputs
 
 
-def named_prompt(prompt_name: str, *, instead: str) -> Path:
-    """The file of a prompt; `NAME@1.0.0` is refused with the form that this command takes.
+def find_prompt_file(prompt_name: str, *, instead: str) -> Path:
+    """Find the file of a prompt; `NAME@1.0.0` is refused.
 
     Args:
         prompt_name: A name or a path.
-        instead: What to write, with `{name}` and `{version}`.
+        instead: The correct command, with `{name}` and `{version}`.
 
     Raises:
         PromptError: There is no such prompt, or several files have its name.
-        UsageError: A version is part of the name of a prompt that is there.
+        UsageError: The name of an existing prompt has a version.
     """
     try:
         return find_prompt(prompt_name, also=[*Project.find().settings.targets])
     except PromptError:
-        name, at, version = prompt_name.rpartition("@")
-        if not (at and version):
+        name, sign, version = prompt_name.rpartition("@")
+        if not (sign and version):
             raise
         with suppress(PromptError):
             find_prompt(name)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regauge.cli._options import STDOUT, write_output
-from regauge.cli._terminal import Meter, echo, short
+from regauge.cli._terminal import Meter, echo, short_path
 from regauge.errors import DatasetError, MissingRecordingError, UnmeasuredError, UsageError
 from regauge.judges.model._reply import ReplyFault
 from regauge.model_id import is_simulated
@@ -66,7 +66,7 @@ class SuggestOptions:
     """The options of `--suggest`.
 
     Attributes:
-        model: The model that proposes; empty is that of `regauge refine`.
+        model: The refiner model; empty for that of `regauge refine`.
     """
 
     apply: bool
@@ -74,23 +74,23 @@ class SuggestOptions:
     model: str
 
     @classmethod
-    def taken_from(
+    def from_options(
         cls, options: dict[str, Any], output: str | None, *, has_model: bool
     ) -> SuggestOptions | None:
-        """Take the options out of a command line's; None without `--suggest`.
+        """Remove the options from those of a command; None without `--suggest`.
 
         Args:
-            has_model: True if a model proposes mutants, so that `--refiner-model` has a use.
+            has_model: Whether a model proposes mutants, so that `--refiner-model` is used.
 
         Raises:
-            UsageError: Options that need `--suggest` are without it, or a proposer is unknown.
+            UsageError: An option needs `--suggest`, or a proposer is unknown.
         """
-        is_asked = options.pop("suggesting")
+        is_requested = options.pop("suggesting")
         settings = {
             name: options.pop(name.removeprefix("--").replace("-", "_"))
             for name in ("--apply", "--proposers", "--refiner-model")
         }
-        if not is_asked:
+        if not is_requested:
             for name, value in settings.items():
                 if value and not (has_model and name == "--refiner-model"):
                     raise UsageError(
@@ -99,8 +99,8 @@ class SuggestOptions:
             return None
         if output is not None and output != STDOUT and not output.endswith(".json"):
             raise UsageError(f"{output}: suggestions are JSON", fix="end the name in .json")
-        listed = settings["--proposers"] or ""
-        names = tuple(filter(None, (word.strip() for word in listed.split(","))))
+        proposers_text = settings["--proposers"] or ""
+        names = tuple(filter(None, (word.strip() for word in proposers_text.split(","))))
         for name in names:
             if name not in _PROPOSERS:
                 fix = f"choose from: {', '.join(_PROPOSERS)}"
@@ -111,13 +111,13 @@ class SuggestOptions:
             model=settings["--refiner-model"] or "",
         )
 
-    def known_rows(
+    def decided_rows(
         self, earlier: MutantsFile | None, subject: MutationSubject
     ) -> dict[str, MutantRow]:
-        """The committed classes that still hold, by the id of the mutant.
+        """Committed results that are still valid, by the id of the mutant.
 
         Raises:
-            UsageError: The dataset takes no cases, and they are to be added.
+            UsageError: With `--apply`, a dataset is no JSONL file.
         """
         if self.apply:
             _check_appendable(subject)
@@ -132,7 +132,7 @@ class GuardSearch:
 
     Args:
         mutants: The mutants to find cases for.
-        rows: The classes of these and of others.
+        rows: The results of these and of other mutants.
     """
 
     def __init__(
@@ -151,21 +151,21 @@ class GuardSearch:
         self._suggestions: list[GuardSuggestion] = []
 
     def estimate(self, unknown: int) -> int:
-        """About how many calls the search takes.
+        """Estimate the calls of the search.
 
         Args:
-            unknown: Mutants without a class.
+            unknown: The number of mutants without a result.
         """
         return round(_CALLS * (len(self._problems) + _OPEN_SHARE * unknown))
 
     def run(self) -> None:
-        """Search; completions of models are looked up in the local store first."""
+        """Search for cases; completions in the local store are used first."""
         subject = self._subject
         model = _refiner(self._evals, subject, self._options.model)
         names = self._options.proposers
         if "model" in names and (not model or is_simulated(model)):
-            why = f"{model} is simulated and writes no cases" if model else "no model is named"
-            echo(f"note: {why}; rules vary cases", err=True)
+            reason = f"{model} is simulated and writes no cases" if model else "no model is named"
+            echo(f"note: {reason}; rules vary cases", err=True)
             names = ("rules",)
         progress = MutationProgress()
         judges = dict.fromkeys(check for case in subject.cases for check in case.checks)
@@ -173,7 +173,7 @@ class GuardSearch:
 
         async def search() -> list[GuardSuggestion]:
             async with self._evals.open_trials() as trials:
-                made = [
+                proposers = [
                     ModelCaseProposer(
                         model=parse_model_id(model, location="--refiner-model"),
                         call_model=_calls(trials, subject),
@@ -185,7 +185,7 @@ class GuardSearch:
                     for name in names
                 ]
                 with DraftBenches(self._evals, subject, trials) as benches:
-                    return await suggest(self._problems, made, benches, progress)
+                    return await suggest(self._problems, proposers, benches, progress)
 
         with Meter(lambda: progress_text(progress, "instruction", self._evals)):
             suggestions = run_stoppable(search())
@@ -196,7 +196,7 @@ class GuardSearch:
         self._suggestions = add_cases(suggestions, self._golden, ids)
 
     def show(self, *, as_json: bool, output: str | None) -> None:
-        """Print or write the suggestions, and add their cases if wanted.
+        """Print or write the suggestions; with `--apply`, add their cases.
 
         Raises:
             UsageError: A case cannot be added.
@@ -218,16 +218,16 @@ class GuardSearch:
 def progress_text(progress: MutationProgress, noun: str, evals: EvalSession) -> str:
     """The state of a search on one line."""
     done = f"{progress.done} of {plural(progress.mutants, noun)}"
-    spent = money(evals.budget.spent_usd)
-    return f"regauge: {done}, {plural(progress.calls, 'trial')}, {spent}"
+    cost = money(evals.budget.spent_usd)
+    return f"regauge: {done}, {plural(progress.calls, 'trial')}, {cost}"
 
 
 def _refiner(evals: EvalSession, subject: MutationSubject, name: str) -> str:
-    """The model that proposes; empty where only a target runs the prompt, and nothing names one."""
+    """The refiner model; empty if only a target runs the prompt, and no setting names a model."""
     settings = evals.project.settings
     has_target = any(member.suite.target is not None for member in subject.members.values())
-    own = subject.prompt.model or settings.model or "" if has_target else subject.model
-    return name or settings.refine.model or own
+    default = subject.prompt.model or settings.model or "" if has_target else subject.model
+    return name or settings.refine.model or default
 
 
 def with_model_mutants(
@@ -238,24 +238,24 @@ def with_model_mutants(
     model: str,
     is_counted: bool,
 ) -> list[Operator]:
-    """The operators, with the changes that the refiner model proposes if `model` is among them.
+    """The operators; the operator `model` gets changes from the refiner model.
 
     Args:
-        model: The refiner model; empty is that of `regauge refine`.
-        is_counted: True if its mutants count in the score.
+        model: The refiner model; empty for that of `regauge refine`.
+        is_counted: Whether its mutants count in the score.
     """
     if all(operator.name != MODEL for operator in operators):
         return list(operators)
     refiner = _refiner(evals, subject, model)
     if not refiner or is_simulated(refiner):
-        why = f"{refiner} is simulated and" if refiner else "no model is named, which"
-        echo(f"note: {why} proposes no mutants", err=True)
+        reason = f"{refiner} is simulated and" if refiner else "no model is named, which"
+        echo(f"note: {reason} proposes no mutants", err=True)
         return list(operators)
 
     async def propose() -> list[Mutation]:
         async with evals.open_trials() as trials:
-            at = parse_model_id(refiner, location="--refiner-model")
-            return await model_changes(subject.prompt, at, _calls(trials, subject))
+            model_id = parse_model_id(refiner, location="--refiner-model")
+            return await model_changes(subject.prompt, model_id, _calls(trials, subject))
 
     try:
         changes = run_stoppable(propose())
@@ -282,10 +282,10 @@ def _calls(trials: TrialRunner, subject: MutationSubject) -> ProposerCalls:
     def question(request: CompletionRequest) -> CaseRequest:
         return CaseRequest.of_refiner(request, prompt=subject.prompt, command="mutate")
 
-    async def ask(request: CompletionRequest) -> Completion:
+    async def send(request: CompletionRequest) -> Completion:
         return (await trials.complete(question(request))).completion
 
-    return ProposerCalls(ask, sys.maxsize, lambda request: trials.forget(question(request)))
+    return ProposerCalls(send, sys.maxsize, lambda request: trials.forget(question(request)))
 
 
 def _show(
@@ -312,16 +312,16 @@ def _show(
         click.echo(text)
     elif output != STDOUT:
         for suggestion in suggestions:
-            _say(suggestion)
-        _say_total(suggestions)
+            _print_suggestion(suggestion)
+        _print_total(suggestions)
 
 
 def _row(suggestion: GuardSuggestion) -> dict[str, JSON]:
     draft = suggestion.draft
     trials = PROVING_TRIALS if draft is not None else 0
-    added: JSON = None
+    added_checks: JSON = None
     if draft is not None and draft.existing:
-        added = {"case": draft.existing, "checks": list(draft.checks)}
+        added_checks = {"case": draft.existing, "checks": list(draft.checks)}
     return {
         "mutant": suggestion.row.id,
         "line": suggestion.row.line,
@@ -330,7 +330,7 @@ def _row(suggestion: GuardSuggestion) -> dict[str, JSON]:
         "status": suggestion.status,
         "proposer": draft.proposer if draft is not None else "",
         "case": dict(suggestion.case) if suggestion.case is not None else None,
-        "added_checks": added,
+        "added_checks": added_checks,
         "passed": trials,
         "mutant_failed": trials,
         "judges": list(suggestion.judges),
@@ -341,7 +341,7 @@ def _row(suggestion: GuardSuggestion) -> dict[str, JSON]:
     }
 
 
-def _say(suggestion: GuardSuggestion) -> None:
+def _print_suggestion(suggestion: GuardSuggestion) -> None:
     echo(f"line {suggestion.row.line}  {suggestion.row.kind}  {suggestion.row.text}", bold=True)
     draft = suggestion.draft
     if draft is None:
@@ -369,7 +369,7 @@ def _short(value: JSON) -> str:
     return cut(" ".join(text.split()), _SHOWN)
 
 
-def _say_total(suggestions: Sequence[GuardSuggestion]) -> None:
+def _print_total(suggestions: Sequence[GuardSuggestion]) -> None:
     if not suggestions:
         echo("nothing to suggest: no instruction survived or had no effect")
         return
@@ -383,16 +383,18 @@ def _say_total(suggestions: Sequence[GuardSuggestion]) -> None:
 
 
 def _check_appendable(subject: MutationSubject) -> None:
-    """Refuse datasets that no case can be added to, before any call.
+    """Check, before any call, that cases can be added to the datasets.
 
     Raises:
-        UsageError: One is no JSONL file.
+        UsageError: A dataset is no JSONL file.
     """
     for suite in {id(member.suite): member.suite for member in subject.members.values()}.values():
         path = suite.dataset.path
         if path.suffix != ".jsonl":
             fix = "leave --apply out, and add the cases by hand"
-            raise UsageError(f"{short(path)} is no JSONL file, so nothing is added to it", fix=fix)
+            raise UsageError(
+                f"{short_path(path)} is no JSONL file, so nothing is added to it", fix=fix
+            )
 
 
 def _apply(
@@ -402,12 +404,12 @@ def _apply(
     *,
     as_json: bool,
 ) -> None:
-    """Add the cases to their golden datasets; no line of a file changes."""
-    written: set[str] = set()
+    """Append the cases to their golden datasets."""
+    added_ids: set[str] = set()
     faults: list[str] = []
     for suggestion in suggestions:
         case, draft = suggestion.case, suggestion.draft
-        if case is None or draft is None or str(case["id"]) in written:
+        if case is None or draft is None or str(case["id"]) in added_ids:
             continue
         dataset = subject.members[draft.like].suite.dataset.name
         document = redact_case(project, dict(case))
@@ -416,10 +418,10 @@ def _apply(
         except (UsageError, DatasetError) as error:
             faults.append(f"{document['id']}: {error}")
             continue
-        written.add(str(case["id"]))
+        added_ids.add(str(case["id"]))
         place = project.relative(path).as_posix()
         echo(f"added {document['id']} to {place}:{line}", style="green", err=as_json)
-    if written:
+    if added_ids:
         echo(
             "  next: review inputs and expectation, remove the tag `review`, then"
             " regauge baseline update",

@@ -1,4 +1,4 @@
-"""Safe output to a terminal: no foreign control characters, colour only if wanted."""
+"""Output to a terminal, with control characters escaped and optional colour."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def echo(text: str = "", *, style: str = "", bold: bool = False, err: bool = False) -> None:
-    """Print text of others; coloured on a terminal unless `NO_COLOR` is set."""
+    """Print untrusted text; coloured on a terminal unless `NO_COLOR` is set."""
     text = printable(text)
     if (style or bold) and not os.environ.get("NO_COLOR"):
         text = click.style(text, fg=style or None, bold=bold or None)
@@ -34,12 +34,12 @@ def echo(text: str = "", *, style: str = "", bold: bool = False, err: bool = Fal
 
 
 def echo_json(document: object) -> None:
-    """Print a document for programs."""
+    """Print a document as JSON."""
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def table_lines(rows: Sequence[Sequence[str]], *, counts: bool = False) -> list[str]:
-    """Rows as lines, in columns of one width; with `counts`, columns after the first end alike."""
+    """Format rows as lines with aligned columns; `counts` right-aligns all but the first."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     pads = [str.ljust, *[str.rjust if counts else str.ljust] * (len(widths) - 1)]
     lines: list[str] = []
@@ -49,32 +49,30 @@ def table_lines(rows: Sequence[Sequence[str]], *, counts: bool = False) -> list[
     return lines
 
 
-def short(path: Path) -> Path:
-    """A path as people write it: relative to the working directory where it is below it."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+def short_path(path: Path) -> Path:
+    """A path for users: relative to the working directory if below it."""
+    directory = Path.cwd()
+    return path.relative_to(directory) if path.is_relative_to(directory) else path
 
 
-def unreadable(name: str, error: OSError | UnicodeDecodeError) -> str:
-    """The reason why a file cannot be read, and what to do."""
+def describe_unreadable(name: str, error: OSError | UnicodeDecodeError) -> str:
+    """Describe why a file cannot be read, with the fix."""
     if isinstance(error, UnicodeDecodeError):
         return f"{name} is not UTF-8\n  fix: save it as UTF-8"
     return f"{name} cannot be read: {error.strerror or error}\n  fix: name a file that is there"
 
 
-# A terminal line is replaced; a log gets a new one, so it is written less often.
+# A terminal line is replaced; a log gets new lines, so fewer.
 _TERMINAL_S = 0.5
 _LOG_S = 10.0
 
 
 class Meter:
-    """A line that renews itself in place on a terminal; elsewhere a line every ten seconds.
-
-    Standard output is left to what the command has to say, so a pipe gets nothing of it.
+    """A progress line on standard error, replaced on a terminal, else printed every 10 seconds.
 
     Args:
-        line: Says how far the work has come, for as long as the meter is entered; None where
-            `say` is told.
+        line: Returns the current progress, called regularly within the block; None to call
+            `update` instead.
     """
 
     def __init__(self, line: Callable[[], str] | None = None) -> None:
@@ -89,7 +87,7 @@ class Meter:
 
     def __enter__(self) -> Self:
         if self._line is not None:
-            # A thread: event loops come and go while a command works.
+            # A thread, since a command may run several event loops.
             self._thread = Thread(target=self._renew, args=(self._line,), daemon=True)
             self._thread.start()
         return self
@@ -101,8 +99,8 @@ class Meter:
         if self._is_shown:
             clear_line()
 
-    def say(self, text: str) -> None:
-        """Show where the work is, unless it was shown just now."""
+    def update(self, text: str) -> None:
+        """Show a progress text, unless one was shown just before."""
         now = time.monotonic()
         if now < self._next_s:
             return
@@ -111,7 +109,7 @@ class Meter:
 
     @contextmanager
     def aside(self) -> Generator[None]:
-        """Leave the line to something else that is printed on standard error."""
+        """Clear the line for other output on standard error within the block."""
         with self._writing:
             if self._is_shown:
                 clear_line()
@@ -134,7 +132,7 @@ class Meter:
 
 
 def clear_line() -> None:
-    """Remove what a meter left on the terminal, where there is one, before other words."""
+    """Clear a progress line on a terminal."""
     if _on_terminal():
         sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()
@@ -149,7 +147,7 @@ _BAR_WIDTH = 24
 
 
 def sparkline(rates: Sequence[float | None]) -> str:
-    """Rates from 0 to 1 as blocks; a dot where there is none.
+    """Rates from 0 to 1 as blocks; a dot for None.
 
     >>> sparkline([0.0, 0.5, None, 1.0])
     '▁▅·█'
@@ -159,7 +157,7 @@ def sparkline(rates: Sequence[float | None]) -> str:
 
 
 def interval_bar(point: TrendPoint) -> str:
-    """The interval and the rate on a line from 0 to 100 %."""
+    """A bar from 0 to 100 % with the rate and its interval."""
     last = _BAR_WIDTH - 1
     cells = [" "] * _BAR_WIDTH
     low, high = round(point.interval.low * last), round(point.interval.high * last)
@@ -170,7 +168,7 @@ def interval_bar(point: TrendPoint) -> str:
 
 
 def measured_lines(project: Project, names: Iterable[str]) -> list[TrendLine]:
-    """The lines of evals by name in the run history; none where it cannot be read."""
+    """Trend lines of evals from the run history; empty if it cannot be read."""
     from regauge.history import History, trend_lines
 
     try:
@@ -182,7 +180,7 @@ def measured_lines(project: Project, names: Iterable[str]) -> list[TrendLine]:
 
 
 def rate_text(point: TrendPoint) -> str:
-    """A pass rate with its counts."""
+    """A pass rate with counts."""
     if point.rate is None:
         return "unmeasured"
     return f"{100 * point.rate:.1f} % ({point.suite.passed}/{point.suite.measured})"
@@ -192,7 +190,7 @@ _DIFF_STYLES = {"+++": "", "---": "", "@@ ": "cyan", "+": "green", "-": "red"}
 
 
 def echo_diff(lines: Sequence[str], old: str, new: str) -> None:
-    """Print a unified diff in its colours, or that `old` and `new` are the same."""
+    """Print a coloured unified diff, or that `old` and `new` are the same."""
     if not lines:
         click.echo(f"no difference between {old} and {new}", err=True)
     for line in lines:
@@ -200,20 +198,20 @@ def echo_diff(lines: Sequence[str], old: str, new: str) -> None:
         echo(line, style=style, bold=line.startswith(("+++ ", "--- ")))
 
 
-def simulated(model: str) -> str:
-    """A model's name, with what the simulated one is always called."""
+def model_text(model: str) -> str:
+    """A model's name, marked if it is simulated."""
     return f"{model} (simulated)" if model.startswith("sim:") else model
 
 
-def said_of_sync(report: SyncReport, place: str) -> str:
-    """The number of runs taken in, as a sentence."""
+def sync_text(report: SyncReport, place: str) -> str:
+    """The number of runs added to the history, as a sentence."""
     if not report.added_runs:
         return f"every run of this machine is in {place} already"
     return f"took {plural(len(report.added_runs), 'run')} into {place}"
 
 
 def point_document(point: TrendPoint) -> Mapping[str, object]:
-    """A point for programs."""
+    """A point of a trend as JSON."""
     suite = point.suite
     return {
         "version": suite.version,
@@ -237,12 +235,12 @@ def point_document(point: TrendPoint) -> Mapping[str, object]:
 
 
 def cost_text(point: TrendPoint) -> str:
-    """What an answer costs; `?` when the price is unknown."""
+    """The cost per completion; `?` if the price is unknown."""
     return money(point.cost_per_completion_usd)
 
 
 def line_document(line: TrendLine) -> Mapping[str, object]:
-    """A line for programs."""
+    """A trend line as JSON."""
     return {
         "dataset": line.dataset,
         "model": line.model,

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-# A year: a longer gap between sessions is a typing error.
+# A year; a longer gap between sessions is probably a typo.
 _GAP_MAX_H = 24 * 366
 _EPILOG = """\
 \b
@@ -160,13 +160,13 @@ def update(
         )
 
     options["record"] = "none" if dry_run else record
-    say: Callable[[str], None] = (lambda _: None) if as_json else echo
+    print_line: Callable[[str], None] = (lambda _: None) if as_json else echo
     done = BaselineUpdate(
         project=project,
         policy=policy,
         redraw=recheck,
         dry_run=dry_run,
-        print_line=say,
+        print_line=print_line,
         meter=Meter,
         batch=batches,
     )
@@ -178,16 +178,16 @@ def update(
         options=option_words(options),
         prefetch=False,
         one_item_per_eval=True,
-        warn=lambda text: say(f"warning: {text}"),
+        warn=lambda text: print_line(f"warning: {text}"),
     )
     if as_json:
         click.echo(json.dumps(done.to_json(), ensure_ascii=False, indent=2))
     if done.worse and issue:
         from regauge.maintenance.baseline_views import open_baseline_issue
 
-        say_aside = partial(click.echo, err=True)
-        posted = open_baseline_issue(done.to_json()["done"], on_wait=say_aside)
-        click.echo(f"issue {posted.outcome}: {posted.url}", err=True)
+        print_aside = partial(click.echo, err=True)
+        issue_comment = open_baseline_issue(done.to_json()["done"], on_wait=print_aside)
+        click.echo(f"issue {issue_comment.outcome}: {issue_comment.url}", err=True)
     if done.worse:
         click.get_current_context().exit(1)
     if done.unmeasured:
@@ -200,9 +200,9 @@ def update(
 
 @command.command(name="show", epilog=_EPILOG)
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
-@click.option("--all", "every", is_flag=True, help="Also show cases that always pass.")
+@click.option("--all", "all_cases", is_flag=True, help="Also show cases that always pass.")
 @json_option
-def show(prompts: tuple[str, ...], *, every: bool, as_json: bool) -> None:
+def show(prompts: tuple[str, ...], *, all_cases: bool, as_json: bool) -> None:
     """Show the baselines of PROMPTs, or of all prompts, with flaky cases."""
     project = Project.find()
     baselines = [*_baselines(project, prompts)]
@@ -218,7 +218,7 @@ def show(prompts: tuple[str, ...], *, every: bool, as_json: bool) -> None:
         click.echo("there are no baselines yet: regauge baseline update")
     for baseline in baselines:
         for history in baseline.histories:
-            title, *lines = history_lines(project, baseline, history, all_cases=every)
+            title, *lines = history_lines(project, baseline, history, all_cases=all_cases)
             echo(title, bold=True)
             for line in lines:
                 echo(line)
@@ -301,9 +301,9 @@ def flaky(
 def _missing_trials(evals: EvalSession, trials: int) -> int:
     """The number of trials that are neither recorded nor in the local store."""
     return sum(
-        not evals.completions.has(planned, PlannedTrial(planned, number).key)
-        for planned in evals.plan.cases
-        if planned.error is None
+        not evals.completions.has(case, PlannedTrial(case, number).key)
+        for case in evals.plan.cases
+        if case.error is None
         for number in range(trials)
     )
 
@@ -320,14 +320,14 @@ def _print_plan(evals: EvalSession, trials: int, *, as_json: bool) -> None:
 def _print_variance(prompt: str, variance: Variance) -> None:
     echo(f"{prompt}: {plural(variance.cases, 'case')}, {variance.trials} trials", bold=True)
     echo("of two trials of one case")
-    echo(f"  {format_share(variance.outputs):>4} give the same answer")
+    echo(f"  {format_share(variance.outputs):>4} give the same output")
     echo(f"  {format_share(variance.verdicts):>4} get the same verdicts")
     for name, check in variance.checks.items():
         line = (
             f"  {format_share(check.agreement):>4} {name}: passed {check.passed} of {check.trials}"
         )
         cases = first_of(check.unsteady, _CASES_SHOWN)
-        echo(line + (f"; unsteady: {cases}" if cases else ""))
+        echo(line + (f"; flaky: {cases}" if cases else ""))
 
 
 _SIMULATE_EPILOG = """\
@@ -388,8 +388,8 @@ def simulate(
     policy = policy_of(project.settings.gate)
     target = None if drop is None else DetectableDrop(drop=drop, power=power_wanted, seed=seed)
     powers = [
-        _simulate(stored, policy, target, cases=cases, seed=seed)
-        for stored in _baselines(project, prompts, baseline)
+        _simulate(saved, policy, target, cases=cases, seed=seed)
+        for saved in _baselines(project, prompts, baseline)
     ]
     if as_json:
         click.echo(json.dumps([power.to_json() for power in powers], ensure_ascii=False, indent=2))
@@ -403,14 +403,15 @@ def simulate(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Power:
-    """The power of the gate for one prompt.
+    """The sensitivity of the gate for one prompt.
 
     Attributes:
-        target: The drop to find; None if not requested.
-        counts: Trials of the base of each case that has some.
-        needed_cases: How many cases like these find the drop so often; None if not requested, or
-            if no number looked at is enough.
-        needed_draws: How many first trials of these cases do.
+        target: The drop to detect; None if not requested.
+        counts: Trials of the base for each measured case.
+        needed_cases: The number of similar cases that detect the drop; None if not requested, or
+            above the simulated maximum.
+        needed_draws: First trials of these cases that detect the drop; None if not requested, or
+            above the maximum.
     """
 
     prompt: str
@@ -423,7 +424,7 @@ class _Power:
 
     @property
     def trials(self) -> int:
-        """Trials of the base of the case that has fewest."""
+        """The fewest trials of the base of any case."""
         return min((count.trials for count in self.counts), default=0)
 
     def lines(self) -> Iterator[str]:
@@ -443,10 +444,10 @@ class _Power:
                 f"regauge baseline update {self.prompt}"
             )
         if self.target is not None:
-            yield f"  {self._needs(self.target)}"
+            yield f"  {self._required_text(self.target)}"
 
     def to_json(self) -> dict[str, object]:
-        """The same for programs; rates between 0 and 1."""
+        """The same as JSON; rates from 0 to 1."""
         line = self.line
         document: dict[str, object] = {
             "prompt": self.prompt,
@@ -479,7 +480,7 @@ class _Power:
             }
         return document
 
-    def _needs(self, target: DetectableDrop) -> str:
+    def _required_text(self, target: DetectableDrop) -> str:
         drop, power = f"{100 * target.drop:g}-point drop", f"{100 * target.power:g}"
         cases = f"about {self.needed_cases}" if self.needed_cases else f"more than {_MOST_CASES:,}"
         sentence = f"To find a {drop} in {power} of 100 runs takes {cases} cases like these"
@@ -501,19 +502,21 @@ def _simulate(
     cases: int | None,
     seed: int,
 ) -> _Power:
-    """Simulate the gate on one prompt's history."""
+    """Simulate the gate on one prompt's baseline."""
     histories = baseline.histories
-    kept = [case for history in histories for case in history.cases.values() if case.numbers]
-    counts = [case.total for case in kept]
-    needed = cases_needed(counts, policy, target, at_most=_MOST_CASES) if target else None
-    cells = sum(len(case.checks) for case in kept)
+    measured_cases = [
+        case for history in histories for case in history.cases.values() if case.numbers
+    ]
+    counts = [case.total for case in measured_cases]
+    required = cases_needed(counts, policy, target, at_most=_MOST_CASES) if target else None
+    cells = sum(len(case.checks) for case in measured_cases)
     return _Power(
         prompt=baseline.prompt,
         policy=policy,
         target=target,
         counts=counts,
         line=operating_line(counts, policy, seed=seed, cells=cells, cases=cases),
-        needed_cases=needed.cases if needed is not None else None,
+        needed_cases=required.cases if required is not None else None,
         needed_draws=first_draws_needed(counts, policy, target) if target else None,
     )
 

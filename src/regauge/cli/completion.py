@@ -1,4 +1,4 @@
-"""`regauge completion`: what a shell needs to complete commands and options."""
+"""`regauge completion`: the script with which a shell completes commands and options."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def command(shell: str) -> None:
     root = click.get_current_context().find_root().command
     arguments: Mapping[str, object] = {}
     completion = shell_class(root, {**arguments}, "regauge", _VARIABLE)
-    # Its `source` runs bash to learn its version; an old one completes too, in its own order.
+    # click's `source` runs bash for its version; an old version completes too, in its own order.
     sys.stdout.write(completion.source_template % completion.source_vars())

@@ -1,4 +1,4 @@
-"""`regauge doctor`: find what is missing or faulty in a project before a run does."""
+"""`regauge doctor`: find errors of a project's set-up before a run does."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ def command(path: Path | None, *, offline: bool, strict: bool, as_json: bool) ->
     away. Warnings: unset keys, models near shutdown, uncalibrated judges, unused files.
     """
     project = Project.find()
-    findings = list(_findings(project, path or project.root / "evals", offline=offline))
-    counts = {level: sum(finding.level == level for finding in findings) for level in _STYLES}
+    results = list(_results(project, path or project.root / "evals", offline=offline))
+    counts = {level: sum(result.level == level for result in results) for level in _STYLES}
     if as_json:
         document = {
             "project": str(project.root),
             "counts": counts,
-            "findings": [asdict(finding) for finding in findings],
+            "results": [asdict(result) for result in results],
         }
         echo_json(document)
     else:
-        for entry in findings:
+        for entry in results:
             message = entry.message.replace("\n", f"\n{_INDENT}")
             echo(f"{_MARKS[entry.level]:6} {entry.check}: {message}", style=_STYLES[entry.level])
             if entry.fix:
@@ -76,7 +76,7 @@ def command(path: Path | None, *, offline: bool, strict: bool, as_json: bool) ->
         sys.exit(1)
 
 
-def _findings(project: Project, evals: Path, *, offline: bool) -> Iterator[DoctorResult]:
+def _results(project: Project, evals: Path, *, offline: bool) -> Iterator[DoctorResult]:
     yield DoctorResult.ok("versions", _versions())
     try:
         settings = project.settings
@@ -85,9 +85,9 @@ def _findings(project: Project, evals: Path, *, offline: bool) -> Iterator[Docto
         return
     yield DoctorResult.ok("settings", f"{project.root} loads")
     yield _extras()
-    # deepeval's plugin slows every run, or evals are no tests to pytest.
-    for why, fix in advise_on_pytest(project.root):
-        yield DoctorResult.warning("pytest", why, fix)
+    # deepeval's plugin may slow every run, or pytest may not collect evals.
+    for effect, fix in advise_on_pytest(project.root):
+        yield DoctorResult.warning("pytest", effect, fix)
     yield _look_at_git(project)
     prompts = list(_prompts(project))
     yield from prompts
@@ -95,8 +95,8 @@ def _findings(project: Project, evals: Path, *, offline: bool) -> Iterator[Docto
     yield from results_of_faults(large, project, check="recordings", level="warning")
     seen = check_evals(project, evals, reported_errors=[str(prompt) for prompt in prompts])
     yield from seen.results
-    named = (settings.model, settings.judge_model, *settings.models)
-    models = {*seen.models, *filter(None, named)}
+    setting_models = (settings.model, settings.judge_model, *settings.models)
+    models = {*seen.models, *filter(None, setting_models)}
     yield from check_models(models, settings, os.environ, offline=offline)
 
 
@@ -111,7 +111,7 @@ def _versions() -> str:
 
 
 def _extras() -> DoctorResult:
-    """The extras that are installed, and what the others miss."""
+    """The installed extras, and the missing modules of the others."""
     states = {extra: find_missing(extra) for extra in EXTRAS}
     words = [
         f"{extra} (not installed: {', '.join(missing)})" if missing else extra

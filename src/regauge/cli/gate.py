@@ -23,7 +23,7 @@ from regauge.cli._options import (
     prompt_option,
     record_option,
     run_options,
-    write_named,
+    write_and_report,
 )
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import RegaugeError, UnmeasuredError, UsageError
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from regauge.reports import DecisionDocument, RunRecord, StyledLine
     from regauge.runner import EvalSession
 
-__all__ = ["command", "gated"]
+__all__ = ["command", "run_gate"]
 
 _EPILOG = """\
 \b
@@ -74,13 +74,13 @@ Exit codes: 0 accept, 1 reject, 2 refused or wrong use, 3 unmeasured, 4 undecide
 
 \b
 Examples:
-  regauge gate                              against origin/main, or what the project says
+  regauge gate                              against origin/main, or `ref` of the settings
   regauge gate main --prompt alert-severity
   regauge gate --dry-run                    planned calls and cost
   regauge gate --model openai:gpt-5.4-mini    the same prompts on another model
   regauge gate --suggest                    and propose a fix of what broke
   regauge gate --from latest --on-broken block    decide again, with other settings, for free
-  regauge gate main --from latest --record missing    decide from shards that are merged
+  regauge gate main --from latest --record missing    decide from merged shards
 """
 _STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red"}
 BlockOrWarn = Literal["block", "warn"]
@@ -94,24 +94,24 @@ def _write(
     as_json: bool,
     annotations: bool,
 ) -> None:
-    """Write the decision of a run everywhere it was asked for."""
-    document, record, written = decided
+    """Write the decision of a run to all requested outputs."""
+    document, record, line_counts = decided
     if as_json:
         click.echo(document.model_dump_json(indent=1))
     else:
-        recorded, suggested = recorded_lines(project, written), _list_suggestions(record)
+        recorded, suggested = recorded_lines(project, line_counts), _list_suggestions(record)
         for line in [*decision_lines(document), *recorded, *suggested]:
             echo(line.text, style=_STYLES[line.tone], err=file == STDOUT)
     if annotations or in_github_actions(os.environ):
-        # A workflow reads both; a document is alone on standard output.
+        # A workflow reads both streams; standard output is for the document.
         stream = sys.stderr if as_json or file == STDOUT else sys.stdout
         for command_ in gate_annotations(document, project.root, os.environ):
             print_command(command_, stream)
     if file is not None and Path(file).suffix.lower() == ".json":
-        write_named(document.model_dump_json(indent=1) + "\n", file)
+        write_and_report(document.model_dump_json(indent=1) + "\n", file)
     elif file is not None:
         suites, suggestions = record.suites, record.suggestions
-        write_named(decision_markdown(document, suites=suites, suggestions=suggestions), file)
+        write_and_report(decision_markdown(document, suites=suites, suggestions=suggestions), file)
 
 
 @click.command(name="gate", epilog=_EPILOG)
@@ -175,29 +175,29 @@ def command(
     project = Project.find()
     _check_outputs(output, annotations=annotations, dry_run=dry_run, as_json=as_json)
     policy = PolicyOptions(on_broken=on_broken, on_undecided=on_undecided, on_drifted=on_drifted)
-    stored = load_baseline(baseline, place=project.relative(baseline)) if baseline else None
+    given_baseline = load_baseline(baseline, place=project.relative(baseline)) if baseline else None
     if run is not None and ref is not None:
         _refuse_unmerged(project, run)
     if run is not None and ref is None:
         options.update(accept_judge_change=accept_judge_change, suggest=suggest or None)
         options["more-trials"] = more_trials or None
         _refuse_with_from(dry_run=dry_run, prompts=prompts, options=options)
-        decided = _again(project, run, policy, stored)
+        decided = _decide_again(project, run, policy, given_baseline)
     else:
         meter = Meter()
         request = GateRequest(
             ref=ref or _default_ref(project),
             options=policy,
-            baseline=stored,
+            baseline=given_baseline,
             more_trials=more_trials,
             accept_judge_change=_reason(accept_judge_change),
             is_partial=bool(prompts),
             dry_run=dry_run,
-            rerun_command=_words(sys.argv[1:]),
-            print_line=meter.say,
+            rerun_command=_rerun_words(sys.argv[1:]),
+            print_line=meter.update,
         )
         with meter:
-            outcome = gated(
+            outcome = run_gate(
                 project,
                 request,
                 path,
@@ -220,7 +220,7 @@ def _list_suggestions(record: RunRecord) -> list[StyledLine]:
     return suggestion_lines(record.suggestions)
 
 
-def _again(
+def _decide_again(
     project: Project, run: str, options: PolicyOptions, baseline: Baseline | None
 ) -> tuple[DecisionDocument, RunRecord, Mapping[str, int]]:
     directory = find_run(project, run)
@@ -239,7 +239,7 @@ def _again(
         options.apply_to(before),
         looser_options=options.looser_options(before),
         baseline=baseline,
-        rerun_command=" ".join(_words(sys.argv[1:])),
+        rerun_command=" ".join(_rerun_words(sys.argv[1:])),
     )
     decided = record.model_copy(update={"decision": document})
     trouble = write_job_summary(decided, directory, os.environ)
@@ -249,31 +249,31 @@ def _again(
 
 
 def _refuse_unmerged(project: Project, run: str) -> None:
-    """Refuse to decide from a run that is not merged from all shards of a gate of this commit.
+    """Check that a run is merged from all shards of a gate of this commit.
 
     Raises:
-        UsageError: It is something else.
+        UsageError: It is another run.
         UnmeasuredError: Shards or cases are missing.
     """
     record = read_record(find_run(project, run))
     if record.merged is None or not record.merged.base:
         fix = "leave out REF to decide again from its trials, or --from to gate from scratch"
         raise UsageError(f"run {record.id} is not merged from shards of a gate", fix=fix)
-    here = git_state(project.root, output_dir=project.recordings_dir)
-    if here is not None and record.git is not None and here.commit != record.git.commit:
+    git = git_state(project.root, output_dir=project.recordings_dir)
+    if git is not None and record.git is not None and git.commit != record.git.commit:
         raise UsageError(
             f"run {record.id} is of commit {record.git.commit[:12]}, and this checkout is"
-            f" {here.commit[:12]}\n  fix: run and merge the shards of this commit"
+            f" {git.commit[:12]}\n  fix: run and merge the shards of this commit"
         )
     if record.status != "finished":
         missing = ", ".join(map(str, record.merged.missing))
-        what = f"shard {missing} of {record.merged.count}" if missing else "cases of shards"
-        fix = "run what is missing, and merge again"
-        raise UnmeasuredError(f"run {record.id} lacks {what}", fix=fix)
+        missing_part = f"shard {missing} of {record.merged.count}" if missing else "cases of shards"
+        fix = "run the missing part, and merge again"
+        raise UnmeasuredError(f"run {record.id} is without {missing_part}", fix=fix)
 
 
 def _check_outputs(output: str | None, *, annotations: bool, dry_run: bool, as_json: bool) -> None:
-    """Refuse, before any call, outputs that would hold nothing, or two documents."""
+    """Refuse, before any call, outputs that would be empty or hold two documents."""
     if dry_run and (output is not None or annotations):
         option = "--annotations" if output is None else f"--output {output}"
         fix = "leave one of them out; --dry-run --json prints the estimate"
@@ -297,7 +297,7 @@ def _reason(reason: str | None) -> str:
 
 
 def _default_ref(project: Project) -> str:
-    """In the job of a pull request its base branch; a change could rewrite the setting."""
+    """The base branch of a pull request's job, else the setting, which a change could rewrite."""
     branch = base_branch(os.environ)
     return f"origin/{branch}" if branch else project.settings.gate.ref
 
@@ -305,50 +305,50 @@ def _default_ref(project: Project) -> str:
 def _refuse_with_from(
     *, dry_run: bool, prompts: tuple[str, ...], options: Mapping[str, object]
 ) -> None:
-    """Refuse options that select trials together with one that runs all."""
-    named = [name for name, value in options.items() if value is not None]
-    named += [name for name, value in (("dry-run", dry_run), ("prompt", prompts)) if value]
-    if named:
-        message = f"--from decides again from trials that are there; it takes no {named[0]}"
+    """Refuse options that `--from` does not take."""
+    names = [name for name, value in options.items() if value is not None]
+    names += [name for name, value in (("dry-run", dry_run), ("prompt", prompts)) if value]
+    if names:
+        message = f"--from decides again from existing trials; it takes no {names[0]}"
         raise UsageError(message, fix="leave it out, or leave out --from")
 
 
-def _words(arguments: list[str]) -> list[str]:
+def _rerun_words(arguments: list[str]) -> list[str]:
     return ["regauge", *arguments] if arguments[:1] == ["gate"] else ["regauge", "gate"]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _GatePlugin:
-    """Has a pytest run gate, and takes what it comes to."""
+    """A pytest plugin that starts a gate in a run, and stores its results."""
 
     request: GateRequest
     decision: DecisionDocument | None = None
     record: RunRecord | None = None
-    written: Mapping[str, int] = field(default_factory=dict[str, int])
-    compared: tuple[Comparison, GatePolicy] | None = None
+    line_counts: Mapping[str, int] = field(default_factory=dict[str, int])
+    comparison: tuple[Comparison, GatePolicy] | None = None
     error: BaseException | None = field(default=None)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Say what to gate."""
+        """Request the gate."""
         config.stash[request_key] = self.request
 
     def pytest_regauge_compared(self, comparison: Comparison, policy: GatePolicy) -> None:
-        """Remember what would be compared."""
-        self.compared = comparison, policy
+        """Store the planned comparison."""
+        self.comparison = comparison, policy
 
     def pytest_regauge_decided(self, decision: DecisionDocument) -> None:
-        """Remember the decision."""
+        """Store the decision."""
         self.decision = decision
 
     def pytest_regauge_recorded(self, record: RunRecord, line_counts: Mapping[str, int]) -> None:
-        """Remember the run record, and which recordings the run wrote."""
+        """Store the run record, and the number of lines of changed recordings."""
         self.record = record
-        self.written = line_counts
+        self.line_counts = line_counts
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
-        """Keep what keeps the change from being compared."""
+        """Store an error that prevents the comparison."""
         try:
             return (yield)
         except pytest.UsageError as error:
@@ -363,7 +363,7 @@ class _GatePlugin:
             session.exitstatus = pytest.ExitCode.OK
 
 
-def gated(
+def run_gate(
     project: Project,
     request: GateRequest,
     path: Path | None,
@@ -372,22 +372,24 @@ def gated(
     words: Sequence[str],
     as_json: bool,
 ) -> tuple[DecisionDocument, RunRecord, Mapping[str, int]] | None:
-    """Run the gate: its decision, its record, and how many lines of which recordings it wrote.
+    """Run the gate.
 
-    None where it only estimates.
+    Returns:
+        The decision, the run record, and the number of lines of changed recordings; None for an
+        estimate.
     """
     plugin = _GatePlugin(request=request)
 
     def act(evals: EvalSession) -> None:
-        if plugin.compared is not None:
-            _say_estimate(evals, *plugin.compared, as_json=as_json)
+        if plugin.comparison is not None:
+            _print_estimate(evals, *plugin.comparison, as_json=as_json)
 
     evals = path or project.root / "evals"
     if path is None and not evals.exists():
         raise UnmeasuredError(
             f"there is no directory {str(project.relative(evals))!r}, so nothing is measured\n"
-            "  fix: put the evals back, or write one: regauge new eval NAME; --evals says where"
-            " others are"
+            "  fix: restore the evals, or write one: regauge new eval NAME; or name their directory"
+            " with --evals"
         )
     try:
         with_evals(
@@ -400,7 +402,7 @@ def gated(
             one_item_per_eval=True,
             warn=None,
         )
-    except NoEvalsError:  # the gate has said so, with what it would have compared
+    except NoEvalsError:  # the gate has reported it
         if plugin.decision is None and plugin.error is None:
             raise
     if isinstance(plugin.error, RegaugeError):
@@ -410,10 +412,10 @@ def gated(
     if plugin.decision is None:
         return None
     assert plugin.record is not None, "a run that has decided is recorded"
-    return plugin.decision, plugin.record, plugin.written
+    return plugin.decision, plugin.record, plugin.line_counts
 
 
-def _say_estimate(
+def _print_estimate(
     evals: EvalSession, comparison: Comparison, policy: GatePolicy, *, as_json: bool
 ) -> None:
     about = estimate(evals, comparison, policy)
@@ -421,8 +423,8 @@ def _say_estimate(
     if as_json:
         click.echo(json.dumps(asdict(about) | {"mutants": [asdict(guard) for guard in guards]}))
         return
-    for why in about.rejected:
-        echo(f"rejected without any trial: {why}", style="red")
+    for reason in about.rejected:
+        echo(f"rejected without any trial: {reason}", style="red")
     cases = plural(about.cases, "case")
     echo(f"{cases} to compare with {comparison.base_commit.ref}, all others are unchanged")
     echo(f"first wave: {_bill(about.first)}; {about.recorded} recorded")

@@ -1,4 +1,4 @@
-"""`regauge import`: a suite of another tool becomes files of this project."""
+"""`regauge import`: convert a suite of another tool to files of this project."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Examples:
   regauge import promptfoo evals --check
   regauge import deepeval tests/evals --name bot
 
-Exit codes: 0 written, 1 --check found what needs a person, 2 refused.
+Exit codes: 0 written, 1 --check found lines that need manual work, 2 refused.
 """
 
 
@@ -78,7 +78,7 @@ def import_command(
         return
     for path_written in plan.paths:
         echo(f"wrote {path_written}", style="green")
-    # The report joins the places of one text in one line.
+    # The report joins all places of a text on one line.
     manual_lines = len({note.text for note in imported.notes if note.kind == "manual"})
     echo(
         f"{plural(len(imported.evals), 'eval')}, {plural(cases, 'golden case')},"

@@ -40,11 +40,11 @@ _EPILOG = """\
 \b
 Examples:
   regauge init
-  regauge init --yes             no questions
+  regauge init --yes             without prompts
   regauge init --dry-run --json  print what would be written
   regauge init --install "python -m pip install --require-hashes -r requirements.txt"
 
-Exit codes: 0 done, 1 you answered no, 2 a file cannot be written.
+Exit codes: 0 done, 1 declined, 2 a file cannot be written.
 """
 _WORDS = {"write": "wrote", "add": "added to", "keep": "left alone"}
 _NO_INSTALL = """\
@@ -60,7 +60,7 @@ _PLANS = {"write": "write", "add": "add to", "keep": "leave alone"}
 
 
 @click.command(name="init", epilog=_EPILOG)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Write all files without prompts.")
 @install_option
 @dry_run_option
 @json_option
@@ -68,19 +68,19 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
     """Set up regauge here: a prompt, ten golden cases, an eval, workflows and settings.
 
     Existing files stay. Prompt, cases and eval are an example for the simulated model, for projects
-    without prompts or a model. It asks about each workflow and promptfoo configuration; --json does
-    not ask. Workflows are only written if the project pins regauge, or with --install.
+    without prompts or a model. Confirm each workflow and promptfoo configuration, except with
+    --json. Workflows are only written if the project pins regauge, or with --install.
     """
     root = Path.cwd()
     source = parse_install(install) if install is not None else find_install(root)
-    planned = plan_working_set(root, source)
-    anything = any(plan.action != "keep" for plan in planned)
+    plans = plan_working_set(root, source)
+    has_changes = any(plan.action != "keep" for plan in plans)
     models = find_models(root)
     for line in () if as_json else _model_lines(models):
         echo(line)
-    if anything and not (yes or dry_run or as_json):
-        planned = _confirm(root, planned)
-    done = planned if dry_run else write_plans(root, planned)
+    if has_changes and not (yes or dry_run or as_json):
+        plans = _confirm(root, plans)
+    done = plans if dry_run else write_plans(root, plans)
     if as_json:
         document = {
             "root": str(root),
@@ -100,14 +100,14 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
     elif install is None:
         echo(f"workflows install regauge from {source.source}")
     if not dry_run:
-        if anything and not yes:
+        if has_changes and not yes:
             _offer_imports(root)
-        _say_gate(root, done)
-        _say_next(root, anything=anything)
+        _print_gate(root, done)
+        _print_next(root, has_changes=has_changes)
 
 
 def _print_done(root: Path, done: Sequence[PlannedFile], words: dict[str, str]) -> None:
-    """Print what became of each file, then what is left to the user."""
+    """Print each file with its action, then advice."""
     for file in done:
         echo(_planned_line(root, file, words), style="" if file.action == "keep" else "green")
     for text in (text for file in done for text in file.advice):
@@ -115,7 +115,7 @@ def _print_done(root: Path, done: Sequence[PlannedFile], words: dict[str, str]) 
 
 
 def _model_lines(models: Sequence[ModelUse]) -> Iterator[str]:
-    """The models that files of the project name, with their keys."""
+    """Lines for the models in files of the project, with their keys."""
     for model in models:
         key = ""
         if model.key_env is not None:
@@ -124,7 +124,7 @@ def _model_lines(models: Sequence[ModelUse]) -> Iterator[str]:
 
 
 def _offer_imports(root: Path) -> None:
-    """Offer to import each configuration of promptfoo that was not imported."""
+    """Offer to import each promptfoo configuration that is not imported yet."""
     from regauge.cli.import_ import import_command
 
     for path in _suites(root):
@@ -132,28 +132,28 @@ def _offer_imports(root: Path) -> None:
             import_command.main(["promptfoo", path], standalone_mode=False)
 
 
-def _confirm(root: Path, planned: Sequence[PlannedFile]) -> list[PlannedFile]:
-    """The planned files that the user wants.
+def _confirm(root: Path, plans: Sequence[PlannedFile]) -> list[PlannedFile]:
+    """Let the user confirm the files and each workflow.
 
     Raises:
-        SystemExit: None of it.
+        SystemExit: The user declined.
     """
-    for plan in planned:
+    for plan in plans:
         echo(_planned_line(root, plan, _PLANS))
     if not _is_confirmed("Write these files?"):
         raise SystemExit(1)
-    return [_choose(root, plan) for plan in planned]
+    return [_choose(root, plan) for plan in plans]
 
 
 def _choose(root: Path, plan: PlannedFile) -> PlannedFile:
-    """A planned file; a workflow is written if the user wants it."""
+    """Let the user confirm a file if it is a workflow."""
     place = _display_path(root, plan)
     if not place.startswith(".github/workflows/") or plan.action != "write":
         return plan
     about = _WORKFLOWS.get(plan.path.stem, "")
     if _is_confirmed(f"Write {place}{about}?"):
         return plan
-    return replace(plan, action="keep", reason="not written: you answered no")
+    return replace(plan, action="keep", reason="not written: declined")
 
 
 def _is_confirmed(question: str) -> bool:
@@ -163,21 +163,21 @@ def _is_confirmed(question: str) -> bool:
         # click raises the same for Ctrl-C.
         if isinstance(error.__context__, EOFError):
             click.echo(err=True)
-            message = "standard input ended before an answer; the directory is unchanged"
+            message = "standard input ended at the prompt; the directory is unchanged"
             fix = "regauge init --yes writes the files, --dry-run only lists them"
             raise UsageError(message, fix=fix) from error
         raise
 
 
-def _say_gate(root: Path, done: Sequence[PlannedFile]) -> None:
-    """Print what a gate with the golden cases finds, and what more first trials find and cost."""
-    written = [file.path for file in done if file.path.suffix == ".jsonl" and file.path.is_file()]
-    cases = sum(len(path.read_bytes().splitlines()) for path in written)
+def _print_gate(root: Path, done: Sequence[PlannedFile]) -> None:
+    """Print the gate's sensitivity with the golden cases, and that of more first trials."""
+    datasets = [file.path for file in done if file.path.suffix == ".jsonl" and file.path.is_file()]
+    cases = sum(len(path.read_bytes().splitlines()) for path in datasets)
     if not cases:
         return
     policy = policy_of(Project(root=root).settings.gate)
     trials = policy.baseline_trials_of(cases)
-    # Until there is a baseline, cases count as if they had passed all of it.
+    # Without a baseline, assume that all its trials passed.
     line = operating_line([Count(passed=trials, trials=trials)] * cases, policy, drops=(0.05, 0.1))
     echo()
     echo(f"gate:  {cases} cases, {policy.first_draws_of(cases)} trials of each at first")
@@ -185,10 +185,10 @@ def _say_gate(root: Path, done: Sequence[PlannedFile]) -> None:
         echo(f"       {words}")
 
 
-def _say_next(root: Path, *, anything: bool) -> None:
+def _print_next(root: Path, *, has_changes: bool) -> None:
     echo()
-    if not anything:
-        echo("nothing to do: everything is there")
+    if not has_changes:
+        echo("nothing to do: all files exist")
     above = Project.find(root).root
     if above != root:
         echo(f"note: commands run here use the project in {above}", style="yellow")
@@ -201,7 +201,7 @@ def _say_next(root: Path, *, anything: bool) -> None:
 
 
 def _suites(root: Path) -> Iterator[str]:
-    """The configurations of promptfoo that no IMPORT.md names."""
+    """The promptfoo configurations that IMPORT.md does not name."""
     report = root / "IMPORT.md"
     imported = report.read_text(encoding="utf-8", errors="replace") if report.is_file() else ""
     for path in find_importable_files(root):
@@ -210,7 +210,7 @@ def _suites(root: Path) -> Iterator[str]:
 
 
 def _own_steps(root: Path) -> Iterator[str]:
-    """The next commands in a project with prompts or suites of its own."""
+    """The next commands in a project with its own prompts or suites."""
     for path in _suites(root):
         yield f"regauge import promptfoo {shlex.quote(path)}"
     for path in find_importable_files(root):

@@ -30,7 +30,7 @@ from regauge.cli._options import (
     record_option,
     write_output,
 )
-from regauge.cli._terminal import Meter, echo, echo_json, unreadable
+from regauge.cli._terminal import Meter, describe_unreadable, echo, echo_json
 from regauge.datasets import GoldenCase, find_dataset, load_dataset
 from regauge.digests import digest_of
 from regauge.errors import UnmeasuredError, UsageError
@@ -182,29 +182,31 @@ def try_command(
     FILE may hold a recorded completion (JSON with `text` and `finish_reason`); `-` is standard
     input.
     """
-    made = judge_from_spec(_spec(judge, params))
-    if isinstance(made, UnboundJudge):
+    bound_judge = judge_from_spec(_spec(judge, params))
+    if isinstance(bound_judge, UnboundJudge):
         message = f"{judge!r} calls a model, a program or a service, and only a run records calls"
         raise UsageError(message, fix="use it in an eval or in the `checks` of a golden case")
     completion = _completion(_read(output))
-    verdict = asyncio.run(made.judge(completion, _case(case_file)))
+    verdict = asyncio.run(bound_judge.judge(completion, _case(case_file)))
     if as_json:
         values = {part.name: getattr(verdict, part.name) for part in dataclasses.fields(verdict)}
         details = dict(verdict.details)
-        echo_json({"judge": made.name, "digest": made.digest, **values, "details": details})
+        echo_json(
+            {"judge": bound_judge.name, "digest": bound_judge.digest, **values, "details": details}
+        )
     else:
-        echo(f"{made.name}: {verdict}")
+        echo(f"{bound_judge.name}: {verdict}")
     if verdict.outcome == "fail":
         sys.exit(1)
 
 
-def _yaml(text: str, what: str) -> JSON:
+def _yaml(text: str, subject: str) -> JSON:
     import yaml
 
     try:
         loaded: JSON = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise UsageError(f"{what} is not YAML: {error}") from error
+        raise UsageError(f"{subject} is not YAML: {error}") from error
     return loaded
 
 
@@ -229,7 +231,7 @@ def _read(name: str) -> str:
             return click.get_text_stream("stdin").read()
         return Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(unreadable(name, error)) from error
+        raise UsageError(describe_unreadable(name, error)) from error
 
 
 def _completion(text: str) -> Completion:
@@ -325,8 +327,8 @@ def calibrate_command(
     JUDGE is a judge of an eval, or a rubric. Commit fixtures/labels/JUDGE.calibration.json: a judge
     that meets [tool.regauge.calibration] can fail cases. Without JUDGE, list judges with status.
 
-    With --from-run, add the outputs of a run to that file with an empty `label`, or with
-    -o FILE.html write a page to label them on.
+    With --from-run, add the outputs of a run to that file with an empty `label`. With -o FILE.html,
+    write a page for labelling instead.
     """
     project = Project.find()
     evals = path or project.root / "evals"
@@ -344,45 +346,45 @@ def calibrate_command(
         judge_model=model,
         **limits,
     )
-    used = find_judge(judge, project, evals, model)
+    used_judge = find_judge(judge, project, evals, model)
     if from_run is not None:
-        _write_outputs(project, used, from_run, page=output, dry_run=dry_run, as_json=as_json)
+        _write_outputs(project, used_judge, from_run, page=output, dry_run=dry_run, as_json=as_json)
         return
-    labels_of = labels_of or usual_labels(used.judge, project)
-    labels = _of_split(load_labels(labels_of, project), split)
-    run = LabelRun(project, options, used.judge, environ=os.environ)
-    cases = cases_of_labels(labels, _cases_of(project, used, dataset))
+    labels_of = labels_of or usual_labels(used_judge.judge, project)
+    labels = _select_split(load_labels(labels_of, project), split)
+    run = LabelRun(project, options, used_judge.judge, environ=os.environ)
+    cases = cases_of_labels(labels, _cases_of(project, used_judge, dataset))
     if dry_run:
         with suppress(UnmeasuredError):
             run.judge_all(labels.labels, cases, repeats=repeats)
         _print_plan(run.progress, as_json=as_json)
         return
     if not as_json:
-        echo(heading(used.judge, labels, project), bold=True)
+        echo(heading(used_judge.judge, labels, project), bold=True)
     try:
         with Meter(lambda: progress_line(run.progress, run.budget, "judgements")):
-            judged = run.judge_all(labels.labels, cases, repeats=repeats)
+            labelled_verdicts = run.judge_all(labels.labels, cases, repeats=repeats)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(RESUME_NOTE) from stop
-    calibration = calibration_of(used.judge, labels, judged, repeats)
+    calibration = calibration_of(used_judge.judge, labels, labelled_verdicts, repeats)
     if not calibration.agreement.verdicts:
         raise UnmeasuredError(
-            f"judge {used.judge.name!r} came to no verdict on any of {len(labels)} labels\n"
-            f"  {judged[0].label.id}: {judged[0].first.reason}"
+            f"judge {used_judge.judge.name!r} came to no verdict on any of {len(labels)} labels\n"
+            f"  {labelled_verdicts[0].label.id}: {labelled_verdicts[0].first.reason}"
         )
-    written = None if split else write_record(project, used.judge, calibration)
+    record_line = None if split else write_record(project, used_judge.judge, calibration)
     removed = run.prune() if prune else None
     missing = shortfall(calibration, project.settings.calibration)
     if as_json:
-        echo_json(calibration_document(used.judge, calibration, judged, missing))
+        echo_json(calibration_document(used_judge.judge, calibration, labelled_verdicts, missing))
     else:
         pruned = "" if removed is None else f"removed {removed[0]} of {removed[1]} recordings"
         for line in [
             *calibration_lines(calibration),
-            *disagreement_lines(calibration.labels.kind, judged),
+            *disagreement_lines(calibration.labels.kind, labelled_verdicts),
             "",
             usage_text(run.totals),
-            *filter(None, (pruned, written)),
+            *filter(None, (pruned, record_line)),
         ]:
             echo(line)
         status = f"advisory: {missing}" if missing else "blocking"
@@ -400,46 +402,52 @@ def _refuse_misfits(judge: str | None, from_run: str | None, output: str | None)
 
 
 def _write_outputs(
-    project: Project, used: UsedJudge, run: str, *, page: str | None, dry_run: bool, as_json: bool
+    project: Project,
+    used_judge: UsedJudge,
+    run: str,
+    *,
+    page: str | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
-    """Add the outputs of a run to the file of labels, or make a page to label them on."""
+    """Add the outputs of a run to the file of labels, or write a page for labelling."""
     directory = find_run(project, run)
-    path = labels_path(used.judge.name, project)
+    path = labels_path(used_judge.judge.name, project)
     place = project.relative(path).as_posix()
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(unreadable(place, error)) from error
+        raise UsageError(describe_unreadable(place, error)) from error
     outputs = {
         f"{row['case']}-{digest_of(row['answer'])[:8]}": row
         for row in read_rows(directory)
         if isinstance(row["answer"], str)
         and row.get("side") != "base"
-        and row["case"] in used.cases
-        and row["prompt"] in used.prompts
+        and row["case"] in used_judge.cases
+        and row["prompt"] in used_judge.prompts
     }
     if not outputs:
         raise UsageError(
-            f"run {directory.name} has no output that {used.judge.name!r} judges\n"
-            f"  fix: name a run of {' or '.join(used.prompts) or 'an eval with this judge'}:"
+            f"run {directory.name} has no output that {used_judge.judge.name!r} judges\n"
+            f"  fix: name a run of {' or '.join(used_judge.prompts) or 'an eval with this judge'}:"
             " regauge runs list"
         )
     sheet = LabelSheet.read(text, place)
     rows = [
         {"id": name, "case": row["case"], "answer": row["answer"]} for name, row in outputs.items()
     ]
-    added = sheet.add(rows, origin=f"run {directory.name}")
+    added_count = sheet.add(rows, origin=f"run {directory.name}")
     if page is not None and not dry_run:
         from regauge.reports.html import labels_html
 
-        html = labels_html(sheet, used.judge.name, path.name, used.cases)
+        html = labels_html(sheet, used_judge.judge.name, path.name, used_judge.cases)
         write_output(html, page)
-    elif added and not dry_run:
+    elif added_count and not dry_run:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, sheet.text.encode())
     unlabelled = len(sheet.unlabelled)
     if as_json:
-        document = {"path": page or place, "added": added, "unlabelled": unlabelled}
+        document = {"path": page or place, "added": added_count, "unlabelled": unlabelled}
         click.echo(json.dumps(document), err=page == STDOUT)
         return
     if page is not None:
@@ -447,14 +455,14 @@ def _write_outputs(
         words = f"{verb} {page} with {plural(unlabelled, 'output')} to label"
         echo(words, err=page == STDOUT)
         return
-    command = f"regauge judges calibrate {shlex.quote(used.judge.name)}"
-    echo(f"{'would add' if dry_run else 'added'} {plural(added, 'output')} to {place}")
+    command = f"regauge judges calibrate {shlex.quote(used_judge.judge.name)}"
+    echo(f"{'would add' if dry_run else 'added'} {plural(added_count, 'output')} to {place}")
     echo(f"  next: write {sheet.words} behind each `{sheet.key}`, then run {command}")
     echo(f"        or label in a browser: {command} --from-run {run} -o labels.html")
 
 
 def _print_plan(progress: RunProgress, *, as_json: bool) -> None:
-    """Print the judgements of a calibration that replayed what is recorded."""
+    """Print the recorded and missing judgements of a calibration."""
     recorded, total = progress.completed, progress.total
     if as_json:
         echo(json.dumps({"judgements": total, "recorded": recorded, "missing": total - recorded}))
@@ -462,32 +470,34 @@ def _print_plan(progress: RunProgress, *, as_json: bool) -> None:
         echo(f"{plural(total, 'judgement')}: {recorded} recorded, {total - recorded} to make")
 
 
-def _of_split(labels: Labels, split: str | None) -> Labels:
+def _select_split(labels: Labels, split: str | None) -> Labels:
     if split is None:
         return labels
-    kept = tuple(label for label in labels.labels if label.split == split)
-    if not kept:
+    split_labels = tuple(label for label in labels.labels if label.split == split)
+    if not split_labels:
         splits = ", ".join(sorted({label.split for label in labels.labels if label.split}))
         raise UsageError(f"no label is of split {split!r}; there are: {splits or 'none'}")
-    return dataclasses.replace(labels, labels=kept)
+    return dataclasses.replace(labels, labels=split_labels)
 
 
-def _cases_of(project: Project, used: UsedJudge, dataset: str | None) -> Mapping[str, GoldenCase]:
-    """The golden cases that labels may name."""
+def _cases_of(
+    project: Project, used_judge: UsedJudge, dataset: str | None
+) -> Mapping[str, GoldenCase]:
+    """The golden cases for labels, by id."""
     if dataset is None:
-        return used.cases
+        return used_judge.cases
     fixtures = project.fixtures_dir
     loaded = load_dataset(find_dataset(dataset, fixtures_dir=fixtures), fixtures_dir=fixtures)
     return {case.id: case for case in loaded}
 
 
 def _list_status(project: Project, evals: Path, model: str | None, *, as_json: bool) -> None:
-    """Every judge that asks a model or has a record, and what its verdicts count for."""
+    """List LLM judges and judges with a calibration record, with their status."""
     rows = judge_status_rows(project, judges_of_evals(project, evals, judge_model=model))
     if as_json:
         echo_json([row.to_json() for row in rows])
         return
     if not rows:
-        echo("no eval has a judge that asks a model, and there are no calibration records")
+        echo("no eval has an LLM judge, and there are no calibration records")
     for row in rows:
         echo(str(row))

@@ -1,4 +1,4 @@
-"""`regauge lint`: everything that can be checked without asking a model."""
+"""`regauge lint`: all checks without calls."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
 def command(base: str, *, strict: bool, as_json: bool) -> None:
     """Check prompts, versions, datasets, recordings, labels, baselines and goals.
 
-    Errors: files that do not load, unreleased or changed versions, a changed contract without a
-    major version, a changed lock, unused inputs, invalid schemas, stale recordings, goals without a
+    Errors: files that do not load; unreleased or changed versions; a changed contract without a
+    major version; a changed lock; unused inputs; invalid schemas; stale recordings; goals without a
     check or case. Warnings: unused keys, suspicious braces, contradictory instructions, truncated
     lines, examples that violate the schema, large files.
     """
     project = Project.find()
-    _ = project.settings  # what pyproject.toml says must be readable, too
+    _ = project.settings  # reports errors of pyproject.toml
     faults = lint_prompts(project, against=base)
     faults += lint_labels(project)
     faults += baseline_faults(project)
     target_faults, target_warnings = lint_targets(project, os.environ)
     faults += target_faults
-    reported = [_format_error(project, fault) for fault in faults]
-    faults += lint_recordings(project, project.root / "evals", reported_errors=reported)
+    reported_errors = [_format_error(project, fault) for fault in faults]
+    faults += lint_recordings(project, project.root / "evals", reported_errors=reported_errors)
     warnings = [*lint_warnings(project), *check_file_sizes(project), *target_warnings]
     notes = _find_replaced(project)
     count = len(prompt_files(project.prompts_dir))
@@ -88,7 +88,7 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
 
 
 def _find_replaced(project: Project) -> list[Fault]:
-    """Recorded completions that were replaced more often than others, which is no error."""
+    """Notes about recordings that were replaced more often than others."""
     faults: list[Fault] = []
     for path in sorted(project.recordings_dir.glob("[!.]*.jsonl")):
         with suppress(RecordingError):  # reported with the errors

@@ -25,7 +25,7 @@ from regauge.cli._refine.runs import (
     check_work,
 )
 from regauge.cli._terminal import Meter, echo, echo_json, table_lines
-from regauge.cli.gate import gated
+from regauge.cli.gate import run_gate
 from regauge.errors import Fault, PromptError, UsageError
 from regauge.git import commit_files, push
 from regauge.github import GitHub
@@ -87,14 +87,14 @@ _NAMES_MAX = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Planned:
+class _PromptPlan:
     """A prompt to migrate.
 
     Attributes:
-        cases: Of all its evals.
-        cost_usd: Of 1,000 calls of its own model, as measured by the gate, else expected; None
-            where the price is unknown.
-        new_cost_usd: The same of the new model.
+        cases: The number of cases of all its evals.
+        cost_usd: The cost of 1,000 calls of its own model in US dollars, measured by the gate or
+            else expected; None if the price is unknown.
+        new_cost_usd: The same for the new model.
     """
 
     prompt: str
@@ -105,18 +105,18 @@ class _Planned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Migrated:
-    """A prompt that was gated on the new model.
+class _MigrationResult:
+    """The result of a prompt on the new model.
 
     Attributes:
-        reasons: Of the gate's decision, the weightiest first.
-        broken: The cases that broke.
-        pass_rate: Of both models, with the interval of the difference.
-        run: The run of the gate.
-        refinement: The refinement run whose revision was gated; empty without any.
+        reasons: The reasons of the gate's decision, most important first.
+        broken: The broken cases.
+        pass_rate: Pass rates of both models, with the interval of the difference.
+        run: The gate's run.
+        refinement: The refinement run whose revision was gated; empty without one.
     """
 
-    planned: _Planned
+    plan: _PromptPlan
     outcome: Outcome
     reasons: tuple[str, ...]
     broken: tuple[str, ...]
@@ -127,7 +127,9 @@ class _Migrated:
 
 @click.command(name="migrate", epilog=_EPILOG)
 @click.argument("prompts", nargs=-1, metavar="[NAME]...")
-@click.option("--to", "to", required=True, metavar="MODEL", help="The new model, provider:model.")
+@click.option(
+    "--to", "target_model", required=True, metavar="MODEL", help="The new model, provider:model."
+)
 @click.option("--refine", is_flag=True, help="Refine what broke on the new model, and gate again.")
 @click.option("--apply", "apply_it", is_flag=True, help="Write the proposal to its files.")
 @click.option("--pr", is_flag=True, help="Open a pull request with the safe prompt files.")
@@ -140,7 +142,7 @@ class _Migrated:
 def command(
     prompts: tuple[str, ...],
     *,
-    to: str,
+    target_model: str,
     dry_run: bool,
     refine: bool,
     apply_it: bool,
@@ -156,29 +158,31 @@ def command(
     ones.
     """
     project = Project.find()
-    model = parse_model_id(to, location="--to")
+    model = parse_model_id(target_model, location="--to")
     check_model(project.settings, model)
-    planned = _plan(project, path, prompts, model)
-    _refuse_changed(project, planned)
+    plans = _plan(project, path, prompts, model)
+    _refuse_changed(project, plans)
     if dry_run:
-        _print_plan(planned, model, as_json=as_json)
+        _print_plan(plans, model, as_json=as_json)
         return
-    proposal = _Proposal.prepared(project, planned, model) if pr else None
+    proposal = _Proposal.prepare(project, plans, model) if pr else None
     left = {name: options.pop(f"budget_{name}") for name in ("usd", "calls", "tokens")}
-    gate = _Gate(project=project, model=model, path=path, words=option_words(options), left=left)
-    results: list[_Migrated] = []
+    gate = _GateRuns(
+        project=project, model=model, path=path, words=option_words(options), left=left
+    )
+    results: list[_MigrationResult] = []
     contents: dict[str, str] = {}
-    for plan in planned:
+    for plan in plans:
         result = gate.migrate(plan)
         if refine and result.outcome == "broke":
-            result, revised = gate.refine(plan, result)
-            contents |= revised
+            result, files_revised = gate.refine(plan, result)
+            contents |= files_revised
         results.append(result)
         echo(f"{plan.prompt}: {result.outcome}", style=_STYLES.get(result.outcome, ""), err=True)
     if not as_json:
         _print(results, model, hint=not (apply_it or pr))
     done: dict[str, Any] = {}
-    safe = [result.planned.prompt for result in results if result.outcome == "safe"]
+    safe = [result.plan.prompt for result in results if result.outcome == "safe"]
     files = _migrated_files(project, safe, contents, model)
     try:
         if apply_it:
@@ -199,9 +203,9 @@ def command(
 
 def _plan(
     project: Project, path: Path | None, prompts: Sequence[str], model: ModelId
-) -> list[_Planned]:
-    """The prompts to migrate, with the expected prices of both models."""
-    planned: dict[str, _Planned] = {}
+) -> list[_PromptPlan]:
+    """The prompts to migrate, with the expected costs of both models."""
+    plans: dict[str, _PromptPlan] = {}
     current: list[str] = []
 
     def act(evals: EvalSession) -> None:
@@ -210,15 +214,15 @@ def _plan(
             if case.suite.target is None:
                 cases.setdefault(case.suite.prompt.name, []).append(case)
         for name, of_prompt in cases.items():
-            own = of_prompt[0].suite.model
-            if own == model:
+            prompt_model = of_prompt[0].suite.model
+            if prompt_model == model:
                 current.append(name)
                 continue
-            planned[name] = _Planned(
+            plans[name] = _PromptPlan(
                 prompt=name,
-                model=str(own),
+                model=str(prompt_model),
                 cases=len(of_prompt),
-                cost_usd=_cost_of_1000(evals, of_prompt, own),
+                cost_usd=_cost_of_1000(evals, of_prompt, prompt_model),
                 new_cost_usd=_cost_of_1000(evals, of_prompt, model),
             )
 
@@ -232,10 +236,10 @@ def _plan(
     )
     for name in current:
         click.echo(f"{name} is on {model} already", err=True)
-    if not planned:
+    if not plans:
         fix = "name a prompt with an eval and another model; targets have no model"
         raise UsageError(f"there is no prompt to move to {model}", fix=fix)
-    return list(planned.values())
+    return list(plans.values())
 
 
 def _cost_of_1000(evals: EvalSession, cases: Sequence[PlannedCase], model: ModelId) -> float | None:
@@ -252,7 +256,7 @@ def _cost_of_1000(evals: EvalSession, cases: Sequence[PlannedCase], model: Model
     return 1000 * sum(costs) / len(draws)
 
 
-def _refuse_changed(project: Project, planned: Sequence[_Planned]) -> None:
+def _refuse_changed(project: Project, plans: Sequence[_PromptPlan]) -> None:
     """Refuse prompt files that differ from HEAD.
 
     Raises:
@@ -261,7 +265,7 @@ def _refuse_changed(project: Project, planned: Sequence[_Planned]) -> None:
     """
     repository = Repository.open(project.root)
     head = repository.commit("HEAD")
-    for plan in planned:
+    for plan in plans:
         file = find_prompt(plan.prompt, root=project.root)
         if repository.read(head, repository.inside(file)) != file.read_bytes():
             raise UsageError(
@@ -272,12 +276,12 @@ def _refuse_changed(project: Project, planned: Sequence[_Planned]) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Gate:
-    """Gates prompts, one after the other.
+class _GateRuns:
+    """The gate runs of a migration, with shared budgets.
 
     Attributes:
         words: Options of every gate.
-        left: The rest of each budget, of `usd`, `calls` and `tokens`; None without a limit.
+        left: The rest of the budgets `usd`, `calls` and `tokens`; None without a limit.
     """
 
     project: Project
@@ -286,26 +290,26 @@ class _Gate:
     words: Sequence[str]
     left: dict[str, float | None]
 
-    def _spend(self, **used: float) -> None:
-        """Take away what a gate or a refinement used."""
-        for name, amount in used.items():
+    def _spend(self, **amounts: float) -> None:
+        """Subtract the use of a gate or refinement from the budgets."""
+        for name, amount in amounts.items():
             if (left := self.left[name]) is not None:
                 self.left[name] = max(0, left - amount)
 
     def _options(self) -> list[str]:
-        """The options of every gate and refinement, with what is left of the budgets."""
+        """The options of every gate and refinement, with the rest of the budgets."""
         budgets = {f"budget_{name}": left for name, left in self.left.items()}
         return [*self.words, *option_words(budgets)]
 
-    def migrate(self, plan: _Planned) -> _Migrated:
+    def migrate(self, plan: _PromptPlan) -> _MigrationResult:
         """Gate one prompt on the new model."""
         meter = Meter()
-        again = ["regauge", *sys.argv[1:]]
+        command = ["regauge", *sys.argv[1:]]
         request = GateRequest(
-            ref="HEAD", is_partial=True, rerun_command=again, print_line=meter.say
+            ref="HEAD", is_partial=True, rerun_command=command, print_line=meter.update
         )
         with meter:
-            decided = gated(
+            decided = run_gate(
                 self.project,
                 request,
                 self.path,
@@ -315,16 +319,18 @@ class _Gate:
             )
         assert decided is not None, "only an estimate decides nothing"
         document, record, _ = decided
-        used = document.calls
-        tokens = used.input_tokens + used.output_tokens
-        self._spend(usd=used.cost_usd or 0.0, calls=used.live, tokens=tokens)
+        calls = document.calls
+        tokens = calls.input_tokens + calls.output_tokens
+        self._spend(usd=calls.cost_usd or 0.0, calls=calls.live, tokens=tokens)
         return _migrate(plan, document, record)
 
-    def refine(self, plan: _Planned, broke: _Migrated) -> tuple[_Migrated, dict[str, str]]:
+    def refine(
+        self, plan: _PromptPlan, broke: _MigrationResult
+    ) -> tuple[_MigrationResult, dict[str, str]]:
         """Refine a prompt on the new model and gate its revision.
 
         Returns:
-            What the gate decided, and the revised file by the prompt's name where it is safe.
+            The result, and the revised file by the prompt's name if it is safe.
         """
         result = refine_for_model(
             self.project,
@@ -333,9 +339,9 @@ class _Gate:
             model=str(self.model),
             words=self._options(),
         )
-        spent = result["spent"]
-        calls = max(0, int(spent["calls"]) - int(spent["replayed"]))
-        self._spend(usd=float(spent["usd"]), calls=calls)
+        costs = result["spent"]
+        calls = max(0, int(costs["calls"]) - int(costs["replayed"]))
+        self._spend(usd=float(costs["usd"]), calls=calls)
         run = find_refinement(self.project, str(result["run"]))
         if result["revision"] is None:
             reasons = (*broke.reasons, f"refinement: {result['stop']['text']}")
@@ -351,21 +357,21 @@ class _Gate:
         return migrated, {plan.prompt: text} if migrated.outcome == "safe" else {}
 
 
-def _migrate(plan: _Planned, document: DecisionDocument, record: RunRecord) -> _Migrated:
+def _migrate(plan: _PromptPlan, document: DecisionDocument, record: RunRecord) -> _MigrationResult:
     sides = {suite.side: suite for suite in record.suites if suite.replays + suite.live}
-    spent = {
+    costs = {
         side: suite.cost_usd and 1000 * suite.cost_usd / (suite.replays + suite.live)
         for side, suite in sides.items()
     }
     plan = replace(
         plan,
-        cost_usd=spent.get("base", plan.cost_usd),
-        new_cost_usd=spent.get("candidate", plan.new_cost_usd),
+        cost_usd=costs.get("base", plan.cost_usd),
+        new_cost_usd=costs.get("candidate", plan.new_cost_usd),
     )
     reasons = [refusal.message for refusal in document.refusals] or document.reasons
     rates = [pass_rates(document, prompt) for prompt in document.prompts]
-    return _Migrated(
-        planned=plan,
+    return _MigrationResult(
+        plan=plan,
         outcome=_OUTCOMES[document.decision],
         reasons=tuple(reasons),
         broken=tuple(case.case for case in document.cases if case.verdict == "broken"),
@@ -375,11 +381,11 @@ def _migrate(plan: _Planned, document: DecisionDocument, record: RunRecord) -> _
 
 
 def _migrated_files(
-    project: Project, prompts: Sequence[str], revised: Mapping[str, str], model: ModelId
+    project: Project, prompts: Sequence[str], revisions: Mapping[str, str], model: ModelId
 ) -> dict[Path, bytes]:
-    """The files of a migration: each prompt on the new model, with its next version, and the lock.
+    """The changed files of a migration: prompts with the new model and next version, and the lock.
 
-    A version that is not released yet stays as it is.
+    An unreleased version stays as it is.
     """
     files: dict[Path, bytes] = {}
     date = datetime.now(UTC).date().isoformat()
@@ -388,8 +394,8 @@ def _migrated_files(
         file = find_prompt(name, root=project.root)
         text = read_prompt_text(file)
         note = f"Move to {model}"
-        if name in revised:
-            messages = parse_prompt(revised[name], path=file).messages
+        if name in revisions:
+            messages = parse_prompt(revisions[name], path=file).messages
             text = set_contents(text, [message.content for message in messages], path=file)
             note += " and revise for it"
         text = set_model(text, str(model), path=file)
@@ -410,15 +416,15 @@ def _write(files: Mapping[Path, bytes]) -> None:
         try:
             write_whole(path, data)
         except OSError as error:
-            for written, old in before.items():
-                write_whole(written, old)
+            for file, old in before.items():
+                write_whole(file, old)
             fault = Fault(path=path, message=f"cannot be written: {error}")
             raise PromptError([fault]) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Proposal:
-    """A pull request that is going to be opened."""
+    """A pull request to open."""
 
     path: Path
     branch: str
@@ -427,14 +433,14 @@ class _Proposal:
     access: GitHubAccess
 
     @classmethod
-    def prepared(cls, project: Project, planned: Sequence[_Planned], model: ModelId) -> _Proposal:
-        """The pull request, once nothing stands in its way.
+    def prepare(cls, project: Project, plans: Sequence[_PromptPlan], model: ModelId) -> _Proposal:
+        """Check that the pull request can be opened.
 
         Raises:
             UsageError: There is no remote or no token, or files differ from the last commit.
             GitHubError: GitHub cannot be reached, or refuses the token.
         """
-        paths = [find_prompt(plan.prompt, root=project.root) for plan in planned]
+        paths = [find_prompt(plan.prompt, root=project.root) for plan in plans]
         base = branch_for_proposals(project, paths[0])
         access = access_to_github(paths[0])
         for path in paths:
@@ -443,7 +449,7 @@ class _Proposal:
         proposal = cls(
             path=paths[0], branch=f"migrate/{name}-on-{base}", base=base, model=model, access=access
         )
-        with GitHub(access, on_wait=_say) as github:
+        with GitHub(access, on_wait=_print_aside) as github:
             github.pull_request_from(proposal.branch, base)
         return proposal
 
@@ -460,41 +466,40 @@ class _Proposal:
             renew=True,
         )
         push(self.path, branch)
-        with GitHub(self.access, on_wait=_say) as github:
-            posted = github.open_pull_request(
+        with GitHub(self.access, on_wait=_print_aside) as github:
+            pull_request = github.open_pull_request(
                 head=branch.name, base=self.base, title=title, body=body
             )
-        _say(f"pull request {posted.outcome}: {posted.url}")
-        return posted.url
+        _print_aside(f"pull request {pull_request.outcome}: {pull_request.url}")
+        return pull_request.url
 
 
-def _say(line: str) -> None:
+def _print_aside(line: str) -> None:
     echo(line, err=True)
 
 
-def _print_plan(planned: Sequence[_Planned], model: ModelId, *, as_json: bool) -> None:
+def _print_plan(plans: Sequence[_PromptPlan], model: ModelId, *, as_json: bool) -> None:
     if as_json:
-        document = {"to": str(model), "prompts": [asdict(plan) for plan in planned]}
+        document = {"to": str(model), "prompts": [asdict(plan) for plan in plans]}
         echo_json(document)
         return
     rows = [["prompt", "model", "cases", "cost per 1000 calls"]]
     rows += [
-        [plan.prompt, f"{plan.model} -> {model}", str(plan.cases), _prices(plan)]
-        for plan in planned
+        [plan.prompt, f"{plan.model} -> {model}", str(plan.cases), _prices(plan)] for plan in plans
     ]
     for line in table_lines(rows):
         echo(line)
 
 
-def _print(results: Sequence[_Migrated], model: ModelId, *, hint: bool) -> None:
+def _print(results: Sequence[_MigrationResult], model: ModelId, *, hint: bool) -> None:
     rows = [["prompt", "result", "model", "pass rate", "cost per 1000 calls"]]
     rows += [
         [
-            result.planned.prompt,
+            result.plan.prompt,
             result.outcome,
-            f"{result.planned.model} -> {model}",
+            f"{result.plan.model} -> {model}",
             result.pass_rate,
-            _prices(result.planned),
+            _prices(result.plan),
         ]
         for result in results
     ]
@@ -503,26 +508,26 @@ def _print(results: Sequence[_Migrated], model: ModelId, *, hint: bool) -> None:
         echo(line, style=style)
     for row in results:
         if row.outcome != "safe":
-            echo(f"\n{row.planned.prompt}: {row.outcome}", bold=True)
+            echo(f"\n{row.plan.prompt}: {row.outcome}", bold=True)
             for reason in row.reasons:
                 echo(f"  {reason}")
             if row.broken:
                 echo(f"  broken: {first_of(row.broken, _NAMES_MAX)}")
             echo(f"  details: regauge report {row.run}")
             if row.outcome == "broke" and not row.refinement:
-                echo(f"  next: regauge migrate --to {model} {row.planned.prompt} --refine")
+                echo(f"  next: regauge migrate --to {model} {row.plan.prompt} --refine")
         elif row.refinement:
-            echo(f"\n{row.planned.prompt}: safe with the revision of {row.refinement}", bold=True)
+            echo(f"\n{row.plan.prompt}: safe with the revision of {row.refinement}", bold=True)
             echo(f"  why: regauge refine show {row.refinement}")
     if hint and any(result.outcome == "safe" for result in results):
         echo("\nno file changed; --apply writes the model into the safe prompts, --pr proposes it")
 
 
-def _prices(plan: _Planned) -> str:
+def _prices(plan: _PromptPlan) -> str:
     return f"{money(plan.cost_usd)} -> {money(plan.new_cost_usd)}"
 
 
-def _markdown(results: Sequence[_Migrated], model: ModelId) -> str:
+def _markdown(results: Sequence[_MigrationResult], model: ModelId) -> str:
     """The table of a migration, for a pull request."""
     lines = [
         f"Each prompt was gated on its own model against {escape_markdown(str(model))}.",
@@ -531,18 +536,18 @@ def _markdown(results: Sequence[_Migrated], model: ModelId) -> str:
         "|---|---|---|--:|--:|",
     ]
     for migrated in results:
-        revised = migrated.refinement and migrated.outcome == "safe"
+        is_revised = migrated.refinement and migrated.outcome == "safe"
         cells = [
-            escape_markdown(migrated.planned.prompt),
-            f"{migrated.outcome}, revised" if revised else migrated.outcome,
-            f"{escape_markdown(migrated.planned.model)} → {escape_markdown(str(model))}",
+            escape_markdown(migrated.plan.prompt),
+            f"{migrated.outcome}, revised" if is_revised else migrated.outcome,
+            f"{escape_markdown(migrated.plan.model)} → {escape_markdown(str(model))}",
             migrated.pass_rate,
-            _prices(migrated.planned).replace("->", "→"),
+            _prices(migrated.plan).replace("->", "→"),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     left = [result for result in results if result.outcome != "safe"]
     if left:
-        names = ", ".join(escape_markdown(result.planned.prompt) for result in left)
+        names = ", ".join(escape_markdown(result.plan.prompt) for result in left)
         lines += ["", f"Left on their model: {names}."]
     lines += ["", f"The model changes on purpose: gate this pull request with `--model {model}`."]
     return "\n".join(lines) + "\n"

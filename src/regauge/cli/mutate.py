@@ -1,4 +1,4 @@
-"""`regauge mutate`: does the suite notice when an instruction goes missing?"""
+"""`regauge mutate`: find instructions that no golden case guards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regauge.cli._options import (
     output_option,
     record_option,
     run_options,
-    write_named,
+    write_and_report,
 )
 from regauge.cli._suggestions import (
     GuardSearch,
@@ -25,7 +25,7 @@ from regauge.cli._suggestions import (
     progress_text,
     with_model_mutants,
 )
-from regauge.cli._terminal import Meter, echo, short
+from regauge.cli._terminal import Meter, echo, short_path
 from regauge.errors import UnmeasuredError, UsageError
 from regauge.gate import REVISION_FIRST, policy_of
 from regauge.maintenance.collection import option_words, with_evals
@@ -142,10 +142,10 @@ def command(
     """
     project = Project.find()
     prompt = prompt_of_target(project, prompt, command="regauge mutate")
-    chosen = choose_operators(operators or project.settings.mutate.operators)
+    operator_list = choose_operators(operators or project.settings.mutate.operators)
     refiner = options["refiner_model"] or ""
-    has_model = any(operator.name == MODEL for operator in chosen)
-    suggesting = SuggestOptions.taken_from(options, output, has_model=has_model)
+    has_model = any(operator.name == MODEL for operator in operator_list)
+    suggesting = SuggestOptions.from_options(options, output, has_model=has_model)
     if marks or reason is not None:
         _mark(project, prompt, marks, reason)
         return
@@ -158,13 +158,17 @@ def command(
     def act(evals: EvalSession) -> None:
         try:
             subject = subject_of(evals, evals.plan.cases, prompt)
-            earlier_rows = suggesting.known_rows(earlier, subject) if suggesting is not None else {}
-            every = _mutants(
+            earlier_rows = (
+                suggesting.decided_rows(earlier, subject) if suggesting is not None else {}
+            )
+            all_mutants = _mutants(
                 subject,
-                with_model_mutants(evals, subject, chosen, model=refiner, is_counted=count_model),
+                with_model_mutants(
+                    evals, subject, operator_list, model=refiner, is_counted=count_model
+                ),
             )
             mutants = _sample(
-                [mutant for mutant in every if is_open(earlier_rows.get(mutant.id))], limit
+                [mutant for mutant in all_mutants if is_open(earlier_rows.get(mutant.id))], limit
             )
             _note_baseline(subject)
             unknown = [mutant for mutant in mutants if mutant.id not in earlier_rows]
@@ -180,17 +184,25 @@ def command(
         finally:
             evals.close()
         if dry_run:
-            more = search.estimate(len(unknown)) if search is not None else 0
-            _say_estimate(evals, subject, unknown, measured, earlier, more=more, as_json=as_json)
+            suggestion_calls = search.estimate(len(unknown)) if search is not None else 0
+            _print_estimate(
+                evals,
+                subject,
+                unknown,
+                measured,
+                earlier,
+                extra_calls=suggestion_calls,
+                as_json=as_json,
+            )
             return
         if options["model"] is None and any(row.kind != "undecided" for row in report.mutants):
             file = save_mutants(project, report, subject.key, earlier, digests=digests_of(subject))
-            echo(f"wrote {short(file)}", err=True)
+            echo(f"wrote {short_path(file)}", err=True)
         if search is not None:
             search.show(as_json=as_json, output=output)
         else:
-            _show(report, subject, every, as_json=as_json, output=output)
-            _note_sample(mutants, every)
+            _show(report, subject, all_mutants, as_json=as_json, output=output)
+            _note_sample(mutants, all_mutants)
         _check_measured(report, measured)
         done.append(report.score if search is None else score_of(rows))
 
@@ -207,9 +219,9 @@ def command(
         _check_floor(project, score)
 
 
-def _note_sample(mutants: Sequence[Mutant], every: Sequence[Mutant]) -> None:
-    if len(mutants) < len(every):
-        echo(f"measured {len(mutants)} of {plural(len(every), 'mutant')} (--limit)", err=True)
+def _note_sample(mutants: Sequence[Mutant], all_mutants: Sequence[Mutant]) -> None:
+    if len(mutants) < len(all_mutants):
+        echo(f"measured {len(mutants)} of {plural(len(all_mutants), 'mutant')} (--limit)", err=True)
 
 
 def _check_floor(project: Project, score: Score) -> None:
@@ -225,7 +237,7 @@ def _mark(project: Project, prompt: str, marks: Sequence[str], reason: str | Non
         fix = f'regauge mutate {prompt} --mark ID --reason "why its deletion changes nothing"'
         raise UsageError("--mark and --reason go together", fix=fix)
     file = mark_equivalent(project, prompt, marks, text)
-    echo(f"marked {plural(len(marks), 'mutant')} in {short(file)}")
+    echo(f"marked {plural(len(marks), 'mutant')} in {short_path(file)}")
 
 
 def _check_output(output: str | None, *, as_json: bool, dry_run: bool) -> None:
@@ -243,7 +255,7 @@ def _check_output(output: str | None, *, as_json: bool, dry_run: bool) -> None:
 
 
 def _check_measured(report: MutationReport, measured: MeasuredClasses) -> None:
-    """Refuse to pass mutants as measured that have no trials, and no committed class either."""
+    """Check that all mutants have trials or a committed result."""
     undecided = {row.id for row in report.mutants if row.kind == "undecided"}
     missing = [
         result.outcome.reason
@@ -264,7 +276,7 @@ def _mutants(subject: MutationSubject, operators: Sequence[Operator]) -> tuple[M
 
 
 def _sample(mutants: Sequence[Mutant], limit: int | None) -> list[Mutant]:
-    """So many mutants, spread over the whole prompt."""
+    """Select at most `limit` mutants, spread over the prompt."""
     if limit is None or limit >= len(mutants):
         return list(mutants)
     return [mutants[number * len(mutants) // limit] for number in range(limit)]
@@ -290,7 +302,7 @@ def _measure(
     rows = earlier.mutants if earlier is not None else []
     first = {row.id: row.cases for row in rows if row.kind == "killed"}
     marks = {row.id: row.reason for row in rows if row.kind == "equivalent"}
-    # What a project lets pass with a warning is broken all the same.
+    # A broken case kills a mutant even if the project only warns about it.
     policy = ClassificationPolicy(
         gate=replace(policy_of(evals.project.settings.gate), on_broken="block")
     )
@@ -324,7 +336,7 @@ def _show(
             text = coverage_html(report, subject.prompt, mutants, judges)
         else:
             text = mutation_markdown(report)
-        write_named(text, output)
+        write_and_report(text, output)
     if as_json:
         click.echo(document)
     elif output != STDOUT:
@@ -339,7 +351,7 @@ def _with_missing(
     mutants: Sequence[Mutant],
     earlier: MutantsFile | None,
 ) -> MutationReport:
-    """The report with about what mutants without trials would take."""
+    """Add an estimate for mutants without trials to a report."""
     left = {row.id for row in report.mutants if not row.measured}
     if not left:
         return report
@@ -357,40 +369,42 @@ def _estimate(
     mutants: Sequence[Mutant],
     earlier: MutantsFile | None,
     *,
-    stored: int = 0,
-    more: int = 0,
+    stored_calls: int = 0,
+    extra_calls: int = 0,
 ) -> tuple[int, float | None]:
-    """About how many calls mutants take, and their cost; None where a price is unknown."""
-    # Classes of an earlier prompt or suite are the best guess, too: ids stay while their text does.
+    """Estimate the calls of mutants, and their cost; None if a price is unknown."""
+    # Results of an earlier prompt or suite are the best guess: ids depend on the text only.
     kinds = {row.id: row.kind for row in earlier.mutants} if earlier is not None else {}
-    calls = more + estimate_calls(
-        subject.prompt, mutants, subject.cases, kinds, recorded_calls=stored
+    calls = extra_calls + estimate_calls(
+        subject.prompt, mutants, subject.cases, kinds, recorded_calls=stored_calls
     )
     members = subject.members.values()
-    draws = [PlannedTrial(planned, REVISION_FIRST) for planned in members if planned.plan()]
+    draws = [PlannedTrial(member, REVISION_FIRST) for member in members if member.plan()]
     costs = [answer.cost_usd for answer in evals.missing_completions(draws)]
     priced = [cost for cost in costs if cost is not None]
     return calls, calls * sum(priced) / len(draws) if draws and len(priced) == len(costs) else None
 
 
-def _say_estimate(
+def _print_estimate(
     evals: EvalSession,
     subject: MutationSubject,
     mutants: Sequence[Mutant],
-    stored: MeasuredClasses,
+    measured: MeasuredClasses,
     earlier: MutantsFile | None,
     *,
-    more: int,
+    extra_calls: int,
     as_json: bool,
 ) -> None:
-    """Print the calls of the mutants whose trials are not all stored.
+    """Print the calls of mutants with missing trials.
 
     Args:
-        more: Calls for suggestions.
+        extra_calls: Calls for suggestions.
     """
-    left = {result.mutant.id for result in stored.results if result.outcome.unmeasured}
+    left = {result.mutant.id for result in measured.results if result.outcome.unmeasured}
     missing = [mutant for mutant in mutants if mutant.id in left]
-    calls, usd = _estimate(evals, subject, missing, earlier, stored=stored.base_calls, more=more)
+    calls, usd = _estimate(
+        evals, subject, missing, earlier, stored_calls=measured.base_calls, extra_calls=extra_calls
+    )
     if as_json:
         document = {
             "prompt": subject.prompt.name,

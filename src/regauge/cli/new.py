@@ -16,13 +16,13 @@ from regauge.cli._options import (
     dry_run_option,
     from_run_option,
     input_option,
-    input_values,
     install_option,
     json_option,
     output_option,
+    parse_inputs,
     tier_option,
 )
-from regauge.cli._terminal import echo, short
+from regauge.cli._terminal import echo, short_path
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import DatasetError, UsageError
 from regauge.maintenance.spans import candidate_cases, read_spans, write_candidates
@@ -64,7 +64,7 @@ _EPILOG = """\
 Examples:
   regauge new prompt alert-severity
   regauge new eval alert-severity
-  regauge new eval support --target app.pipeline:answer
+  regauge new eval support --target app.pipeline:reply
   regauge new case ticket-kind slow-page -i ticket=@mail.txt --expected '{"kind": "bug"}'
   regauge new case ticket-kind wrong-price-2 --from-run latest --case wrong-price --edit
   regauge new case ticket-kind --from-spans spans.json
@@ -72,7 +72,7 @@ Examples:
   regauge new workflow evals
   regauge new workflow evals --shards 4
 
-Exit codes: 0 written, 2 wrong use, or it is there already.
+Exit codes: 0 written, 2 wrong use, or the file exists.
 """
 _AFTER_EVALS = ("comment", "refine")
 _OPEN_PULL_REQUESTS = ("baseline", "refine")
@@ -92,7 +92,7 @@ def prompt_command(name: str, *, dry_run: bool, as_json: bool) -> None:
     project = Project.find()
     _write(project, new_prompt(name, project.root), as_json=as_json, dry_run=dry_run)
     if not (as_json or dry_run):
-        echo(f"  next: say what it does, then regauge bump {name} and regauge new eval {name}")
+        echo(f"  next: write the prompt, then regauge bump {name} and regauge new eval {name}")
 
 
 @command.command(name="rubric", epilog=_EPILOG)
@@ -104,7 +104,7 @@ def rubric_command(name: str, *, dry_run: bool, as_json: bool) -> None:
     project = Project.find()
     _write(project, new_judge(name, project.root), as_json=as_json, dry_run=dry_run)
     if not (as_json or dry_run):
-        echo(f'  next: say what passes, then regauge bump {name}; in an eval: rubric("{name}")')
+        echo(f'  next: write the criteria, then regauge bump {name}; in an eval: rubric("{name}")')
 
 
 @command.command(name="eval", epilog=_EPILOG)
@@ -130,8 +130,8 @@ def eval_command(name: str, *, target: str | None, dry_run: bool, as_json: bool)
         settings = merge_pyproject(project.root)
         inputs = _inputs_of_target(target, project)
         files, changed = [new_target_eval(name, target)], settings.action != "keep"
-        extended = [settings] if changed else []
-        _write(project, files, as_json=as_json, dry_run=dry_run, extended=extended)
+        changed_files = [settings] if changed else []
+        _write(project, files, as_json=as_json, dry_run=dry_run, changed_files=changed_files)
         if not (as_json or dry_run or _has_cases(project, name)):
             values = "".join(f" -i {input_}=TEXT" for input_ in inputs or ("INPUT",))
             echo(f"  next: regauge new case {name} first{values} --expected TEXT")
@@ -142,7 +142,7 @@ def eval_command(name: str, *, target: str | None, dry_run: bool, as_json: bool)
 
 
 def _inputs_of_target(target: str, project: Project) -> list[str]:
-    """The inputs that a target names in its settings or its source, which is read, not imported.
+    """The inputs that a target names in its settings or source, without importing it.
 
     Raises:
         UsageError: There is no such target, or its module has no such function.
@@ -157,14 +157,16 @@ def _inputs_of_target(target: str, project: Project) -> list[str]:
     file = next((path for path in files if path.is_file()), None)
     if file is None:
         if any((root / path.parts[0]).is_dir() for root in roots):
-            raise UsageError(f"there is no {short(files[0])}", fix=f"correct {target!r}")
+            raise UsageError(f"there is no {short_path(files[0])}", fix=f"correct {target!r}")
         return []  # of an installed package
     try:
         source = file.read_text(encoding="utf-8")
         body = ast.parse(source).body
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
-        raise UsageError(f"{short(file)}:{line}: not Python: {error}", fix="correct it") from error
+        raise UsageError(
+            f"{short_path(file)}:{line}: not Python: {error}", fix="correct it"
+        ) from error
     functions = _functions_in(body)
     if function in functions:
         return _find_required(functions[function].args)
@@ -177,7 +179,7 @@ def _inputs_of_target(target: str, project: Project) -> list[str]:
     hint = did_you_mean(function, functions)
     names = ", ".join(functions) or "none"
     raise UsageError(
-        f"{short(file)} has no function {function!r}; functions: {names}",
+        f"{short_path(file)} has no function {function!r}; functions: {names}",
         fix=hint or "name one of them",
     )
 
@@ -189,10 +191,10 @@ def _functions_in(body: Sequence[ast.stmt]) -> dict[str, ast.FunctionDef | ast.A
 
 
 def _inputs_of_method(class_: ast.ClassDef, method: str, target: str) -> list[str]:
-    """The inputs of a static or class method; nothing else of a class can be called with them.
+    """The inputs of a static or class method.
 
     Raises:
-        UsageError: It is the class itself, a method of instances, or no method.
+        UsageError: It is the class itself, an instance method, or no method.
     """
     fix = "name a function that makes the instance and calls it"
     if not method:
@@ -213,15 +215,15 @@ def _inputs_of_method(class_: ast.ClassDef, method: str, target: str) -> list[st
 
 
 def _find_required(arguments: ast.arguments) -> list[str]:
-    """The parameters without a default; `case` alone is the whole case."""
+    """The parameters without a default; empty for `case` alone, the golden case."""
     positional = [*arguments.posonlyargs, *arguments.args]
-    named = positional[: len(positional) - len(arguments.defaults)]
-    named += [
+    required = positional[: len(positional) - len(arguments.defaults)]
+    required += [
         argument
         for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
         if default is None
     ]
-    names = [argument.arg for argument in named]
+    names = [argument.arg for argument in required]
     return [] if names == ["case"] else names
 
 
@@ -266,10 +268,10 @@ def workflow_command(
         )
     repository = WorkflowHost.from_repository(project.root)
     context = WorkflowContext.of_project(project, repository=repository, install=source)
-    written = workflow(name, context, shards=shards or 1)
-    _write(project, [written], as_json=as_json, dry_run=dry_run, fix="move it away, or edit it")
+    file = workflow(name, context, shards=shards or 1)
+    _write(project, [file], as_json=as_json, dry_run=dry_run, fix="move it away, or edit it")
     notes = repository.notes
-    if name in _AFTER_EVALS and not (project.root / written.path).with_name("evals.yml").exists():
+    if name in _AFTER_EVALS and not (project.root / file.path).with_name("evals.yml").exists():
         notes.append(
             "it waits for a workflow `evals`, and there is none: regauge new workflow evals"
         )
@@ -329,7 +331,7 @@ def case_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Add case ID to the golden dataset of prompt NAME; keys and other secrets are taken out.
+    """Add case ID to the golden dataset of prompt NAME, without keys and other secrets.
 
     --from-run takes a failed trial if there is one; inputs and --expected replace the run's.
     --from-spans writes candidates to fixtures/candidates/NAME.jsonl or --output, with personal data
@@ -337,8 +339,18 @@ def case_command(
     """
     project = Project.find()
     if spans is not None:
-        made = (case_id, inputs, expected, tier, from_run, case, trial, expected_from_output, edit)
-        if any(value not in {None, (), False} for value in made):
+        values_set = (
+            case_id,
+            inputs,
+            expected,
+            tier,
+            from_run,
+            case,
+            trial,
+            expected_from_output,
+            edit,
+        )
+        if any(value not in {None, (), False} for value in values_set):
             raise UsageError("--from-spans makes cases by itself", fix="leave out ID and options")
         _from_spans(project, name, spans, output, dry_run=dry_run, as_json=as_json)
         return
@@ -351,15 +363,15 @@ def case_command(
     _refuse_unused(of_runs if from_run is None else {})
     if case_id is None:
         raise UsageError("the case has no id", fix=f"regauge new case {name} ID")
-    values = input_values(inputs)
+    values = parse_inputs(inputs)
     document: dict[str, JSON] = {"id": case_id, "inputs": values}
     if from_run is not None:
-        copied = case_from_run(
+        run_case = case_from_run(
             project, from_run, case or case_id, trial, expected_from_output=expected_from_output
         )
-        document = copied | {
+        document = run_case | {
             "id": case_id,
-            "inputs": {**cast("dict[str, JSON]", copied["inputs"]), **values},
+            "inputs": {**cast("dict[str, JSON]", run_case["inputs"]), **values},
         }
     if expected is not None:
         document["expected"] = _value(expected)
@@ -395,17 +407,17 @@ def _from_spans(
     candidates = candidate_cases(calls, prompt, project.settings, existing)
     if not candidates.calls:
         raise UsageError(
-            f"{short(spans)} has no model call",
+            f"{short_path(spans)} has no model call",
             fix="export spans with the messages of requests, which instrumentations leave out by"
             " default",
         )
     path = Path(output) if output else project.fixtures_dir / "candidates" / f"{name}.jsonl"
-    added = len(candidates.documents) if dry_run else write_candidates(path, candidates)
+    added_count = len(candidates.documents) if dry_run else write_candidates(path, candidates)
     summary: dict[str, JSON] = {
         "path": str(path),
         "calls": candidates.calls,
         "candidates": len(candidates.documents),
-        "added": added,
+        "added": added_count,
         "joined": candidates.duplicates,
         "unmatched": list(candidates.unmatched),
         "masked": candidates.masked,
@@ -417,17 +429,17 @@ def _from_spans(
         for document in candidates.documents:
             click.echo(json.dumps(document, ensure_ascii=False))
     verb = "would add" if dry_run else "added"
-    echo(f"{verb} {plural(added, 'candidate')} to {short(path)}", style="green")
+    echo(f"{verb} {plural(added_count, 'candidate')} to {short_path(path)}", style="green")
     echo(
         f"  {plural(candidates.calls, 'model call')}: {candidates.duplicates} joined or known,"
         f" {len(candidates.unmatched)} of other prompts, {plural(candidates.masked, 'text')} masked"
     )
-    if added:
+    if added_count:
         echo("  next: review them, add `expected`, move them to the golden dataset")
 
 
 def _refuse_unused(options: dict[str, object]) -> None:
-    """Refuse options without the one they need, by the sentence that says so."""
+    """Refuse options without the option that they need; keys are messages."""
     for sentence, value in options.items():
         if value is not None:
             raise UsageError(sentence, fix=f"add {sentence.split()[-1]}, or leave it out")
@@ -442,40 +454,40 @@ def _value(text: str) -> JSON:
 
 def _write(
     project: Project,
-    pieces: Sequence[NewFile],
+    files: Sequence[NewFile],
     *,
     as_json: bool,
     dry_run: bool,
     fix: str = "choose another name",
-    extended: Sequence[PlannedFile] = (),
+    changed_files: Sequence[PlannedFile] = (),
 ) -> None:
-    paths = [project.root / piece.path for piece in pieces]
+    paths = [project.root / new_file.path for new_file in files]
     for path in paths:
         if path.exists() or path.is_symlink():
-            raise UsageError(f"{short(path)} is there already\n  fix: {fix}")
-    for piece in pieces:
-        refuse_blocked(project.root, piece.path)
+            raise UsageError(f"{short_path(path)} is there already\n  fix: {fix}")
+    for new_file in files:
+        refuse_blocked(project.root, new_file.path)
     if dry_run:
-        _show_planned(pieces, extended)
+        _show_planned(files, changed_files)
         return
-    for path, piece in zip(paths, pieces, strict=True):
-        write_file(project.root, path, piece.text.encode())
-    for file in extended:
+    for path, new_file in zip(paths, files, strict=True):
+        write_file(project.root, path, new_file.text.encode())
+    for file in changed_files:
         write_file(project.root, file.path, file.text.encode())
-    paths += [file.path for file in extended]
+    paths += [file.path for file in changed_files]
     if as_json:
-        written = [project.relative(path).as_posix() for path in paths]
-        click.echo(json.dumps({"written": written}, indent=2))
+        paths_written = [project.relative(path).as_posix() for path in paths]
+        click.echo(json.dumps({"written": paths_written}, indent=2))
     else:
         for path in paths:
-            echo(f"wrote {short(path)}", style="green")
+            echo(f"wrote {short_path(path)}", style="green")
 
 
-def _show_planned(pieces: Sequence[NewFile], extended: Sequence[PlannedFile]) -> None:
-    for piece in pieces:
-        echo(f"would write {piece.path}\n{piece.text}")
-    for file in extended:
-        echo(f"would {file.action} {short(file.path)}")
+def _show_planned(files: Sequence[NewFile], changed_files: Sequence[PlannedFile]) -> None:
+    for new_file in files:
+        echo(f"would write {new_file.path}\n{new_file.text}")
+    for file in changed_files:
+        echo(f"would {file.action} {short_path(file.path)}")
 
 
 def _edit(document: dict[str, JSON]) -> dict[str, JSON]:

@@ -15,12 +15,12 @@ import click
 from regauge.atomic import write_whole
 from regauge.cli._options import (
     dry_run_option,
+    find_prompt_file,
     input_option,
-    input_values,
     json_option,
     limit_option,
     model_option,
-    named_prompt,
+    parse_inputs,
 )
 from regauge.cli._terminal import (
     cost_text,
@@ -30,10 +30,10 @@ from regauge.cli._terminal import (
     interval_bar,
     line_document,
     measured_lines,
+    model_text,
     point_document,
     rate_text,
-    short,
-    simulated,
+    short_path,
     sparkline,
     table_lines,
 )
@@ -98,7 +98,7 @@ def show_command(prompt: str, inputs: tuple[str, ...], *, as_json: bool) -> None
         target.show(ref, as_json=as_json)
         return
     loaded = _load(prompt)
-    messages = loaded.render(input_values(inputs)) if inputs else loaded.messages
+    messages = loaded.render(parse_inputs(inputs)) if inputs else loaded.messages
     if as_json:
         document = _document(loaded)
         if inputs:
@@ -116,7 +116,7 @@ def show_command(prompt: str, inputs: tuple[str, ...], *, as_json: bool) -> None
 
 
 def _target(name: str) -> TargetCommands | None:
-    """The target of a name; None for the name of a prompt, or of neither."""
+    """The target of a name; None for a prompt or an unknown name."""
     with suppress(PromptError):
         find_prompt(name)
         return None
@@ -124,8 +124,8 @@ def _target(name: str) -> TargetCommands | None:
 
 
 def _load(prompt: str) -> Prompt:
-    name, at, version_text = prompt.partition("@")
-    if not at or prompt.endswith((".yml", ".yaml")):
+    name, sign, version_text = prompt.partition("@")
+    if not sign or prompt.endswith((".yml", ".yaml")):
         return load_prompt(find_prompt(prompt, also=[*Project.find().settings.targets]))
     try:
         version = Semver.parse(version_text)
@@ -142,7 +142,7 @@ def _print_head(prompt: Prompt) -> None:
         echo(prompt.description.strip())
     parameters = (f"{name} {json.dumps(value)}" for name, value in prompt.parameters.items())
     rows = [
-        ("file", str(short(prompt.path))),
+        ("file", str(short_path(prompt.path))),
         ("owner", prompt.owner or ""),
         ("model", prompt.model or "(none: the project's)"),
         ("parameters", ", ".join(parameters)),
@@ -170,8 +170,10 @@ def _describe_release(prompt: Prompt) -> str:
     released = lock_of(prompt.path).entries_of(prompt.name)
     if not released:
         return "never"
-    same = (prompt.digest, prompt.contract_digest)
-    if any(same == (e.digest, e.contract_digest) and e.version == prompt.version for e in released):
+    digests = (prompt.digest, prompt.contract_digest)
+    if any(
+        digests == (e.digest, e.contract_digest) and e.version == prompt.version for e in released
+    ):
         return "yes"
     return f"no: differs from {released[-1].version}, the last release"
 
@@ -180,7 +182,7 @@ def _document(prompt: Prompt) -> dict[str, JSON]:
     inputs = [asdict(spec) for spec in prompt.inputs] if prompt.inputs is not None else None
     return {
         "name": prompt.name,
-        "path": str(short(prompt.path)),
+        "path": str(short_path(prompt.path)),
         "title": prompt.title,
         "description": prompt.description,
         "version": str(prompt.version) if prompt.version is not None else None,
@@ -227,7 +229,7 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
     if (target := _target(prompt)) is not None:
         target.log(limit, as_json=as_json)
         return
-    path = named_prompt(prompt, instead="regauge log {name}, which lists all versions")
+    path = find_prompt_file(prompt, instead="regauge log {name}, which lists all versions")
     repository = Repository.find(path.parent)
     records = version_records(path, repository)
     state = _state_of_file(path)
@@ -235,7 +237,7 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
     if as_json:
         document = {
             "name": prompt_name(path),
-            "path": str(short(path)),
+            "path": str(short_path(path)),
             "file": state,
             "versions": [_version_row(record, points) for record in records[:limit]],
         }
@@ -258,13 +260,13 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
         echo(f"{line}{record.text}{released}".rstrip())
     models = sorted({point.suite.model for point in measured})
     if models:
-        click.echo(f"pass rates are those of {', '.join(map(simulated, models))}", err=True)
+        click.echo(f"pass rates are those of {', '.join(map(model_text, models))}", err=True)
     if state != "released":
-        echo(f"{short(path)}: {state}", style="yellow")
+        echo(f"{short_path(path)}: {state}", style="yellow")
 
 
 def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) -> None:
-    """The pass rates of a prompt, or of a target's evals, run by run, with 95 % intervals."""
+    """Print the pass rates of a prompt, or of a target's evals, by run."""
     target = _target(prompt)
     names = target.evals if target is not None else (prompt_name(find_prompt(prompt)),)
     name = ", ".join(names)
@@ -273,8 +275,8 @@ def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) ->
         click.echo(f"{run}  unreadable: {problem}", err=True)
     lines = [
         line
-        for each in names
-        for line in trend_lines(history.suites(each), every_run=True)
+        for eval_name in names
+        for line in trend_lines(history.suites(eval_name), every_run=True)
         if model in {None, line.model}
     ]
     if as_json:
@@ -299,7 +301,7 @@ def _table(name: str, line: TrendLine, number: int) -> Iterator[str]:
     runs = plural(line.runs, "run")
     if line.unmeasured:
         runs += f" ({line.unmeasured} more measured nothing)"
-    yield f"{name}{on} · {simulated(line.model)} · {runs}  {sparkline([p.rate for p in points])}"
+    yield f"{name}{on} · {model_text(line.model)} · {runs}  {sparkline([p.rate for p in points])}"
     header = ("version", "content", "day", "pass rate", "0 to 100 %, 95 % interval", "", "answer")
     rows = [(*header, "runs", ""), *(_row(point) for point in points)]
     yield from table_lines(rows)
@@ -322,7 +324,7 @@ def _row(point: TrendPoint) -> tuple[str, ...]:
 
 
 def _points(name: str, model: str | None) -> dict[str, TrendPoint]:
-    """The points of each version by its digest, from the line with most runs."""
+    """Trend points by digest of the version, from the line with most runs."""
     return {
         point.suite.prompt_digest: point
         for line in reversed(measured_lines(Project.find(), [name]))
@@ -347,7 +349,7 @@ def _version_row(record: VersionRecord, points: dict[str, TrendPoint]) -> dict[s
 
 
 def _state_of_file(path: Path) -> str:
-    """The state of the file relative to its last release, in a few words."""
+    """The state of the file relative to its last release."""
     try:
         prompt = load_prompt(path)
     except PromptError:
@@ -389,12 +391,12 @@ def diff_command(prompt: str, a: str | None, b: str | None, *, as_json: bool) ->
     if (target := _target(prompt)) is not None:
         target.diff(a, b, as_json=as_json)
         return
-    path = named_prompt(prompt, instead="regauge diff {name} {version}")
+    path = find_prompt_file(prompt, instead="regauge diff {name} {version}")
     name = prompt_name(path)
     a = a if a is not None else _last(path)
     old = _text(path, a)
     new = _text(path, b) if b is not None else read_prompt_text(path)
-    new_label = f"{name}@{b}" if b is not None else str(short(path))
+    new_label = f"{name}@{b}" if b is not None else str(short_path(path))
     lines = list(
         unified_diff(old.splitlines(), new.splitlines(), f"{name}@{a}", new_label, lineterm="")
     )
@@ -427,8 +429,8 @@ def _text(path: Path, version_text: str) -> str:
 _BUMP_EPILOG = """\
 \b
 Examples:
-  regauge bump alert-severity patch -m "Say what a warning is"
-  regauge bump alert-severity major -m "Answer with a list of reasons"
+  regauge bump alert-severity patch -m "Define a warning"
+  regauge bump alert-severity major -m "Return a list of reasons"
   regauge bump alert-severity          release the version that the file states
 
 Exit codes: 0 done, 2 wrong use or a faulty file.
@@ -482,10 +484,11 @@ def bump_command(
             "before": str(result.before) if result.before is not None else None,
             "version": str(after.version),
             "digest": after.digest,
-            "files": [str(short(path)), str(short(result.lock.path))],
+            "files": [str(short_path(path)), str(short_path(result.lock.path))],
         }
         echo_json(document)
         return
     before = f"{result.before} -> " if result.before not in {None, after.version} else ""
     echo(f"{after.name} {before}{after.version}  {after.digest[:12]}", bold=True)
-    echo(f"  {'would write' if dry_run else 'commit'} {short(path)} and {short(result.lock.path)}")
+    verb = "would write" if dry_run else "commit"
+    echo(f"  {verb} {short_path(path)} and {short_path(result.lock.path)}")

@@ -56,38 +56,38 @@ __all__ = ["command"]
 _EPILOG = """\
 \b
 Examples:
-  regauge record --dry-run            say what is missing and what it costs
+  regauge record --dry-run            print missing completions and their cost
   regauge record alert-severity
   regauge record --prune --json
   regauge record --batch              submit what is missing; run it again for the next step
-  regauge record --collect            take the results that are there
+  regauge record --collect            take the available results
   regauge record --cluster local      call models from a process per processor
 
-Exit codes: 0 done, 2 wrong use or a faulty file, 3 an answer could not be had, or is under way.
+Exit codes: 0 done, 2 wrong use or a faulty file, 3 completions are missing or in a batch.
 """
 
 
 @dataclass(slots=True, kw_only=True)
 class _RecordOutput:
-    """The output of a command: lines as it runs, or one document at its end."""
+    """The output of the command: lines, or one JSON document at its end."""
 
     as_json: bool
     document: dict[str, JSON] = field(default_factory=dict[str, "JSON"])
     _warnings: list[str] = field(default_factory=list[str], init=False)
 
     def line(self, text: str) -> None:
-        """Say a line, to people."""
+        """Print a line, unless the output is JSON."""
         if not self.as_json:
             click.echo(text)
 
     def warn(self, texts: Iterable[str]) -> None:
-        """Say warnings."""
+        """Print warnings."""
         for text in texts:
             self.line(f"warning: {text}")
             self._warnings.append(text)
 
     def end(self) -> None:
-        """Say the document, to programs."""
+        """Print the JSON document."""
         if self._warnings:
             self.document["warnings"] = [*self._warnings]
         if self.as_json:
@@ -131,8 +131,12 @@ def command(
     """
     project = Project.find()
     if batch or collect:
-        others = {"--refresh": refresh, "--prune": prune, "--cluster": arguments["cluster"]}
-        _refuse_with_batch(others)
+        options_refused = {
+            "--refresh": refresh,
+            "--prune": prune,
+            "--cluster": arguments["cluster"],
+        }
+        _refuse_with_batch(options_refused)
     words = ["regauge", "record", *(f"--model={model}" for model in models)]
     words += option_words({name: arguments.get(name) for name in ("judge_model", "trials")})
     batches, prompts = BatchOptions.of_command(
@@ -167,10 +171,10 @@ def command(
         options=options,
         prefetch=batches is None or dry_run,
         one_item_per_eval=True,
-        interrupt_message=lambda: _left_at(progress),
-        warn=lambda text: None if prune else output.warn([text]),  # pruning refuses them
+        interrupt_message=lambda: _resume_hint(progress),
+        warn=lambda text: None if prune else output.warn([text]),  # errors for pruning
     )
-    output.warn(progress.notes if progress else ())  # some come when the last process ends
+    output.warn(progress.notes if progress else ())  # the last process may add notes at its end
     output.document["failures"] = [*failures]
     if pending:
         output.document["pending"] = [*pending]
@@ -185,28 +189,28 @@ def _refuse_with_batch(options: Mapping[str, object]) -> None:
     """Refuse options that a batch does not take."""
     for option, value in options.items():
         if value:
-            fix = f"run {option} by itself; a batch brings what is not recorded"
+            fix = f"run {option} by itself; a batch records missing completions"
             if option == "--cluster":
-                fix = "leave out --cluster; a batch is made by the provider"
+                fix = "leave out --cluster; the provider runs a batch"
             raise UsageError(f"{option} does not go with --batch and --collect", fix=fix)
 
 
-def _left_at(progress: RunProgress | None) -> str:
-    """The recordings at an interruption, and the command that continues."""
-    landed, total = (0, 0) if progress is None else (progress.completed, progress.total)
-    count = f"{landed} of {total}" if total else str(landed)
+def _resume_hint(progress: RunProgress | None) -> str:
+    """The count of recordings at an interruption, and the command that continues."""
+    recorded, total = (0, 0) if progress is None else (progress.completed, progress.total)
+    count = f"{recorded} of {total}" if total else str(recorded)
     return f"{count} completions recorded; continue: {shlex.join(['regauge', *sys.argv[1:]])}"
 
 
-def _unaskable(evals: EvalSession) -> Counter[str]:
-    """The reasons why cases cannot be sent, such as a missing input, with their number."""
+def _count_invalid_cases(evals: EvalSession) -> Counter[str]:
+    """Count errors that prevent calls, such as a missing input."""
     return Counter(str(case.error) for case in evals.plan.cases if case.error is not None)
 
 
 def _estimate(
     evals: EvalSession, project: Project, output: _RecordOutput, *, refresh: bool
 ) -> list[str]:
-    """Say what is missing; returns what keeps cases from being asked."""
+    """Print what is missing; return errors of cases that cannot run."""
     cases = [case for case in evals.plan.cases if case.error is None]
     draws = Plan(cases=cases).planned_trials() if refresh else evals.plan.missing
     missing = evals.missing_completions(draws := [*draws])
@@ -216,21 +220,23 @@ def _estimate(
     unembedded = _embed(evals)
     for words in unembedded:
         output.line(words)
-    output.document["missing_answers"] = [asdict(answers) for answers in missing]
+    output.document["missing_completions"] = [asdict(answers) for answers in missing]
     output.document["missing_judgements"] = [asdict(judgement) for judgement in judgements]
     output.document["missing_vectors"] = [*unembedded]
-    faults = _unaskable(evals)
-    stored: dict[str, int] = {}
+    faults = _count_invalid_cases(evals)
+    store_counts: dict[str, int] = {}
     if not refresh:
         evals.note_stored()
-        stored = _paths(project, evals.finish(complete=True).stored_counts)
-    output.document["from_local_store"] = {**stored}
-    for name, count in stored.items():
+        store_counts = _paths(project, evals.finish(complete=True).stored_counts)
+    output.document["from_local_store"] = {**store_counts}
+    for name, count in store_counts.items():
         output.line(f"would write {name}{_origin(name, count)}")
-    if not any((missing, judgements, unembedded, stored, faults, left_out_faults(project, evals))):
+    if not any(
+        (missing, judgements, unembedded, store_counts, faults, left_out_faults(project, evals))
+    ):
         output.line("nothing is missing")
     counts = faults.items()
-    return [f"{plural(count, 'case')} cannot be asked: {message}" for message, count in counts]
+    return [f"{plural(count, 'case')} cannot run: {message}" for message, count in counts]
 
 
 def _judgements(evals: EvalSession, draws: Sequence[PlannedTrial]) -> list[MissingJudgements]:
@@ -243,10 +249,10 @@ def _judgements(evals: EvalSession, draws: Sequence[PlannedTrial]) -> list[Missi
 
 
 def _draw(evals: EvalSession, project: Project, output: _RecordOutput) -> list[str]:
-    """Take every missing answer and judge call; returns each kind of failure, with its count."""
+    """Record missing completions and judge calls; return failures with their counts."""
     draws = evals.plan.model_trials
     missing = {draw.id for draw in evals.plan.missing}
-    failures = _unaskable(evals)
+    failures = _count_invalid_cases(evals)
     unjudged: Counter[str] = Counter()
     recorded = 0
     budget: BudgetError | None = None
@@ -259,11 +265,11 @@ def _draw(evals: EvalSession, project: Project, output: _RecordOutput) -> list[s
     with Meter(lambda: progress_line(evals.progress, evals.budget)):
         for draw in draws:
             try:
-                asked = evals.take(draw, waiting=lambda _: None)
+                trial = evals.take(draw, waiting=lambda _: None)
                 recorded += draw.id in missing
-                if asked.failure is not None:
-                    unjudged[_without_sums(asked.failure)] += 1
-            except BudgetError as error:  # the sums it names differ from case to case
+                if trial.failure is not None:
+                    unjudged[_without_sums(trial.failure)] += 1
+            except BudgetError as error:  # the amounts in its message differ by case
                 budget = budget or error
                 failures[str(budget)] += 1
             except UnmeasuredError as error:
@@ -281,13 +287,13 @@ def _batch(
     options: BatchOptions,
     pending: list[str],
 ) -> list[str]:
-    """Take what batches brought, and submit what is missing; returns each kind of failure.
+    """Record results of batches, and submit what is missing; return failures with their counts.
 
     Args:
-        pending: Takes what is under way, and the next command.
+        pending: Gets lines about open batches, and the next command.
     """
     batches = ProjectBatches(project, evals, options, environ=os.environ)
-    failures = _unaskable(evals)
+    failures = _count_invalid_cases(evals)
     with batches.open():
         plan = evals.prepare(evals.plan.cases)
         evals.progress.start(len(plan.missing))
@@ -320,19 +326,19 @@ def _publish(
     idle: bool,
     embeds: bool = True,
 ) -> list[str]:
-    """Write what was recorded, and say so; returns each kind of failure, with its count.
+    """Write recordings, and report them; return failures with their counts.
 
     Args:
-        counts: The recorded completions, and those that were to be recorded.
-        failures: Why completions are missing.
-        unjudged: Why judgements are missing.
+        counts: The number of recorded completions, and of all missing ones.
+        failures: Reasons of missing completions, with their counts.
+        unjudged: Reasons of missing judgements, with their counts.
         idle: Whether no completion was missing.
         embeds: Whether embeddings may be requested.
     """
     recorded, total = counts
     unembedded = _embed(evals) if embeds else []
     evals.note_stored()
-    # First, so that nothing is called recorded that cannot be written.
+    # Write before reporting, since writing may fail.
     published = evals.finish(complete=True)
     if recorded or failures:
         output.line(f"{recorded} of {total} completions recorded")
@@ -352,16 +358,16 @@ def _publish(
         )
     ):
         output.line("nothing is missing")
-    stored = _paths(project, published.stored_counts)
-    written = _paths(project, published.changed_lines)
+    store_counts = _paths(project, published.stored_counts)
+    written_counts = _paths(project, published.changed_lines)
     indent = "  " if recorded or failures or calls or evals.embeddings.requested_texts else ""
-    for name in written:
-        output.line(f"{indent}wrote {name}{_origin(name, stored.get(name, 0))}: commit it")
-    output.document["written"] = [*written]
-    output.document["from_local_store"] = {**stored}
+    for name in written_counts:
+        output.line(f"{indent}wrote {name}{_origin(name, store_counts.get(name, 0))}: commit it")
+    output.document["written"] = [*written_counts]
+    output.document["from_local_store"] = {**store_counts}
     output.document["warnings"] = []
     output.warn(map(str, check_file_sizes(project, published.changed_lines)))
-    output.document["answers_recorded"] = recorded
+    output.document["completions_recorded"] = recorded
     output.document["judge_calls_recorded"] = calls
     output.document["vectors_recorded"] = evals.embeddings.requested_texts
     missing = [
@@ -377,19 +383,19 @@ def _paths(project: Project, counts: Mapping[Path, int]) -> dict[str, int]:
 
 
 def _origin(path: str, count: int) -> str:
-    """The lines of a file of recordings that come from the local store, in parentheses."""
+    """The number of lines of a recordings file from the local store, in parentheses."""
     return f" ({plural(count, recorded_noun(path))} from the local store)" if count else ""
 
 
 def _without_sums(error: UnmeasuredError) -> str:
-    """The words of an error, less what differs from case to case."""
+    """The message of an error, without amounts that differ by case."""
     if isinstance(error, BudgetError):
         return "the budget is reached; a larger --budget-usd continues where this run stopped"
     return str(error)
 
 
 def _embed(evals: EvalSession) -> list[str]:
-    """Have the vectors of all answers recorded; returns each kind of failure, with its count."""
+    """Record the embeddings of all completions; return failures with their counts."""
     failures: Counter[str] = Counter()
     for draw in evals.plan.planned_trials():
         try:
@@ -408,10 +414,10 @@ def _prune(
     *,
     dry_run: bool,
 ) -> None:
-    """Drop what no eval needs, and say what was dropped.
+    """Remove recordings that no eval needs, and report them.
 
     Raises:
-        UsageError: Evals leave cases out, whose recordings are needed.
+        UsageError: Evals leave out cases, whose recordings are needed.
     """
     if left_out := left_out_faults(project, evals):
         raise UsageError("\n".join(map(str, left_out)))

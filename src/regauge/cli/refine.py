@@ -15,11 +15,11 @@ __all__ = ["command"]
 
 
 class _RefineGroup(click.Group):
-    """Takes a prompt's name where no subcommand is named: that runs the loop."""
+    """A group that runs the loop for a prompt's name instead of a subcommand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in {*self._subcommands(), "-h", "--help"}:
-            self._check_meant(args[0])
+            self._check_misspelling(args[0])
             args = [RUN, *args]
         return super().parse_args(ctx, args)
 
@@ -30,11 +30,11 @@ class _RefineGroup(click.Group):
     def _subcommands(self) -> set[str]:
         return self.commands.keys() - {RUN}
 
-    def _check_meant(self, name: str) -> None:
-        """See that a name is no misspelt command.
+    def _check_misspelling(self, name: str) -> None:
+        """Check that a name is no misspelt command.
 
         Raises:
-            UsageError: It is close to one, and no prompt or target has this name.
+            UsageError: It is close to a command, and no prompt or target has this name.
         """
         near = did_you_mean(name, self._subcommands())
         if name.startswith("-") or not near or name in Project.find().settings.targets:
@@ -43,8 +43,8 @@ class _RefineGroup(click.Group):
             find_prompt(name)
         except PromptError as error:
             (fault,) = error.faults
-            meant = near.replace("'", "`").replace("`", "`regauge refine ", 1)
-            raise UsageError(f"{fault.message}: {meant}\n  fix: {fault.fix}") from error
+            suggestion = near.replace("'", "`").replace("`", "`regauge refine ", 1)
+            raise UsageError(f"{fault.message}: {suggestion}\n  fix: {fault.fix}") from error
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_usage(ctx.command_path, "NAME [OPTIONS] | COMMAND RUN")

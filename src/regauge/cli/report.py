@@ -18,8 +18,8 @@ from regauge.cli._options import (
     dry_run_option,
     json_option,
     output_option,
+    output_path,
     write_output,
-    writing,
 )
 from regauge.cli._terminal import echo
 from regauge.errors import StoreError, UsageError
@@ -154,13 +154,13 @@ def command(
                 with path.open(encoding="utf-8", newline="") as lines:
                     write_output(lines, output)
         case "csv" | "parquet":
-            with writing(output) as path:
+            with output_path(output) as path:
                 (write_csv if form == "csv" else write_parquet)(rows, path)
     _wrote(output)
 
 
 def _markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
-    """The decision of a run, or its tables where it did not gate."""
+    """The decision of a run, or its tables without a gate."""
     if record.decision is None:
         return run_markdown(record, rows)
     decision, suggestions = record.decision, record.suggestions
@@ -206,7 +206,7 @@ def _refuse_misfits(form: Format, output: str, against: str | None) -> None:
 
 
 def _write_html(project: Project, run: Path, against: Path | None, output: str) -> None:
-    """Write the report of a run, with the past of its prompts where the history can be read."""
+    """Write the report of a run, with the run history of its prompts if it can be read."""
     cases = case_count(read_record(run))
     limit = project.settings.html_cases_max
     paged = cases > limit
@@ -226,7 +226,7 @@ def _write_html(project: Project, run: Path, against: Path | None, output: str) 
         write_output(html_report(source), output)
         _wrote(output)
         return
-    with writing(output) as path:
+    with output_path(output) as path:
         pages = write_pages(source, path, run=run, project=project, against=against)
     click.echo(f"wrote {output} and {path.stem}-cases, {plural(pages, 'page')}", err=True)
 
@@ -239,7 +239,7 @@ def _wrote(output: str) -> None:
 def _refuse_mixed(
     *, comment: bool, of_files: Mapping[str, object], of_comments: Mapping[str, object]
 ) -> None:
-    """Refuse options of files for a comment, and the reverse."""
+    """Refuse options of files for a comment, and options of comments for a file."""
     for option, value in (of_files if comment else of_comments).items():
         if value:
             reason = "is for files" if comment else "needs --comment"
@@ -251,12 +251,12 @@ def _comment(
 ) -> None:
     """Create or update a run's pull request comment."""
     event = read_event(os.environ)
-    run_found = _found_run(run, event)
-    of_run = (run_found[1].started_at, run_found[1].id) if run_found else (event.started_at,)
-    mark = Mark(name=marker, made_at=_made_at(*of_run))
-    where = "`regauge report` shows all of the run."
+    found_run = _find_run(run, event)
+    of_run = (found_run[1].started_at, found_run[1].id) if found_run else (event.started_at,)
+    mark = Mark(name=marker, made_at=_start_time(*of_run))
+    full_text_note = "`regauge report` shows the complete run."
     if dry_run:
-        body = cut_markdown(mark.on(_body(run_found, event)), full_text_note=where)
+        body = cut_markdown(mark.on(_body(found_run, event)), full_text_note=full_text_note)
         echo(json.dumps({"outcome": "none", "text": body}) if as_json else body)
         return
     try:
@@ -266,21 +266,23 @@ def _comment(
         raise UsageError(f"{error}\n  {hint}") from error
     with github:
         if number is None:
-            named = github.pull_request_of(event)
-            if named is None:
-                why = f"no open pull request has {event.head_branch} as it was: nothing to write to"
-                echo(json.dumps({"outcome": "none", "reason": why}) if as_json else why)
+            pull_request = github.pull_request_of(event)
+            if pull_request is None:
+                reason = (
+                    f"no open pull request has {event.head_branch} as it was: nothing to write to"
+                )
+                echo(json.dumps({"outcome": "none", "reason": reason}) if as_json else reason)
                 return
-            event = named
+            event = pull_request
             number = pull_request_number(event)
-        text = mark.on(_body(run_found, event))
-        posted = github.upsert_comment(number, text, mark=mark, full_text_note=where)
-    document = {"outcome": posted.outcome, "url": posted.url, "pull_request": number}
-    echo(json.dumps(document) if as_json else f"{posted.outcome}: {posted.url}")
+        text = mark.on(_body(found_run, event))
+        comment = github.upsert_comment(number, text, mark=mark, full_text_note=full_text_note)
+    document = {"outcome": comment.outcome, "url": comment.url, "pull_request": number}
+    echo(json.dumps(document) if as_json else f"{comment.outcome}: {comment.url}")
 
 
-def _found_run(run: str, event: PullRequestEvent) -> tuple[Path, RunRecord] | None:
-    """The run and its record; None where a workflow run failed before it wrote one.
+def _find_run(run: str, event: PullRequestEvent) -> tuple[Path, RunRecord] | None:
+    """The run and its record; None if a workflow run failed before it wrote one.
 
     Raises:
         UsageError: There is no such run.
@@ -294,24 +296,24 @@ def _found_run(run: str, event: PullRequestEvent) -> tuple[Path, RunRecord] | No
     return directory, read_record(directory)
 
 
-def _body(run_found: tuple[Path, RunRecord] | None, event: PullRequestEvent) -> str:
-    if run_found is None:
+def _body(found_run: tuple[Path, RunRecord] | None, event: PullRequestEvent) -> str:
+    if found_run is None:
         footer = " · ".join(_origin(None, event))
         return f"{_failed(event)}\n\nIt left no run record.\n\n<sub>{footer}</sub>\n"
-    directory, record = run_found
+    directory, record = found_run
     text = _markdown(record, read_rows(directory))
     alerts = "".join(f"{alert}\n\n" for alert in _alerts(record, event))
     return f"{alerts}{text}\n<sub>{' · '.join(_origin(record, event))}</sub>\n"
 
 
 def _alerts(record: RunRecord, event: PullRequestEvent) -> Iterator[str]:
-    """Where GitHub and the run record differ. A fork writes its record, but not the event."""
+    """Differences of GitHub and the run record: a fork controls its record, not the event."""
     if event.conclusion not in {"", "success"} and _is_green(record):
         yield f"{_failed(event)}\n\nThe run record below does not show a failure."
     decision = record.decision
     if decision is not None and event.base_ref:
-        compared = {event.base_ref, f"origin/{event.base_ref}", event.base_sha}
-        if decision.ref not in compared:
+        bases = {event.base_ref, f"origin/{event.base_ref}", event.base_sha}
+        if decision.ref not in bases:
             ref, base = shown_name(decision.ref), shown_name(event.base_ref)
             yield f"**The run compares with {ref}, and the pull request goes into {base}.**"
 
@@ -323,14 +325,14 @@ def _failed(event: PullRequestEvent) -> str:
 
 
 def _is_green(record: RunRecord) -> bool:
-    """Return whether a run record explains no failure of its workflow."""
+    """Return whether a run record shows no failure."""
     if record.decision is not None:
         return record.decision.exit_code == 0
     return not any(suite.failed or suite.unmeasured for suite in record.suites)
 
 
 def _origin(record: RunRecord | None, event: PullRequestEvent) -> list[str]:
-    """The run, its commit and its base, as GitHub states them, and its log."""
+    """The run with its commit, base and log, as GitHub states them."""
     parts = [f"run {shown_name(record.id)}"] if record is not None else []
     if event.head_sha:
         parts.append(f"commit {shown_name(event.head_sha[:_SHORT_HASH])}")
@@ -354,13 +356,13 @@ def _url_of_this_run() -> str:
     return f"{server}/{repo}/actions/runs/{run}" if server and repo and run.isdigit() else ""
 
 
-def _made_at(started_at: str, run: str = "") -> str:
-    """When the run began; a record from elsewhere cannot claim to be of the future."""
+def _start_time(started_at: str, run: str = "") -> str:
+    """The start of the run, but no later than now: records are untrusted."""
     now = datetime.now(UTC)
     try:
         began = datetime.fromisoformat(started_at) if started_at or run else now
     except ValueError as error:
-        message = f"run {run!r} does not say when it began: {started_at!r}"
+        message = f"run {run!r} has no valid start time: {started_at!r}"
         raise UsageError(message, fix="name a run that regauge wrote") from error
     if began.tzinfo is None:
         began = began.replace(tzinfo=UTC)

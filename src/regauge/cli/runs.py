@@ -21,9 +21,9 @@ from regauge.cli._options import (
     limit_option,
     output_option,
     prompt_option,
-    write_named,
+    write_and_report,
 )
-from regauge.cli._terminal import echo, echo_json, said_of_sync, simulated
+from regauge.cli._terminal import echo, echo_json, model_text, sync_text
 from regauge.errors import FaultyFileError, RegaugeError, StoreError, UsageError
 from regauge.history import History, RunOutline, compare_runs
 from regauge.project import Project
@@ -90,12 +90,12 @@ def list_command(limit: int, *, sync: bool, as_json: bool) -> None:
     """
     project = Project.find()
     try:
-        runs, place = _of_history(project, limit=limit, sync=sync)
+        runs, place = _list_stored(project, limit=limit, sync=sync)
     except StoreError as error:
         if sync:
             raise
         click.echo(printable(f"{error}\nwhat follows are the runs of this machine"), err=True)
-        runs, place = list(_of_machine(project, limit=limit)), ".regauge/runs"
+        runs, place = list(_list_local(project, limit=limit)), ".regauge/runs"
     if not runs and not as_json:
         click.echo(f"no runs in {place} yet: pytest evals")
     for record in runs:
@@ -163,14 +163,14 @@ def merge_command(directories: tuple[Path, ...], *, as_json: bool) -> None:
     click.get_current_context().exit(merged.exit_code)
 
 
-def _of_history(project: Project, *, limit: int, sync: bool) -> tuple[list[RunRecord], str]:
-    """The newest runs of the history, and where it is."""
+def _list_stored(project: Project, *, limit: int, sync: bool) -> tuple[list[RunRecord], str]:
+    """The newest runs of the run history, and its place."""
     history = History.open(project, os.environ)
     report = history.caught_up
     if sync:
         if not history.place.is_project_file:
             report = history.sync()
-        click.echo(said_of_sync(report, history.place.display), err=True)
+        click.echo(sync_text(report, history.place.display), err=True)
     for run, problem in report.unreadable:
         click.echo(printable(f"{run}  unreadable: {project.shorten(problem)}"), err=True)
     records: list[RunRecord] = []
@@ -182,7 +182,7 @@ def _of_history(project: Project, *, limit: int, sync: bool) -> tuple[list[RunRe
     return records, ".regauge/runs" if history.place.is_project_file else history.place.display
 
 
-def _of_machine(project: Project, *, limit: int) -> Iterator[RunRecord]:
+def _list_local(project: Project, *, limit: int) -> Iterator[RunRecord]:
     for run in list_runs(project)[:limit]:
         try:
             yield read_record(run)
@@ -192,7 +192,7 @@ def _of_machine(project: Project, *, limit: int) -> Iterator[RunRecord]:
 
 
 def _run_line(record: RunRecord) -> str:
-    # What a gate drew of the base is no case of the run.
+    # Trials of the base in a gate are no cases of the run.
     suites = [suite for suite in record.suites if suite.side != "base"]
     cases = sum(suite.cases for suite in suites)
     failed = sum(suite.failed for suite in suites)
@@ -206,7 +206,7 @@ def _run_line(record: RunRecord) -> str:
     commit = _commit(record)
     counts = f"{plural(cases, 'case')}, {failed} failed, {unmeasured} unmeasured"
     if cases and unmeasured == cases:
-        # That none failed says nothing where none was measured.
+        # "0 failed" would mislead if all cases are unmeasured.
         counts = f"{plural(cases, 'case')}, {'' if cases == 1 else 'all '}unmeasured"
     if record.decision is not None:
         counts += f", gate: {record.decision.decision}"
@@ -265,18 +265,18 @@ def compare_command(
     (.html).
     """
     project = Project.find()
-    named = runs if len(runs) > _PAIR else _name_runs(project, *(*runs, None, None)[:_PAIR])
-    named_runs = [_run(project, name) for name in named]
+    run_names = runs if len(runs) > _PAIR else _name_runs(project, *(*runs, None, None)[:_PAIR])
+    named_runs = [_run(project, name) for name in run_names]
     records = [record for record, _ in named_runs]
     labels = _labels(records)
     pairs = zip(labels, named_runs, strict=True)
     read = [partial(_rows_of, read, label, prompt) for label, (_, read) in pairs]
-    joined, outlines = _join(records, read)
-    if prompt is not None and not joined.suites:
+    joint_record, outlines = _join(records, read)
+    if prompt is not None and not joint_record.suites:
         fix = "`regauge runs list` names those of each run"
         raise UsageError(f"no run has the prompt {prompt!r}", fix=fix)
     if output is not None:
-        _write(joined, chain.from_iterable(rows() for rows in read), output, project)
+        _write(joint_record, chain.from_iterable(rows() for rows in read), output, project)
         return
     suites: list[SuiteComparison] = []
     if len(named_runs) == _PAIR:
@@ -285,7 +285,7 @@ def compare_command(
     if as_json:
         document = {
             "runs": [record.id for record in records],
-            "models": [suite.model_dump(mode="json") for suite in joined.suites],
+            "models": [suite.model_dump(mode="json") for suite in joint_record.suites],
             "suites": [asdict(suite) for suite in suites],
             "cases": _find_differing(outlines, labels)[0],
         }
@@ -295,9 +295,9 @@ def compare_command(
         click.echo(f"{label}  {record.id}  {_commit(record)}")
     for note in _notes(records):
         click.echo(f"note: {note}", err=True)
-    if joined.suites:
+    if joint_record.suites:
         click.echo()
-        for line in suite_lines(joined.suites):
+        for line in suite_lines(joint_record.suites):
             echo(line.text)
     if len(named_runs) > _PAIR:
         _show_grid(outlines, labels)
@@ -306,7 +306,7 @@ def compare_command(
 
 
 def _show_changes(suites: Sequence[SuiteComparison], *, outputs: bool, diffs: bool) -> None:
-    """The cases that differ between two runs, with their outputs."""
+    """Print the cases that differ between two runs, with their outputs."""
     for suite in suites:
         click.echo()
         echo(_headline(suite), bold=True)
@@ -333,7 +333,7 @@ def _rows_of(
 ) -> Iterator[dict[str, Any]]:
     """The rows of a run, or of one prompt in it, with the label of the run.
 
-    What a gate ran of the base is left out.
+    Trials of the base in a gate are left out.
     """
     for row in read():
         if row.get("side") != "base" and prompt in {None, row["prompt"]}:
@@ -343,7 +343,7 @@ def _rows_of(
 def _join(
     records: Sequence[RunRecord], read: Sequence[Callable[[], Iterable[dict[str, Any]]]]
 ) -> tuple[RunRecord, list[RunOutline]]:
-    """Several runs as one, in which each run has models of its own; and the outline of each."""
+    """Join runs to one, with separate models for each run; and the outline of each."""
     tally = RunTally()
     outlines: list[RunOutline] = []
     for rows in read:
@@ -353,7 +353,7 @@ def _join(
             outline.add(row)
         tally.settle(compares_models=True)
         outlines.append(outline)
-    joined = records[0].model_copy(
+    joint_record = records[0].model_copy(
         update={
             "id": " ".join(record.id for record in records),
             "suites": tally.suites(across_versions=True),
@@ -361,16 +361,16 @@ def _join(
             "suggestions": [],
         }
     )
-    return joined, outlines
+    return joint_record, outlines
 
 
 def _label(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row whose model names its run, too."""
+    """Add the run to the model of a row."""
     return {**row, "model": f"{row['model']} {row['run']}"}
 
 
 def _write(
-    joined: RunRecord, rows: Iterable[dict[str, Any]], output: str, project: Project
+    joint_record: RunRecord, rows: Iterable[dict[str, Any]], output: str, project: Project
 ) -> None:
     suffix = "" if output == STDOUT else Path(output).suffix.lower()
     if suffix not in {".md", ".markdown", ".html", ".htm", ""}:
@@ -383,24 +383,24 @@ def _write(
         rows = list(labelled)
         names = {row["dataset"] for row in rows}
         source = ReportSource(
-            record=joined,
+            record=joint_record,
             rows=rows,
             golden={name: read_golden(name, project) for name in names},
             history={},
-            counts=pass_counts(joined, rows),
+            counts=pass_counts(joint_record, rows),
         )
-        write_named(html_report(source), output)
+        write_and_report(html_report(source), output)
     else:
-        write_named(run_markdown(joined, labelled), output)
+        write_and_report(run_markdown(joint_record, labelled), output)
 
 
 def _find_differing(
     outlines: Sequence[RunOutline], labels: Sequence[str]
 ) -> tuple[list[dict[str, Any]], int]:
-    """Cases whose pass rate is not the same in all runs, with passed and measured trials.
+    """Find cases whose pass rate differs between runs.
 
     Returns:
-        These, and the number of other cases.
+        These, with passed and measured trials by run, and the number of other cases.
     """
     pairs = zip(labels, outlines, strict=True)
     runs = [(label, outline.count_cases()) for label, outline in pairs if outline.suites]
@@ -409,8 +409,12 @@ def _find_differing(
     for prompt, dataset, case in cases:
         of_case = {label: counts.get((prompt, dataset, case)) for label, counts in runs}
         if len({_share(count) for count in of_case.values()}) > 1:
-            named = {label: list(count) for label, count in of_case.items() if count is not None}
-            differing.append({"prompt": prompt, "dataset": dataset, "case": case, "counts": named})
+            case_counts = {
+                label: list(count) for label, count in of_case.items() if count is not None
+            }
+            differing.append(
+                {"prompt": prompt, "dataset": dataset, "case": case, "counts": case_counts}
+            )
     return differing, len(cases) - len(differing)
 
 
@@ -419,8 +423,8 @@ def _share(count: Sequence[int] | None) -> float | None:
 
 
 def _show_grid(outlines: Sequence[RunOutline], labels: Sequence[str]) -> None:
-    """The cases that differ, with their counts in each run."""
-    differing, same = _find_differing(outlines, labels)
+    """Print the cases that differ, with their counts in each run."""
+    differing, same_count = _find_differing(outlines, labels)
     prompt = ""
     for case in differing:
         if case["prompt"] != prompt:
@@ -431,7 +435,7 @@ def _show_grid(outlines: Sequence[RunOutline], labels: Sequence[str]) -> None:
         counts = [case["counts"].get(label) for label in labels]
         cells = ["-" if count is None else f"{count[0]}/{count[1]}" for count in counts]
         echo("  ".join(f"{cell:<6}" for cell in cells) + f"  {case['case']}")
-    click.echo(f"\n{plural(same, 'case')} with the same pass rate in all runs")
+    click.echo(f"\n{plural(same_count, 'case')} with the same pass rate in all runs")
 
 
 def _name_runs(project: Project, run_a: str | None, run_b: str | None) -> tuple[str, str]:
@@ -443,11 +447,11 @@ def _name_runs(project: Project, run_a: str | None, run_b: str | None) -> tuple[
     if a is None or (run_b is None and a == newest):
         a = before
     if not a or not b:
-        named = [name for name in (run_a, run_b) if name is not None and name != "latest"]
-        for name in named:
-            _run(project, name)  # what is not there at all is said first
-        number = "is no other run" if named else "are no two runs"
-        fix = "pytest evals makes one; or name both, as `regauge runs list` lists them"
+        names = [name for name in (run_a, run_b) if name is not None and name != "latest"]
+        for name in names:
+            _run(project, name)  # report an unknown run first
+        number = "is no other run" if names else "are no two runs"
+        fix = "run pytest evals; or name both, see regauge runs list"
         raise UsageError(f"there {number} with cases on this machine to compare", fix=fix)
     return a, b
 
@@ -460,30 +464,30 @@ def _has_cases(run: Path) -> bool:
 
 
 def _any_case(run: RunRecord) -> bool:
-    # What a gate drew of the base is no case of the run.
+    # Trials of the base in a gate are no cases of the run.
     return any(suite.cases for suite in run.suites if suite.side != "base")
 
 
 def _notes(records: Sequence[RunRecord]) -> Iterator[str]:
-    """Notes that prevent a wrong reading."""
+    """Notes against misreading the comparison."""
     labels = _labels(records)
     for label, record in zip(labels, records, strict=True):
         if not _any_case(record):
             yield f"run {label} has no cases"
     for number, record in enumerate(records):
-        if (at := [other.id for other in records].index(record.id)) < number:
-            yield f"{labels[at]} and {labels[number]} are the same run"
+        if (first := [other.id for other in records].index(record.id)) < number:
+            yield f"{labels[first]} and {labels[number]} are the same run"
     if len(records) == _PAIR and records[0].started_at > records[1].started_at:
-        yield "A is newer than B, so `better` and `worse` say how it was before"
+        yield "A is newer than B, so `better` and `worse` describe the earlier run B"
 
 
 def _run(project: Project, name: str) -> tuple[RunRecord, Callable[[], Iterable[dict[str, Any]]]]:
-    """A run on this machine, else in the history, and what reads its rows."""
-    begun = [run for run in list_runs(project) if run.name.startswith(name)]
+    """A run on this machine, else in the run history, and a function that reads its rows."""
+    matches = [run for run in list_runs(project) if run.name.startswith(name)]
     try:
         directory = find_run(project, name)
     except UsageError:
-        if begun or name == "latest":
+        if matches or name == "latest":
             raise
     else:
         return read_record(directory), partial(read_rows, directory)
@@ -492,7 +496,7 @@ def _run(project: Project, name: str) -> tuple[RunRecord, Callable[[], Iterable[
 
 
 def _commit(run: RunRecord) -> str:
-    """The commit of a run, with a mark if files differed from it."""
+    """The commit of a run, marked if files differed from it."""
     return run.git.commit[:10] + ("+" if run.git.dirty else "") if run.git else "-"
 
 
@@ -507,9 +511,9 @@ def _headline(suite: SuiteComparison) -> str:
 
 
 def _versions(suite: SuiteComparison) -> str:
-    """The version in A, and that in B if it differs."""
+    """The version and model in A, and those in B if they differ."""
     sides = [side for side in (suite.before, suite.after) if side is not None]
-    models = dict.fromkeys(simulated(side["model"]) for side in sides)
+    models = dict.fromkeys(model_text(side["model"]) for side in sides)
     contents = (f"{side['version'] or '-'} ({side['prompt_digest'][:12]})" for side in sides)
     return f"{' -> '.join(dict.fromkeys(contents))}  {' -> '.join(models)}"
 

@@ -1,4 +1,4 @@
-"""`regauge schema`: the JSON Schemas of the files that people write."""
+"""`regauge schema`: the JSON Schemas of files that users write."""
 
 from __future__ import annotations
 

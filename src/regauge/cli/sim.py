@@ -39,7 +39,7 @@ async def _serve(host: str, port: int, options: SimServerOptions, *, as_json: bo
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        # An event loop of Windows takes no handlers.
+        # Event loops on Windows support no signal handlers.
         signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(stop.set))
 
     def introduce(url: str) -> None:
@@ -64,7 +64,7 @@ async def _serve(host: str, port: int, options: SimServerOptions, *, as_json: bo
     )
     click.echo(
         f"Stopped after {counters.requests} requests"
-        + (f" (answers: {statuses})" if statuses else "")
+        + (f" (statuses: {statuses})" if statuses else "")
         + (f"; faults injected: {faults}" if faults else "")
         + f"; at most {counters.in_flight_max} at once."
     )

@@ -1,4 +1,4 @@
-"""Targets in `regauge show`, `log` and `diff`: what identifies them now and in commits."""
+"""Targets in `regauge show`, `log` and `diff`: their identity now and in commits."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ __all__ = ["TargetCommands", "find_target"]
 
 @dataclass(frozen=True, slots=True)
 class TargetState:
-    """A target in a commit, or as it is now.
+    """A target in a commit, or in the working files.
 
     Attributes:
-        place: The commit as the user named it; empty for the files as they are.
+        place: The commit as the user named it; empty for the working files.
     """
 
     place: str
@@ -63,12 +63,12 @@ class TargetState:
 
 
 def find_target(name: str, project: Project) -> TargetCommands | None:
-    """The target of a name: a table, an eval that tests one, or a callable; None without one."""
+    """The target of a name: its table, an eval that tests it, or a callable; else None."""
     evals: dict[str, list[str]] = {}
     for path in sorted((project.root / "evals").rglob("*.py")):
-        for declared in declared_evals(path.read_bytes()):
-            if declared.target and declared.texts:
-                evals.setdefault(declared.target, []).append(declared.texts[0])
+        for eval_ in declared_evals(path.read_bytes()):
+            if eval_.target and eval_.texts:
+                evals.setdefault(eval_.target, []).append(eval_.texts[0])
     tested = sorted({target for target, names in evals.items() if name in names})
     if name in project.settings.targets or name in evals:
         tested = [name]
@@ -83,11 +83,11 @@ def find_target(name: str, project: Project) -> TargetCommands | None:
 
 
 class TargetCommands:
-    """`show`, `log` and `diff` of one target. They import and call nothing.
+    """The commands `show`, `log` and `diff` of one target, without importing or calling it.
 
     Args:
-        project: Where it is declared.
-        name: Of its table; or the callable.
+        project: The project.
+        name: The name of its table; or the callable.
         evals: The evals that test it.
     """
 
@@ -97,9 +97,9 @@ class TargetCommands:
         self.evals = evals
 
     def show(self, ref: str, *, as_json: bool) -> None:
-        """Show its identity in a commit, or as it is."""
+        """Show its identity in a commit, or in the working files."""
         now = self._now()
-        state = self._at(ref, now) if ref else now
+        state = self._state_at(ref, now) if ref else now
         target = state.target
         base = None if ref else self._base(now)
         changed = None if base is None else _find_changed(base.target, target)
@@ -117,14 +117,16 @@ class TargetCommands:
             }
             echo_json(document)
             return
-        at = f" at {ref}" if ref else ""
-        echo(f"{self._name} {target.version or '(no version)'}{at}", bold=True)
+        place = f" at {ref}" if ref else ""
+        echo(f"{self._name} {target.version or '(no version)'}{place}", bold=True)
         rows = [
             (key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
             for key, value in target.identity.items()
             if key not in {"version", "files", "prompts"}
         ]
-        prompts = (f"{used.name} {used.version or used.digest[:12]}" for used in target.prompts)
+        prompts = (
+            f"{prompt.name} {prompt.version or prompt.digest[:12]}" for prompt in target.prompts
+        )
         rows += [
             ("evals", ", ".join(self.evals)),
             ("prompts", ", ".join(prompts)),
@@ -159,7 +161,7 @@ class TargetCommands:
         uncommitted = _find_changed(states[0][1].target, now.target) if states else []
         points = self._points()
         if as_json:
-            listed: list[dict[str, object]] = [
+            state_rows: list[dict[str, object]] = [
                 {
                     "version": state.target.version or None,
                     "date": commit.date[:10],
@@ -173,7 +175,7 @@ class TargetCommands:
                 }
                 for commit, state, changed in rows
             ]
-            document = {"name": self._name, "uncommitted": uncommitted, "states": listed}
+            document = {"name": self._name, "uncommitted": uncommitted, "states": state_rows}
             echo_json(document)
             return
         for commit, state, changed in rows:
@@ -195,11 +197,11 @@ class TargetCommands:
             echo(f"not committed: {', '.join(uncommitted)}", style="yellow")
 
     def diff(self, a: str | None, b: str | None, *, as_json: bool) -> None:
-        """Show the changes of its settings, files and prompts between two commits, or since one."""
+        """Show changes of its settings, files and prompts between commits, or since one."""
         now = self._now()
         a = a or "HEAD"
-        old = self._at(a, now)
-        new = self._at(b, now) if b is not None else now
+        old = self._state_at(a, now)
+        new = self._state_at(b, now) if b is not None else now
         lines = [*_diff(old, new)]
         if as_json:
             changed = _find_changed(old.target, new.target)
@@ -215,7 +217,7 @@ class TargetCommands:
         target = load_target(self._name, self._settings, root=root, files=files, missing_ok=True)
         return TargetState("", target, files)
 
-    def _at(self, ref: str, now: TargetState) -> TargetState:
+    def _state_at(self, ref: str, now: TargetState) -> TargetState:
         """Its state in a commit.
 
         Raises:
@@ -232,13 +234,13 @@ class TargetCommands:
     def _in_commit(
         self, repository: Repository, commit: str, place: str, now: TargetState
     ) -> TargetState | None:
-        at = BaseCommit(
+        base_commit = BaseCommit(
             project=self._project, repository=repository, ref=place, commit=commit, tip=commit
         )
-        target = target_of_base(now.target, at)
+        target = target_of_base(now.target, base_commit)
         if target is None:
             return None
-        files = CommitFiles(repository=repository, commit=commit, prefix=at.prefix)
+        files = CommitFiles(repository=repository, commit=commit, prefix=base_commit.prefix)
         return TargetState(place, target, files)
 
     def _base(self, now: TargetState) -> TargetState | None:
@@ -247,13 +249,13 @@ class TargetCommands:
             repository = Repository.open(self._project.root)
             ref = self._project.settings.gate.ref
             ref = ref if ref in repository.names() else repository.namesake(ref)
-            at = find_base(self._project, ref)
-            return self._in_commit(at.repository, at.commit, ref, now)
+            base_commit = find_base(self._project, ref)
+            return self._in_commit(base_commit.repository, base_commit.commit, ref, now)
         except (GitError, FaultyFileError):
             return None
 
     def _states(self, now: TargetState) -> Iterator[tuple[Commit, TargetState]]:
-        """Its states, newest first, each with the oldest commit that has it without a break."""
+        """Its states, newest first, each with the first commit of an unbroken series."""
         repository = Repository.open(self._project.root)
         paths = [self._project.pyproject, *(self._project.root / path for path in now.paths())]
         last: tuple[Commit, TargetState] | None = None
@@ -261,7 +263,7 @@ class TargetCommands:
             try:
                 state = self._in_commit(repository, commit.hash, commit.hash[:9], now)
             except FaultyFileError:
-                continue  # a file that could not be read then has no identity
+                continue  # an unreadable file has no identity
             if last is not None and (state is None or state.target.digest != last[1].target.digest):
                 yield last
             if state is None:
@@ -276,7 +278,7 @@ class TargetCommands:
         return [point for line in lines for point in line.points if point.rate is not None]
 
     def _digest(self, state: TargetState) -> str:
-        """The digest that runs and baselines know a state by."""
+        """The digest of a state in runs and baselines."""
         return state.target.describe_subject(self._name, path=self._project.pyproject).digest
 
     def _points_of(self, state: TargetState, points: Iterable[TrendPoint]) -> list[TrendPoint]:
@@ -294,29 +296,31 @@ def _digests(target: Target, key: str) -> Mapping[str, str | None]:
 
 
 def _find_changed(old: Target, new: Target) -> list[str]:
-    """The settings, prompts and files in which two states differ."""
+    """Settings, prompts and files that differ between two states."""
     settings = dict.fromkeys([*old.identity, *new.identity])
     rows = [
         key
         for key in settings
         if key not in {"files", "prompts"} and old.identity.get(key) != new.identity.get(key)
     ]
-    for key, what in (("prompts", "prompt "), ("files", "")):
+    for key, prefix in (("prompts", "prompt "), ("files", "")):
         before, after = _digests(old, key), _digests(new, key)
         names = sorted({*before, *after})
-        rows += [f"{what}{name}" for name in names if before.get(name) != after.get(name)]
+        rows += [f"{prefix}{name}" for name in names if before.get(name) != after.get(name)]
     if old.outputs and new.outputs and old.outputs.digest != new.outputs.digest:
         rows.append("outputs")
     return rows
 
 
 def _diff(old: TargetState, new: TargetState) -> Iterator[str]:
-    """The changes as unified diffs: of the settings, then of each file."""
+    """Unified diffs of the settings, then of each file."""
 
     def settings(state: TargetState) -> bytes:
         identity = state.target.identity
-        described = {key: identity[key] for key in identity if key not in {"files", "prompts"}}
-        return json.dumps(described, indent=2, ensure_ascii=False).encode()
+        settings_identity = {
+            key: identity[key] for key in identity if key not in {"files", "prompts"}
+        }
+        return json.dumps(settings_identity, indent=2, ensure_ascii=False).encode()
 
     name = f"tool.regauge.targets.{old.target.name}"
     before, after = {name: settings(old), **old.texts()}, {name: settings(new), **new.texts()}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 # A requested trial without a result.
-_WAITING = "waiting"
+_PENDING = "pending"
 
 
 class Request(NamedTuple):
@@ -75,7 +75,7 @@ class CaseTrials:
         """Request all trials below a number; return those that are new."""
         trials = self._sides[side]
         new = range(len(trials), max(stop, len(trials)))
-        trials.extend([_WAITING] * len(new))
+        trials.extend([_PENDING] * len(new))
         return new
 
     def request_more(self, trials: int, *, pairs: bool) -> list[Request]:
@@ -104,7 +104,7 @@ class CaseTrials:
     def is_pending(self, side: Side, number: int) -> bool:
         """Return whether a trial was requested and has no result yet."""
         trials = self._sides[side]
-        return 0 <= number < len(trials) and trials[number] is _WAITING
+        return 0 <= number < len(trials) and trials[number] is _PENDING
 
     def add(self, side: Side, number: int, facts: TrialFacts | NotRecorded | None) -> None:
         """Add the result of one trial."""
@@ -121,17 +121,17 @@ class CaseTrials:
         start = self.first if self.replay and any(self.facts("candidate", 0, self.first)) else 0
         candidate = self.count_missing("candidate", [range(start, stop)])
         base = self.count_missing("base", [range(self.seeds), *(base for _, base in self.pairs)])
-        count_missing = self.count_missing("candidate", [range(start)])[0]
-        return candidate[0] + base[0] + count_missing, candidate[1] + base[1]
+        first_round = self.count_missing("candidate", [range(start)])
+        return candidate[0] + base[0] + first_round[0], candidate[1] + base[1]
 
     def count_missing(self, side: Side, numbers: Iterable[range]) -> tuple[int, int]:
         """Count the unmeasured trials among some numbers, and the unrecorded ones."""
         trials = self._sides[side]
         unmeasured = not_recorded = 0
         for number in chain.from_iterable(numbers):
-            trial = trials[number] if number < len(trials) else _WAITING
+            trial = trials[number] if number < len(trials) else _PENDING
             not_recorded += trial == "not-recorded"
-            unmeasured += trial is None or trial is _WAITING
+            unmeasured += trial is None or trial is _PENDING
         return unmeasured, not_recorded
 
     def facts(self, side: Side, start: int = 0, stop: int | None = None) -> Iterator[TrialFacts]:
@@ -238,10 +238,10 @@ class CaseTrials:
         and a label is the same by nature. The base runs again before a case is broken, so this is
         known in time.
         """
-        answers = [
+        digests = [
             facts.output_digest for facts in self.facts("base", self.seeds) if facts.output_digest
         ]
-        return len(answers) > 1 and not varies(len({*answers}), len(answers))
+        return len(digests) > 1 and not varies(len({*digests}), len(digests))
 
 
 def trials_of(history: BaseTrials) -> int:
@@ -269,12 +269,12 @@ def tallies_of(counts: Sequence[Count]) -> Tallies:
     return passed, np.array([count.trials for count in counts], dtype=np.int64)
 
 
-class End(IntEnum):
+class CellState(IntEnum):
     """The state of a cell."""
 
     UNTESTED = 0
     OPEN = 1
-    NAMED = 2
+    CONFIRMED = 2
     DRIFTED = 3
     CLEARED = 4
     UNDECIDED = 5
@@ -301,7 +301,7 @@ class CellTest:
 
     Attributes:
         steps: Further trials of an open cell for each look after the first round.
-        ends: An `End` for each cell; shape (runs, cells).
+        states: `CellState` of each cell; shape (runs, cells).
         log_e: Evidence against all trials of the base at the last look.
         log_today: Evidence of the pairs alone at the last look; -inf without any.
         log_bound: Bound of `log_e` in each run at the last look; shape (runs,).
@@ -341,7 +341,7 @@ class CellTest:
         doubt &= self.log_e >= np.log(least)
         self.steps = policy.all_steps
         self.tested = doubt
-        self.ends = np.where(doubt, int(End.OPEN), int(End.UNTESTED)).astype(np.int8)
+        self.states = np.where(doubt, int(CellState.OPEN), int(CellState.UNTESTED)).astype(np.int8)
         self.log_today = np.full(doubt.shape, -np.inf)
         self._record = np.full(doubt.shape, -np.inf)
         self._family = max(family or 1, doubt.shape[1])
@@ -350,7 +350,7 @@ class CellTest:
     @property
     def open(self) -> tuple[IntArray, ...]:
         """Runs and cells that are not decided, as indices."""
-        return np.nonzero(self.ends == End.OPEN)
+        return np.nonzero(self.states == CellState.OPEN)
 
     def paired(self, number: int) -> BoolArray:
         """The open cells, in order, that need the base as well at a look, counted from 0."""
@@ -391,18 +391,18 @@ class CellTest:
         is_unclear = has_drifted & never & (ahead >= policy.indistinct_lead)
         # A few pairs that both sides fail cannot tell a rare pass of the base from none.
         drifted = has_drifted & (today < 0) & (at_cap & ~is_unclear | (ahead <= 0) & ~never)
-        self.ends[rows, cells] = np.select(
+        self.states[rows, cells] = np.select(
             [
                 is_confirmed & controlled,
                 drifted,
                 evidence < log(policy.clear),
             ],
-            [End.NAMED, End.DRIFTED, End.CLEARED],
-            End.OPEN,
+            [CellState.CONFIRMED, CellState.DRIFTED, CellState.CLEARED],
+            CellState.OPEN,
         )
         if at_cap:
-            open_cells = self.ends[rows, cells] == End.OPEN
-            end = self._at_cap(
+            open_cells = self.states[rows, cells] == CellState.OPEN
+            state = self._at_cap(
                 number,
                 is_named=is_named,
                 today=today,
@@ -412,11 +412,11 @@ class CellTest:
                 has_drifted=has_drifted,
                 is_unclear=is_unclear,
             )
-            self.ends[rows[open_cells], cells[open_cells]] = end[open_cells]
+            self.states[rows[open_cells], cells[open_cells]] = state[open_cells]
 
     def stop(self, row: int, cell: int) -> None:
         """End the test of a cell because trials of it are missing."""
-        self.ends[row, cell] = End.MISSING
+        self.states[row, cell] = CellState.MISSING
 
     def _evidence(self, s: IntArray, m: IntArray, k: IntArray, r: IntArray) -> NDArray[np.float64]:
         return log_e_value(s, m, k, r, direction=self._direction)
@@ -427,7 +427,7 @@ class CellTest:
         runs, row = np.unique(rows, return_inverse=True)
         bounds = e_bh(self._record[runs], alpha=policy.alpha, cells=self._family)
         self.log_bound[runs] = bounds.log_bound
-        live = (self.ends[runs] == End.OPEN) | (self.ends[runs] == End.NAMED)
+        live = (self.states[runs] == CellState.OPEN) | (self.states[runs] == CellState.CONFIRMED)
         is_named = (self._record[runs] >= bounds.log_bound[:, np.newaxis]) & live
         among = np.where(is_named, self.log_today[runs], -np.inf)
         confirm = e_bh(among, alpha=1 / policy.confirm, cells=np.maximum(is_named.sum(axis=1), 1))
@@ -456,8 +456,8 @@ class CellTest:
         continues = (worth & (step < late)) | (open_end & has_more_steps)
         return np.select(
             [continues, open_end, has_drifted],
-            [int(End.OPEN), int(End.UNDECIDED), int(End.DRIFTED)],
-            int(End.MIXED),
+            [int(CellState.OPEN), int(CellState.UNDECIDED), int(CellState.DRIFTED)],
+            int(CellState.MIXED),
         )
 
 
@@ -534,7 +534,7 @@ class CaseStage:
         )
         test.evaluate(number, counts)
         for column, (case, _) in zip(columns, cells, strict=True):
-            if any(case.gaps()) and test.ends[0, column] != End.NAMED:
+            if any(case.gaps()) and test.states[0, column] != CellState.CONFIRMED:
                 test.stop(0, column)
 
 

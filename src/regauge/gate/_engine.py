@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from regauge.digests import digest_of
 from regauge.evidence import CheckReport, Count
-from regauge.gate._cases import CaseStage, CaseTrials, End, Request
+from regauge.gate._cases import CaseStage, CaseTrials, CellState, Request
 from regauge.gate._suites import SuiteStage
 from regauge.gate._types import CaseReport, GateOutcome, Reason, TrialRequest, accepted_broken
 from regauge.stats import flaky_probability, rule_of_three
@@ -189,17 +189,17 @@ def _check_report(case_trials: CaseTrials, check: str, stage: CaseStage | None) 
     if tested is None:
         return report
     test, column = tested
-    end = End(int(test.ends[0, column]))
-    if end == End.DRIFTED and not case_trials.has_history:
+    state = CellState(int(test.states[0, column]))
+    if state == CellState.DRIFTED and not case_trials.has_history:
         # All trials of the base are of this run, so the case is mixed, not drifted.
-        end = End.MIXED
+        state = CellState.MIXED
     better = stage is not None and test is stage.better
     today = float(test.log_today[0, column])
     return replace(
         report,
-        verdict=_fixed_status(end, candidate, flaky=flaky)
+        verdict=_fixed_status(state, candidate, flaky=flaky)
         if better
-        else _broken_status(end, case_trials, candidate, history, flaky=flaky),
+        else _broken_status(state, case_trials, candidate, history, flaky=flaky),
         direction="better" if better else "worse",
         e_value=exp(min(float(test.log_e[0, column]), _LARGEST_LOG)),
         bound=round(exp(float(test.log_bound[0])), 6),
@@ -220,31 +220,31 @@ def _untested_status(candidate: Count, history: Count, *, lacking: bool, flaky: 
 
 
 def _broken_status(
-    end: End, case_trials: CaseTrials, candidate: Count, history: Count, *, flaky: bool
+    state: CellState, case_trials: CaseTrials, candidate: Count, history: Count, *, flaky: bool
 ) -> CaseStatus:
-    match end:
-        case End.NAMED:
+    match state:
+        case CellState.CONFIRMED:
             return "broken"
-        case End.DRIFTED:
+        case CellState.DRIFTED:
             return "drifted"
-        case End.UNDECIDED:
+        case CellState.UNDECIDED:
             return "undecided"
-        case End.OPEN | End.MISSING:
+        case CellState.OPEN | CellState.MISSING:
             return "unmeasured"
-        case End.CLEARED | End.MIXED | End.UNTESTED:
-            if end != End.CLEARED and not candidate.passed and case_trials.repeat_count:
+        case CellState.CLEARED | CellState.MIXED | CellState.UNTESTED:
+            if state != CellState.CLEARED and not candidate.passed and case_trials.repeat_count:
                 # A cache repeats one failure, which may be rare.
                 return "undecided"
             return _failing_status(candidate, history, flaky=flaky)
         case _:
-            assert_never(end)
+            assert_never(state)
 
 
-def _fixed_status(end: End, candidate: Count, *, flaky: bool) -> CaseStatus:
-    match end:
-        case End.NAMED:
+def _fixed_status(state: CellState, candidate: Count, *, flaky: bool) -> CaseStatus:
+    match state:
+        case CellState.CONFIRMED:
             return "fixed"
-        case End.DRIFTED:
+        case CellState.DRIFTED:
             return "drifted"
         case _ if not candidate.failed:
             return "passed"
@@ -474,7 +474,7 @@ class Gate:
         self._reports: tuple[CaseReport, ...] = ()
         self._suites: list[SuiteStage] = []
         self._pending: list[tuple[CaseTrials, Side, range, bool]] = []
-        self._waiting = 0
+        self._pending_count = 0
         self._finished = False
         self._waves = self._process()
         self._advance()
@@ -493,8 +493,8 @@ class Gate:
         paired: dict[tuple[str, str], dict[Side, list[int]]] = {}
         for case, side, numbers, is_paired in self._pending:
             if is_paired:
-                waiting = [number for number in numbers if case.is_pending(side, number)]
-                paired.setdefault(case.case.key, {})[side] = waiting
+                pending = [number for number in numbers if case.is_pending(side, number)]
+                paired.setdefault(case.case.key, {})[side] = pending
                 continue
             requests += [
                 _trial_request(case.case.key, side, run)
@@ -534,8 +534,8 @@ class Gate:
                 f"trial {number} of {side} for case {case!r} of {prompt!r} is not wanted"
             )
         case_trials.add(side, number, facts)
-        self._waiting -= 1
-        if not self._waiting:
+        self._pending_count -= 1
+        if not self._pending_count:
             self._advance()
 
     def outcome(self) -> GateOutcome:
@@ -645,14 +645,14 @@ class Gate:
 
     def _advance(self) -> None:
         """Continue to the next wave with a new trial."""
-        while not self._waiting and not self._finished:
+        while not self._pending_count and not self._finished:
             wave = next(self._waves, None)
             self._finished = wave is None
             self._pending = []
             for case, side, stop, paired in wave or ():
                 if trials := case.request(side, stop):
                     self._pending.append((case, side, trials, paired))
-                    self._waiting += len(trials)
+                    self._pending_count += len(trials)
 
 
 def _merge_waves(processes: list[Iterator[list[Request]]]) -> Iterator[list[Request]]:

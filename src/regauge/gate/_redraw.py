@@ -449,9 +449,9 @@ async def _redraw_suite(
 
 @asynccontextmanager
 async def _run_trials(
-    session: EvalSession, waiting: Callable[[RunProgress], None]
+    session: EvalSession, on_progress: Callable[[RunProgress], None]
 ) -> AsyncGenerator[TrialRunner]:
-    tick = partial(waiting, session.progress)
+    tick = partial(on_progress, session.progress)
     async with ticking(tick, every_s=_PROGRESS_EVERY_S), session.open_trials() as trials:
         yield trials
 

@@ -108,7 +108,7 @@ class GateRun:
             [compared_case.case for compared_case in compared_cases], policy, elsewhere=elsewhere
         )
         self._session = session
-        self._waiting = on_progress
+        self._on_progress = on_progress
         self._by_key = {compared_case.case.key: compared_case for compared_case in compared_cases}
         self._progress = GateProgress()
         self._trials: dict[tuple[str, str, Side], list[Trial]] = defaultdict(list)
@@ -236,4 +236,4 @@ class GateRun:
 
     def _report(self) -> None:
         self._progress.spent_usd = self._session.budget.spent_usd
-        self._waiting(self._progress)
+        self._on_progress(self._progress)

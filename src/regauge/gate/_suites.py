@@ -318,7 +318,7 @@ class SuiteStage:
                 return
             if not screen_extends(policy, number, min(p_values.values())):
                 break
-        self._end("passed")
+        self._set_verdict("passed")
 
     def _next_round(self) -> list[Request]:
         """Further trials of every case, without cases that have missing trials."""
@@ -368,7 +368,7 @@ class SuiteStage:
                 PairsReport(base=base, candidate=candidate, p_values=p_values, bound=bound)
             )
             self._note_pairs()
-            lower = self._policy.on_broken != "net" or self._ahead() < 0
+            lower = self._policy.on_broken != "net" or self._pass_lead() < 0
             confirmed_tests = [
                 check for check, p in p_values.items() if p <= bound and (check or lower)
             ]
@@ -377,7 +377,7 @@ class SuiteStage:
                 return
             smallest = min(p_values.values())
             if self._recorded or any(self._missing) or not day_continues(policy, number, smallest):
-                self._end("unconfirmed")
+                self._set_verdict("unconfirmed")
                 return
             number += 1
 
@@ -403,8 +403,10 @@ class SuiteStage:
                 return
             if better <= policy.better or self._recorded or any(self._missing):
                 break
-        enough = bool(self._net) and (self._net[-1].p_better <= policy.better or self._ahead() >= 0)
-        self._end("passed" if enough else "undecided")
+        enough = bool(self._net) and (
+            self._net[-1].p_better <= policy.better or self._pass_lead() >= 0
+        )
+        self._set_verdict("passed" if enough else "undecided")
 
     def _next_wave(self, pairs: int) -> list[Request]:
         """Pairs of every case; of recorded outputs all, as there are no others.
@@ -442,7 +444,7 @@ class SuiteStage:
             sum((case.paired("candidate") for case in self._cases), NO_TRIALS),
         )
 
-    def _ahead(self) -> float:
+    def _pass_lead(self) -> float:
         return float(passes_ahead(self._sides()))
 
     def _p_value(self, check: str) -> float:
@@ -491,7 +493,7 @@ class SuiteStage:
             bound=self._policy.suite.control_p,
         )
 
-    def _end(self, verdict: SuiteVerdict) -> None:
+    def _set_verdict(self, verdict: SuiteVerdict) -> None:
         """Set the verdict, unless trials for it are missing."""
         unmeasured, not_recorded = self._missing
         self._verdict = "unmeasured" if unmeasured else "undecided" if not_recorded else verdict

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # Hexadecimal digits: 64 bits for a case, whose trials depend on them, and 32 bits to tell outputs
 # of one case apart. More lengthen every line of a baseline.
 CASE_DIGITS = 16
-_ANSWER_DIGITS = 8
+_OUTPUT_DIGITS = 8
 _SCORE_DIGITS = 4
 
 KeyPart: TypeAlias = Literal["prompt", "parameters", "model", "judge", "dataset"]
@@ -179,9 +179,9 @@ class StoredTrials:
                 score = round(facts.scores.get(name, float(outcome)), _SCORE_DIGITS)
                 scores[name] = tuple(sorted((*scores.get(name, ()), score)))
             checks[name] = count
-        answers = {*self.output_digests}
+        digests = {*self.output_digests}
         if facts.passed is not None:
-            answers.add(facts.output_digest[:_ANSWER_DIGITS])
+            digests.add(facts.output_digest[:_OUTPUT_DIGITS])
         return replace(
             self,
             numbers=(*self.numbers, number),
@@ -189,7 +189,7 @@ class StoredTrials:
             silent=self.silent + (facts.passed is None),
             checks=checks,
             scores=scores,
-            output_digests=tuple(sorted(answers)),
+            output_digests=tuple(sorted(digests)),
         )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from regauge.gate._cases import CellTest, End, OpenCellCounts
+from regauge.gate._cases import CellState, CellTest, OpenCellCounts
 from regauge.gate._suites import (
     Pairs,
     day_bound,
@@ -383,9 +383,9 @@ class _Runs:
 
     def simulate(self) -> SimulatedRun:
         runs = len(self._calls)
-        is_named = self._worse.ends == End.NAMED
-        fixed = self._better.ends == End.NAMED
-        unclear = self._worse.ends == End.UNDECIDED
+        is_named = self._worse.states == CellState.CONFIRMED
+        fixed = self._better.states == CellState.CONFIRMED
+        unclear = self._worse.states == CellState.UNDECIDED
         rejects = np.zeros((runs, len(self._columns)), dtype=np.bool_)
         weighs = np.zeros_like(rejects)
         for number, columns in enumerate(self._columns):
@@ -417,7 +417,7 @@ class _Runs:
             worse=worse,
             paired=paired,
             net_tested=np.asarray(weighs.any(axis=1)),
-            drifted=np.any(self._worse.ends == End.DRIFTED, axis=1),
+            drifted=np.any(self._worse.states == CellState.DRIFTED, axis=1),
             calls=self._calls,
         )
 

@@ -1,4 +1,4 @@
-"""A project: where its files are (`_project.py`), and what may be set in it (`_settings.py`)."""
+"""A project: its files (`_project.py`) and settings (`_settings.py`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project: its root, its files and its settings, whose errors have a line."""
+"""A project: its root, its files, and its settings with line numbers in errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def line_of(text: str, setting: Sequence[int | str]) -> int | None:
-    r"""The line of a setting's key; that of its table where the key is not there.
+    r"""The line of a setting's key, or of its table without the key; None without both.
 
     Args:
         text: The file.
@@ -104,16 +104,16 @@ _TYPES = {
 def setting_problems(
     error: ValidationError, table: Mapping[str, Any]
 ) -> dict[tuple[int | str, ...], str]:
-    """Each setting that cannot be used, by its path, with its problem and its fix.
+    """The invalid settings by path, each with its problem and fix.
 
     Args:
-        error: What validation found.
-        table: `[tool.regauge]` as it was read.
+        error: The validation error.
+        table: The table `[tool.regauge]`.
     """
     items: dict[tuple[int | str, ...], list[ErrorDetails]] = {}
     for item in error.errors():
         items.setdefault(_path(item, table), []).append(item)
-    return {where: _problem(where, alternatives) for where, alternatives in items.items()}
+    return {setting: _problem(setting, alternatives) for setting, alternatives in items.items()}
 
 
 def _path(item: ErrorDetails, table: object) -> tuple[int | str, ...]:
@@ -158,7 +158,7 @@ def _problem(setting: tuple[int | str, ...], items: list[ErrorDetails]) -> str:
 
 
 def _describe_expected(item: ErrorDetails) -> str:
-    """The values that a setting takes, in words."""
+    """Describe the valid values of a setting."""
     kind, context = item["type"], item.get("ctx", {})
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
@@ -187,8 +187,8 @@ class Project:
     def find(cls, start: Path | None = None) -> Project:
         """The nearest directory, from `start` upwards, with a `[tool.regauge]` or a `prompts/`.
 
-        Where there is none, the directory of the git repository, or `start` itself (the working
-        directory by default).
+        Without one, the directory of the git repository, or `start` itself (by default the working
+        directory).
         """
         origin = (start or Path.cwd()).resolve()
         for directory in (origin, *origin.parents):
@@ -203,48 +203,47 @@ class Project:
 
     @property
     def prompts_dir(self) -> Path:
-        """Where prompt files and `prompts.lock` are."""
+        """The directory of prompt files and `prompts.lock`."""
         return self.root / "prompts"
 
     @property
     def fixtures_dir(self) -> Path:
-        """Where golden datasets, recordings and baselines are; the lock of long inputs too."""
+        """The directory of golden datasets, recordings, baselines and the lock of long inputs."""
         return self.root / "fixtures"
 
     @property
     def golden_dir(self) -> Path:
-        """Where golden datasets are."""
+        """The directory of golden datasets."""
         return self.fixtures_dir / "golden"
 
     @property
     def recordings_dir(self) -> Path:
-        """Where committed recordings are."""
+        """The directory of committed recordings."""
         return self.fixtures_dir / "recordings"
 
     def recordings_path(self, name: str) -> Path:
-        """Where the recordings of a prompt or judge are."""
+        """The recordings file of a prompt or judge."""
         return self.recordings_dir / f"{name}.jsonl"
 
     def baseline_path(self, prompt: str) -> Path:
-        """Where the baseline of a prompt is."""
+        """The baseline file of a prompt."""
         return self.fixtures_dir / "baselines" / f"{prompt}.json"
 
     @property
     def labels_dir(self) -> Path:
-        """Where labels of people are, and the calibration records made with them."""
+        """The directory of human labels and calibration records."""
         return self.fixtures_dir / "labels"
 
     @property
     def state_dir(self) -> Path:
-        """Where runs and the local store are; never committed."""
+        """The directory of runs and the local store; never committed."""
         return self.root / ".regauge"
 
     def prepare_state_dir(self, below: str = "") -> None:
-        """Make `.regauge/`, which git does not look into, and a directory below it.
+        """Create `.regauge/`, which git ignores, and a directory below it.
 
         Raises:
-            UsageError: Something that is no directory stands in its place, it cannot be made, or
-                nothing can be written into it.
+            UsageError: A file has its name, or the directory cannot be created or written.
         """
         directory = self.state_dir / below
         try:
@@ -258,7 +257,7 @@ class Project:
             raise self._no_state_dir(directory, "no permission to write")
 
     def _no_state_dir(self, directory: Path, reason: str) -> UsageError:
-        """The error for a directory that cannot be written to."""
+        """The error for a directory that cannot be written."""
         for path in (self.state_dir, directory):
             if not path.is_dir() and os.path.lexists(path):
                 message = f"{path} is a file, and runs are kept in a directory of this name"
@@ -271,15 +270,15 @@ class Project:
 
     @property
     def pyproject(self) -> Path:
-        """The file that may hold `[tool.regauge]`."""
+        """The path of pyproject.toml, which may not exist."""
         return self.root / "pyproject.toml"
 
     def relative(self, path: Path) -> Path:
-        """`path` as people write it: relative to the root where it is below it."""
+        """A path for users: relative to the root if below it."""
         return path.relative_to(self.root) if path.is_relative_to(self.root) else path
 
     def shorten(self, text: str) -> str:
-        """A message whose paths below the root are relative to it."""
+        """Make paths in a message relative to the root."""
         return text.replace(f"{self.root}{os.sep}", "")
 
     @cached_property
@@ -316,18 +315,18 @@ class Project:
         except ValidationError as error:
             problems = setting_problems(error, table)
             faults = [
-                _setting_fault(self.pyproject, text, where, problem)
-                for where, problem in problems.items()
+                _setting_fault(self.pyproject, text, setting, problem)
+                for setting, problem in problems.items()
             ]
             raise ConfigError(sorted(faults, key=lambda fault: fault.line or 0)) from error
 
     def setting_fault(self, setting: Sequence[int | str], message: str, *, fix: str = "") -> Fault:
-        """A fault of a setting that only shows when it is used, with its line.
+        """The error of a setting that only shows in use, with its line.
 
         Args:
             setting: Its path below `[tool.regauge]`, such as `("refine", "goals", 0, "judge")`.
-            message: What is wrong with it.
-            fix: What to do about it.
+            message: The problem.
+            fix: The fix.
         """
         try:
             text = self.pyproject.read_text(encoding="utf-8", errors="replace")
@@ -338,7 +337,7 @@ class Project:
 
 
 def _setting_fault(path: Path, text: str, setting: Sequence[int | str], problem: str) -> Fault:
-    """The fault of one setting, with the line its key stands on where that can be found."""
+    """The error of a setting, with the line of its key if it is found."""
     key = next(str(part) for part in reversed(setting) if isinstance(part, str))
     problem, _, fix = problem.removeprefix("Value error, ").partition("\n  fix: ")
     if problem == "Extra inputs are not permitted":

@@ -24,11 +24,11 @@ from regauge.model_id import parse_model_id
 from regauge.wording import did_you_mean
 
 _STORE = re.compile(r"(postgres|postgresql|postgresql\+psycopg)://|sqlite:///.")
-# A password may hold what ought to be escaped in a URL, so all up to the last @ counts as one.
+# A password may hold unescaped characters, so all text up to the last @ counts.
 _PASSWORD = re.compile(r"(?<=//)([^:/@?]*):.*@")
 _PARAMETER = re.compile(r"([?&](?:ssl)?password=)[^&]*")
 
-# Whatever stands before the last @ of the authority, for URLs that do not parse, too.
+# All text before the last @ of the authority, also for URLs that do not parse.
 _AUTHORITY = re.compile(r"\A\s*(?P<scheme>[^:/?#@]*:)?//(?P<user>[^/?#]*@)?(?P<host>[^/?#]*)")
 
 
@@ -70,7 +70,7 @@ def redact_store_url(url: str) -> str:
     return _PARAMETER.sub(r"\1***", _PASSWORD.sub(r"\1:***@", url))
 
 
-# The settings of a provider that decide which model answers.
+# The settings of a provider that identify its models.
 ENDPOINT_IDENTITY = (
     "api",
     "base_url",
@@ -180,7 +180,7 @@ def _share(value: object) -> object:
 
 
 def _branch(ref: str) -> str:
-    """Refuse what moves with the change: it would be compared with itself."""
+    """Refuse refs that move with the change, which would be compared with itself."""
     if re.match(r"(?:HEAD|@)(?:[~^@]|\Z)", ref):
         raise ValueError(
             f"{ref} moves with every commit, so a change would be compared with itself\n"
@@ -276,7 +276,7 @@ def _callable_name(text: str) -> str:
     if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
         raise ValueError(
             f"not the name of a callable: {text!r}\n"
-            "  fix: write module:function, such as app.pipeline:answer"
+            "  fix: write module:function, such as app.pipeline:reply"
         )
     return text
 
@@ -287,7 +287,7 @@ _MaybeVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\??$")]
 
 
 class AcknowledgedCase(_Table):
-    """A golden case that a change of a target speaks of, with the reason.
+    """A golden case in the changelog of a target.
 
     Attributes:
         case: Its id.
@@ -368,7 +368,7 @@ class HttpTarget(_Target):
         messages: The JSON path of the list of messages.
         cost: The JSON path of the cost, in US dollars.
         status: The statuses of responses that are an output; by default 200 to 299.
-        base: The target that answers for the base branch in the gate.
+        base: The target of the base branch in the gate.
         version: A text of your own; another one needs other recordings.
         changelog: Changes with the golden cases that they break on purpose, newest first.
         files: Files and directories below the root that its outputs depend on.
@@ -448,7 +448,7 @@ TARGET_KINDS: Final = ("python", "http", "command", "recorded")
 
 
 def _known_kind(tables: object) -> object:
-    """Refuse a missing or unknown kind with one sentence: the union has four alternatives."""
+    """Refuse a missing or unknown kind with one error instead of four."""
     for name, table in _entries(tables):
         kind = dict(_entries(table)).get("kind")
         if isinstance(table, dict) and kind not in TARGET_KINDS:
@@ -480,7 +480,7 @@ _Providers = Annotated[dict[str, EndpointSettings], AfterValidator(_no_kind)]
 
 
 class CalibrationSettings(_Table):
-    """When a judge that asks a model may gate: `[tool.regauge.calibration]`.
+    """Requirements for blocking LLM judges: `[tool.regauge.calibration]`.
 
     Attributes:
         floor: Required lower bound of agreement: kappa for labels and pairs, Spearman's correlation
@@ -607,8 +607,7 @@ class MutateSettings(_Table):
     Attributes:
         floor: The least mutation score, between 0 and 1; below it the command exits with 1, and
             the gate does not accept a change of the prompt where `pull_request` is set.
-        operators: Operators that run by default, with commas between, or `all`; None runs single
-            deletions.
+        operators: Default operators, separated by commas, or `all`; None runs single deletions.
         pull_request: Whether the gate mutates changed lines and reports lost guards.
     """
 
@@ -638,10 +637,10 @@ class Settings(_Table):
         store: URL of the run history: PostgreSQL, or `sqlite:///FILE`; by default
             `.regauge/history.sqlite3`.
         html_cases_max: Cases per HTML file; larger reports are an index with pages in a directory.
-        gate: What the gate holds a change to.
-        calibration: When a judge that asks a model may gate.
-        refine: What `regauge refine` may do.
-        mutate: How `regauge mutate` measures.
+        gate: The limits of the gate.
+        calibration: Requirements for blocking LLM judges.
+        refine: The limits of `regauge refine`.
+        mutate: The settings of `regauge mutate`.
     """
 
     model: _ModelName | None = None
@@ -667,7 +666,7 @@ class Settings(_Table):
 
     @classmethod
     def validate_leniently(cls, table: object) -> Self:
-        """The settings of another version of the project; what is invalid has its default."""
+        """The settings of another version of the project, with defaults for invalid values."""
         valid = deepcopy(cast("dict[str, Any]", table)) if isinstance(table, dict) else {}
         while True:
             try:
@@ -683,7 +682,7 @@ class Settings(_Table):
 
 
 def _tables(table: type[_Table]) -> list[type[_Table]]:
-    """A kind of table, and all kinds that are made from it."""
+    """A table class and all its subclasses."""
     return [table, *(kind for subclass in table.__subclasses__() for kind in _tables(subclass))]
 
 

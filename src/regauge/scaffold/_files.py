@@ -1,4 +1,4 @@
-"""Files to write: what becomes of each, additions to pyproject.toml, templates, golden cases."""
+"""Files to write: plans, additions to pyproject.toml, templates, golden cases."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """A file as it is to be.
+    """A file to create.
 
     Attributes:
-        path: Where, below the root of the project, with slashes.
-        text: All of it.
+        path: The path below the project's root, with slashes.
+        text: The full content.
     """
 
     path: str
@@ -47,10 +47,10 @@ class PlannedFile:
 
     Attributes:
         path: The file.
-        action: `write` a new one, `add` to one that stays otherwise as it is, or `keep` it.
-        text: All of it, once done; empty where it is kept.
-        reason: Why it is kept, or what is added.
-        advice: What the user should change in settings of pytest, each with its fix.
+        action: `write` a new file, `add` lines to an existing one, or `keep` it.
+        text: The full new content; empty for `keep`.
+        reason: The reason to keep it, or the added part.
+        advice: Problems of pytest's settings, each with its fix.
     """
 
     path: Path
@@ -61,10 +61,10 @@ class PlannedFile:
 
 
 def refuse_blocked(root: Path, path: str) -> None:
-    """Refuse a file that no one can write, since a file lies where its directory is to be.
+    """Check that no file has the name of a parent directory.
 
     Raises:
-        UsageError: So it is.
+        UsageError: A file has.
     """
     for parent in Path(path).parents:
         directory = root / parent
@@ -76,7 +76,7 @@ def refuse_blocked(root: Path, path: str) -> None:
 
 
 def write_file(root: Path, path: Path, content: bytes) -> None:
-    """Write a file whole.
+    """Write a file atomically.
 
     Raises:
         UsageError: It cannot be written.
@@ -96,7 +96,7 @@ def template(name: str) -> str:
 
 
 def fill_template(name: str, /, **values: str) -> str:
-    """A template with its `$names` replaced; `$` before anything else stays."""
+    """Fill the `$names` of a template; other `$` stay."""
     return Template(template(name)).safe_substitute(values)
 
 
@@ -110,14 +110,14 @@ _PYTEST = """\
 # deepeval comes with regauge; its own plugin of pytest takes seconds to load.
 addopts = ["-p", "no:deepeval", "--import-mode=importlib"]
 """
-# pytest reads the first of these that is meant for it, and no other.
+# pytest reads only the first of these that has its settings.
 _OTHERS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
 _SECTIONS = (("tox.ini", "[pytest]"), ("setup.cfg", "[tool:pytest]"))
 _FIX = "correct it first; nothing was written"
 
 
 def merge_pyproject(root: Path) -> PlannedFile:
-    """The new pyproject.toml: absent tables are added at its end.
+    """Plan pyproject.toml: missing tables are added at its end.
 
     Raises:
         ConfigError: It is no TOML, so neither pytest nor regauge would read it.
@@ -162,10 +162,10 @@ def _advice(root: Path) -> tuple[str, ...]:
 
 
 def advise_on_pytest(root: Path) -> list[tuple[str, str]]:
-    """Settings of pytest that slow evals or leave them out: what each does, and its fix.
+    """Settings of pytest that slow evals or leave them out: the effect and the fix of each.
 
     Args:
-        root: Of the project.
+        root: The project's root.
     """
     path = root / (_elsewhere(root) or "pyproject.toml")
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
@@ -181,12 +181,12 @@ def advise_on_pytest(root: Path) -> list[tuple[str, str]]:
 def _tool(text: str) -> dict[str, Any]:
     tool = tomllib.loads(text).get("tool", {})
     if not isinstance(tool, dict):
-        raise ValueError("`tool` is no table")  # noqa: TRY004 - as tomllib's own faults
+        raise ValueError("`tool` is no table")  # noqa: TRY004 - as errors of tomllib
     return cast("dict[str, Any]", tool)
 
 
 def _elsewhere(root: Path) -> str:
-    """The file other than pyproject.toml that pytest takes its settings from, if one does."""
+    """The file with pytest's settings other than pyproject.toml; empty without one."""
     for name, section in (*((name, "") for name in _OTHERS), *_SECTIONS):
         file = root / name
         if file.is_file() and section in file.read_text(encoding="utf-8", errors="replace"):
@@ -206,19 +206,19 @@ _SCHEMA = "prompts/prompt.schema.json"
 
 
 def new_prompt(name: str, root: Path) -> list[NewFile]:
-    """A prompt file, and the schema its first line names where that is not there yet.
+    """A prompt file, and its schema if that is missing.
 
     Raises:
-        UsageError: The name is none, or a prompt has it.
+        UsageError: The name is invalid, or a prompt has it.
     """
     return _new_file(name, root, template_name="new_prompt.yml", folder="prompts", up="")
 
 
 def new_judge(name: str, root: Path) -> list[NewFile]:
-    """A rubric: the prompt of a judge that asks a model.
+    """A rubric: the prompt of an LLM judge.
 
     Raises:
-        UsageError: The name is none, or a prompt has it.
+        UsageError: The name is invalid, or a prompt has it.
     """
     return _new_file(name, root, template_name="new_judge.yml", folder="prompts/judges", up="../")
 
@@ -237,7 +237,7 @@ def _new_file(name: str, root: Path, *, template_name: str, folder: str, up: str
 
 
 def new_eval(prompt: Prompt) -> NewFile:
-    """An eval of a prompt, with the judges that its response format suggests."""
+    """An eval of a prompt, with judges for its response format."""
     kind = str((prompt.response_format or {}).get("type", "text"))
     return _eval(
         prompt.name,
@@ -250,11 +250,11 @@ def new_target_eval(name: str, target: str) -> NewFile:
     """An eval of an application.
 
     Args:
-        name: Of its dataset.
-        target: As `golden` takes it.
+        name: The dataset's name.
+        target: The `target` of `golden`.
 
     Raises:
-        UsageError: The name is none.
+        UsageError: The name is invalid.
     """
     _refuse_name(name)
     heading = f"Holds `{target}` to the golden cases of `{name}`."
@@ -298,17 +298,17 @@ def _title(name: str) -> str:
 def append_case(
     project: Project, name: str, document: dict[str, JSON], *, dataset: str = ""
 ) -> tuple[Path, int]:
-    """Add a case to the golden dataset of a prompt or target; the file is made where there is none.
+    """Append a case to the golden dataset of a prompt or target, which may not exist yet.
 
     Args:
-        dataset: The name of the dataset of a case that has run; by default that of the prompt.
+        dataset: The dataset of a case that has run; empty for the prompt's.
 
     Returns:
-        The file, and the line the case stands on.
+        The file, and the line of the case.
 
     Raises:
-        UsageError: The dataset is no JSONL file, or has the case already.
-        DatasetError: The case, or the file as it was, cannot be used.
+        UsageError: The dataset is no JSONL file, or has the case.
+        DatasetError: The case or the file cannot be used.
         RenderError: The prompt cannot be rendered with the inputs.
         PromptError: There is no such prompt.
     """
@@ -329,7 +329,7 @@ def append_case(
 
 
 def redact_case(project: Project, document: dict[str, JSON]) -> dict[str, JSON]:
-    """A case without keys and other secrets, as they are kept out of recordings."""
+    """Redact keys and other secrets in a case, as in recordings."""
     redactor = redactor_for(project.settings, os.environ)
     return map_texts(document, redactor.redact)
 
@@ -352,18 +352,18 @@ def _file(project: Project, name: str) -> Path:
 
 
 def _is_of_target(project: Project, name: str) -> bool:
-    """Return whether an eval puts the cases of this name to a target, and none to a prompt."""
+    """Return whether evals run the dataset of this name on targets only."""
     targets = [
-        declared.target
+        eval_.target
         for file in sorted((project.root / "evals").rglob("*.py"))
-        for declared in declared_evals(file.read_bytes())
-        if declared.texts[:1] == (name,)
+        for eval_ in declared_evals(file.read_bytes())
+        if eval_.texts[:1] == (name,)
     ]
     return bool(targets) and None not in targets
 
 
 def _load(project: Project, path: Path, data: bytes) -> Dataset:
-    """The dataset that `path` would hold; faults name `path`."""
+    """Load a dataset from `data`; errors name `path`."""
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / path.name
         file.write_bytes(data)

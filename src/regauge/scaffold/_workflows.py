@@ -1,4 +1,4 @@
-"""Workflows of GitHub Actions, with the command that installs what the project pins."""
+"""Workflows of GitHub Actions, with a script that installs the pinned regauge."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Install:
     """A script that installs regauge.
 
     Attributes:
-        script: Of bash; several lines or one.
-        source: The file or the option that it comes from.
+        script: The bash script, of one or more lines.
+        source: The file or option of its origin.
     """
 
     script: str
@@ -69,10 +69,10 @@ class Install:
 
 
 def parse_install(command: str) -> Install:
-    """The script of the option `--install`.
+    """Parse the option `--install`.
 
     Raises:
-        UsageError: It is empty, holds an expression, or installs regauge by its name alone.
+        UsageError: It is empty, holds an expression, or installs regauge by name only.
     """
     script = command.strip()
     if not script or not re.sub(r"[\n\t]", "", script).isprintable():
@@ -90,10 +90,10 @@ def parse_install(command: str) -> Install:
 
 
 def find_install(root: Path) -> Install | None:
-    """Find what pins regauge in a project; None where nothing does.
+    """Find the pin of regauge in a project; None without one.
 
-    A lock, a requirements file with hashes, a commit, a path inside the project, or the source
-    that the running regauge was installed from.
+    A lock, a requirements file with hashes, a commit, a path inside the project, or the source of
+    the running regauge.
     """
     return next((install for install in _candidates(root) if "${{" not in install.script), None)
 
@@ -120,7 +120,7 @@ def _candidates(root: Path) -> Iterator[Install]:
 
 
 def _locked_entries(path: Path) -> list[dict[str, Any]]:
-    """The entries of regauge in a lock, whatever tool wrote it."""
+    """The entries of regauge in a lock of any tool."""
     if path.name == "Pipfile.lock":
         document = _read(path, json.loads)
         groups = [_table(document.get(name)) for name in ("default", "develop")]
@@ -220,13 +220,13 @@ def _find_installed(root: Path) -> Iterator[Install]:
 
 
 def _has_secret(url: str) -> bool:
-    """Return whether a URL holds a user name or a token, which a workflow must not repeat."""
+    """Return whether a URL holds a user name or a token."""
     user = urlsplit(url).netloc.rpartition("@")[0]
     return bool(user) and user != "git"
 
 
 def _read(path: Path, parse: Callable[[str], object] = tomllib.loads) -> dict[str, Any]:
-    """The document of a file; empty where it cannot be read."""
+    """The document of a file; empty if it cannot be read."""
     try:
         return _table(parse(read_regular(path).decode("utf-8")))
     except (OSError, ValueError, RecursionError):
@@ -258,9 +258,9 @@ class WorkflowHost:
     """The facts of a repository that workflows use.
 
     Attributes:
-        branch: The default branch, as far as git knows it here; `main` where it does not.
-        prefix: Where the project is below the root of the repository, with a slash at its end;
-            empty where it is the root, or where there is no repository yet.
+        branch: The default branch; `main` if git does not know it.
+        prefix: The project's path below the root of the repository, with a slash at its end; empty
+            for the root, or without a repository.
     """
 
     branch: str = "main"
@@ -282,7 +282,7 @@ class WorkflowHost:
 
     @property
     def notes(self) -> list[str]:
-        """The reasons why workflows that are written here cannot run."""
+        """Reasons why workflows of this project cannot run."""
         note = (
             f"GitHub runs workflows at the root of a repository alone: move {self.prefix}{_FOLDER}"
             f" there, and give their jobs `working-directory: {self.prefix.rstrip('/')}`"
@@ -295,10 +295,10 @@ class WorkflowContext:
     """The settings of a project that a workflow uses.
 
     Attributes:
-        repository: Where it will run.
-        install: Installs regauge.
-        provider: Of the project's model, as `[tool.regauge.providers]` names it.
-        keys: Variables with keys of providers, and the secrets of the repository with them.
+        repository: The repository.
+        install: The script that installs regauge.
+        provider: The provider of the project's model.
+        keys: Variables with keys of providers, and their secrets in the repository.
     """
 
     repository: WorkflowHost
@@ -319,10 +319,10 @@ class WorkflowContext:
 
         Args:
             project: The project.
-            repository: Where they will run.
-            install: Installs regauge.
-            models: Models of its prompt files and the variables with their keys, for a project
-                whose settings name none.
+            repository: The repository.
+            install: The script that installs regauge.
+            models: Models of prompt files with the variables of their keys, for a project whose
+                settings name no model.
 
         Raises:
             ConfigError: The settings cannot be read.
@@ -341,7 +341,7 @@ class WorkflowContext:
             keys = [key for _, key in models if key is not None and _VARIABLE.fullmatch(key)]
             variables = [*keys, *variables]
         first = providers[provider].api_key_env if provider in providers else None
-        # openai is there without being declared.
+        # The provider openai needs no declaration.
         if not variables or (provider == "openai" and "openai" not in providers):
             variables.insert(0, _KEY)
         elif first in variables:
@@ -358,9 +358,9 @@ def workflow(name: str, context: WorkflowContext, *, shards: int = 1) -> NewFile
     """The file of one of `WORKFLOWS`.
 
     Args:
-        name: Which one.
-        context: What it takes from its project.
-        shards: The number of machines that share the cases; only of `evals`.
+        name: The workflow's name.
+        context: The settings of the project.
+        shards: The number of machines that share the cases; only for `evals`.
     """
     branch = context.repository.branch
     quoted = branch if _PLAIN.fullmatch(branch) else json.dumps(branch)
@@ -370,7 +370,7 @@ def workflow(name: str, context: WorkflowContext, *, shards: int = 1) -> NewFile
         if line.strip() == _INSTALL:
             lines += _run(context.install.script, indent)
         elif line.strip().startswith(f"{_KEY}: "):
-            # The token of the job has its own line where a step writes to GitHub.
+            # Steps that write to GitHub set the job's token themselves.
             keys = [key for key in context.keys if name == "evals" or key != "GITHUB_TOKEN"]
             lines += [line.replace(_KEY, key) for key in keys]
         else:
@@ -389,7 +389,7 @@ def workflow_path(name: str) -> str:
 
 
 def _run(script: str, indent: str) -> list[str]:
-    """A script as the value of `run`, in one line where YAML reads the same text back."""
+    """A script as the value of `run`, on one line if YAML allows it."""
     line = f"run: {script}"
     with suppress(yaml.YAMLError):
         if "\n" not in script and yaml.safe_load(line) == {"run": script}:

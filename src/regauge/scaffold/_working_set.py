@@ -1,4 +1,4 @@
-"""The working set of `regauge init`: a prompt, golden cases, an eval and what runs them."""
+"""The working set of `regauge init`: a prompt, golden cases, an eval and workflows."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ _CONFIG_BYTES_MAX = 1_000_000
 
 
 def plan_working_set(root: Path, install: Install | None = None) -> list[PlannedFile]:
-    """Plan each file, in reading order; nothing is written.
+    """Plan each file, in reading order, without writing it.
 
-    Prompt, cases and eval are an example and belong together: they are left out where one of them
-    is there with another text, where the project has prompts of its own, and where its model is not
-    simulated. The comment belongs to our workflow: with another one it would never run.
+    Prompt, cases and eval are one example. They are left out if one of them exists with another
+    text, or the project has its own prompts or a live model. The workflow `comment` is left out if
+    the workflow `evals` is not ours, since it would not run.
 
     Args:
-        root: Of the project.
-        install: Installs regauge in workflows; without it there are none.
+        root: The project's root.
+        install: The script that installs regauge in workflows; None for no workflows.
 
     Raises:
-        UsageError: A file has the name of a directory that is needed.
+        UsageError: A file has the name of a required directory.
         ConfigError: pyproject.toml is no TOML, or its settings cannot be read.
     """
     settings = merge_pyproject(root)
@@ -81,7 +81,7 @@ def plan_working_set(root: Path, install: Install | None = None) -> list[Planned
 
 
 def _planned_workflows(root: Path, install: Install | None) -> list[PlannedFile]:
-    """The workflows, which are not written where nothing says which regauge they install."""
+    """Plan the workflows, which are not written without a pin of regauge."""
     for name in _WORKFLOWS:
         refuse_blocked(root, workflow_path(name))
     if install is None:
@@ -104,7 +104,7 @@ def _planned_workflows(root: Path, install: Install | None) -> list[PlannedFile]
 
 
 def write_plans(root: Path, plans: Iterable[PlannedFile]) -> list[PlannedFile]:
-    """Write what is planned, and release the prompt once it is there; says what was done.
+    """Write the planned files, release the example prompt, and return all changes.
 
     Raises:
         UsageError: A file cannot be written; those before it are.
@@ -121,7 +121,7 @@ def write_plans(root: Path, plans: Iterable[PlannedFile]) -> list[PlannedFile]:
 
 
 def _plan_release(root: Path, prompt: Path) -> list[PlannedFile]:
-    """Add our prompt to the lock; nothing where the lock has a release of it."""
+    """Add the example prompt to the lock, unless it has a release of it."""
     lock = lock_of(root / "prompts")
     if lock.entries_of(PROMPT):
         return []
@@ -154,7 +154,7 @@ def _differs(root: Path, file: NewFile) -> bool:
 
 
 def find_user_prompts(root: Path) -> list[str]:
-    """The prompt files of the project below prompts/, without the example of `regauge init`."""
+    """The prompt files below prompts/, without the example of `regauge init`."""
     example = root / f"prompts/{PROMPT}.prompt.yml"
     rubrics = root / "prompts" / "judges"
     return [
@@ -165,7 +165,7 @@ def find_user_prompts(root: Path) -> list[str]:
 
 
 def find_importable_files(root: Path) -> list[str]:
-    """The configurations of promptfoo in a project, and prompt files outside of prompts/."""
+    """Configurations of promptfoo in a project, and prompt files outside of prompts/."""
     values: list[str] = []
     for directory, names, files in os.walk(root):
         folder = Path(directory)
@@ -185,12 +185,12 @@ def find_importable_files(root: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUse:
-    """A model that a file of the project names.
+    """A model in a file of the project.
 
     Attributes:
-        model: As `provider:model`.
+        model: The model, as `provider:model`.
         path: The file, relative to the root.
-        key_env: The variable with its key; None where none is known.
+        key_env: The variable with its key; None if unknown.
     """
 
     model: str
@@ -199,7 +199,7 @@ class ModelUse:
 
 
 _MODEL_LINE = re.compile(r"^model:\s*['\"]?([\w.-]+[:/][^\s'\"#]+)", re.MULTILINE)
-# A provider of promptfoo may have a kind of API between its name and the model.
+# A provider of promptfoo may have an API between its name and the model.
 _PROMPTFOO_MODEL = re.compile(
     r"(?<![\w:./-])(openai|anthropic):(?:(?:chat|completion|responses|messages):)?([\w.-]+)"
 )
@@ -207,7 +207,7 @@ _KEY_LINE = re.compile(r"\bapiKeyEnvar['\"]?:\s*['\"]?(\w+)")
 
 
 def find_models(root: Path) -> list[ModelUse]:
-    """The models that prompt files and configurations of promptfoo name, each once per file."""
+    """The models in prompt files and configurations of promptfoo, once per file."""
     settings = Project(root=root).settings
     models: dict[tuple[str, str], ModelUse] = {}
     for path in [*find_user_prompts(root), *find_importable_files(root)]:
@@ -228,6 +228,6 @@ def find_models(root: Path) -> list[ModelUse]:
 
 
 def _find_mismatch(root: Path) -> str:
-    """The reason why the example would fail: its expectations are those of the simulated model."""
+    """The reason why the example would fail with the project's model; empty if it would not."""
     model = Project(root=root).settings.model or "sim:"
     return "" if is_simulated(model) else f"it is for the simulated model, not for {model}"

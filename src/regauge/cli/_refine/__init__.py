@@ -1,1 +1,1 @@
-"""The course of `regauge refine`, from its beginning to the applied proposal."""
+"""The commands of `regauge refine`."""

@@ -1,4 +1,4 @@
-"""`regauge refine NAME` and `resume`: a run from its beginning, or from where it was cut off."""
+"""`regauge refine NAME` and `resume`: a new run, or the rest of an interrupted one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,14 @@ from regauge.cli._options import (
     run_options,
     seed_option,
 )
-from regauge.cli._refine.runs import Delivery, NamedRun, as_text, check_terminal, on_evals, reviewed
+from regauge.cli._refine.runs import (
+    Delivery,
+    NamedRun,
+    as_text,
+    check_terminal,
+    on_evals,
+    review_edits,
+)
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import GitHubError, ProviderError, UsageError
 from regauge.git import remote_address
@@ -56,27 +63,25 @@ if TYPE_CHECKING:
     from regauge.runner import EvalSession
 
 
-def feedback_of(
+def read_feedback(
     project: Project,
     prompt: str,
     *,
     pull: int | None,
     file: Path | None,
-    say: Callable[[str], None],
+    print_line: Callable[[str], None],
 ) -> Feedback:
-    """The comments on a pull request and the notes of a file, where they are asked for.
-
-    What is asked for and cannot be had ends the command: nothing was spent yet.
+    """Read feedback from a pull request and from a file of notes, before any call.
 
     Args:
-        project: Whose settings say who is listened to.
+        project: The project; its settings list the trusted authors.
         prompt: The name of the prompt.
-        pull: The number of the pull request.
-        file: The file of notes.
-        say: Called with each line of progress.
+        pull: The number of the pull request; None for none.
+        file: The file of notes; None for none.
+        print_line: Called with each line of progress.
 
     Raises:
-        UsageError: The file cannot be used, there is no token, or nothing names the repository.
+        UsageError: The file cannot be used, or the token or the repository is missing.
         GitHubError: GitHub cannot be reached, or has no such pull request.
     """
     feedback = Feedback() if file is None else read_notes(file)
@@ -85,25 +90,25 @@ def feedback_of(
     file_of_prompt = find_prompt(prompt, root=project.root)
     repo = os.environ.get("GITHUB_REPOSITORY") or repo_of_remote(remote_address(file_of_prompt))
     if not repo:
-        message = "--feedback-pr: nothing says which repository of GitHub this is"
+        message = "--feedback-pr: the repository on GitHub is unknown"
         fix = "set GITHUB_REPOSITORY=OWNER/NAME, or add its address as the remote 'origin'"
         raise UsageError(message, fix=fix)
     try:
-        with GitHub.from_environ(os.environ, repo=repo, on_wait=say) as github:
+        with GitHub.from_environ(os.environ, repo=repo, on_wait=print_line) as github:
             remarks, bots = github.remarks(pull)
     except UsageError as error:
-        text = f"--feedback-pr: {error}; or write down what was said, and say --feedback FILE"
+        text = f"--feedback-pr: {error}; or write the comments to a file: --feedback FILE"
         raise UsageError(text) from error
     except GitHubError as error:
         text = f"--feedback-pr: {error}"
         raise GitHubError(text, kind=error.kind, status=error.status) from error
     trusted = project.settings.refine.feedback_from
     remarks_read = feedback_on_pull(remarks, bots, trusted=trusted, prompt=prompt)
-    say(f"pull request {pull}: {describe_feedback(remarks_read) or 'no comments'}")
+    print_line(f"pull request {pull}: {describe_feedback(remarks_read) or 'no comments'}")
     return feedback + remarks_read
 
 
-# What a decision is called in the lines of a run; others go by the name of their event.
+# Labels of events in the lines of a run; other events are labelled by name.
 _LABELS = {
     "preflight": "note",
     "diagnosed": "failing",
@@ -129,7 +134,7 @@ def run_to_end(
     *,
     as_json: bool,
 ) -> Mapping[str, Any]:
-    """Run, and write the result."""
+    """Run to the end, and write the result."""
     if not as_json:
         click.echo(f"run {run.id}", err=True)
 
@@ -139,11 +144,11 @@ def run_to_end(
     def listen(note: Note) -> None:
         nonlocal last_line
         line = f"{_LABELS.get(note.event, note.event):10} {note.text}"
-        # Trials for goals may repeat a line, and the end of the command reports a signal.
-        repeated = line == last_line or (
+        # Trials for goals may repeat a line; a signal is reported at the end of the command.
+        is_repeated = line == last_line or (
             note.event == "stopped" and last_line.startswith("VERIFIED")
         )
-        if as_json or repeated or BY_SIGNAL in note.text:
+        if as_json or is_repeated or BY_SIGNAL in note.text:
             return
         last_line = line
         number = f"[{next(groups)}]" if note.event == "diagnosed" else ""
@@ -151,9 +156,9 @@ def run_to_end(
         with meter.aside():
             echo(line, style=_STYLES.get(note.event, ""), err=True)
 
-    evals.progress.start(0)  # how many answers it takes is not known yet
+    evals.progress.start(0)  # the number of completions is unknown
     try:
-        with Meter(lambda: _so_far(evals)) as meter:
+        with Meter(lambda: _progress_text(evals)) as meter:
             state = perform(run, listen)
     finally:
         evals.close()
@@ -163,7 +168,7 @@ def run_to_end(
     return result
 
 
-def left_at(run: Run | None) -> str:
+def resume_hint(run: Run | None) -> str:
     """The command that continues after Ctrl-C or another signal."""
     if run is None or not run.trail.is_file():
         return "nothing was decided yet, the same command begins again"
@@ -172,51 +177,51 @@ def left_at(run: Run | None) -> str:
     return f"the run is over; its result: regauge refine show {run.id}"
 
 
-def _so_far(evals: EvalSession) -> str:
+def _progress_text(evals: EvalSession) -> str:
     progress = evals.progress
-    judged = f", {progress.judge_calls} judge calls" if progress.judge_calls else ""
+    judge_calls = f", {progress.judge_calls} judge calls" if progress.judge_calls else ""
     return (
-        f"regauge refine: {progress.completed} new completions{judged},"
+        f"regauge refine: {progress.completed} new completions{judge_calls},"
         f" {money(evals.budget.spent_usd)}, {progress.elapsed_s:.0f} s so far"
     )
 
 
-def ended(
+def finish_run(
     project: Project,
     result: Mapping[str, Any],
-    taking: Delivery,
+    delivery: Delivery,
     *,
     already_shown: bool = False,
     as_json: bool,
 ) -> None:
-    """Show the result of a run unless a user saw it, and deliver it as its options ask."""
+    """Show the result of a run unless it was shown, and deliver the proposal."""
     run = find_refinement(project, str(result["run"]))
     done: dict[str, JSON] = {}
     if BY_SIGNAL in result["stop"]["text"] and not as_json:
-        raise KeyboardInterrupt(left_at(run))
+        raise KeyboardInterrupt(resume_hint(run))
     try:
         if not already_shown or result["revision"] is None:
-            shown_run(project, result, as_json=as_json)
+            show_run(project, result, as_json=as_json)
         if result["revision"] is not None:
-            done = taking.take(run, result)
-            if not (taking.has_destination or already_shown or as_json):
+            done = delivery.deliver(run, result)
+            if not (delivery.has_destination or already_shown or as_json):
                 echo(f"next: regauge refine apply {run.id}   why: regauge refine show latest")
         elif result["unverified"] and not as_json:
             echo(f"next: {result['unverified']['command']}")
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(left_at(run)) from stop
+        raise KeyboardInterrupt(resume_hint(run)) from stop
     finally:
         if as_json:
             click.echo(json.dumps({**result, "done": done}, ensure_ascii=False, indent=1))
     _leave(run, result)
 
 
-def shown_run(project: Project, result: Mapping[str, Any], *, as_json: bool) -> Run:
-    """Show the rationale of a run; JSON has its own place."""
+def show_run(project: Project, result: Mapping[str, Any], *, as_json: bool) -> Run:
+    """Show the rationale of a run, unless the output is JSON."""
     run = find_refinement(project, str(result["run"]))
     if not as_json:
         if result["found"]:
-            # Where nothing was measured, there is nothing to report but why.
+            # Without measurements, the headline is the report.
             echo(as_text(run.markdown.read_text(encoding="utf-8")))
             echo()
         echo(headline(result), bold=True)
@@ -224,11 +229,11 @@ def shown_run(project: Project, result: Mapping[str, Any], *, as_json: bool) -> 
 
 
 def print_progress(*, as_json: bool) -> Callable[[str], None]:
-    """Prints progress; with JSON on stderr."""
+    """Return a function that prints progress; to stderr if the output is JSON."""
     return lambda line: echo(line, err=as_json)
 
 
-# What helps after a run that could not continue; nothing more is to say where the text is empty.
+# Hints after a run that could not continue; empty for no hint.
 _HINTS = {
     "underpowered": "fix: add golden cases that exercise the check, or make it steadier",
     "unreadable": "fix: let another model propose, with --refiner-model",
@@ -345,86 +350,92 @@ def run_command(
     """Refine the prompt NAME, on its evals and on those of targets that load it."""
     project = Project.find()
     prompt = prompt_of_target(project, prompt, command="regauge refine")
-    asked: RefineOptions = _options(project, prompt, options)
-    begin = partial(_begun, project, prompt, path, options, as_json=as_json)
+    refine_options: RefineOptions = _options(project, prompt, options)
+    begin = partial(_begin, project, prompt, path, options, as_json=as_json)
     if interactive:
         check_terminal()
-    say = print_progress(as_json=as_json or dry_run)
-    taking = Delivery.prepared(
+    print_line = print_progress(as_json=as_json or dry_run)
+    delivery = Delivery.prepare(
         project,
         prompt,
         write=apply_it or (interactive and branch is None and not pr),
         branch=branch,
         pr=pr,
-        say=say,
+        print_line=print_line,
     )
-    gathered = feedback_of(project, prompt, pull=feedback_pr, file=feedback, say=say)
-    begin = partial(begin, feedback=gathered)
+    feedback_read = read_feedback(
+        project, prompt, pull=feedback_pr, file=feedback, print_line=print_line
+    )
+    begin = partial(begin, feedback=feedback_read)
     if dry_run:
-        begin(asked, forget=ignore_attempts, dry_run=True)
+        begin(refine_options, ignore_attempts=ignore_attempts, dry_run=True)
         return
-    result = begin(asked, forget=ignore_attempts)
+    result = begin(refine_options, ignore_attempts=ignore_attempts)
     while interactive and result["revision"] is not None:
-        run = shown_run(project, result, as_json=as_json)
-        refused = reviewed(project, run, result)
+        run = show_run(project, result, as_json=as_json)
+        refused = review_edits(project, run, result)
         if not refused:
             break
         if len(refused) == len(result["changes"]):
-            taking = replace(taking, write=False, branch=None)
-            click.echo("not taken; the next run looks for another edit", err=True)
+            delivery = replace(delivery, write=False, branch=None)
+            click.echo("rejected; the next run tries other edits", err=True)
             break
-        click.echo("the edits you accept are verified without the ones you reject", err=True)
-        if asked.usd is not None:
-            asked = replace(asked, usd=max(0.0, asked.usd - float(result["spent"]["usd"])))
-        result = begin(asked, forget=False)
-    ended(project, result, taking, already_shown=interactive, as_json=as_json)
+        click.echo("verifying the accepted edits without the rejected ones", err=True)
+        if refine_options.usd is not None:
+            refine_options = replace(
+                refine_options, usd=max(0.0, refine_options.usd - float(result["spent"]["usd"]))
+            )
+        result = begin(refine_options, ignore_attempts=False)
+    finish_run(project, result, delivery, already_shown=interactive, as_json=as_json)
 
 
 def refine_for_model(
     project: Project, prompt: str, path: Path | None, *, model: str, words: Sequence[str]
 ) -> Mapping[str, Any]:
-    """Refine a prompt on another model than its own; its file stays as it is.
+    """Refine a prompt on another model; its file stays as it is.
 
     Args:
-        path: Where evals are; None is the usual place.
-        model: `provider:model`.
+        path: The directory or file of evals; None for `evals`.
+        model: The model, as `provider:model`.
         words: Further options of `regauge refine`.
     """
     options = run_command.make_context("refine", [prompt, f"--model={model}", *words]).params
-    asked = _options(project, prompt, options)
-    return _begun(project, prompt, path, options, asked, forget=False, as_json=False)
+    refine_options = _options(project, prompt, options)
+    return _begin(
+        project, prompt, path, options, refine_options, ignore_attempts=False, as_json=False
+    )
 
 
-def _begun(
+def _begin(
     project: Project,
     prompt: str,
     path: Path | None,
     options: Mapping[str, Any],
-    asked: RefineOptions,
+    refine_options: RefineOptions,
     *,
-    forget: bool,
+    ignore_attempts: bool,
     as_json: bool,
     dry_run: bool = False,
     feedback: Feedback | None = None,
 ) -> Mapping[str, Any]:
-    """Run from the beginning, or only print the estimate; return the result."""
+    """Start a run, or only print the estimate; return the result."""
     finished: list[Mapping[str, Any]] = []
-    begun: list[Run] = []
-    settings = {**options, "budget_usd": asked.usd}
+    runs: list[Run] = []
+    settings = {**options, "budget_usd": refine_options.usd}
     words = option_words({name: settings[name] for name in _PLUGIN_OPTIONS})
 
     def act(evals: EvalSession) -> None:
         refinement = Refinement(
             evals,
             evals.plan.cases,
-            asked,
-            use_attempts=not forget,
+            refine_options,
+            use_attempts=not ignore_attempts,
             name=prompt,
             feedback=feedback,
         )
         with suppress(ProviderError) if dry_run else nullcontext():
-            refinement.check_key(os.environ)  # an estimate needs no key, yet a provider
-        _say_estimate(refinement, as_json=as_json, alone=dry_run)
+            refinement.check_key(os.environ)  # an estimate needs a provider, but no key
+        _print_estimate(refinement, as_json=as_json, alone=dry_run)
         refinement.check_calls()
         if dry_run:
             evals.close()
@@ -434,10 +445,10 @@ def _begun(
             "evals": str(path or ""),
             "words": words,
             "file": str(project.relative(refinement.subject.prompt.path)),
-            "options": asked.to_json(),
+            "options": refine_options.to_json(),
         }
         run = begin_run(project, prompt, facts)
-        begun.append(run)
+        runs.append(run)
         finished.append(run_to_end(evals, refinement, run, refinement.run, as_json=as_json))
 
     with nullcontext() if dry_run else lock_prompt(project, prompt, ""):
@@ -447,31 +458,31 @@ def _begun(
             path,
             words,
             act,
-            interrupted=lambda: left_at(begun[0] if begun else None),
+            interrupted=lambda: resume_hint(runs[0] if runs else None),
         )
     return finished[0] if finished else {}
 
 
 def _options(project: Project, prompt: str, values: Mapping[str, Any]) -> RefineOptions:
-    """The options from the command line, else from the project."""
+    """The options from the command line, else from the settings."""
     settings = project.settings.refine
     names = values["proposers"].split(",") if values["proposers"] else settings.proposers
 
-    def chosen(name: str) -> Any:
+    def option(name: str) -> Any:
         return getattr(settings, name) if values[name] is None else values[name]
 
     return RefineOptions(
         proposers=tuple(name.strip() for name in names if name.strip()),
         model=values["refiner_model"] or settings.model or "",
-        cycles=chosen("max_cycles"),
+        cycles=option("max_cycles"),
         removals=unused_text(project, load_prompt(find_prompt(prompt, root=project.root)))
         if values["remove_unused"]
         else (),
-        calls=chosen("budget_calls"),
-        model_calls=chosen("budget_refiner_calls"),
-        ablation_calls=chosen("ablation_calls"),
+        calls=option("budget_calls"),
+        model_calls=option("budget_refiner_calls"),
+        ablation_calls=option("ablation_calls"),
         fix_flaky=values["fix_flaky"] or settings.fix_flaky,
-        usd=chosen("budget_usd"),
+        usd=option("budget_usd"),
         seed=values["seed"],
         frozen=tuple(settings.frozen),
         show_expected=values["show_expected"] or settings.show_expected,
@@ -483,7 +494,7 @@ def _options(project: Project, prompt: str, values: Mapping[str, Any]) -> Refine
     )
 
 
-def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None:
+def _print_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None:
     about = refinement.estimate()
     if as_json:
         if alone:
@@ -496,13 +507,13 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
         return f"about ${calls * about.call_usd:.2f}" if about.call_usd else "free"
 
     name = refinement.subject.prompt.name
-    judged = " with LLM judges" if about.has_llm_judges else ""
-    repair = about.one_repair_calls
-    calls = f"first look {about.first_look_calls} calls{judged}, one fix about {repair}"
+    judges = " with LLM judges" if about.has_llm_judges else ""
+    fix_calls = about.one_repair_calls
+    calls = f"first look {about.first_look_calls} calls{judges}, one fix about {fix_calls}"
     echo(f"{name}: {about.train} training cases, {about.holdout} held out", err=not alone)
     costs = cost(about.calls_max)
     if about.call_usd:
-        costs = f"one fix {cost(repair)}, at most {costs}"
+        costs = f"one fix {cost(fix_calls)}, at most {costs}"
     echo(f"{calls}, at most {about.calls_max}: {costs}", err=not alone)
 
 
@@ -513,7 +524,7 @@ def _say_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None
 def resume_command(name: str, *, budget_calls: int | None, as_json: bool, **limits: Any) -> None:
     """Continue a run that was interrupted or out of calls, without paying again.
 
-    Budgets are of the further calls.
+    Budgets are for the further calls.
     """
     project = Project.find()
     run = find_refinement(project, name)
@@ -521,21 +532,25 @@ def resume_command(name: str, *, budget_calls: int | None, as_json: bool, **limi
     prompt = str(facts["prompt"])
     words = [str(word) for word in facts["words"]]
     options = option_words(limits)
-    replaced = tuple(f"{option.partition('=')[0]}=" for option in options)
-    words = [word for word in words if not word.startswith(replaced)] + options
+    overridden = tuple(f"{option.partition('=')[0]}=" for option in options)
+    words = [word for word in words if not word.startswith(overridden)] + options
     finished: list[Mapping[str, Any]] = []
 
     def act(evals: EvalSession) -> None:
         options = RefineOptions.from_json(facts["options"])
         if limits["budget_usd"] is not None:
-            options = replace(options, usd=None)  # what this sitting may cost is kept elsewhere
+            options = replace(options, usd=None)  # the plugin's option limits the further cost
         refinement = Refinement(evals, evals.plan.cases, options, name=prompt, interrupted_run=run)
         refinement.check_key(os.environ)
-        go_on = partial(refinement.resume, more_calls=budget_calls)
-        finished.append(run_to_end(evals, refinement, run, go_on, as_json=as_json))
+        resume = partial(refinement.resume, more_calls=budget_calls)
+        finished.append(run_to_end(evals, refinement, run, resume, as_json=as_json))
 
     with lock_prompt(project, prompt, run.id):
-        on_evals(project, prompt, facts.get("evals"), words, act, interrupted=lambda: left_at(run))
-    say = print_progress(as_json=as_json)
-    taking = Delivery(project=project, prompt=prompt, write=False, branch=None, say=say)
-    ended(project, finished[0], taking, as_json=as_json)
+        on_evals(
+            project, prompt, facts.get("evals"), words, act, interrupted=lambda: resume_hint(run)
+        )
+    print_line = print_progress(as_json=as_json)
+    delivery = Delivery(
+        project=project, prompt=prompt, write=False, branch=None, print_line=print_line
+    )
+    finish_run(project, finished[0], delivery, as_json=as_json)

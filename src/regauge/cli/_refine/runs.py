@@ -1,4 +1,4 @@
-"""Refinement runs that are over: review and delivery of a proposal, and the commands on runs."""
+"""Finished refinement runs: review and delivery of proposals, and commands on runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from regauge.cli._options import branch_option, json_option, pr_option
-from regauge.cli._terminal import echo, short, table_lines
+from regauge.cli._terminal import echo, short_path, table_lines
 from regauge.digests import digest_of
 from regauge.errors import GitError, GitHubError, UsageError
 from regauge.git import check_branch, current_branch, has_unpushed, push, remote_address, remote_tip
@@ -57,22 +57,22 @@ if TYPE_CHECKING:
 
 
 def check_terminal() -> None:
-    """Check that a user can answer questions.
+    """Check that the user can confirm edits.
 
     Raises:
-        UsageError: Nobody sits there.
+        UsageError: Standard input is no terminal.
     """
     if not sys.stdin.isatty():
-        message = "--interactive asks about every edit, and stdin is not a terminal"
-        fix = "run it in a terminal; or take --branch, whose commit waits for a review"
+        message = "--interactive confirms every edit, and stdin is not a terminal"
+        fix = "run it in a terminal; or use --branch, and review its commit"
         raise UsageError(message, fix=fix)
 
 
-def reviewed(project: Project, run: Run, result: Mapping[str, Any]) -> list[int]:
-    """Ask for every edit that a run proposes.
+def review_edits(project: Project, run: Run, result: Mapping[str, Any]) -> list[int]:
+    """Let the user confirm each proposed edit.
 
     Returns:
-        The numbers of those that are refused, from 0. No later run proposes them again.
+        The numbers of rejected edits, from 0; later runs do not propose them again.
     """
     changes = result["changes"]
     proofs = evidence_lines(result)
@@ -90,7 +90,7 @@ def reviewed(project: Project, run: Run, result: Mapping[str, Any]) -> list[int]
             for line in str(change[key]).splitlines():
                 echo(f"  {sign} {line}", style=style, err=True)
         echo(f"  {proofs[number]}", err=True)
-        if not click.confirm("take it?", err=True):
+        if not click.confirm("accept it?", err=True):
             refused.append(number)
     if refused:
         reject_edits(project, run, refused)
@@ -102,23 +102,23 @@ class Delivery:
     """The delivery of a proposal.
 
     Attributes:
-        write: Whether the prompt's file is written.
-        branch: The branch to commit it on; empty for a name of its own, None for none.
-        base: The branch that a pull request goes into; empty for no pull request.
-        access: The GitHub that opens it; None where there is to be none.
-        say: Hears what is done.
+        write: Whether to write the prompt's file.
+        branch: The branch to commit it on; empty for a generated name, None for no branch.
+        base: The base branch of the pull request; empty for no pull request.
+        access: Access to GitHub; None for no pull request.
+        print_line: Called with each line of progress.
     """
 
     project: Project
     prompt: str
     write: bool
     branch: str | None
-    say: Callable[[str], None]
+    print_line: Callable[[str], None]
     base: str = ""
     access: GitHubAccess | None = None
 
     @classmethod
-    def prepared(
+    def prepare(
         cls,
         project: Project,
         prompt: str,
@@ -126,34 +126,36 @@ class Delivery:
         write: bool,
         branch: str | None,
         pr: bool,
-        say: Callable[[str], None],
+        print_line: Callable[[str], None],
     ) -> Self:
-        """The requested delivery, once nothing stands in its way.
+        """Check that the requested delivery is possible.
 
         Raises:
-            UsageError: A pull request cannot be opened from here, or no such branch be made.
+            UsageError: The pull request cannot be opened, or the branch cannot be created.
             GitError: The remote cannot be reached.
-            GitHubError: GitHub cannot be, or does not know the token.
+            GitHubError: GitHub cannot be reached, or refuses the token.
         """
-        taking = cls(project=project, prompt=prompt, write=write, branch=branch, say=say)
+        delivery = cls(
+            project=project, prompt=prompt, write=write, branch=branch, print_line=print_line
+        )
         if branch:
-            check_branch(taking.path, branch, renew=pr)
+            check_branch(delivery.path, branch, renew=pr)
         if not pr:
-            return taking
-        path = taking.path
+            return delivery
+        path = delivery.path
         base = branch_for_proposals(project, path)
         access = access_to_github(path)
         check_work(path, base)
         name = branch or f"refine/{prompt}-on-{re.sub(r'[^A-Za-z0-9._-]+', '-', base)}"
         try:
-            # A wrong token or repository shows here, before anything is spent.
-            with GitHub(access, on_wait=say) as github:
+            # Detect a wrong token or repository before any call.
+            with GitHub(access, on_wait=print_line) as github:
                 existing = github.pull_request_from(name, base)
         except GitHubError as error:
             raise GitHubError(f"--pr: {error}", kind=error.kind, status=error.status) from error
         if existing is not None:
-            say(f"pull request {existing.number} is open: {existing.url}")
-        return replace(taking, branch=name, base=base, access=access)
+            print_line(f"pull request {existing.number} is open: {existing.url}")
+        return replace(delivery, branch=name, base=base, access=access)
 
     @property
     def path(self) -> Path:
@@ -162,17 +164,17 @@ class Delivery:
 
     @property
     def has_destination(self) -> bool:
-        """Return whether the proposal goes anywhere at all."""
+        """Return whether the proposal is written or committed."""
         return self.write or self.branch is not None
 
-    def take(self, run: Run, result: Mapping[str, Any]) -> dict[str, JSON]:
-        """Do what is to be done; what was done is in the answer."""
+    def deliver(self, run: Run, result: Mapping[str, Any]) -> dict[str, JSON]:
+        """Deliver the proposal; return what was done, as JSON."""
         done: dict[str, JSON] = {}
         if self.write:
             changed = apply_run(run, self.path)
             run.note(status="applied")
-            self.say(f"wrote {', '.join(str(short(path)) for path in changed)}")
-            self.say(f"  take it back: regauge refine rollback {run.id}")
+            self.print_line(f"wrote {', '.join(str(short_path(path)) for path in changed)}")
+            self.print_line(f"  undo it: regauge refine rollback {run.id}")
             done["wrote"] = [self.project.relative(path).as_posix() for path in changed]
         if self.branch is not None:
             done.update(self._branch(run, result, self.branch))
@@ -181,13 +183,13 @@ class Delivery:
     def _branch(self, run: Run, result: Mapping[str, Any], name: str) -> dict[str, JSON]:
         refused = None
         if self.access is not None:
-            with GitHub(self.access, on_wait=self.say) as github:
+            with GitHub(self.access, on_wait=self.print_line) as github:
                 refused = github.refused_pull_request(name, self.base, _mark(result))
         if refused is not None:
             reject_edits(self.project, run, range(len(result["changes"])))
-            self.say(
+            self.print_line(
                 f"pull request {refused.number} proposed the same and was closed: {refused.url}\n"
-                "  so it is not proposed again; should it be: reopen that one, or name another"
+                "  so it is not proposed again; to propose it, reopen that one, or name another"
                 " branch with --branch"
             )
             return {"refused": refused.url}
@@ -201,38 +203,38 @@ class Delivery:
             renew=self.access is not None,
         )
         run.note(branch=branch.name, commit=branch.commit)
-        self.say(f"committed {branch.commit[:9]} on branch {branch.name}")
+        self.print_line(f"committed {branch.commit[:9]} on branch {branch.name}")
         done: dict[str, JSON] = {"branch": branch.name, "commit": branch.commit}
         if self.access is None:
-            self.say(f"  push it: git push origin {branch.name}")
+            self.print_line(f"  push it: git push origin {branch.name}")
             return done
         body = f"{_mark(result)}\n{run.markdown.read_text(encoding='utf-8')}"
-        posted = self._open(self.access, run, branch, title=title, body=body)
-        return {**done, "pull_request": posted.url}
+        pull_request = self._open(self.access, run, branch, title=title, body=body)
+        return {**done, "pull_request": pull_request.url}
 
     def _open(
         self, access: GitHubAccess, run: Run, branch: Branch, *, title: str, body: str
     ) -> Posted:
-        """Push, and open the pull request or renew the one that is open.
+        """Push, and open or update the pull request.
 
         Raises:
-            RegaugeError: One of the two was refused; the branch is there all the same.
+            RegaugeError: One of the two was refused; the branch exists.
         """
         try:
             push(self.path, branch)
-            with GitHub(access, on_wait=self.say) as github:
-                posted = github.open_pull_request(
+            with GitHub(access, on_wait=self.print_line) as github:
+                pull_request = github.open_pull_request(
                     head=branch.name, base=self.base, title=title, body=body
                 )
         except (GitError, UsageError, GitHubError) as error:
-            again = f"regauge refine apply {run.id} --pr"
-            words = f"{error}\n  the proposal is on the branch {branch.name} here; again: {again}"
+            command = f"regauge refine apply {run.id} --pr"
+            words = f"{error}\n  the proposal is on the branch {branch.name} here; again: {command}"
             if isinstance(error, GitHubError):
                 raise GitHubError(words, kind=error.kind, status=error.status) from error
             raise type(error)(words) from error
-        run.note(pull_request=posted.url)
-        self.say(f"pull request {posted.outcome}: {posted.url}")
-        return posted
+        run.note(pull_request=pull_request.url)
+        self.print_line(f"pull request {pull_request.outcome}: {pull_request.url}")
+        return pull_request
 
 
 def _mark(result: Mapping[str, Any]) -> str:
@@ -242,7 +244,7 @@ def _mark(result: Mapping[str, Any]) -> str:
 
 
 def branch_for_proposals(project: Project, path: Path) -> str:
-    """The branch that a proposal is for: the one that is checked out."""
+    """The base branch of a proposal: the one that is checked out."""
     return (
         current_branch(path)
         or os.environ.get("GITHUB_HEAD_REF")
@@ -251,7 +253,7 @@ def branch_for_proposals(project: Project, path: Path) -> str:
 
 
 def access_to_github(path: Path) -> GitHubAccess:
-    """GitHub as the environment names it.
+    """Access to GitHub from the environment.
 
     Raises:
         UsageError: There is no remote, no token, or no repository.
@@ -271,23 +273,24 @@ def access_to_github(path: Path) -> GitHubAccess:
 
 
 def check_work(path: Path, base: str) -> None:
-    """Look whether a pull request would hold the proposal and nothing else.
+    """Check that a pull request would hold only the proposal.
 
     Raises:
-        UsageError: It would not, or there is nothing to open it against.
+        UsageError: It would hold other changes, or has no base branch.
         GitError: The remote cannot be reached.
     """
     changed = uncommitted_files(path)
     if changed:
+        names = ", ".join(str(short_path(file)) for file in changed)
         raise UsageError(
-            f"--pr: {', '.join(str(short(file)) for file in changed)} differs from the last commit,"
+            f"--pr: {names} differs from the last commit,"
             " so the pull request would hold more than the proposal\n"
-            "  fix: commit it and push, or take it back; or take --apply"
+            "  fix: commit it and push, or undo it; or use --apply"
         )
     try:
         tip = remote_tip(path, base)
     except GitError as error:
-        raise GitError(f"--pr: the remote 'origin' cannot be asked: {error}") from error
+        raise GitError(f"--pr: the remote 'origin' cannot be reached: {error}") from error
     if not tip:
         message = f"--pr: there is no branch {base!r} at the remote to open a pull request into"
         raise UsageError(message, fix=f"git push origin {base}")
@@ -299,10 +302,10 @@ def check_work(path: Path, base: str) -> None:
 
 
 class NamedRun(click.Argument):
-    """Says what a run can be named by, where none is."""
+    """A RUN argument, whose error message lists the possible names."""
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:
-        """Take the value, or ask for one."""
+        """Convert the value; explain a missing one."""
         try:
             return super().process_value(ctx, value)
         except click.MissingParameter as error:
@@ -316,16 +319,16 @@ def list_command(*, as_json: bool) -> None:
     """List runs, newest first."""
     project = Project.find()
     runs, dead = list_refinements(project), dead_runs(project)
-    listed = [
+    rows = [
         {"run": run.id, **run.facts(), **({"status": "cut-off"} if run.id in dead else {})}
         for run in runs
     ]
     if as_json:
-        click.echo(json.dumps(listed, indent=1))
+        click.echo(json.dumps(rows, indent=1))
         return
     if not runs:
         echo("no prompt was refined here yet: regauge refine NAME")
-    for facts in listed:
+    for facts in rows:
         words = [str(facts[name]) for name in ("run", "prompt", "status", "stop") if name in facts]
         if facts["run"] in dead:
             words.append(f"continue: regauge refine resume {facts['run']}")
@@ -350,7 +353,7 @@ def show_command(name: str, *, trail: bool, as_json: bool) -> None:
 
 
 def as_text(markdown: str) -> str:
-    """Markdown for a terminal, where characters need no entities."""
+    """Convert Markdown for a terminal, without entities."""
     return html.unescape(markdown).replace("\N{ZERO WIDTH SPACE}", "").rstrip()
 
 
@@ -364,7 +367,7 @@ def diff_command(name: str, *, as_json: bool) -> None:
     read_verified(run)
     diff = run.diff.read_text(encoding="utf-8") if run.diff.is_file() else ""
     if as_json:
-        _say_json(run, diff=diff)
+        _print_json(run, diff=diff)
     elif diff:
         click.echo(diff, nl=False)
     else:
@@ -387,17 +390,17 @@ def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> 
         raise UsageError(f"run {run.id} proposes no revision, so there is nothing to apply")
     if branch is not None or pr:
         check_not_committed(run, find_prompt(_prompt(run), root=project.root))
-    taking = Delivery.prepared(
+    delivery = Delivery.prepare(
         project,
         _prompt(run),
         write=branch is None and not pr,
         branch=branch,
         pr=pr,
-        say=lambda line: echo(line, err=as_json),
+        print_line=lambda line: echo(line, err=as_json),
     )
-    done = taking.take(run, result)
+    done = delivery.deliver(run, result)
     if as_json:
-        _say_json(run, **done)
+        _print_json(run, **done)
 
 
 @click.command(name="reject")
@@ -419,7 +422,7 @@ def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
     reject_edits(project, run, [edit - 1 for edit in refused])
     run.note(rejected=[*refused])
     if as_json:
-        _say_json(run, rejected=[*refused])
+        _print_json(run, rejected=[*refused])
         return
     for edit in refused:
         change = changes[edit - 1]
@@ -436,9 +439,9 @@ def rollback_command(name: str, *, as_json: bool) -> None:
     changed = roll_back(run, find_prompt(_prompt(run), root=project.root))
     run.note(status="rolled-back")
     if as_json:
-        _say_json(run, wrote=[project.relative(path).as_posix() for path in changed])
+        _print_json(run, wrote=[project.relative(path).as_posix() for path in changed])
     else:
-        echo(f"rolled back run {run.id}: {', '.join(str(short(path)) for path in changed)}")
+        echo(f"rolled back run {run.id}: {', '.join(str(short_path(path)) for path in changed)}")
         echo(f"  should it not be proposed again: regauge refine reject {run.id}")
 
 
@@ -453,7 +456,7 @@ def verify_command(name: str, *, recompute: bool, as_json: bool) -> None:
     events = read_verified(run)
     decisions = _recompute(project, run) if recompute else None
     if as_json:
-        _say_json(run, events=len(events), last=events[-1].digest, recomputed=decisions)
+        _print_json(run, events=len(events), last=events[-1].digest, recomputed=decisions)
         return
     echo(f"{run.id}: {len(events)} events, chain whole, last {events[-1].digest[:12]}")
     if run.revision.is_file():
@@ -476,17 +479,17 @@ RUN_COMMANDS = (
 def _recompute(project: Project, run: Run) -> int:
     """Recompute a run's decisions and count the equal ones."""
     facts = run.facts()
-    counted: list[int] = []
+    counts: list[int] = []
 
     def act(evals: EvalSession) -> None:
         options = RefineOptions.from_json(facts["options"])
         refinement = Refinement(evals, evals.plan.cases, options, name=_prompt(run), earlier=run)
-        counted.append(refinement.verify(run))
+        counts.append(refinement.verify(run))
         evals.close()
 
     words = [word for word in map(str, facts["words"]) if not word.startswith("--record=")]
     on_evals(project, _prompt(run), facts.get("evals"), [*words, "--record=none"], act)
-    return counted[0]
+    return counts[0]
 
 
 def on_evals(
@@ -498,12 +501,13 @@ def on_evals(
     *,
     interrupted: Callable[[], str] = lambda: RESUME_NOTE,
 ) -> None:
-    """Do something with the evals of a prompt and of targets that load it.
+    """Call `act` with the evals of a prompt and of targets that load it.
 
     Args:
-        path: Where evals are; the usual place if there is none.
+        path: The directory or file of evals; empty or None for `evals`.
         words: Options of the plugin.
-        interrupted: The message after Ctrl-C.
+        act: Called with the session.
+        interrupted: Returns the message after Ctrl-C.
     """
     with_evals(
         project,
@@ -521,14 +525,14 @@ def _result(run: Run) -> dict[str, Any]:
     """The result of a run.
 
     Raises:
-        UsageError: It is not over.
-        TrailError: The file is not what the run wrote.
+        UsageError: The run is not finished.
+        TrailError: The file was changed since.
     """
     decision: dict[str, Any] = read_json(run.read_end(run.result))
     return decision
 
 
-def _say_json(run: Run, **facts: JSON) -> None:
+def _print_json(run: Run, **facts: JSON) -> None:
     click.echo(json.dumps({"run": run.id, "prompt": _prompt(run), **facts}, ensure_ascii=False))
 
 
@@ -572,9 +576,9 @@ def stats_command(prompt: str | None, *, as_json: bool) -> None:
     if prompt is not None:
         edits = [edit for edit in edits if edit["prompt"] == prompt]
         if not edits:
-            find_prompt(prompt, root=project.root)  # a wrong name is no prompt without edits
+            find_prompt(prompt, root=project.root)  # reports an unknown name
     tables: dict[Grouping, EditResultTable] = {
-        by: EditResultTable.from_entries(edits, by) for by in _GROUPINGS
+        grouping: EditResultTable.from_entries(edits, grouping) for grouping in _GROUPINGS
     }
     if as_json:
         click.echo(json.dumps(_document(edits, tables), indent=1))
@@ -585,9 +589,9 @@ def stats_command(prompt: str | None, *, as_json: bool) -> None:
         return
     runs = len({edit["run"] for edit in edits})
     echo(f"{plural(len(edits), 'edit')} of {plural(runs, 'run')}")
-    for by, table in tables.items():
+    for grouping, table in tables.items():
         echo()
-        _print_table(_GROUPINGS[by], table)
+        _print_table(_GROUPINGS[grouping], table)
 
 
 def _document(
@@ -603,7 +607,8 @@ def _document(
         }
 
     rows: dict[Any, Any] = {
-        by: {kind: row(table, kind) for kind in table.counts} for by, table in tables.items()
+        grouping: {kind: row(table, kind) for kind in table.counts}
+        for grouping, table in tables.items()
     }
     return {"runs": len({edit["run"] for edit in edits}), "edits": len(edits), **rows}
 

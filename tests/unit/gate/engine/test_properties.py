@@ -197,7 +197,7 @@ def test_swapping_passes_and_fails_turns_broken_into_fixed(passed, pairs):
         k, kd, b, r, n = k + new, kd + new, b + of_base, r + 3, n + 3
         worse.evaluate(number, seen((k, r), (b, n), (kd, n)))
         better.evaluate(number, seen((r - k, r), (n - b, n), (n - kd, n)))
-        assert worse.ends.tolist() == better.ends.tolist()
+        assert worse.states.tolist() == better.states.tolist()
 
 
 def seen(*counts):
