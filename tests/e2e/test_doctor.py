@@ -183,7 +183,7 @@ def test_recordings_nobody_asks_for_and_inputs_nobody_uses_are_errors(place: Pla
     assert "input 'more' is used by no message" in messages[0]
     golden(place, {"id": "one", "inputs": {"text": "Another text."}})
     stale = said(doctor(place, code=1), "recordings", "error")
-    assert stale[0].startswith("fixtures/recordings/shout.jsonl: 1 of 1 recordings answer")
+    assert stale[0].startswith("fixtures/recordings/shout.jsonl: 1 of 1 recordings belong")
 
 
 def test_evals_and_settings_that_do_not_load_are_errors(place: Place):
