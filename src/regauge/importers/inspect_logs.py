@@ -100,8 +100,8 @@ def _add_dataset(document: Any, file: Path, suite: ImportedSuite) -> None:
         else:
             suite.imported.note("manual", place, "a sample without `input`: left out")
     if not rows:
-        place = suite.repository.relative(file)
-        raise UsageError(f"{place} has no sample with `input`", fix=_FIX)
+        relative = suite.repository.relative(file)
+        raise UsageError(f"{relative} has no sample with `input`", fix=_FIX)
     suite.add_dataset(suite.stem(file), rows)
 
 

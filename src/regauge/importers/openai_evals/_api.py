@@ -376,10 +376,10 @@ class _Criterion:
             reason = _REASONS.get(self._kind, "it is no documented grader")
             return self._suite.unmeasured(self._kind or "?", reason, self._place)
         try:
-            check = build(self, item)
+            spec = build(self, item)
         except _UnmeasuredCriterionError as error:
             return self._suite.unmeasured(self._kind or "?", str(error), self._place)
-        check = self._suite.check(check, self._kind, self._place)
+        check = self._suite.check(spec, self._kind, self._place)
         name = self._body.get("name")
         if is_mapping(check) and "unmeasured" not in check and isinstance(name, str) and name:
             return {**check, "metric": name}
