@@ -1,4 +1,4 @@
-"""JSON Schemas of the files that people write: for editors, and for checks without regauge."""
+"""JSON Schemas of the files that users write, for editors and for checks without regauge."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["SCHEMAS", "schema_text"]
 SCHEMAS: Final = {
     "prompt": "A prompt file, NAME.prompt.yml, or a rubric.",
     "golden": "A golden dataset in YAML, or one line of a JSONL file.",
-    "settings": "A pyproject.toml, with what [tool.regauge] may say.",
+    "settings": "A pyproject.toml with the tables of [tool.regauge].",
 }
 
 

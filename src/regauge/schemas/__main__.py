@@ -17,11 +17,11 @@ _ATTRIBUTE = re.compile(r"^(\w+): (.+?)(?=^\w+: |\Z)", re.MULTILINE | re.DOTALL)
 
 def settings_schema() -> str:
     """The text of the schema of a pyproject.toml; the tables of other tools may hold anything."""
-    made: dict[str, Any] = Settings.model_json_schema()
-    tables: dict[str, Any] = made.pop("$defs", {})
-    for table in (made, *tables.values()):
+    document: dict[str, Any] = Settings.model_json_schema()
+    tables: dict[str, Any] = document.pop("$defs", {})
+    for table in (document, *tables.values()):
         _describe(table)
-    tables["Settings"] = made
+    tables["Settings"] = document
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "pyproject.toml with the settings of regauge",
@@ -35,7 +35,7 @@ def settings_schema() -> str:
 
 
 def _describe(table: dict[str, Any]) -> None:
-    """Move what the docstring says of an attribute to the attribute; titles say nothing more."""
+    """Move the description of each attribute to the attribute, and drop titles."""
     words: str = table.get("description", "")
     first, _, attributes = words.partition("\n\nAttributes:\n")
     if first:
