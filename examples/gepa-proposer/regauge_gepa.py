@@ -64,8 +64,8 @@ class GepaProposer:
             return Ideas(refused=(*refused, "gepa: it found nothing better"))
         try:
             edit = edit_of_text(found, problem.text, proposer=self.name, rationale="found by gepa")
-        except NoEditError as fault:
-            return Ideas(refused=(*refused, f"gepa: {fault}"))
+        except NoEditError as diagnostic:
+            return Ideas(refused=(*refused, f"gepa: {diagnostic}"))
         return Ideas(edits=(edit,), refused=tuple(refused))
 
 

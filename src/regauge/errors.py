@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Diagnostic:
     """One error or warning about a line of a file.
 
     Attributes:
@@ -35,7 +35,7 @@ class Fault:
     fix: str = ""
 
     @classmethod
-    def unreadable(cls, path: Path, error: OSError) -> Fault:
+    def unreadable(cls, path: Path, error: OSError) -> Diagnostic:
         """The error for a file that cannot be read, or a directory at its path."""
         if isinstance(error, IsADirectoryError):
             message = "there is a directory at the path of this file"
@@ -87,19 +87,19 @@ class UsageError(RegaugeError):
     """An invalid command, option or argument."""
 
 
-class FaultyFileError(RegaugeError):
+class InvalidFileError(RegaugeError):
     """A file that cannot be used, with all its errors."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
-        self.faults: tuple[Fault, ...] = tuple(faults)
-        super().__init__("\n".join(str(fault) for fault in self.faults))
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
+        super().__init__("\n".join(str(diagnostic) for diagnostic in self.diagnostics))
 
 
-class ConfigError(FaultyFileError):
+class ConfigError(InvalidFileError):
     """`[tool.regauge]` of pyproject.toml is unusable."""
 
 
-class PromptError(FaultyFileError):
+class PromptError(InvalidFileError):
     """A prompt file that cannot be used."""
 
 
@@ -107,11 +107,11 @@ class RenderError(PromptError):
     """A prompt that cannot be rendered with the inputs of a case."""
 
 
-class LockError(FaultyFileError):
+class LockError(InvalidFileError):
     """`prompts.lock` and the prompt files contradict each other."""
 
 
-class DatasetError(FaultyFileError):
+class DatasetError(InvalidFileError):
     """A golden dataset that cannot be used."""
 
 
@@ -249,7 +249,7 @@ class JudgeError(UnmeasuredError):
         super().__init__(message)
 
 
-class RecordingError(FaultyFileError):
+class RecordingError(InvalidFileError):
     """A recordings file that cannot be read; it was not changed."""
 
     exit_code: ClassVar[int] = 3

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from regauge.datasets import Shard
-    from regauge.errors import Fault
+    from regauge.errors import Diagnostic
     from regauge.project import Project
     from regauge.pytest_gate import PytestGate, RefinementSearch
     from regauge.pytest_items import FinishedItems
@@ -86,7 +86,7 @@ class PytestEnd:
     search: RefinementSearch | None
     started_at: datetime
     collected_count: int
-    omissions: Sequence[Fault]
+    omissions: Sequence[Diagnostic]
     selection: Sequence[str]
     finished_items: FinishedItems
     parts: Sequence[dict[str, Any]]
@@ -253,8 +253,8 @@ class PytestEnd:
     def _describe_unmeasured(self, *, all_had_turns: bool) -> Iterator[str]:
         """The cases that should be measured and are not, each with its fix."""
         end = self._end
-        for fault in end.omissions:
-            yield f"unmeasured: {fault}"
+        for diagnostic in end.omissions:
+            yield f"unmeasured: {diagnostic}"
         causes: dict[str, list[str]] = {}
         for node, reason in end.left_out.items():
             causes.setdefault(reason.splitlines()[0], []).append(node)

@@ -48,7 +48,7 @@ from regauge.workflow_commands import break_commands
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from regauge.errors import Fault
+    from regauge.errors import Diagnostic
     from regauge.gate import Baseline, GateProgress, GateResult, GateRun
     from regauge.mutate import ChangedGuards
     from regauge.reports import CaseDocument, DecisionDocument, RunWriter
@@ -281,7 +281,7 @@ class PytestGate:
         self,
         nodes: Mapping[int, str],
         *,
-        omissions: Sequence[Fault],
+        omissions: Sequence[Diagnostic],
         is_partial: bool,
         print_line: Callable[[str], None],
     ) -> None:

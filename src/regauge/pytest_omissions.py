@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.errors import Fault, has_no_descriptor
+from regauge.errors import Diagnostic, has_no_descriptor
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def find_omissions(
     *,
     collected_evals: CollectedEvals,
     selected: Sequence[PlannedCase],
-) -> list[Fault]:
+) -> list[Diagnostic]:
     """The evals and cases that a run omits without a selection of the user.
 
     Args:
@@ -253,7 +253,7 @@ def find_omissions(
     evals = list(uncollected_evals(project, command_line, collected_evals.places))
     run = {id(case) for case in selected}
     left_out = [case for case in collected_evals.cases if id(case) not in run]
-    omissions = [*faults_of_left_out(project, left_out), *(fault for fault, _ in evals)]
+    omissions = [*errors_of_left_out(project, left_out), *(diagnostic for diagnostic, _ in evals)]
     if command_line.covers(project.root / "evals"):
         mentioned_names = {name for _, names in evals for name in names}
         omissions += _unmeasured_datasets(project, suites, mentioned_names)
@@ -267,14 +267,14 @@ def omits_evals(config: pytest.Config) -> bool:
     return bool(find_omissions(project_of(config), words, collected_evals=no_evals, selected=()))
 
 
-def faults_of_left_out(project: Project, left_out: Sequence[PlannedCase]) -> Iterator[Fault]:
+def errors_of_left_out(project: Project, left_out: Sequence[PlannedCase]) -> Iterator[Diagnostic]:
     """The cases of each eval that were collected and are not run."""
     left: dict[int, list[PlannedCase]] = {}
     for case in left_out:
         left.setdefault(id(case.suite), []).append(case)
     for cases in left.values():
         suite = cases[0].suite
-        yield Fault(
+        yield Diagnostic(
             path=project.relative(suite.dataset.path),
             message=f"{len(cases)} of {plural(len(suite.dataset), 'case')} of {suite.prompt.name}"
             f" are there and are not run, such as {cases[0].case.id}",
@@ -285,7 +285,7 @@ def faults_of_left_out(project: Project, left_out: Sequence[PlannedCase]) -> Ite
 
 def uncollected_evals(
     project: Project, command_line: CommandLine, places: set[tuple[Path, int]]
-) -> Iterator[tuple[Fault, Sequence[str]]]:
+) -> Iterator[tuple[Diagnostic, Sequence[str]]]:
     """The evals that pytest did not collect, each with the strings of its declaration."""
     from regauge.runner import declared_evals
 
@@ -293,7 +293,7 @@ def uncollected_evals(
     for path in sorted({file for home in homes for file in _files(command_line.within(home))}):
         for declaration in declared_evals(path.read_bytes()):
             if (path, declaration.line) not in places:
-                fault = Fault(
+                diagnostic = Diagnostic(
                     path=project.relative(path),
                     line=declaration.line,
                     message=f"pytest does not collect the eval {declaration.function}, so nothing"
@@ -302,7 +302,7 @@ def uncollected_evals(
                     " have it (test_*.py, test_*), once, and let no ini file, conftest.py or"
                     f" module mark skip them; {_SELECT_FIX}",
                 )
-                yield fault, declaration.texts
+                yield diagnostic, declaration.texts
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -315,7 +315,7 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 def _unmeasured_datasets(
     project: Project, suites: Sequence[Eval], mentioned_names: set[str]
-) -> Iterator[Fault]:
+) -> Iterator[Diagnostic]:
     """The golden datasets of prompts without a collected eval, except `mentioned_names`."""
     from regauge.datasets import dataset_files
     from regauge.prompts import prompt_files, prompt_name
@@ -324,7 +324,7 @@ def _unmeasured_datasets(
     prompts = {prompt_name(path) for path in prompt_files(project.prompts_dir)}
     for path in dataset_files(project.fixtures_dir):
         if path not in measured and path.stem in prompts - mentioned_names:
-            yield Fault(
+            yield Diagnostic(
                 path=project.relative(path),
                 message="no collected eval measures this golden dataset",
                 fix=f"put its eval back, or write one (regauge new eval {path.stem}); delete the"
@@ -334,7 +334,7 @@ def _unmeasured_datasets(
 
 def _unmeasured_prompts(
     project: Project, suites: Sequence[Eval], mentioned_names: set[str]
-) -> Iterator[Fault]:
+) -> Iterator[Diagnostic]:
     """The prompts without a collected eval of their current text that were measured before."""
     from regauge.datasets import dataset_files
     from regauge.prompts import prompt_files, prompt_name
@@ -368,7 +368,7 @@ def _unmeasured_prompts(
             )
         else:
             continue
-        yield Fault(path=project.relative(path), message=message, fix=fix)
+        yield Diagnostic(path=project.relative(path), message=message, fix=fix)
 
 
 def _was_measured(project: Project, name: str) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.datasets import Shard
-from regauge.errors import Fault, FaultyFileError, RegaugeError, UnmeasuredError
+from regauge.errors import Diagnostic, InvalidFileError, RegaugeError, UnmeasuredError
 from regauge.prompts import LOCK_NAME
 from regauge.pytest_items import (
     ALL_CASES,
@@ -137,7 +137,7 @@ class PytestRun:
             _refuse_directories(self._project)
         self._command_line = CommandLine.read(config)
         self._collected_evals = CollectedEvals()
-        self._omissions: list[Fault] = []
+        self._omissions: list[Diagnostic] = []
         self._finished_items = FinishedItems()
         self._nodes: dict[int, str] = {}
         self._keywords: Mapping[str, Any] = {}
@@ -162,8 +162,8 @@ class PytestRun:
         try:
             suites = self._session.bind(spec, function)
         except RegaugeError as error:
-            faults = error.faults if isinstance(error, FaultyFileError) else ()
-            placed = faults and not any(fault.path.is_dir() for fault in faults)
+            diagnostics = error.diagnostics if isinstance(error, InvalidFileError) else ()
+            placed = diagnostics and not any(diagnostic.path.is_dir() for diagnostic in diagnostics)
             file = metafunc.definition.nodeid.partition("::")[0]
             has_location = placed or f"{file}:" in str(error)
             message = (
@@ -506,9 +506,11 @@ def _refuse_directories(project: Project) -> None:
     """Refuse directories with the names of optional files.
 
     Raises:
-        FaultyFileError: Such a directory exists.
+        InvalidFileError: Such a directory exists.
     """
     paths = [project.prompts_dir / LOCK_NAME, *sorted(project.recordings_dir.glob("*.jsonl"))]
-    faults = [Fault.unreadable(path, IsADirectoryError()) for path in paths if path.is_dir()]
-    if faults:
-        raise FaultyFileError(faults)
+    diagnostics = [
+        Diagnostic.unreadable(path, IsADirectoryError()) for path in paths if path.is_dir()
+    ]
+    if diagnostics:
+        raise InvalidFileError(diagnostics)

@@ -657,7 +657,7 @@ none
 """
 
 
-def test_a_dotprompt_with_defaults_runs(place: Place, model: Model):
+def test_a_dotprompt_with_deerrors_runs(place: Place, model: Model):
     place.write("source/dish.prompt", DOTPROMPT)
     place.regauge("import", "dotprompt", "source/dish.prompt")
     written = prompt(place, "dish")

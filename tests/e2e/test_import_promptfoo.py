@@ -72,7 +72,7 @@ def test_json_is_read_with_tabs_and_escaped_characters(place: Place):
     assert cases(place, "shop")[0]["checks"] == [{"contains": "\N{BUG}"}]
 
 
-def test_lists_of_values_and_default_assertions_become_cases(place: Place):
+def test_lists_of_values_and_deerror_assertions_become_cases(place: Place):
     place.write("promptfooconfig.yaml", CONFIG)
     out = place.regauge("import", "promptfoo", ".")
     assert "1 eval, 2 golden cases, 6 assertions, 0 of them unmeasured" in out
@@ -725,7 +725,7 @@ def test_csv_columns_become_variables_and_assertions(here: Here):
     assert second["checks"][1]["rubric"] == {"name": "factuality", "reference": "c"}
 
 
-def test_scenarios_multiply_and_defaults_in_files_apply(here: Here):
+def test_scenarios_multiply_and_deerrors_in_files_apply(here: Here):
     here.write("default.yaml", "vars: {tone: kind}\nassert: [{type: contains, value: hi}]\n")
     scenario = {
         "config": [{"vars": {"q": "a"}}, {"vars": {"q": "b"}}],

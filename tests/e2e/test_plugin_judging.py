@@ -415,7 +415,7 @@ def labels(output, case):
 """
 
 
-def test_the_schema_of_the_prompt_is_the_default(project: EvalProject):
+def test_the_schema_of_the_prompt_is_the_deerror(project: EvalProject):
     """A case's own check takes it, too; a prompt without a schema is refused with the fix."""
     project.judged_by("json_matches_schema()")
     refused = project.run()

@@ -164,7 +164,7 @@ def test_what_cannot_be_recorded_is_said_once_with_its_count(project: EvalProjec
     assert down.stderr.count("cannot be reached") == 1
 
 
-def test_faults_are_said_by_the_command_too(project: EvalProject):
+def test_errors_are_said_by_the_command_too(project: EvalProject):
     assert (
         project.command("record", "--evals", "nowhere").stderr
         == "error: there is no file or directory 'nowhere'\n"

@@ -286,8 +286,8 @@ def exchange(model: Model) -> Iterator[Callable[..., tuple[str, ProposalResult]]
             proposer = ModelProposer(model=parse_model_id("local:m"), form=form)
             _, _, problem = told(without(RELEASED, REASON))
             try:
-                fault = await proposer.probe(ProposerCalls(provider.complete, 40))
-                return fault, await request_edits(proposer, problem, provider.complete)
+                diagnostic = await proposer.probe(ProposerCalls(provider.complete, 40))
+                return diagnostic, await request_edits(proposer, problem, provider.complete)
             finally:
                 await provider.aclose()
 
@@ -301,8 +301,8 @@ def test_a_model_is_called_in_the_form_it_takes(
     behaviour: Callable[[dict[str, Any]], Reply],
 ) -> None:
     model.behave = behaviour
-    fault, found = exchange()
-    assert fault == ""
+    diagnostic, found = exchange()
+    assert diagnostic == ""
     assert [edit.added_text for edit in found.edits] == [ADDED] * 4, found.refused
     assert found.unread == 0
     # What a refusal taught holds for the run: no request is refused for the same reason twice.
@@ -353,8 +353,8 @@ def test_a_look_says_why_a_model_cannot_be_read(
     why: str,
 ) -> None:
     model.behave = behaviour
-    fault, found = exchange()
-    assert why in fault
+    diagnostic, found = exchange()
+    assert why in diagnostic
     assert found.edits == ()
     assert found.unread == len(found.refused) == 2
 

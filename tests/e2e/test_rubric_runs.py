@@ -157,7 +157,7 @@ def test_a_rubric_is_shown_released_and_compared_like_any_prompt(judged: EvalPro
 def test_replies_that_cannot_be_read_leave_their_cases_unmeasured(
     judged: EvalProject, endpoint: Endpoint
 ) -> None:
-    faults: dict[int, object] = {
+    diagnostics: dict[int, object] = {
         0: '{"reasoning": "a", "score": NaN}',
         1: '{"reasoning": "a", "score": true}',
         2: {"content": None},
@@ -171,10 +171,12 @@ def test_replies_that_cannot_be_read_leave_their_cases_unmeasured(
     def answer(text: str) -> object:
         if "<answer-" not in text:
             return says(text)
-        return next(fault for number, fault in faults.items() if f"disk {number} " in text)
+        return next(
+            diagnostic for number, diagnostic in diagnostics.items() if f"disk {number} " in text
+        )
 
     endpoint.answer = answer  # type: ignore[assignment]  # messages, too
-    judged.golden([judged.case(number) for number in faults])
+    judged.golden([judged.case(number) for number in diagnostics])
     result = judged.run()
     result.assert_outcomes(passed=1)
     rows = {row["case"]: row for row in judged.rows()}
@@ -182,7 +184,7 @@ def test_replies_that_cannot_be_read_leave_their_cases_unmeasured(
     assert sorted(causes) == [f"disk-{number:03}" for number in range(7)]
     assert {cause["kind"] for cause in causes.values()} == {"JudgeError"}
     assert causes["disk-003"]["raw"] == "I would rather not."
-    assert causes["disk-001"]["raw"] == faults[1]
+    assert causes["disk-001"]["raw"] == diagnostics[1]
     assert len(causes["disk-004"]["raw"]) < 10_000
     replay = judged.run("--record=none")
     replay.assert_outcomes(passed=1)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from regauge.cli import group
-from regauge.errors import FaultyFileError
+from regauge.errors import InvalidFileError
 
 if TYPE_CHECKING:
     from tests.conftest import EvalProject
@@ -190,9 +190,9 @@ def test_a_run_that_is_nested_too_deeply_is_one_sentence(
     path.write_text(DEEP if name == "run.json" else f"{DEEP}\n", encoding="utf-8")
     done = regauge(project, "report", record["id"], "--format", form, "-o", "report.out")
     if name == "run.json" or form != "md":
-        assert isinstance(done.exception, FaultyFileError)
-        (fault,) = str(done.exception).splitlines()
-        assert fault.endswith("nested too deeply")
+        assert isinstance(done.exception, InvalidFileError)
+        (diagnostic,) = str(done.exception).splitlines()
+        assert diagnostic.endswith("nested too deeply")
 
 
 def test_a_run_of_another_schema_is_refused(project: EvalProject, regauge):

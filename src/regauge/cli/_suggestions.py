@@ -13,7 +13,7 @@ import click
 from regauge.cli._options import STDOUT, write_output
 from regauge.cli._terminal import Meter, echo, short_path
 from regauge.errors import DatasetError, MissingRecordingError, UnmeasuredError, UsageError
-from regauge.judges.model._reply import ReplyFault
+from regauge.judges.model._reply import ReplyError
 from regauge.model_id import is_simulated
 from regauge.mutate import (
     MODEL,
@@ -259,7 +259,7 @@ def with_model_mutants(
 
     try:
         changes = run_stoppable(propose())
-    except (MissingRecordingError, ReplyFault) as error:
+    except (MissingRecordingError, ReplyError) as error:
         note = f"the response of {refiner} cannot be read: {error}"
         if isinstance(error, MissingRecordingError):
             note = f"{refiner} was not called yet, so its mutants are unknown"
@@ -406,7 +406,7 @@ def _apply(
 ) -> None:
     """Append the cases to their golden datasets."""
     added_ids: set[str] = set()
-    faults: list[str] = []
+    diagnostics: list[str] = []
     for suggestion in suggestions:
         case, draft = suggestion.case, suggestion.draft
         if case is None or draft is None or str(case["id"]) in added_ids:
@@ -416,7 +416,7 @@ def _apply(
         try:
             path, line = append_case(project, subject.prompt.name, document, dataset=dataset)
         except (UsageError, DatasetError) as error:
-            faults.append(f"{document['id']}: {error}")
+            diagnostics.append(f"{document['id']}: {error}")
             continue
         added_ids.add(str(case["id"]))
         place = project.relative(path).as_posix()
@@ -427,5 +427,5 @@ def _apply(
             " regauge baseline update",
             err=as_json,
         )
-    if faults:
-        raise UsageError("\n".join(faults))
+    if diagnostics:
+        raise UsageError("\n".join(diagnostics))

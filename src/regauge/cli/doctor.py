@@ -15,7 +15,7 @@ from regauge.cli._options import evals_option, json_option, strict_option
 from regauge.cli._terminal import echo, echo_json
 from regauge.errors import ConfigError, GitError
 from regauge.maintenance.collection import tests_targets
-from regauge.maintenance.doctor import DoctorResult, check_evals, check_models, results_of_faults
+from regauge.maintenance.doctor import DoctorResult, check_evals, check_models, results_of_errors
 from regauge.on_demand import EXTRAS, find_missing
 from regauge.project import Project
 from regauge.prompts import Repository, lint_prompts, lint_warnings, prompt_files
@@ -81,7 +81,7 @@ def _results(project: Project, evals: Path, *, offline: bool) -> Iterator[Doctor
     try:
         settings = project.settings
     except ConfigError as error:
-        yield from results_of_faults(error.faults, project, check="settings")
+        yield from results_of_errors(error.diagnostics, project, check="settings")
         return
     yield DoctorResult.ok("settings", f"{project.root} loads")
     yield _extras()
@@ -92,7 +92,7 @@ def _results(project: Project, evals: Path, *, offline: bool) -> Iterator[Doctor
     prompts = list(_prompts(project))
     yield from prompts
     large = check_file_sizes(project)
-    yield from results_of_faults(large, project, check="recordings", level="warning")
+    yield from results_of_errors(large, project, check="recordings", level="warning")
     seen = check_evals(project, evals, reported_errors=[str(prompt) for prompt in prompts])
     yield from seen.results
     setting_models = (settings.model, settings.judge_model, *settings.models)
@@ -149,13 +149,13 @@ def _prompts(project: Project) -> Iterator[DoctorResult]:
         yield DoctorResult.error("prompts", "there are no prompt files", fix)
         return
     try:
-        faults = lint_prompts(project)
+        diagnostics = lint_prompts(project)
     except GitError as error:
         yield DoctorResult.error("prompts", str(error))
         return
-    yield from results_of_faults(faults, project, check="prompts")
+    yield from results_of_errors(diagnostics, project, check="prompts")
     warnings = [
-        *results_of_faults(lint_warnings(project), project, check="prompts", level="warning")
+        *results_of_errors(lint_warnings(project), project, check="prompts", level="warning")
     ]
     if len(warnings) > 1:
         first = warnings[0].message.partition("\n")[0]
@@ -163,6 +163,6 @@ def _prompts(project: Project) -> Iterator[DoctorResult]:
         yield DoctorResult.warning("prompts", message, "regauge lint")
     else:
         yield from warnings
-    if not faults:
+    if not diagnostics:
         words = f"{count} files load, and are" if count > 1 else "1 file loads, and is"
         yield DoctorResult.ok("prompts", f"{words} released")

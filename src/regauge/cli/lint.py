@@ -10,8 +10,8 @@ import click
 
 from regauge.cli._options import json_option, strict_option
 from regauge.cli._terminal import echo, echo_json
-from regauge.errors import Fault, RecordingError, UsageError
-from regauge.gate.baselines import baseline_faults
+from regauge.errors import Diagnostic, RecordingError, UsageError
+from regauge.gate.baselines import baseline_errors
 from regauge.maintenance.calibrations import lint_labels
 from regauge.maintenance.collection import tests_targets
 from regauge.maintenance.stale import lint_recordings
@@ -54,13 +54,13 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
     """
     project = Project.find()
     _ = project.settings  # reports errors of pyproject.toml
-    faults = lint_prompts(project, against=base)
-    faults += lint_labels(project)
-    faults += baseline_faults(project)
-    target_faults, target_warnings = lint_targets(project, os.environ)
-    faults += target_faults
-    reported_errors = [_format_error(project, fault) for fault in faults]
-    faults += lint_recordings(project, project.root / "evals", reported_errors=reported_errors)
+    diagnostics = lint_prompts(project, against=base)
+    diagnostics += lint_labels(project)
+    diagnostics += baseline_errors(project)
+    target_errors, target_warnings = lint_targets(project, os.environ)
+    diagnostics += target_errors
+    reported_errors = [_format_error(project, diagnostic) for diagnostic in diagnostics]
+    diagnostics += lint_recordings(project, project.root / "evals", reported_errors=reported_errors)
     warnings = [*lint_warnings(project), *check_file_sizes(project), *target_warnings]
     notes = _find_replaced(project)
     count = len(prompt_files(project.prompts_dir))
@@ -71,42 +71,46 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
     if as_json:
         document = {
             "prompts": count,
-            "errors": [_row(project, fault) for fault in faults],
+            "errors": [_row(project, diagnostic) for diagnostic in diagnostics],
             "warnings": [_row(project, warning) for warning in warnings],
             "notes": [_row(project, note) for note in notes],
         }
         echo_json(document)
     else:
-        kinds = (("error", "red", faults), ("warning", "yellow", warnings), ("note", "", notes))
+        kinds = (
+            ("error", "red", diagnostics),
+            ("warning", "yellow", warnings),
+            ("note", "", notes),
+        )
         for label, style, errors in kinds:
-            for fault in errors:
-                echo(f"{label}: {_format_error(project, fault)}", style=style)
-        counts = f"{plural(len(faults), 'error')}, {plural(len(warnings), 'warning')}"
+            for diagnostic in errors:
+                echo(f"{label}: {_format_error(project, diagnostic)}", style=style)
+        counts = f"{plural(len(diagnostics), 'error')}, {plural(len(warnings), 'warning')}"
         echo(f"{plural(count, 'prompt')}: {counts}")
-    if faults or (strict and warnings):
+    if diagnostics or (strict and warnings):
         sys.exit(1)
 
 
-def _find_replaced(project: Project) -> list[Fault]:
+def _find_replaced(project: Project) -> list[Diagnostic]:
     """Notes about recordings that were replaced more often than others."""
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     for path in sorted(project.recordings_dir.glob("[!.]*.jsonl")):
         with suppress(RecordingError):  # reported with the errors
-            faults += [
-                Fault(path=path, message=str(replacement))
+            diagnostics += [
+                Diagnostic(path=path, message=str(replacement))
                 for replacement in replacements_in(RecordingsFile.load(path))
             ]
-    return faults
+    return diagnostics
 
 
-def _row(project: Project, fault: Fault) -> dict[str, object]:
+def _row(project: Project, diagnostic: Diagnostic) -> dict[str, object]:
     return {
-        "path": project.relative(fault.path).as_posix(),
-        "line": fault.line,
-        "message": project.shorten(fault.message),
-        "fix": fault.fix,
+        "path": project.relative(diagnostic.path).as_posix(),
+        "line": diagnostic.line,
+        "message": project.shorten(diagnostic.message),
+        "fix": diagnostic.fix,
     }
 
 
-def _format_error(project: Project, fault: Fault) -> str:
-    return project.shorten(str(fault))
+def _format_error(project: Project, diagnostic: Diagnostic) -> str:
+    return project.shorten(str(diagnostic))

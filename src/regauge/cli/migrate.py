@@ -26,7 +26,7 @@ from regauge.cli._refine.runs import (
 )
 from regauge.cli._terminal import Meter, echo, echo_json, table_lines
 from regauge.cli.gate import run_gate
-from regauge.errors import Fault, PromptError, UsageError
+from regauge.errors import Diagnostic, PromptError, UsageError
 from regauge.git import commit_files, push
 from regauge.github import GitHub
 from regauge.maintenance.collection import option_words, with_evals
@@ -418,8 +418,8 @@ def _write(files: Mapping[Path, bytes]) -> None:
         except OSError as error:
             for file, old in before.items():
                 write_whole(file, old)
-            fault = Fault(path=path, message=f"cannot be written: {error}")
-            raise PromptError([fault]) from error
+            diagnostic = Diagnostic(path=path, message=f"cannot be written: {error}")
+            raise PromptError([diagnostic]) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

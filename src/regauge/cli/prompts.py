@@ -38,7 +38,7 @@ from regauge.cli._terminal import (
     table_lines,
 )
 from regauge.cli.targets import find_target
-from regauge.errors import Fault, PromptError, UsageError
+from regauge.errors import Diagnostic, PromptError, UsageError
 from regauge.history import History, trend_lines
 from regauge.project import Project
 from regauge.prompts import (
@@ -475,8 +475,8 @@ def bump_command(
             result.lock.save()
     except OSError as error:
         fix = "make the directory writable, then run the command again"
-        fault = Fault(path=path, message=f"cannot be written: {error}", fix=fix)
-        raise PromptError([fault]) from error
+        diagnostic = Diagnostic(path=path, message=f"cannot be written: {error}", fix=fix)
+        raise PromptError([diagnostic]) from error
     after = result.prompt
     if as_json:
         document = {

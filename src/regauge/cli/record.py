@@ -29,7 +29,7 @@ from regauge.maintenance.batches import (
     calls_under_way,
     request_trials,
 )
-from regauge.maintenance.collection import left_out_faults, option_words, with_evals
+from regauge.maintenance.collection import left_out_errors, option_words, with_evals
 from regauge.maintenance.stale import prune_files
 from regauge.project import TRIALS_MAX, Project
 from regauge.recordings import check_file_sizes
@@ -223,7 +223,7 @@ def _estimate(
     output.document["missing_completions"] = [asdict(answers) for answers in missing]
     output.document["missing_judgements"] = [asdict(judgement) for judgement in judgements]
     output.document["missing_vectors"] = [*unembedded]
-    faults = _count_invalid_cases(evals)
+    diagnostics = _count_invalid_cases(evals)
     store_counts: dict[str, int] = {}
     if not refresh:
         evals.note_stored()
@@ -232,10 +232,17 @@ def _estimate(
     for name, count in store_counts.items():
         output.line(f"would write {name}{_origin(name, count)}")
     if not any(
-        (missing, judgements, unembedded, store_counts, faults, left_out_faults(project, evals))
+        (
+            missing,
+            judgements,
+            unembedded,
+            store_counts,
+            diagnostics,
+            left_out_errors(project, evals),
+        )
     ):
         output.line("nothing is missing")
-    counts = faults.items()
+    counts = diagnostics.items()
     return [f"{plural(count, 'case')} cannot run: {message}" for message, count in counts]
 
 
@@ -354,7 +361,7 @@ def _publish(
             unjudged,
             unembedded,
             published.changed_lines,
-            left_out_faults(project, evals),
+            left_out_errors(project, evals),
         )
     ):
         output.line("nothing is missing")
@@ -419,7 +426,7 @@ def _prune(
     Raises:
         UsageError: Evals leave out cases, whose recordings are needed.
     """
-    if left_out := left_out_faults(project, evals):
+    if left_out := left_out_errors(project, evals):
         raise UsageError("\n".join(map(str, left_out)))
     verb = "would remove" if dry_run else "removed"
     done: list[JSON] = []

@@ -42,9 +42,11 @@ class _RefineGroup(click.Group):
         try:
             find_prompt(name)
         except PromptError as error:
-            (fault,) = error.faults
+            (diagnostic,) = error.diagnostics
             suggestion = near.replace("'", "`").replace("`", "`regauge refine ", 1)
-            raise UsageError(f"{fault.message}: {suggestion}\n  fix: {fault.fix}") from error
+            raise UsageError(
+                f"{diagnostic.message}: {suggestion}\n  fix: {diagnostic.fix}"
+            ) from error
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_usage(ctx.command_path, "NAME [OPTIONS] | COMMAND RUN")

@@ -24,7 +24,7 @@ from regauge.cli._options import (
     write_and_report,
 )
 from regauge.cli._terminal import echo, echo_json, model_text, sync_text
-from regauge.errors import FaultyFileError, RegaugeError, StoreError, UsageError
+from regauge.errors import InvalidFileError, RegaugeError, StoreError, UsageError
 from regauge.history import History, RunOutline, compare_runs
 from regauge.project import Project
 from regauge.reports import (
@@ -459,7 +459,7 @@ def _name_runs(project: Project, run_a: str | None, run_b: str | None) -> tuple[
 def _has_cases(run: Path) -> bool:
     try:
         return _any_case(read_record(run))
-    except FaultyFileError:
+    except InvalidFileError:
         return False
 
 

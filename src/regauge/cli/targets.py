@@ -16,7 +16,7 @@ from regauge.cli._terminal import (
     point_document,
     rate_text,
 )
-from regauge.errors import FaultyFileError, GitError, UsageError
+from regauge.errors import GitError, InvalidFileError, UsageError
 from regauge.gate import BaseCommit, find_base, target_of_base
 from regauge.project import RecordedTarget
 from regauge.prompts import Repository
@@ -251,7 +251,7 @@ class TargetCommands:
             ref = ref if ref in repository.names() else repository.namesake(ref)
             base_commit = find_base(self._project, ref)
             return self._in_commit(base_commit.repository, base_commit.commit, ref, now)
-        except (GitError, FaultyFileError):
+        except (GitError, InvalidFileError):
             return None
 
     def _states(self, now: TargetState) -> Iterator[tuple[Commit, TargetState]]:
@@ -262,7 +262,7 @@ class TargetCommands:
         for commit in repository.history_of([repository.inside(path) for path in paths]):
             try:
                 state = self._in_commit(repository, commit.hash, commit.hash[:9], now)
-            except FaultyFileError:
+            except InvalidFileError:
                 continue  # an unreadable file has no identity
             if last is not None and (state is None or state.target.digest != last[1].target.digest):
                 yield last

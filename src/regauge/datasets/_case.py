@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from regauge.datasets._script import LIMIT, MAX_STEPS, MAX_TURNS, TURN_KEYS, Script, Turn
 from regauge.digests import JSON, digest_of
-from regauge.errors import Fault
+from regauge.errors import Diagnostic
 from regauge.regular_file import read_regular
 from regauge.wording import closest, did_you_mean
 
@@ -72,7 +72,7 @@ class Source:
     place: Path
     unit: str = "line"
     record_noun: str = "a case"
-    faults: list[Fault] = field(default_factory=list[Fault])
+    diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
     shard: Shard | None = None
     excluded: int = 0
 
@@ -83,9 +83,9 @@ class Source:
         self.excluded += 1
         return True
 
-    def add_fault(self, line: int | None, message: str, fix: str = "") -> None:
+    def add_error(self, line: int | None, message: str, fix: str = "") -> None:
         """Add an error at a line."""
-        self.faults.append(Fault(path=self.place, line=line, message=message, fix=fix))
+        self.diagnostics.append(Diagnostic(path=self.place, line=line, message=message, fix=fix))
 
 
 def decode_lines(source: Source) -> str | None:
@@ -107,13 +107,13 @@ def decode_line(source: Source, number: int, raw: bytes) -> str | None:
     """The text of a line; empty, with an error, if not UTF-8; None if no line can be read."""
     if number == 1:
         if raw.startswith(_MARKS_OF_UTF16):
-            source.add_fault(1, "the file is UTF-16, not UTF-8", "save it as UTF-8")
+            source.add_error(1, "the file is UTF-16, not UTF-8", "save it as UTF-8")
             return None
         raw = raw.removeprefix(codecs.BOM_UTF8)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        source.add_fault(
+        source.add_error(
             number,
             f"not UTF-8: byte 0x{raw[error.start]:02x} at column {error.start + 1}",
             "save the file as UTF-8",
@@ -135,7 +135,7 @@ def is_known(key: str, source: Source, line: int | None, *, word: str = "key") -
         fix = "import a test file of promptfoo with its configuration: regauge import promptfoo"
     elif word == "column" and not near:
         fix = f"call a column of inputs 'inputs.{key}'; {choices}"
-    source.add_fault(line, f"unknown {word} {key!r}", fix)
+    source.add_error(line, f"unknown {word} {key!r}", fix)
     return False
 
 
@@ -401,7 +401,7 @@ class _CaseReader:
             first: The first line of each id so far.
         """
         record, source, reading = self._record, self._source, self._reading
-        faults = len(source.faults)
+        diagnostics = len(source.diagnostics)
         case_id = self._read_id(first)
         for key in record.values:
             if key not in KEYS:
@@ -414,7 +414,7 @@ class _CaseReader:
         checks = self._checks("checks", self._values.get("checks"))
         script = self._script()
         pass_at = self._pass_at(script)
-        if len(source.faults) > faults:
+        if len(source.diagnostics) > diagnostics:
             return None
         return GoldenCase(
             id=case_id,
@@ -433,27 +433,27 @@ class _CaseReader:
             script=script,
         )
 
-    def _add_fault(self, key: str, message: str, fix: str = "") -> None:
-        self._source.add_fault(self._record.line_of(key), message, fix)
+    def _add_error(self, key: str, message: str, fix: str = "") -> None:
+        self._source.add_error(self._record.line_of(key), message, fix)
 
     def _read_id(self, first: dict[str, int]) -> str:
         value = self._values.get("id")
         if value is None:
-            self._add_fault("id", "a case without an id", 'give it one: "id": "a-unique-name"')
+            self._add_error("id", "a case without an id", 'give it one: "id": "a-unique-name"')
             return ""
         if not isinstance(value, str):
-            self._add_fault("id", f"the id {_format_value(value)} is not text", "put it in quotes")
+            self._add_error("id", f"the id {_format_value(value)} is not text", "put it in quotes")
             return ""
         if not _ID.fullmatch(value) or value in _OPERATORS:
             plain = _slug(value)
             fix = f"{_ID_RULE}" + (f", such as {plain!r}" if plain else "")
             if value in _OPERATORS:
                 fix = "pytest -k reads this word as an operator; choose another id"
-            self._add_fault("id", f"the id {_format_value(value)} cannot be the id of a test", fix)
+            self._add_error("id", f"the id {_format_value(value)} cannot be the id of a test", fix)
         if value in first:
             place = f"{self._source.unit} {first[value]}"
             message = f"the id {_format_value(value)} is taken: {place} has it too"
-            self._add_fault("id", message, "every case needs an id of its own")
+            self._add_error("id", message, "every case needs an id of its own")
         else:
             first[value] = self._record.line_of("id")
         return value
@@ -465,10 +465,10 @@ class _CaseReader:
         if "inputs" in self._values:
             fix = 'name each value, as in "inputs": {"name": "..."}'
             message = f"inputs is {_kind(value)}, not a mapping of names to values"
-            self._add_fault("inputs", message, fix)
+            self._add_error("inputs", message, fix)
         else:
             fix = 'name what the prompt needs: "inputs": {"name": "..."}'
-            self._add_fault("inputs", "a case without inputs", fix)
+            self._add_error("inputs", "a case without inputs", fix)
         return {}
 
     def _read_expected(self) -> JSON:
@@ -513,14 +513,14 @@ class _CaseReader:
             try:
                 return {kind: path, "sha256": self._reading.texts.digest(path, kind)}
             except ValueError as error:
-                self._add_fault(key, f"{place}: {error}")
+                self._add_error(key, f"{place}: {error}")
         return part
 
     def _text_of(self, key: str, place: str, reference: str) -> str:
         try:
             return self._reading.texts.text(reference)
         except ValueError as error:
-            self._add_fault(key, f"{place}: {error}")
+            self._add_error(key, f"{place}: {error}")
             return ""
 
     def _tags(self) -> tuple[str, ...]:
@@ -533,7 +533,7 @@ class _CaseReader:
         if sound and not any(";" in word for word in words):
             return tuple(words)
         fix = 'a list of words without ";": "tags": ["storage", "night"]'
-        self._add_fault("tags", f"tags is {_format_value(self._values['tags'])}", fix)
+        self._add_error("tags", f"tags is {_format_value(self._values['tags'])}", fix)
         return ()
 
     def _checks(self, key: str, value: object) -> tuple[JSON, ...]:
@@ -544,7 +544,7 @@ class _CaseReader:
         if checks and all(isinstance(check, str | dict) for check in checks):
             return tuple(cast("list[JSON]", checks))
         fix = 'a list of judges: "checks": [{"contains": "Berlin"}, "is_json"]'
-        self._add_fault(key, f"checks is {_format_value(value)}", fix)
+        self._add_error(key, f"checks is {_format_value(value)}", fix)
         return ()
 
     def _script(self) -> Script | None:
@@ -556,13 +556,13 @@ class _CaseReader:
         turns = self._turns()
         persona, tools = self._text("persona"), self._text("tools")
         if set_keys >= {"turns", "persona"}:
-            self._add_fault("persona", "a case with `turns` and a `persona`", "remove one of them")
+            self._add_error("persona", "a case with `turns` and a `persona`", "remove one of them")
         if "max_turns" in set_keys and "persona" not in set_keys:
             fix = "name a `persona`, or remove `max_turns`"
-            self._add_fault("max_turns", "max_turns without a persona", fix)
+            self._add_error("max_turns", "max_turns without a persona", fix)
         if set_keys == {"max_steps"}:
             fix = "add `tools`, `turns` or `persona`"
-            self._add_fault("max_steps", "max_steps without a conversation", fix)
+            self._add_error("max_steps", "max_steps without a conversation", fix)
         line = self._record.line_of("tools")
         return Script(
             turns=turns,
@@ -577,7 +577,7 @@ class _CaseReader:
         if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LIMIT:
             return value
         if value is not None:
-            self._add_fault(
+            self._add_error(
                 key, f"{key} is {_format_value(value)}", f"write a number from 1 to {LIMIT}"
             )
         return default
@@ -586,25 +586,25 @@ class _CaseReader:
         value = self._values.get("turns")
         fix = '"turns": [{"user": "Where is my order?"}]'
         if value is not None and not _items(value):
-            self._add_fault("turns", f"turns is {_format_value(value)}", f"a list of turns: {fix}")
+            self._add_error("turns", f"turns is {_format_value(value)}", f"a list of turns: {fix}")
         turns: list[Turn] = []
         for number, item in enumerate(_items(value), start=1):
             if not isinstance(item, dict):
-                self._add_fault("turns", f"turn {number} is {_kind(item)}, not a mapping", fix)
+                self._add_error("turns", f"turn {number} is {_kind(item)}, not a mapping", fix)
                 continue
             fields = cast("dict[str, JSON]", item)
             for key in fields:
                 if key not in TURN_KEYS:
                     hint = did_you_mean(key, TURN_KEYS) or f"known keys: {', '.join(TURN_KEYS)}"
-                    self._add_fault("turns", f"turn {number} has no key {key!r}", hint)
+                    self._add_error("turns", f"turn {number} has no key {key!r}", hint)
             user = self._user(fields.get("user", ""), number)
             if user is None:
                 message = f"the user of turn {number} is {_kind(fields['user'])}, not text"
-                self._add_fault("turns", message, fix)
+                self._add_error("turns", message, fix)
                 continue
             if not user and number > 1:
                 fix_user = "only the first turn can omit `user`: the prompt itself may end with it"
-                self._add_fault("turns", f"turn {number} has no message of the user", fix_user)
+                self._add_error("turns", f"turn {number} has no message of the user", fix_user)
             checks = self._checks("turns", fields.get("checks"))
             turns.append(Turn(user=user, expected=fields.get("expected"), checks=checks))
         return tuple(turns)
@@ -629,11 +629,11 @@ class _CaseReader:
                 value = float(value)
         of_turns = script is not None and any(turn.checks for turn in script.turns)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-            self._add_fault(
+            self._add_error(
                 "pass_at", f"pass_at is {_format_value(value)}", "a share above 0 and up to 1"
             )
         elif not self._values.get("checks") and not of_turns:
-            self._add_fault(
+            self._add_error(
                 "pass_at", "pass_at without checks", "add `checks`, or remove `pass_at`"
             )
         else:
@@ -647,13 +647,13 @@ class _CaseReader:
         if value is not None:
             near = did_you_mean(str(value), allowed)
             fix = f"one of {', '.join(allowed)}" + (f"; {near}" if near else "")
-            self._add_fault(key, f"no such {key}: {_format_value(value)}", fix)
+            self._add_error(key, f"no such {key}: {_format_value(value)}", fix)
         return ""
 
     def _text(self, key: str) -> str:
         value = self._values.get(key)
         if value is not None and not isinstance(value, str):
-            self._add_fault(key, f"{key} is {_kind(value)}, not text")
+            self._add_error(key, f"{key} is {_kind(value)}, not text")
         return value if isinstance(value, str) else ""
 
 

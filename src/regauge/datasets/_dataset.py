@@ -13,7 +13,7 @@ from regauge.datasets._case import Reading, Record, Source, Texts, read_cases
 from regauge.datasets._formats import ToolFiles, read_jsonl, read_yaml
 from regauge.datasets._table import read_csv, read_parquet
 from regauge.digests import digest_of
-from regauge.errors import DatasetError, Fault, UsageError
+from regauge.errors import DatasetError, Diagnostic, UsageError
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ _READERS: dict[str, Callable[[Source], Iterable[Record]]] = {
     ".parquet": read_parquet,
 }
 # Enough to see the problem; a file of another format has an error on every line.
-_FAULTS_SHOWN_MAX = 100
+_ERRORS_SHOWN_MAX = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,24 +203,24 @@ def load_dataset(
     read = _READERS.get(path.suffix)
     if read is None:
         formats = ", ".join(_READERS)
-        source.add_fault(
+        source.add_error(
             None, f"{path.suffix or 'a file without suffix'} is no dataset format", formats
         )
-        raise DatasetError(source.faults)
+        raise DatasetError(source.diagnostics)
     reading = Reading(
         texts=Texts(fixtures_dir), tools=ToolFiles(fixtures_dir), salt=salt, holdout=holdout
     )
     try:
         cases = read_cases(read(source), source, reading)
     except IsADirectoryError as error:
-        raise DatasetError([Fault.unreadable(place, error)]) from error
+        raise DatasetError([Diagnostic.unreadable(place, error)]) from error
     except OSError as error:
-        source.add_fault(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
-        raise DatasetError(source.faults) from error
-    if not cases and not source.faults and not source.excluded:
-        source.add_fault(None, "no cases", "add one, or remove the file")
-    if source.faults:
-        raise DatasetError(_first_faults(source))
+        source.add_error(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
+        raise DatasetError(source.diagnostics) from error
+    if not cases and not source.diagnostics and not source.excluded:
+        source.add_error(None, "no cases", "add one, or remove the file")
+    if source.diagnostics:
+        raise DatasetError(_first_diagnostics(source))
     return Dataset(
         name=path.stem,
         path=path,
@@ -253,13 +253,15 @@ def case_ids(path: Path, *, fixtures_dir: Path) -> list[str]:
     return list(no_case.ids)
 
 
-def _first_faults(source: Source) -> list[Fault]:
-    faults = sorted(source.faults, key=lambda fault: fault.line or 0)
-    left = len(faults) - _FAULTS_SHOWN_MAX
+def _first_diagnostics(source: Source) -> list[Diagnostic]:
+    diagnostics = sorted(source.diagnostics, key=lambda diagnostic: diagnostic.line or 0)
+    left = len(diagnostics) - _ERRORS_SHOWN_MAX
     if left > 0:
         message = f"and {left:,} more errors"
-        faults[_FAULTS_SHOWN_MAX:] = [Fault(path=source.place, line=None, message=message)]
-    return faults
+        diagnostics[_ERRORS_SHOWN_MAX:] = [
+            Diagnostic(path=source.place, line=None, message=message)
+        ]
+    return diagnostics
 
 
 def dataset_files(fixtures_dir: Path) -> list[Path]:
@@ -289,11 +291,11 @@ def find_dataset(name: str, *, fixtures_dir: Path) -> Path:
         names = ", ".join(path.name for path in matches)
         message = f"two datasets are called {name!r}: {names}"
         fix = "keep one of them, or rename one"
-        raise DatasetError([Fault(path=place, line=None, message=message, fix=fix)])
+        raise DatasetError([Diagnostic(path=place, line=None, message=message, fix=fix)])
     fix = did_you_mean(name, (path.stem for path in files))
     if not fix:
         fix = f"write {place.as_posix()}/{name}.jsonl"
         if files:
             fix = f"{fix}, or use one of: {', '.join(path.stem for path in files)}"
     message = f"no dataset is called {name!r}"
-    raise DatasetError([Fault(path=place, line=None, message=message, fix=fix)])
+    raise DatasetError([Diagnostic(path=place, line=None, message=message, fix=fix)])

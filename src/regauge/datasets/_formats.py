@@ -119,7 +119,7 @@ def read_jsonl(source: Source) -> Iterator[Record]:
             if not line or line.isspace():
                 continue
             if not has_record and line.lstrip().startswith("["):
-                source.add_fault(
+                source.add_error(
                     1,
                     "this is a JSON array, not JSON Lines",
                     "write one object per line, without brackets around them and commas between"
@@ -135,7 +135,7 @@ def _record(source: Source, number: int, line: str) -> Iterator[Record]:
     try:
         value = parse_json(line)
     except _NotJSONError as error:
-        source.add_fault(number, str(error), error.fix or _whole_line(source))
+        source.add_error(number, str(error), error.fix or _whole_line(source))
         try:
             # Python reads more than JSON has, so the rest of such a case can be checked too.
             value = read_json(line)
@@ -145,13 +145,13 @@ def _record(source: Source, number: int, line: str) -> Iterator[Record]:
         yield Record(line=number, values=cast("dict[str, object]", value))
     else:
         message = f"{source.record_noun} is a JSON object, not {json.dumps(value)[:40]}"
-        source.add_fault(number, message, _whole_line(source))
+        source.add_error(number, message, _whole_line(source))
 
 
 def _whole_line(source: Source) -> str:
     """The fix for a line that is no record; empty if the file has that fix already."""
     fix = f'write {source.record_noun} as one {{"key": "value"}} object on a line of its own'
-    return "" if any(fault.fix == fix for fault in source.faults) else fix
+    return "" if any(diagnostic.fix == fix for diagnostic in source.diagnostics) else fix
 
 
 # Aliases of YAML grow exponentially; no dataset expands to as many values.
@@ -183,12 +183,12 @@ class _Reader:
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
         if id(node) in self._open:
-            self._add_fault(node, "an alias contains itself")
+            self._add_error(node, "an alias contains itself")
             return None
         self._open.add(id(node))
         try:
             if node.tag not in _COLLECTIONS:
-                self._add_fault(node, f"the tag {node.tag} has no JSON value")
+                self._add_error(node, f"the tag {node.tag} has no JSON value")
             elif isinstance(node, yaml.MappingNode):
                 return {key: self.value(item) for key, item in self.pairs(node)}
             elif isinstance(node, yaml.SequenceNode):
@@ -206,9 +206,9 @@ class _Reader:
                 merges = True
             elif key.tag != "tag:yaml.org,2002:str":
                 key_text = key.value if isinstance(key, yaml.ScalarNode) else "this key"
-                self._add_fault(key, f"the key {key_text!r} is not text", "put it in quotes")
+                self._add_error(key, f"the key {key_text!r} is not text", "put it in quotes")
             elif key.value in own_keys:
-                self._add_fault(key, f"the key {key.value!r} is given twice")
+                self._add_error(key, f"the key {key.value!r} is given twice")
             else:
                 own_keys.add(key.value)
         if merges:
@@ -218,26 +218,26 @@ class _Reader:
     def _scalar(self, node: yaml.ScalarNode) -> JSON:
         text: str = node.value
         if node.tag == "tag:yaml.org,2002:timestamp":
-            self._add_fault(node, f"{text} reads as a date in YAML", "put it in quotes")
+            self._add_error(node, f"{text} reads as a date in YAML", "put it in quotes")
             return None
         try:
             value = self._construct(node)
         except (yaml.YAMLError, ValueError, LookupError, AttributeError):
             # The error that yaml raises depends on how a value does not fit its tag.
-            self._add_fault(node, f"{text!r} with the tag {node.tag} has no JSON value")
+            self._add_error(node, f"{text!r} with the tag {node.tag} has no JSON value")
             return None
         surprise = _SURPRISES.get(node.tag)
         if surprise and surprise.match(text):
-            self._add_fault(
+            self._add_error(
                 node, f"{text} reads as {json.dumps(value)} in YAML", "put it in quotes"
             )
             return None
         if isinstance(value, float) and not math.isfinite(value):
-            self._add_fault(node, f"{text} is no JSON number")
+            self._add_error(node, f"{text} is no JSON number")
             return None
         if value is None or isinstance(value, bool | int | float | str):
             return value
-        self._add_fault(node, f"{text!r} with the tag {node.tag} has no JSON value")
+        self._add_error(node, f"{text!r} with the tag {node.tag} has no JSON value")
         return None
 
     def _construct(self, node: yaml.ScalarNode) -> object:
@@ -245,8 +245,8 @@ class _Reader:
         construct = cast("Callable[[yaml.Node], object]", self._loader.construct_object)  # pyright: ignore[reportUnknownMemberType]
         return construct(node)
 
-    def _add_fault(self, node: yaml.Node, message: str, fix: str = "") -> None:
-        self.source.add_fault(node.start_mark.line + 1, message, fix)
+    def _add_error(self, node: yaml.Node, message: str, fix: str = "") -> None:
+        self.source.add_error(node.start_mark.line + 1, message, fix)
 
 
 def read_yaml(source: Source) -> list[Record]:
@@ -266,7 +266,7 @@ def _mapping(source: Source, content_noun: str, fix: str) -> tuple[dict[str, JSO
 
     def values(reader: _Reader, root: yaml.Node) -> dict[str, JSON]:
         if not isinstance(root, yaml.MappingNode):
-            source.add_fault(
+            source.add_error(
                 root.start_mark.line + 1, f"the file is no mapping: {content_noun}", fix
             )
             return {}
@@ -291,21 +291,21 @@ def _read(source: Source, values: Callable[[_Reader, yaml.Node], _Values]) -> _V
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         line, problem, fix = explain_yaml_error(error)
-        source.add_fault(line, f"not YAML: {problem}", fix)
+        source.add_error(line, f"not YAML: {problem}", fix)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        source.add_fault(line, f"not YAML: the character {chr(error.character)!r} is not allowed")
+        source.add_error(line, f"not YAML: the character {chr(error.character)!r} is not allowed")
     except yaml.YAMLError as error:
-        source.add_fault(None, str(error))
+        source.add_error(None, str(error))
     except RecursionError:
-        source.add_fault(None, "nested too deeply")
+        source.add_error(None, "nested too deeply")
     return None
 
 
 def _records(reader: _Reader, root: yaml.Node) -> list[Record]:
     source = reader.source
     if not isinstance(root, yaml.SequenceNode):
-        source.add_fault(
+        source.add_error(
             root.start_mark.line + 1,
             "a dataset in YAML is a list of cases",
             "start each case with `- id: ...`",
@@ -315,7 +315,7 @@ def _records(reader: _Reader, root: yaml.Node) -> list[Record]:
     for node in root.value:
         line: int = node.start_mark.line + 1
         if not isinstance(node, yaml.MappingNode):
-            source.add_fault(line, "a case is a mapping with `id` and `inputs`")
+            source.add_error(line, "a case is a mapping with `id` and `inputs`")
             continue
         lines = {
             key.value: key.start_mark.line + 1
@@ -354,13 +354,13 @@ class ToolFiles:
         place = f"{self._dir.parent.name}/{self._dir.name}/{name}.yml"
         path = self._dir / f"{name}.yml"
         if "/" in name or "\\" in name or name.startswith(".") or "\0" in name:
-            source.add_fault(line, f"tools is {name!r}", f"name a file of {self._dir.name}/")
+            source.add_error(line, f"tools is {name!r}", f"name a file of {self._dir.name}/")
             return None
         if not path.is_file():
             names = [path.stem for path in self._dir.glob("*.yml")]
             near = closest(name, names)
             fix = f"did you mean {near!r}?" if near else "write it: a list of results for each tool"
-            source.add_fault(line, f"tools: there is no file {place}", fix)
+            source.add_error(line, f"tools: there is no file {place}", fix)
             return None
         file = Source(path=path, place=path.relative_to(self._dir.parents[1]))
         document, lines = _mapping(file, "results by tool", "write `lookup_order:` and a list")
@@ -373,15 +373,15 @@ class ToolFiles:
                 continue
             if function is not None:
                 fix = "write `function: module:name`, such as app.orders:lookup"
-                file.add_fault(lines.get(tool), f"{tool}: {function!r} names no function", fix)
+                file.add_error(lines.get(tool), f"{tool}: {function!r} names no function", fix)
                 continue
             entries[tool] = tuple(
                 entry
                 for item in (value if isinstance(value, list) else [value])
                 if (entry := _entry(item, tool, file, lines.get(tool))) is not None
             )
-        source.faults += file.faults
-        if file.faults:
+        source.diagnostics += file.diagnostics
+        if file.diagnostics:
             return None
         return ToolResults(name=name, entries=entries, functions=functions)
 
@@ -392,20 +392,20 @@ def _entry(item: JSON, tool: str, file: Source, line: int | None) -> ToolResult 
         return ToolResult(args={}, content=error_content("the call failed"))
     if not isinstance(item, dict):
         fix = (did_you_mean(item, ["error"]) if isinstance(item, str) else "") or _ENTRY_FIX
-        file.add_fault(line, f"{tool}: {cut(repr(item), 60)} is no result", fix)
+        file.add_error(line, f"{tool}: {cut(repr(item), 60)} is no result", fix)
         return None
     unknown = next((key for key in item if key not in _ENTRY_KEYS), None)
     args = item.get("args") or {}
     if unknown is not None:
         suggestion = did_you_mean(unknown, [*_ENTRY_KEYS, "function"])
         fix = suggestion or f"known keys: {', '.join(_ENTRY_KEYS)}"
-        file.add_fault(line, f"{tool}: an entry has no key {unknown!r}", fix)
+        file.add_error(line, f"{tool}: an entry has no key {unknown!r}", fix)
     elif not {"result", "error"} & item.keys():
-        file.add_fault(line, f"{tool}: an entry has no `result`", _ENTRY_FIX)
+        file.add_error(line, f"{tool}: an entry has no `result`", _ENTRY_FIX)
     elif not isinstance(args, dict):
-        file.add_fault(line, f"{tool}: `args` is no mapping of arguments to values", _ENTRY_FIX)
+        file.add_error(line, f"{tool}: `args` is no mapping of arguments to values", _ENTRY_FIX)
     elif {"result", "error"} <= item.keys():
-        file.add_fault(
+        file.add_error(
             line, f"{tool}: an entry has both `result` and `error`", "remove one of them"
         )
     elif "error" in item:

@@ -142,7 +142,7 @@ def read_csv(source: Source) -> list[Record]:
     if text is None:
         return []
     if "\0" in text:
-        source.add_fault(text.count("\n", 0, text.index("\0")) + 1, "a NUL character in a table")
+        source.add_error(text.count("\n", 0, text.index("\0")) + 1, "a NUL character in a table")
         return []
     limit = csv.field_size_limit(_CELL_CHARS_MAX)
     try:
@@ -160,7 +160,7 @@ def _csv_records(source: Source, text: str) -> list[Record]:
         try:
             row = next(rows, None)
         except csv.Error as error:
-            source.add_fault(line, f"not CSV: {error}", "double the quotes inside a quoted cell")
+            source.add_error(line, f"not CSV: {error}", "double the quotes inside a quoted cell")
             return records
         if row is None:
             return records
@@ -171,7 +171,7 @@ def _csv_records(source: Source, text: str) -> list[Record]:
             if not _columns_are_sound(source, columns, line):
                 return []
         elif len(row) != len(columns):
-            source.add_fault(
+            source.add_error(
                 line,
                 f"{len(row)} cells where the header has {len(columns)} columns",
                 "put cells with commas or line ends in quotes",
@@ -210,7 +210,7 @@ def _json_or_text(source: Source, line: int, column: str, cell: str) -> object:
         if cell.lstrip().startswith(("{", "[")):
             text = json.dumps(cell, ensure_ascii=False)
             preview = text if len(text) <= _SHOWN_CHARS else 'a JSON string, such as "[1] first"'
-            source.add_fault(
+            source.add_error(
                 line, f"{column}: {error}", f"correct the JSON; if it is text, write {preview}"
             )
         return cell
@@ -219,7 +219,7 @@ def _json_or_text(source: Source, line: int, column: str, cell: str) -> object:
 def read_parquet(source: Source) -> Iterator[Record]:
     """Yield the records of a parquet file; an empty cell (null) is an absent key."""
     if find_missing("parquet"):
-        source.add_fault(
+        source.add_error(
             None, "parquet needs pyarrow, which is not installed", install_command("pyarrow")
         )
         return
@@ -241,7 +241,7 @@ def read_parquet(source: Source) -> Iterator[Record]:
                     if not source.excludes(cells.get("id")):
                         yield _row(source, number, cells)
         except (OSError, ValueError, NotImplementedError):
-            source.add_fault(None, "not a parquet file, or a damaged one")
+            source.add_error(None, "not a parquet file, or a damaged one")
 
 
 def _frames(file: BinaryIO) -> Iterator[Any]:
@@ -281,10 +281,10 @@ def _fits_in_memory(source: Source, file: BinaryIO) -> bool:
     file.seek(0)
     parts = source.shard.count if source.shard is not None else 1
     if rows > ROWS_MAX * parts:
-        source.add_fault(None, f"{rows:,} rows, and a dataset has at most {ROWS_MAX:,}")
+        source.add_error(None, f"{rows:,} rows, and a dataset has at most {ROWS_MAX:,}")
     elif size > BYTES_MAX * parts:
         limit = BYTES_MAX // 1024 // 1024
-        source.add_fault(
+        source.add_error(
             None, f"its rows need more than {limit} MiB of memory", "keep long texts in files"
         )
     return rows <= ROWS_MAX * parts and size <= BYTES_MAX * parts
@@ -306,40 +306,40 @@ def _json_value(source: Source, row: int, column: str, cell: object) -> object:
     if isinstance(cell, list):
         return [_json_value(source, row, column, item) for item in cast("list[object]", cell)]
     if isinstance(cell, float) and not math.isfinite(cell):
-        source.add_fault(row, f"{column} is {cell}, which is no JSON number")
+        source.add_error(row, f"{column} is {cell}, which is no JSON number")
         return None
     if cell is None or isinstance(cell, bool | int | float | str):
         return cell
     kind = type(cell).__name__
     if isinstance(cell, dt.date | dt.time | dt.timedelta | decimal.Decimal):
-        source.add_fault(row, f"{column} is a {kind}, which JSON does not have", "store it as text")
+        source.add_error(row, f"{column} is a {kind}, which JSON does not have", "store it as text")
     else:
-        source.add_fault(row, f"{column} is of type {kind}, which JSON does not have")
+        source.add_error(row, f"{column} is of type {kind}, which JSON does not have")
     return None
 
 
 def _columns_are_sound(source: Source, columns: list[str], line: int | None) -> bool:
-    before = len(source.faults)
+    before = len(source.diagnostics)
     for name in dict.fromkeys(name for name in columns if columns.count(name) > 1):
-        source.add_fault(line, f"the column {name!r} is given twice")
+        source.add_error(line, f"the column {name!r} is given twice")
     for name in columns:
         head, dot, rest = name.partition(".")
         if head not in {"inputs", "expected"} or not dot:
             if name == "inputs":
-                source.add_fault(line, "the column 'inputs' names no input", _ONE_COLUMN_EACH)
+                source.add_error(line, "the column 'inputs' names no input", _ONE_COLUMN_EACH)
             else:
                 is_known(name, source, line, word="column")
         elif not rest:
-            source.add_fault(line, f"the column {name!r} names nothing", _ONE_COLUMN_EACH)
+            source.add_error(line, f"the column {name!r} names nothing", _ONE_COLUMN_EACH)
     if "expected" in columns and any(name.startswith("expected.") for name in columns):
-        source.add_fault(
+        source.add_error(
             line, "both `expected` and `expected.<key>` columns", "keep one of the two"
         )
     if "id" not in columns:
-        source.add_fault(
+        source.add_error(
             line, "there is no column `id`", f"columns found: {', '.join(columns)[:200]}"
         )
-    return len(source.faults) == before
+    return len(source.diagnostics) == before
 
 
 def _from_cells(cells: dict[str, object], line: int) -> Record:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from regauge.errors import FaultyFileError, RegaugeError
+from regauge.errors import InvalidFileError, RegaugeError
 from regauge.gate._bar import (
     MovedBar,
     edited_partners,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from regauge.datasets import Dataset, GoldenCase
-    from regauge.errors import Fault
+    from regauge.errors import Diagnostic
     from regauge.evidence import CaseState, CaseTier
     from regauge.gate._commit import BaseCommit
     from regauge.gate._refusal import AcceptedChange
@@ -143,7 +143,7 @@ class Base:
     edited: tuple[str, ...] = ()
     other_judges: tuple[str, ...] = ()
     newer: tuple[str, ...] = ()
-    changelog_errors: tuple[Fault, ...] = ()
+    changelog_errors: tuple[Diagnostic, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -516,11 +516,12 @@ def read_or_note(
     """
     try:
         return read()
-    except FaultyFileError as error:
-        fault = error.faults[0]
-        place = base_commit.project.relative(fault.path)
-        line = f":{fault.line}" if fault.line is not None else ""
-        note = f"{place}{line} of {base_commit.ref} cannot be read and is left out: {fault.message}"
+    except InvalidFileError as error:
+        diagnostic = error.diagnostics[0]
+        place = base_commit.project.relative(diagnostic.path)
+        line = f":{diagnostic.line}" if diagnostic.line is not None else ""
+        unreadable_at = f"{place}{line} of {base_commit.ref}"
+        note = f"{unreadable_at} cannot be read and is left out: {diagnostic.message}"
         if note not in unreadable:
             unreadable.append(note)
         return None

@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from regauge.errors import Fault, PromptError
+from regauge.errors import Diagnostic, PromptError
 from regauge.gate.baselines import BaselineError, baseline_path, load_baseline, older_names
 from regauge.prompts import load_prompt, prompt_files, prompt_name
 
@@ -35,7 +35,7 @@ class RuleBreach:
 
     rule: Rule
     prompt: str
-    error: Fault
+    error: Diagnostic
 
     def __str__(self) -> str:
         return str(self.error)
@@ -162,7 +162,7 @@ def _bump(head: Prompt, base: Prompt | None) -> str:
 
 def _breach(rule: Rule, head: Prompt, message: str, fix: str) -> RuleBreach:
     line = head.lines.get("version", 1)
-    error = Fault(path=head.path, line=line, message=message, fix=fix)
+    error = Diagnostic(path=head.path, line=line, message=message, fix=fix)
     return RuleBreach(rule=rule, prompt=head.name, error=error)
 
 
@@ -175,7 +175,7 @@ class Coverage:
         notes: Omissions by selection or on purpose, a sentence each.
     """
 
-    unmeasured: tuple[Fault, ...] = ()
+    unmeasured: tuple[Diagnostic, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -183,7 +183,7 @@ def coverage_of(
     base_commit: BaseCommit,
     suites: Sequence[Eval],
     *,
-    omissions: Sequence[Fault] = (),
+    omissions: Sequence[Diagnostic] = (),
     is_filtered: bool,
 ) -> Coverage:
     """Find every dataset with a baseline and every changed prompt that no suite of a run measures.
@@ -197,16 +197,16 @@ def coverage_of(
         omissions: Omissions already reported.
         is_filtered: Whether the user selected some of the evals.
     """
-    reported_names = {_stem(fault.path) for fault in omissions}
-    faults: list[Fault] = []
+    reported_names = {_stem(diagnostic.path) for diagnostic in omissions}
+    diagnostics: list[Diagnostic] = []
     notes: list[str] = []
     unselected: list[str] = []
-    for prompt, fault in _changed_prompts(base_commit, suites):
+    for prompt, diagnostic in _changed_prompts(base_commit, suites):
         if is_filtered:
             notes.append(f"{prompt} changed, and no selected eval measures it as it is now")
         elif prompt not in reported_names:
             reported_names.add(prompt)
-            faults.append(fault)
+            diagnostics.append(diagnostic)
     deleted = base_commit.deleted_prompts()
     for prompt, dataset in _not_measured(base_commit, suites):
         if prompt in deleted:
@@ -220,18 +220,18 @@ def coverage_of(
             path = base_commit.project.relative(baseline_path(base_commit.project, prompt))
             fix = f"put the eval back; or, if it is given up on purpose, git rm {path}"
             message = f"{evidence}, and no eval measures it any more"
-            faults.append(Fault(path=path, line=None, message=message, fix=fix))
+            diagnostics.append(Diagnostic(path=path, line=None, message=message, fix=fix))
     if unselected:
         notes.append(
             f"no eval of this run measures {', '.join(unselected)}, as {base_commit.ref} does;"
             f" {'it is' if len(unselected) == 1 else 'they are'} not compared"
         )
-    return Coverage(unmeasured=tuple(faults), notes=tuple(notes))
+    return Coverage(unmeasured=tuple(diagnostics), notes=tuple(notes))
 
 
 def _changed_prompts(
     base_commit: BaseCommit, suites: Sequence[Eval]
-) -> Iterator[tuple[str, Fault]]:
+) -> Iterator[tuple[str, Diagnostic]]:
     """Yield prompts that are new or behave differently than on the base, and are not measured.
 
     A prompt that never had a version is a draft.
@@ -250,7 +250,7 @@ def _changed_prompts(
         try:
             head = load_prompt(path, root=base_commit.project.root)
         except PromptError as error:
-            yield prompt_name(path), error.faults[0]
+            yield prompt_name(path), error.diagnostics[0]
             continue
         if (path, head.source) in measured:
             continue
@@ -274,7 +274,9 @@ def _changed_prompts(
         message = f"{head.name} {'changed' if base else 'is new'}, and {reason}"
         yield (
             head.name,
-            Fault(path=base_commit.project.relative(path), line=None, message=message, fix=fix),
+            Diagnostic(
+                path=base_commit.project.relative(path), line=None, message=message, fix=fix
+            ),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from regauge.errors import Fault
+from regauge.errors import Diagnostic
 from regauge.gate._audit import audit_fresh, recorded_outcomes, today_is_worse
 from regauge.gate._bar import moved_files, moved_judging, moved_settings
 from regauge.gate._base import check_locks, compare_with_base
@@ -64,7 +64,7 @@ def compare(
     *,
     baseline: Baseline | None = None,
     accept_judge_change: str = "",
-    omissions: Sequence[Fault] = (),
+    omissions: Sequence[Diagnostic] = (),
     is_filtered: bool = False,
 ) -> Comparison:
     """Compare the planned cases with the base version.
@@ -120,7 +120,7 @@ def compare(
     unmeasured = [*omissions, *coverage.unmeasured]
     if not suites and not unmeasured:
         place = session.project.relative(session.project.root / "evals")
-        unmeasured = [Fault(path=place, line=None, message="no case of any eval was selected")]
+        unmeasured = [Diagnostic(path=place, line=None, message="no case of any eval was selected")]
     notes = [*_notes(base_commit, suites), *coverage.notes]
     if not refused:  # a refusal lists these
         notes += [refusal.note for refusal in refusals]
@@ -480,7 +480,7 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
         first=first,
         likely=_estimate_likely(changed, first, first_trials, policy, session),
         worst=sum(_estimate_worst(changed, policy, session), first),
-        rejected=tuple(str(fault) for fault in comparison.errors),
+        rejected=tuple(str(diagnostic) for diagnostic in comparison.errors),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.digests import digest_of
-from regauge.errors import Fault, FaultyFileError, GitError, MachineError
+from regauge.errors import Diagnostic, GitError, InvalidFileError, MachineError
 from regauge.gate._record import case_to_json, policy_to_json
 from regauge.git import run_git
 from regauge.recordings import utc_now
@@ -127,7 +127,7 @@ class DecisionLog:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise FaultyFileError([Fault.unreadable(self._path, error)]) from error
+            raise InvalidFileError([Diagnostic.unreadable(self._path, error)]) from error
         for line in lines:
             try:
                 document: dict[str, Any] = read_json(line)

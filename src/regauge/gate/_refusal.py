@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
-from regauge.errors import Fault
+from regauge.errors import Diagnostic
 from regauge.evidence import NO_TRIALS
 from regauge.gate._types import CRITICAL_TRIALS, tier_held
 from regauge.gate.baselines import BaselineError
@@ -220,7 +220,7 @@ class AcceptedChange:
     accepted: Mapping[str, str] = field(default_factory=dict[str, str])
     removed: Mapping[str, str] = field(default_factory=dict[str, str])
     broke_before: Mapping[str, int] = field(default_factory=dict[str, int])
-    errors: tuple[Fault, ...] = ()
+    errors: tuple[Diagnostic, ...] = ()
 
 
 def find_accepted(
@@ -236,7 +236,7 @@ def find_accepted(
     before = _accepted_entries(base) if base is not None else frozenset[tuple[str, str, str]]()
     accepted: dict[str, str] = {}
     removed: dict[str, str] = {}
-    errors: list[Fault] = []
+    errors: list[Diagnostic] = []
     for entry in head.changelog:
         for key, entries, reasons, among in (
             ("accepted", entry.accepted, accepted, ids),
@@ -295,15 +295,17 @@ def _accepted_entries(base: Prompt) -> frozenset[tuple[str, str, str]]:
     )
 
 
-def _pointless_entry(head: Prompt, key: str, case: str, line: int, ids: frozenset[str]) -> Fault:
+def _pointless_entry(
+    head: Prompt, key: str, case: str, line: int, ids: frozenset[str]
+) -> Diagnostic:
     if key == "accepted":
         message = f"`accepted` names {case!r}, which is no golden case of {head.name}"
-        return Fault(
+        return Diagnostic(
             path=head.path, line=line or None, message=message, fix="name a case by its id"
         )
     state = "which is still there" if case in ids else "which the base version does not have"
     message = f"`removed` names {case!r}, {state}"
-    return Fault(
+    return Diagnostic(
         path=head.path, line=line or None, message=message, fix="take it out of the changelog"
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regauge.errors import FaultyFileError, GitError
+from regauge.errors import GitError, InvalidFileError
 from regauge.evidence import NO_TRIALS, Count
 from regauge.gate._commit import base_branch
 from regauge.gate._engine import is_flaky
@@ -136,7 +136,7 @@ class ReplayEvidence:
         """The committed baseline; in a pull request the base's, as the author could edit it."""
         try:
             return baseline_of(self._session.project, suite, read=self._committed)[0]
-        except FaultyFileError:
+        except InvalidFileError:
             return None  # reported by `lint` and the gate
 
     def _committed(self, path: Path) -> Baseline | None:

@@ -19,7 +19,7 @@ from regauge.wording import cause_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from regauge.errors import Fault, UnmeasuredError
+    from regauge.errors import Diagnostic, UnmeasuredError
     from regauge.gate._audit import AuditReport
     from regauge.gate._base import Base, BaseAnchor
     from regauge.gate._commit import BaseCommit
@@ -287,14 +287,14 @@ class Comparison:
     suites: Sequence[SuiteBase]
     notes: Sequence[str]
     refusals: Sequence[Refusal] = ()
-    unmeasured: Sequence[Fault] = ()
+    unmeasured: Sequence[Diagnostic] = ()
     locks: Sequence[RuleBreach] = ()
     judge_change_accepted: str = ""
     moved_bars: Sequence[str] = ()
     caveats: Sequence[str] = ()
 
     @property
-    def errors(self) -> list[Fault]:
+    def errors(self) -> list[Diagnostic]:
         """Broken rules of versions and changelogs: they reject the change whatever trials show."""
         errors = [error for suite in self.suites for error in suite.base.changelog_errors]
         breaches = [breach for suite in self.suites for breach in suite.base.breaches]
@@ -353,7 +353,7 @@ class GateResult:
         candidates = (trials for (_, _, side), trials in self.trials.items() if side == "candidate")
         return self.outcome.policy.provisional and any(candidates)
 
-    def rules(self, suite: SuiteBase) -> Iterator[tuple[str, Fault]]:
+    def rules(self, suite: SuiteBase) -> Iterator[tuple[str, Diagnostic]]:
         """The broken rules of versions and changelog of a suite, by name.
 
         Rules of a prompt belong to its first suite, and those of the lock to the first suite of

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import PydanticCustomError
 
 from regauge.atomic import write_whole
-from regauge.errors import Fault, FaultyFileError, GitError, UsageError
+from regauge.errors import Diagnostic, GitError, InvalidFileError, UsageError
 from regauge.evidence import Count
 from regauge.gate._record import CONTROL_FIRST, HISTORY_FIRST
 from regauge.gate._types import BaseTrials
@@ -677,7 +677,7 @@ def _rebuild(path: Path) -> str:
     )
 
 
-class BaselineError(FaultyFileError):
+class BaselineError(InvalidFileError):
     """A baseline that cannot be read or written."""
 
 
@@ -702,20 +702,20 @@ def parse_baseline(data: bytes, *, place: Path) -> Baseline:
         newer = schema_version > SCHEMA_VERSION
         fix = "use the regauge that wrote it, or a newer one" if newer else _rebuild(place)
         message = f"schema version {schema_version}; this regauge reads version {SCHEMA_VERSION}"
-        raise BaselineError([Fault(path=place, line=None, message=message, fix=fix)])
+        raise BaselineError([Diagnostic(path=place, line=None, message=message, fix=fix)])
     try:
         return BaselineDocument.model_validate(document).value()
     except ValidationError as error:
         places = _KeyLines(text)
-        faults = [
-            Fault(
+        diagnostics = [
+            Diagnostic(
                 path=place,
                 line=places.line((*item["loc"], *_shown_key(item))),
                 message=f"{_dotted_path(item['loc'])}: {item['msg'].removeprefix('Value error, ')}",
             )
             for item in error.errors()
         ]
-        *earlier, last = sorted(faults, key=lambda fault: fault.line or 0)
+        *earlier, last = sorted(diagnostics, key=lambda diagnostic: diagnostic.line or 0)
         raise BaselineError([*earlier, replace(last, fix=_rebuild(place))]) from error
 
 
@@ -736,19 +736,19 @@ def load_baseline(
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise BaselineError([Fault.unreadable(place, error)]) from error
+        raise BaselineError([Diagnostic.unreadable(place, error)]) from error
     return parse(data, place=place)
 
 
-def baseline_faults(project: Project) -> list[Fault]:
+def baseline_errors(project: Project) -> list[Diagnostic]:
     """Errors in the baselines of a project, of any prompt."""
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     for path in sorted((project.fixtures_dir / "baselines").glob("[!.]*.json")):
         try:
             load_baseline(path, place=project.relative(path))
         except BaselineError as error:
-            faults.extend(error.faults)
-    return faults
+            diagnostics.extend(error.diagnostics)
+    return diagnostics
 
 
 def save_baseline(path: Path, baseline: Baseline) -> bool:
@@ -765,7 +765,7 @@ def save_baseline(path: Path, baseline: Baseline) -> bool:
         write_whole(path, content)
     except OSError as error:
         message = f"cannot be written: {error.strerror or error}"
-        raise BaselineError([Fault(path=path, line=None, message=message)]) from error
+        raise BaselineError([Diagnostic(path=path, line=None, message=message)]) from error
     return True
 
 
@@ -792,7 +792,7 @@ def _document(data: bytes, place: Path) -> tuple[JSON, str]:
 
 
 def _broken_error(path: Path, line: int | None, message: str) -> BaselineError:
-    return BaselineError([Fault(path=path, line=line, message=message, fix=_rebuild(path))])
+    return BaselineError([Diagnostic(path=path, line=line, message=message, fix=_rebuild(path))])
 
 
 def _shown_key(item: ErrorDetails) -> tuple[str, ...]:

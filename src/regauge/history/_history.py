@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationError
 
 from regauge.digests import digest_of, digest_of_list
-from regauge.errors import Fault, FaultyFileError, RegaugeError, StoreError, UsageError
+from regauge.errors import Diagnostic, InvalidFileError, RegaugeError, StoreError, UsageError
 from regauge.history._store import MeasuredSuite, RunEntry, StorePlace
 from regauge.reports import SCHEMA_VERSION, RunRecord, list_runs, read_record, read_rows
 
@@ -190,7 +190,7 @@ class History:
             try:
                 if self.add(run):
                     added_runs.append(run.name)
-            except FaultyFileError as error:
+            except InvalidFileError as error:
                 unreadable.append((run.name, str(error)))
         return SyncReport(added_runs=tuple(added_runs), unreadable=tuple(unreadable))
 
@@ -201,7 +201,7 @@ class History:
             Whether the run was new.
 
         Raises:
-            FaultyFileError: The run cannot be read.
+            InvalidFileError: The run cannot be read.
             StoreError: The store cannot be used.
         """
         record = read_record(run)
@@ -209,8 +209,8 @@ class History:
             entry = run_entry(record, partial(read_rows, run))
         except (KeyError, TypeError, AttributeError) as error:
             problem = f"a line is no row of a run: {type(error).__name__}: {error}"
-            fault = Fault(path=run / "trials.jsonl", message=problem)
-            raise FaultyFileError([fault]) from error
+            diagnostic = Diagnostic(path=run / "trials.jsonl", message=problem)
+            raise InvalidFileError([diagnostic]) from error
         return self._open().add(entry)
 
     def records(self, *, limit: int) -> list[RunRecord | StoreError]:

@@ -73,7 +73,7 @@ class Importer(Protocol):
 
     Raises:
         UsageError: The path holds nothing of this format.
-        FaultyFileError: A file cannot be read at all.
+        InvalidFileError: A file cannot be read at all.
     """
 
     def __call__(self, path: Path, /, *, root: Path, name: str = "") -> Imported:

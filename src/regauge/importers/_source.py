@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 import yaml
 from yaml.reader import ReaderError
 
-from regauge.errors import Fault, FaultyFileError
+from regauge.errors import Diagnostic, InvalidFileError
 from regauge.importers._description import SourcePlace
 from regauge.prompts._yaml import scalar_resolvers, scalar_tag, scalar_value
 from regauge.regular_file import read_regular
@@ -254,7 +254,7 @@ class SourceTree:
         """The document of a CSV, JSON Lines or JSON file, by its suffix.
 
         Raises:
-            FaultyFileError: It is none, at its line.
+            InvalidFileError: It is none, at its line.
             SourceError: It cannot be read.
         """
         if path.suffix == ".csv":
@@ -265,7 +265,7 @@ class SourceTree:
         """The document of a YAML or JSON file, with lines.
 
         Raises:
-            FaultyFileError: It is no YAML, at its line.
+            InvalidFileError: It is no YAML, at its line.
             SourceError: It cannot be read.
         """
         text = self.read_text(path) if text is None else text
@@ -277,7 +277,7 @@ class SourceTree:
         """The document of a JSON file, with the lines of the entries of a list.
 
         Raises:
-            FaultyFileError: It is no JSON, at its line.
+            InvalidFileError: It is no JSON, at its line.
             SourceError: It cannot be read.
         """
         name, text = self.relative(path), self.read_text(path)
@@ -304,7 +304,7 @@ class SourceTree:
         """The rows of a CSV file by the names in its first line, with lines.
 
         Raises:
-            FaultyFileError: It is no CSV, or a row is longer than the first line.
+            InvalidFileError: It is no CSV, or a row is longer than the first line.
             SourceError: It cannot be read.
         """
         name = self.relative(path)
@@ -329,7 +329,7 @@ class SourceTree:
         """The documents of a JSON Lines file, with lines.
 
         Raises:
-            FaultyFileError: A line is no JSON.
+            InvalidFileError: A line is no JSON.
             SourceError: It cannot be read.
         """
         name = self.relative(path)
@@ -397,8 +397,8 @@ def _locate(value: object, path: str, line: int) -> Any:
     return value
 
 
-def _faulty(path: str, line: int | None, message: str, fix: str = "") -> FaultyFileError:
-    return FaultyFileError([Fault(path=Path(path), line=line, message=message, fix=fix)])
+def _faulty(path: str, line: int | None, message: str, fix: str = "") -> InvalidFileError:
+    return InvalidFileError([Diagnostic(path=Path(path), line=line, message=message, fix=fix)])
 
 
 class _Documents:
@@ -486,5 +486,5 @@ class _Documents:
             table.setdefault(name, value)
         return table
 
-    def _error(self, line: int | None, message: str, fix: str = "") -> FaultyFileError:
+    def _error(self, line: int | None, message: str, fix: str = "") -> InvalidFileError:
         return _faulty(self._name, line, message, fix)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.errors import FaultyFileError, UsageError
+from regauge.errors import InvalidFileError, UsageError
 from regauge.importers._description import (
     Imported,
     ImportedCase,
@@ -133,7 +133,7 @@ class ImportedSuite:
 
         Raises:
             UsageError: The only one cannot be read.
-            FaultyFileError: The only one cannot be parsed.
+            InvalidFileError: The only one cannot be parsed.
         """
         for file in files:
             self.imported.sources.append(self.repository.relative(file))
@@ -143,15 +143,15 @@ class ImportedSuite:
                 if len(files) == 1:
                     raise UsageError(str(error), fix="name a readable file in UTF-8") from error
                 self.imported.note("manual", self.place(file), f"not imported: {error}")
-            except (FaultyFileError, UsageError) as error:
+            except (InvalidFileError, UsageError) as error:
                 if len(files) == 1:
                     raise
                 line, message = (
                     None,
                     error.message.removeprefix(f"{self.repository.relative(file)}: "),
                 )
-                if isinstance(error, FaultyFileError):
-                    line, message = error.faults[0].line, error.faults[0].message
+                if isinstance(error, InvalidFileError):
+                    line, message = error.diagnostics[0].line, error.diagnostics[0].message
                 self.imported.note("manual", self.place(file, line), f"not imported: {message}")
 
     def finish(self, fix: str, *, passwords: bool = True) -> Imported:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from regauge.atomic import write_whole
-from regauge.errors import ConfigError, Fault, PromptError, UsageError
+from regauge.errors import ConfigError, Diagnostic, PromptError, UsageError
 from regauge.importers._description import SourcePlace
 from regauge.importers._source import is_list, is_mapping, mapping_of
 from regauge.prompts import PromptLock, parse_prompt, prompt_files, prompt_name
@@ -126,7 +126,7 @@ def _drop_faulty(imported: Imported, root: Path) -> None:
             parse_prompt(file.text, path=root / file.path)
         except PromptError as error:
             place = SourcePlace(path=imported.sources[0] if imported.sources else file.path)
-            text = f"the prompt {prompt.name} is not written: {error.faults[0].message}"
+            text = f"the prompt {prompt.name} is not written: {error.diagnostics[0].message}"
             imported.note("manual", place, text)
             imported.prompts.remove(prompt)
             imported.evals = [
@@ -273,7 +273,7 @@ def _settings(imported: Imported, root: Path) -> str | None:
                     continue
                 message = f"[tool.regauge.{kind}.{name}] exists with another content"
                 fix = "rename one of them; nothing was written"
-                raise ConfigError([Fault(path=path, line=None, message=message, fix=fix)])
+                raise ConfigError([Diagnostic(path=path, line=None, message=message, fix=fix)])
             text = _table(f"tool.regauge.{kind}.{_key(name)}", table)
             new_tables.append(_without_keys(text, imported))
     if not new_tables:
@@ -285,7 +285,7 @@ def _settings(imported: Imported, root: Path) -> str | None:
     except tomllib.TOMLDecodeError as error:
         message = f"tables cannot be added at its end: {error}"
         fix = "write `tool` as tables; nothing was written"
-        raise ConfigError([Fault(path=path, line=None, message=message, fix=fix)]) from error
+        raise ConfigError([Diagnostic(path=path, line=None, message=message, fix=fix)]) from error
     return text
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.errors import Fault, FaultyFileError, UsageError
+from regauge.errors import Diagnostic, InvalidFileError, UsageError
 from regauge.importers._source import SourceError, is_mapping, list_of, placed
 from regauge.importers._suite import ImportedSuite, Row, text_of
 
@@ -68,7 +68,7 @@ def read_deepeval(path: Path, /, *, root: Path, name: str = "") -> Imported:
 
     Raises:
         UsageError: There is none.
-        FaultyFileError: The only file cannot be parsed.
+        InvalidFileError: The only file cannot be parsed.
     """
     suite = ImportedSuite(path, root=root, name=name, title="deepeval")
     files = suite.files(*_DATA, ".py", accepts=_is_deepeval)
@@ -137,7 +137,7 @@ def _read_goldens(file: Path, suite: ImportedSuite) -> list[Row]:
 
     Raises:
         UsageError: It has none.
-        FaultyFileError: It cannot be parsed.
+        InvalidFileError: It cannot be parsed.
         SourceError: It cannot be read.
     """
     table = suite.repository.read_data(file)
@@ -200,7 +200,7 @@ def _read_tests(file: Path, suite: ImportedSuite, tests: _Tests) -> None:
     """Read the metrics, test cases and data files that a test file names.
 
     Raises:
-        FaultyFileError: It is no Python.
+        InvalidFileError: It is no Python.
         SourceError: It cannot be read.
     """
     module = _module(file, suite)
@@ -244,8 +244,10 @@ def _module(file: Path, suite: ImportedSuite) -> _Module:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = error.lineno if isinstance(error, SyntaxError) else None
         place = Path(suite.repository.relative(file))
-        fault = Fault(path=place, line=line, message=f"not Python: {error}", fix="correct the file")
-        raise FaultyFileError([fault]) from error
+        diagnostic = Diagnostic(
+            path=place, line=line, message=f"not Python: {error}", fix="correct the file"
+        )
+        raise InvalidFileError([diagnostic]) from error
 
 
 def _once(judges: Iterable[JSON]) -> list[JSON]:

@@ -57,7 +57,7 @@ def read_inspect(path: Path, /, *, root: Path, name: str = "") -> Imported:
 
     Raises:
         UsageError: There is none, or none can be imported.
-        FaultyFileError: The only one cannot be parsed.
+        InvalidFileError: The only one cannot be parsed.
     """
     suite = ImportedSuite(path, root=root, name=name, title="Inspect")
     files = suite.files(".eval")

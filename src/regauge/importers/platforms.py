@@ -34,7 +34,7 @@ def read_langsmith(path: Path, /, *, root: Path, name: str = "") -> Imported:
 
     Raises:
         UsageError: There is none.
-        FaultyFileError: The only file cannot be parsed.
+        InvalidFileError: The only file cannot be parsed.
     """
     return _read(ImportedSuite(path, root=root, name=name, title="LangSmith"), "inputs", _example)
 
@@ -49,7 +49,7 @@ def read_braintrust(path: Path, /, *, root: Path, name: str = "") -> Imported:
 
     Raises:
         UsageError: There is none.
-        FaultyFileError: The only file cannot be parsed.
+        InvalidFileError: The only file cannot be parsed.
     """
     return _read(ImportedSuite(path, root=root, name=name, title="Braintrust"), "input", _row)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.errors import Fault, FaultyFileError, UsageError
+from regauge.errors import Diagnostic, InvalidFileError, UsageError
 from regauge.importers._source import (
     SourceError,
     is_list,
@@ -67,7 +67,7 @@ def read_front_matter(file: Path, suite: ImportedSuite) -> tuple[Mapping[str, An
     """The front matter of a file, and the text below it.
 
     Raises:
-        FaultyFileError: It is no YAML, no mapping, or has no end.
+        InvalidFileError: It is no YAML, no mapping, or has no end.
         SourceError: The file cannot be read.
     """
     place = suite.repository.relative(file)
@@ -80,7 +80,7 @@ def read_front_matter(file: Path, suite: ImportedSuite) -> tuple[Mapping[str, An
     if not end or not (document is None or is_mapping(document)):
         message = "its front matter is no mapping" if end else "its front matter has no end"
         fix = "write `key: value` lines between two lines `---`"
-        raise FaultyFileError([Fault(path=Path(place), line=1, message=message, fix=fix)])
+        raise InvalidFileError([Diagnostic(path=Path(place), line=1, message=message, fix=fix)])
     return mapping_of(document), "\n".join(lines[end + 1 :])
 
 
@@ -205,7 +205,7 @@ def read_reference(reference: str, file: Path, suite: ImportedSuite) -> Any:
     """
     try:
         return suite.repository.read_yaml(suite.repository.resolve(reference, file.parent))
-    except (SourceError, FaultyFileError) as error:
+    except (SourceError, InvalidFileError) as error:
         place = suite.repository.relative(file)
         fix = "name a JSON or YAML file of its repository"
         raise UsageError(f"{place}: {error}", fix=fix) from error
@@ -252,7 +252,7 @@ def read_prompty(path: Path, /, *, root: Path, name: str = "") -> Imported:
 
     Raises:
         UsageError: There is none, or none can be imported.
-        FaultyFileError: The only one cannot be parsed.
+        InvalidFileError: The only one cannot be parsed.
     """
     suite = ImportedSuite(path, root=root, name=name, title="Prompty")
     suite.read(suite.files(".prompty"), lambda file: _read(file, suite))
@@ -398,7 +398,7 @@ def read_dotprompt(path: Path, /, *, root: Path, name: str = "") -> Imported:
 
     Raises:
         UsageError: There is none, or none can be imported.
-        FaultyFileError: The only one cannot be parsed.
+        InvalidFileError: The only one cannot be parsed.
     """
     suite = ImportedSuite(path, root=root, name=name, title="Dotprompt")
     files = [
@@ -480,7 +480,7 @@ def _partial(name: str, file: Path, suite: ImportedSuite) -> str:
     try:
         path = suite.repository.resolve(f"_{name}.prompt", file.parent)
         return read_front_matter(path, suite)[1].strip("\n")
-    except (SourceError, FaultyFileError) as error:
+    except (SourceError, InvalidFileError) as error:
         raise TemplateError(str(error)) from error
 
 

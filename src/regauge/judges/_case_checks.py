@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard, cast, get_args
 
 from regauge.datasets import Tier
 from regauge.digests import digest_of
-from regauge.errors import DatasetError, Fault, PromptError, UsageError
+from regauge.errors import DatasetError, Diagnostic, PromptError, UsageError
 from regauge.judges._output import READING_VERSION, JudgedOutput
 from regauge.judges._registry import judge_from_spec, rule_versions, with_prompt_schema
 from regauge.judges._rule import Rule
@@ -137,7 +137,7 @@ def _bind_checks(cases: Iterable[GoldenCase], judge_cache: _JudgeCache) -> dict[
     Raises:
         DatasetError: Invalid checks.
     """
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     checks_by_case: dict[str, _Checks] = {}
     for case in cases:
         try:
@@ -146,10 +146,10 @@ def _bind_checks(cases: Iterable[GoldenCase], judge_cache: _JudgeCache) -> dict[
                 judge_cache,
             )
         except (UsageError, PromptError) as error:
-            problem = error.faults[0] if isinstance(error, PromptError) else error
+            problem = error.diagnostics[0] if isinstance(error, PromptError) else error
             path, _, line = case.location.rpartition(":")
-            faults.append(
-                Fault(
+            diagnostics.append(
+                Diagnostic(
                     path=Path(path),
                     line=int(line) if line.isdigit() else None,
                     message=f"checks of {case.id}: {problem.message}",
@@ -158,8 +158,8 @@ def _bind_checks(cases: Iterable[GoldenCase], judge_cache: _JudgeCache) -> dict[
             )
         else:
             checks_by_case[case.id] = (checks, 1.0 if case.pass_at is None else case.pass_at)
-    if faults:
-        raise DatasetError(faults)
+    if diagnostics:
+        raise DatasetError(diagnostics)
     return checks_by_case
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
-from regauge.errors import Fault, JudgeError, PromptError, UsageError
+from regauge.errors import Diagnostic, JudgeError, PromptError, UsageError
 from regauge.judges._registry import judge_from_spec
 from regauge.judges._rule import Rule
 from regauge.judges._types import DeclaredJudge
@@ -173,19 +173,21 @@ def judges_from_evaluators(prompt: Prompt) -> tuple[Judge | UnboundJudge, ...]:
         PromptError: Invalid evaluators, all of them.
     """
     judges: list[Judge | UnboundJudge] = []
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     names: set[str] = set()
     for evaluator in prompt.evaluators:
         if evaluator.name in names:
             message = f"two evaluators are called {evaluator.name!r}"
-            faults.append(Fault(path=prompt.path, line=evaluator.line, message=message))
+            diagnostics.append(Diagnostic(path=prompt.path, line=evaluator.line, message=message))
         names.add(evaluator.name)
         try:
             judges.append(_judge(evaluator, prompt))
         except (ValueError, LookupError) as error:
-            faults.append(Fault(path=prompt.path, line=evaluator.line, message=str(error)))
-    if faults:
-        raise PromptError(faults)
+            diagnostics.append(
+                Diagnostic(path=prompt.path, line=evaluator.line, message=str(error))
+            )
+    if diagnostics:
+        raise PromptError(diagnostics)
     return tuple(judges)
 
 

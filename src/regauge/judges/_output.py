@@ -30,7 +30,7 @@ ATTEMPT_CHARS = 50
 _TOO_DEEP_CHARS = 50_000
 
 
-class JsonFault:
+class JsonProblem:
     """The reason why a text is not JSON.
 
     Attributes:
@@ -56,7 +56,7 @@ _decoder = json.JSONDecoder(
 )
 
 
-def parse_json(text: str) -> JSON | JsonFault:
+def parse_json(text: str) -> JSON | JsonProblem:
     """Parse a text that must be exactly one JSON value.
 
     `NaN`, infinities, comments, a byte order mark, a second value and a duplicate key are errors.
@@ -66,12 +66,12 @@ def parse_json(text: str) -> JSON | JsonFault:
     """
     try:
         value: JSON = _decoder.decode(text)
-    except json.JSONDecodeError as fault:
-        return JsonFault(f"{fault.msg} at line {fault.lineno}, column {fault.colno}")
+    except json.JSONDecodeError as error:
+        return JsonProblem(f"{error.msg} at line {error.lineno}, column {error.colno}")
     except RecursionError:
-        return JsonFault("nested too deeply")
-    except ValueError as fault:
-        return JsonFault(str(fault).partition(";")[0])
+        return JsonProblem("nested too deeply")
+    except ValueError as error:
+        return JsonProblem(str(error).partition(";")[0])
     return value
 
 
@@ -91,8 +91,8 @@ def find_json(text: str) -> Iterator[JSON]:
         start = min(begins)
         try:
             value, position = _decoder.raw_decode(text, start)
-        except json.JSONDecodeError as fault:
-            failed_chars += fault.pos - start + ATTEMPT_CHARS
+        except json.JSONDecodeError as error:
+            failed_chars += error.pos - start + ATTEMPT_CHARS
             position = start + 1
         except (ValueError, RecursionError):
             failed_chars += _TOO_DEEP_CHARS
@@ -292,7 +292,7 @@ class JudgedOutput:
         self.case = case
         self._inputs = inputs
         self._expected = expected
-        self._json: JSON | JsonFault | MissingValue = MISSING
+        self._json: JSON | JsonProblem | MissingValue = MISSING
 
     @classmethod
     def from_completion(cls, completion: Completion, case: GoldenCase) -> JudgedOutput:
@@ -300,7 +300,7 @@ class JudgedOutput:
         return cls(completion.text, completion=completion, case=case)
 
     @property
-    def json(self) -> JSON | JsonFault:
+    def json(self) -> JSON | JsonProblem:
         """The text as JSON, parsed on first use, or the reason why it is not JSON."""
         read = self._json
         if isinstance(read, MissingValue):
@@ -308,7 +308,7 @@ class JudgedOutput:
             read = parse_json(text)
             # The texts in ASCII without escapes are normalised already.
             if not text.isascii() or "\\" in text:
-                read = cast("JSON | JsonFault", normalise_value(read))
+                read = cast("JSON | JsonProblem", normalise_value(read))
             self._json = read
         return read
 
@@ -374,7 +374,7 @@ class JudgedOutput:
         if self.text is None:
             return self.no_text_verdict()
         document = self.json
-        if isinstance(document, JsonFault):
+        if isinstance(document, JsonProblem):
             return failed(
                 f"no field {path!r}, for the output is not JSON: {document.message}",
                 code="json_invalid",

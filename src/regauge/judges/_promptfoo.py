@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._function import sources_of
-from regauge.judges._output import JsonFault, JudgedOutput, MissingValue
+from regauge.judges._output import JsonProblem, JudgedOutput, MissingValue
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, is_number, passed, quote
 from regauge.project import Project
@@ -148,7 +148,7 @@ def _output(answer: JudgedOutput, *, parse_json: bool) -> JSON:
             }
             for call in completion.tool_calls
         ]
-    if parse_json and not isinstance(answer.json, JsonFault):
+    if parse_json and not isinstance(answer.json, JsonProblem):
         return answer.json
     return answer.text
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from regauge.digests import digest_of
-from regauge.errors import FaultyFileError, GitError, RegaugeError
+from regauge.errors import GitError, InvalidFileError, RegaugeError
 from regauge.gate import (
     Redraw,
     RedrawSuite,
@@ -202,7 +202,7 @@ def plan_anchor(
     anchor = AnchorUpdate(version=str(version), head=suite)
     try:
         anchor.suite = anchor_suite(suite, version)
-    except (FaultyFileError, GitError) as error:
+    except (InvalidFileError, GitError) as error:
         anchor.trouble = str(error).splitlines()[0].replace(str(head.path), head.path.name)
         anchor.stored_trials = stored_anchor([baseline], anchor.version, key_of(suite))
         return anchor

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from regauge.errors import Fault, FaultyFileError
+from regauge.errors import Diagnostic, InvalidFileError
 from regauge.judges import judge_status
 from regauge.judges.calibration import (
     Calibration,
@@ -89,7 +89,7 @@ def _calibration_file(judge: ModelJudge, project: Project) -> CalibrationFile | 
     """The calibration record of a judge; None if missing or unreadable."""
     try:
         file = load_calibrations(calibration_path(judge.name, project))
-    except FaultyFileError:
+    except InvalidFileError:
         return None
     return file if file is not None and file.judge == judge.name else None
 
@@ -159,12 +159,12 @@ def _is_measured(judge: ModelJudge, project: Project) -> bool:
     return True
 
 
-def lint_calibrations(project: Project, used_judges: Mapping[str, UsedJudge]) -> list[Fault]:
+def lint_calibrations(project: Project, used_judges: Mapping[str, UsedJudge]) -> list[Diagnostic]:
     """One error per calibration record of an outdated judge.
 
     Judges without a calibration or with too little agreement are advisory, without an error.
     """
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     for name, use in sorted(used_judges.items()):
         path = calibration_path(name, project)
         for judge in (use.judge, *use.rivals) if path.exists() else ():
@@ -173,22 +173,22 @@ def lint_calibrations(project: Project, used_judges: Mapping[str, UsedJudge]) ->
             except UncalibratedError as error:
                 message = f"judge {name!r} is advisory: {error}"
                 fix = f"regauge judges calibrate {shlex.quote(name)}"
-                faults.append(Fault(path=path, message=message, fix=fix))
-    return faults
+                diagnostics.append(Diagnostic(path=path, message=message, fix=fix))
+    return diagnostics
 
 
-def lint_labels(project: Project) -> list[Fault]:
+def lint_labels(project: Project) -> list[Diagnostic]:
     """Errors in all files of labels and calibration records."""
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     for path in [*sorted(project.labels_dir.glob("[!.]*.jsonl")), *_records(project)]:
         try:
             if path.suffix == ".jsonl":
                 load_labels(path.stem, project)
             else:
                 load_calibrations(path)
-        except FaultyFileError as error:
-            faults.extend(error.faults)
-    return faults
+        except InvalidFileError as error:
+            diagnostics.extend(error.diagnostics)
+    return diagnostics
 
 
 def _records(project: Project) -> list[Path]:

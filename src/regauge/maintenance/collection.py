@@ -27,7 +27,7 @@ from regauge.providers import parse_model_id
 from regauge.pytest_items import cases_of, commanded_key, whole_key
 from regauge.pytest_omissions import (
     CommandLine,
-    faults_of_left_out,
+    errors_of_left_out,
     place_of,
     uncollected_evals,
 )
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.datasets import GoldenCase
-    from regauge.errors import Fault
+    from regauge.errors import Diagnostic
     from regauge.project import Project, TargetSettings
     from regauge.runner import EvalSession
 
@@ -66,15 +66,15 @@ def tests_targets(project: Project) -> bool:
     )
 
 
-def left_out_faults(project: Project, evals: EvalSession) -> list[Fault]:
+def left_out_errors(project: Project, evals: EvalSession) -> list[Diagnostic]:
     """Errors on cases and evals that pytest settings or a conftest.py leave out."""
     cases = [
         replace(
-            fault,
+            diagnostic,
             fix="take what deselects them out of addopts, PYTEST_ADDOPTS or conftest.py (`tier:"
             " tracked` lets a case fail)",
         )
-        for fault in faults_of_left_out(project, evals.left_out)
+        for diagnostic in errors_of_left_out(project, evals.left_out)
     ]
     return [*cases, *evals.uncollected]
 
@@ -140,7 +140,7 @@ class _Driver:
     eval_names: set[str] = field(default_factory=set[str])
     tested: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     errors: dict[str, str] = field(default_factory=dict[str, str])
-    uncollected: Sequence[Fault] = ()
+    uncollected: Sequence[Diagnostic] = ()
     error: RegaugeError | BrokenPipeError | None = None
     silenced: io.StringIO = field(default_factory=io.StringIO)
     _evals: EvalSession | None = None
@@ -197,7 +197,7 @@ class _Driver:
 
     def _find_uncollected(
         self, config: pytest.Config, functions: Iterable[Callable[..., Any]]
-    ) -> list[Fault]:
+    ) -> list[Diagnostic]:
         """Errors on evals of the named prompts, or all, that pytest did not collect."""
         places = {place_of(function) for function in functions}
         loading = {
@@ -206,8 +206,10 @@ class _Driver:
             if not self.prompts.isdisjoint(target.prompts)
         }
         return [
-            replace(fault, fix=_COLLECT_FIX)
-            for fault, names in uncollected_evals(self.project, CommandLine.read(config), places)
+            replace(diagnostic, fix=_COLLECT_FIX)
+            for diagnostic, names in uncollected_evals(
+                self.project, CommandLine.read(config), places
+            )
             if not self.prompts or not (self.prompts | loading).isdisjoint(names)
         ]
 
@@ -244,11 +246,11 @@ class _Driver:
         """
         if self.warn is None:
             return
-        errors = left_out_faults(self.project, evals)
+        errors = left_out_errors(self.project, evals)
         if errors and not evals.plan.cases:
             raise UsageError("\n".join(map(str, errors)))
-        for fault in errors:
-            self.warn(str(fault))
+        for diagnostic in errors:
+            self.warn(str(diagnostic))
 
     @property
     def unknown(self) -> list[str]:
@@ -287,7 +289,7 @@ def with_evals(
         include_targets: Whether to include evals of targets that load one of the prompts.
         prefetch: Whether to request missing completions while `act` runs.
         interrupt_message: Returns the message after Ctrl-C.
-        warn: Called with each error of `left_out_faults` before `act`; None if `act` reports them.
+        warn: Called with each error of `left_out_errors` before `act`; None if `act` reports them.
 
     Raises:
         UsageError: There are no evals, a prompt has none, all are left out, or they could not be

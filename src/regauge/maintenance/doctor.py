@@ -10,17 +10,17 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from regauge.datasets import load_dataset
-from regauge.errors import FaultyFileError, ProviderError, RegaugeError, UsageError
-from regauge.gate.baselines import baseline_faults
+from regauge.errors import InvalidFileError, ProviderError, RegaugeError, UsageError
+from regauge.gate.baselines import baseline_errors
 from regauge.maintenance.calibrations import judge_status_rows, lint_labels
 from regauge.maintenance.collection import NotCollectedError, judges_in, with_evals
-from regauge.maintenance.stale import recording_faults, unreported_reasons
+from regauge.maintenance.stale import recording_errors, unreported_reasons
 from regauge.model_id import SIMULATED, ModelId, parse_model_id
 from regauge.prompts import load_prompt, prompt_files
 from regauge.providers._endpoint import Endpoint
 from regauge.providers.listing import SOON, LastDay, find_last_day, list_models
 from regauge.providers.registry import APIS, endpoint_of, load_provider
-from regauge.refine.subject import goal_faults
+from regauge.refine.subject import goal_errors
 from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.datasets import Dataset, GoldenCase
-    from regauge.errors import Fault
+    from regauge.errors import Diagnostic
     from regauge.maintenance.calibrations import JudgeStatusRow
     from regauge.project import EndpointSettings, Project, Settings
     from regauge.prompts import Prompt
@@ -74,18 +74,18 @@ class DoctorResult:
         return self.message + (f"\n  fix: {self.fix}" if self.fix else "")
 
 
-def results_of_faults(
-    faults: Iterable[Fault], project: Project, *, check: str, level: Level = "error"
+def results_of_errors(
+    diagnostics: Iterable[Diagnostic], project: Project, *, check: str, level: Level = "error"
 ) -> Iterator[DoctorResult]:
     """One result per error of a file."""
-    for fault in faults:
-        place = project.relative(fault.path).as_posix()
-        place += f":{fault.line}" if fault.line is not None else ""
+    for diagnostic in diagnostics:
+        place = project.relative(diagnostic.path).as_posix()
+        place += f":{diagnostic.line}" if diagnostic.line is not None else ""
         yield DoctorResult(
             check=check,
             level=level,
-            message=f"{place}: {project.shorten(fault.message)}",
-            fix=fault.fix,
+            message=f"{place}: {project.shorten(diagnostic.message)}",
+            fix=diagnostic.fix,
         )
 
 
@@ -298,11 +298,11 @@ class EvalDiagnostics:
         # An input is missing, or no message uses it.
         errors = [case.error for case in evals.plan.cases if case.error is not None]
         self.results += [DoctorResult.error("inputs", str(error)) for error in errors]
-        self.results += results_of_faults(
-            recording_faults(evals, project), project, check="recordings"
+        self.results += results_of_errors(
+            recording_errors(evals, project), project, check="recordings"
         )
-        self.results += results_of_faults(
-            goal_faults(project, evals.plan.cases), project, check="goals"
+        self.results += results_of_errors(
+            goal_errors(project, evals.plan.cases), project, check="goals"
         )
         self.results += [_check_judge(row) for row in judge_status_rows(project, used_judges)]
         self.results += _find_unused(
@@ -343,8 +343,8 @@ def check_evals(project: Project, path: Path, *, reported_errors: Sequence[str])
         reported_errors: Errors of prompt files that are already reported.
     """
     seen = EvalDiagnostics()
-    seen.results += results_of_faults(lint_labels(project), project, check="labels")
-    seen.results += results_of_faults(baseline_faults(project), project, check="baselines")
+    seen.results += results_of_errors(lint_labels(project), project, check="labels")
+    seen.results += results_of_errors(baseline_errors(project), project, check="baselines")
     try:
         with_evals(
             project,
@@ -403,7 +403,7 @@ def _unused_dataset(project: Project, path: Path) -> DoctorResult:
     relative = project.relative(path).as_posix()
     try:
         count = len(load_dataset(path, fixtures_dir=project.fixtures_dir))
-    except FaultyFileError as error:
+    except InvalidFileError as error:
         return DoctorResult.error("cases", str(error))
     words = f"{relative}: no eval uses it; cases: {count}"
     return DoctorResult.warning("unused cases", words, f"regauge new eval {path.stem}")

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from regauge.atomic import write_whole
 from regauge.datasets import shard_of
-from regauge.errors import Fault, FaultyFileError, UnmeasuredError, UsageError
+from regauge.errors import Diagnostic, InvalidFileError, UnmeasuredError, UsageError
 from regauge.gate import CONTROL_FIRST, GATE_TRIALS
 from regauge.history import add_finished_run
 from regauge.project import Project
@@ -79,15 +79,15 @@ class _OrderedLine(NamedTuple):
 
 def _refused_error(
     path: Path, message: str, fix: str = "", *, line: int | None = None
-) -> FaultyFileError:
-    return FaultyFileError([Fault(path=path, line=line, message=message, fix=fix)])
+) -> InvalidFileError:
+    return InvalidFileError([Diagnostic(path=path, line=line, message=message, fix=fix)])
 
 
 def untrusted_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines of a shard's file, with their numbers; empty without the file.
 
     Raises:
-        FaultyFileError: It is a link or no regular file, is too large, or cannot be read.
+        InvalidFileError: It is a link or no regular file, is too large, or cannot be read.
     """
     if path.is_symlink():
         raise _refused_error(path, "a link; a shard has a file there")
@@ -112,7 +112,7 @@ class SecretSearch:
         """Check the document of a line.
 
         Raises:
-            FaultyFileError: It contains a secret.
+            InvalidFileError: It contains a secret.
         """
         if self._is_clean(dict(document)):
             return
@@ -206,7 +206,7 @@ def read_recordings(
         replaces: Whether they replace committed recordings.
 
     Raises:
-        FaultyFileError: A file of a shard is invalid.
+        InvalidFileError: A file of a shard is invalid.
     """
     files: dict[Path, list[Path]] = {}
     for number, directory in enumerate(directories):
@@ -240,7 +240,7 @@ def _files(directory: Path) -> list[Path]:
     """The files of a shard's recordings.
 
     Raises:
-        FaultyFileError: There is a link, or a file of another kind.
+        InvalidFileError: There is a link, or a file of another kind.
     """
     if directory.is_symlink():
         raise _refused_error(directory, "a link; a shard has a directory there")
@@ -419,7 +419,7 @@ def merge_shards(
 
     Raises:
         UsageError: Shards contradict each other, this checkout or this job.
-        FaultyFileError: A file of a shard is invalid.
+        InvalidFileError: A file of a shard is invalid.
         UnmeasuredError: There is no finished shard.
     """
     notes: list[str] = []
@@ -634,7 +634,7 @@ def _count_parts(
     Large shards are read by several processes.
 
     Raises:
-        FaultyFileError: A row belongs to another shard, is repeated, or contains a secret.
+        InvalidFileError: A row belongs to another shard, is repeated, or contains a secret.
     """
     targets = [scratch / str(part.shard.number) for part in parts]
     size = sum(_size(part.directory / "trials.jsonl") for part in parts)
@@ -653,10 +653,10 @@ def _count_parts(
             raise
 
 
-def _unwrap_counts(counts: _ShardCounts | tuple[Fault, ...]) -> _ShardCounts:
+def _unwrap_counts(counts: _ShardCounts | tuple[Diagnostic, ...]) -> _ShardCounts:
     if isinstance(counts, _ShardCounts):
         return counts
-    raise FaultyFileError(counts)
+    raise InvalidFileError(counts)
 
 
 def _size(path: Path) -> int:
@@ -666,19 +666,19 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _count_apart(part: _Part, target: Path, root: Path) -> _ShardCounts | tuple[Fault, ...]:
+def _count_apart(part: _Part, target: Path, root: Path) -> _ShardCounts | tuple[Diagnostic, ...]:
     """Count a shard in another process; return errors of files as values."""
     try:
         return _count(part, target, redactor_for(Project.find(root).settings, os.environ))
-    except FaultyFileError as error:
-        return error.faults
+    except InvalidFileError as error:
+        return error.diagnostics
 
 
 def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
     """Check, count and copy the rows of a shard.
 
     Raises:
-        FaultyFileError: A row belongs to another shard, is repeated, or contains a secret.
+        InvalidFileError: A row belongs to another shard, is repeated, or contains a secret.
     """
     counts = _ShardCounts()
     path = part.directory / "trials.jsonl"
@@ -690,12 +690,12 @@ def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
         for number, line in row_lines(path):
             row, document = parse_row(path, number, line)
             suite = _suite_of(row, suites)
-            fault = _fault_of(row, suite, part)
+            row_error = _row_error(row, suite, part)
             key = (row.node, row.trial, row.side)
-            if not fault and key in seen:
-                fault = f"trial {row.trial} of {row.node} is there twice"
-            if fault or suite is None:
-                raise _refused_error(path, printable(fault), line=number)
+            if not row_error and key in seen:
+                row_error = f"trial {row.trial} of {row.node} is there twice"
+            if row_error or suite is None:
+                raise _refused_error(path, printable(row_error), line=number)
             seen.add(key)
             searched_fields = {
                 name: value for name, value in document.items() if name not in _OWN_TEXTS
@@ -712,7 +712,7 @@ def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
     return counts
 
 
-def _fault_of(row: TrialRow, suite: ShardSuite | None, part: _Part) -> str:
+def _row_error(row: TrialRow, suite: ShardSuite | None, part: _Part) -> str:
     """The problem of a row; empty without one."""
     if suite is None or (row.prompt, row.dataset) != (suite.prompt, suite.dataset):
         return f"{row.node} is of no eval of this shard"
@@ -813,7 +813,7 @@ def _refuse_cut_files(part: _Part) -> None:
     """Refuse files with another number of lines than the shard wrote.
 
     Raises:
-        FaultyFileError: The copy of the directory is truncated.
+        InvalidFileError: The copy of the directory is truncated.
     """
     left = count_lines(part.directory)
     for name in {**part.shard.lines, **left}:
@@ -841,7 +841,7 @@ def _gate_trials(parts: Sequence[_Part], redactor: Redactor) -> Iterator[Recordi
     """The gate's trials of all shards.
 
     Raises:
-        FaultyFileError: A line is no trial of a gate.
+        InvalidFileError: A line is no trial of a gate.
     """
     for part in parts:
         path = part.directory / PART_TRIALS

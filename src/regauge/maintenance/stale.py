@@ -6,13 +6,13 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regauge.errors import Fault, RecordingError, RegaugeError
+from regauge.errors import Diagnostic, RecordingError, RegaugeError
 from regauge.maintenance.calibrations import lint_calibrations
 from regauge.maintenance.collection import (
     NotCollectedError,
     cases_of_prompt,
     judges_in,
-    left_out_faults,
+    left_out_errors,
     with_evals,
 )
 from regauge.runner import PlannedTrial, judges_file, needed_keys
@@ -47,7 +47,7 @@ class StaleFile:
     judges: Iterable[str | None] = ()
 
     @property
-    def fault(self) -> Fault:
+    def diagnostic(self) -> Diagnostic:
         """The error of a file with unused lines."""
         reason = "belong to requests that no eval makes any more"
         if self.noun != "recording":
@@ -57,7 +57,7 @@ class StaleFile:
         if self.missing:
             fix = f"regauge record {shlex.quote(path.stem)}, then {fix}"
         message = f"{self.stale} of {len(self.file)} {self.noun}s {reason}"
-        return Fault(path=path, message=message, fix=fix)
+        return Diagnostic(path=path, message=message, fix=fix)
 
 
 def prune_files(
@@ -73,16 +73,16 @@ def prune_files(
         yield {"path": path, "removed": stale.stale, "of": total, "noun": f"{stale.noun}s"}
 
 
-def recording_faults(evals: EvalSession, project: Project) -> list[Fault]:
+def recording_errors(evals: EvalSession, project: Project) -> list[Diagnostic]:
     """One error per file with recordings or judgements that no eval uses.
 
     Raises:
         RegaugeError: A file cannot be read, or a case of its prompt cannot be rendered, so that
             its requests are unknown.
     """
-    if left_out := left_out_faults(project, evals):
+    if left_out := left_out_errors(project, evals):
         return left_out  # their recordings are used
-    return [stale.fault for stale in _stale_files(evals, project) if stale.stale]
+    return [stale.diagnostic for stale in _stale_files(evals, project) if stale.stale]
 
 
 def _stale_files(
@@ -139,7 +139,7 @@ def _stale_judgements(evals: EvalSession, project: Project, prompt: str) -> Iter
 
 def lint_recordings(
     project: Project, evals_path: Path, *, reported_errors: Sequence[str] = ()
-) -> list[Fault]:
+) -> list[Diagnostic]:
     """Errors that need collected evals: their own, unused recordings, calibrations, goals.
 
     Args:
@@ -148,33 +148,33 @@ def lint_recordings(
         reported_errors: Errors found before; if they alone prevent the collection of an eval, it
             is left out.
     """
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
 
     def check(evals: EvalSession) -> None:
-        faults.extend(lint_calibrations(project, judges_in(evals)))
-        faults.extend(recording_faults(evals, project))
+        diagnostics.extend(lint_calibrations(project, judges_in(evals)))
+        diagnostics.extend(recording_errors(evals, project))
         if project.settings.refine.goals:
-            from regauge.refine.subject import goal_faults
+            from regauge.refine.subject import goal_errors
 
-            faults.extend(goal_faults(project, evals.plan.cases))
+            diagnostics.extend(goal_errors(project, evals.plan.cases))
 
     if not evals_path.exists():
-        return faults
+        return diagnostics
     try:
         with_evals(project, evals_path, check, options=["--record=none"], warn=None)
     except RecordingError as error:
-        faults.extend(error.faults)
+        diagnostics.extend(error.diagnostics)
     except NotCollectedError as error:
         if unreported := unreported_reasons(error, reported_errors, project):
-            faults.append(_not_collected(project, evals_path, NotCollectedError(unreported)))
+            diagnostics.append(_not_collected(project, evals_path, NotCollectedError(unreported)))
     except RegaugeError as error:
-        faults.append(_not_collected(project, evals_path, error))
-    return faults
+        diagnostics.append(_not_collected(project, evals_path, error))
+    return diagnostics
 
 
-def _not_collected(project: Project, evals_path: Path, error: RegaugeError) -> Fault:
+def _not_collected(project: Project, evals_path: Path, error: RegaugeError) -> Diagnostic:
     words = project.shorten(str(error))
-    return Fault(path=evals_path, message=f"the evals cannot be collected:\n{words}")
+    return Diagnostic(path=evals_path, message=f"the evals cannot be collected:\n{words}")
 
 
 def unreported_reasons(
@@ -184,8 +184,8 @@ def unreported_reasons(
 
     def is_unreported(reason: str) -> bool:
         left = project.shorten(reason)
-        for fault in reported_errors:
-            left = left.replace(fault, "")
+        for diagnostic in reported_errors:
+            left = left.replace(diagnostic, "")
         return bool(left.strip())
 
     return {name: reason for name, reason in error.reasons.items() if is_unreported(reason)}

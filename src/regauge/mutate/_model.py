@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from regauge.datasets._case import file_reference
 from regauge.errors import UsageError
 from regauge.judges.model._ask import add_note, delimit_texts, nonce_of
-from regauge.judges.model._reply import ReplyFault
+from regauge.judges.model._reply import ReplyError
 from regauge.mutate._operators import Mutation, MutationPlace, texts_of
 from regauge.mutate._suggest import Draft
 from regauge.providers import CompletionRequest
@@ -98,8 +98,8 @@ class ModelCaseProposer:
         for number in range(_ROUNDS):
             try:
                 drafts = await self._request_drafts(problem, nearest, results, number)
-            except ReplyFault as fault:
-                self.unreadable.append(str(fault).partition("\n")[0])
+            except ReplyError as error:
+                self.unreadable.append(str(error).partition("\n")[0])
                 return
             if not drafts:
                 return
@@ -161,21 +161,21 @@ def drafts_in(reply: str, shown_cases: Mapping[str, GoldenCase], *, proposer: st
     """Parse the drafts of a response; empty if it has no case.
 
     Raises:
-        ReplyFault: The response cannot be read, or none of its cases can run.
+        ReplyError: The response cannot be read, or none of its cases can run.
     """
     cases = object_in(reply, "cases").get("cases")
     like, golden = next(iter(shown_cases.items()))
     if not isinstance(cases, list):
-        raise ReplyFault("`cases` is not a list of cases")
+        raise ReplyError("`cases` is not a list of cases")
     drafts: list[Draft] = []
-    faults: list[str] = []
+    errors: list[str] = []
     for case in cases[:_CASES_MAX]:
         try:
             drafts.append(_draft(case, like, golden, proposer=proposer))
         except UsageError as error:
-            faults.append(str(error))
-    if faults and not drafts:
-        raise ReplyFault(faults[0])
+            errors.append(str(error))
+    if errors and not drafts:
+        raise ReplyError(errors[0])
     return drafts
 
 
@@ -278,7 +278,7 @@ async def model_changes(prompt: Prompt, model: ModelId, call_model: ModelCaller)
 
     Raises:
         UnmeasuredError: The model cannot be called.
-        ReplyFault: The response cannot be read.
+        ReplyError: The response cannot be read.
     """
     texts = {"prompt": number_lines(PromptText(messages=prompt.messages))}
     request = _request(load_writer("mutant_writer"), model, texts)
@@ -293,27 +293,27 @@ def changes_in(reply: str, prompt: Prompt) -> list[Mutation]:
     """Parse the changes of a response.
 
     Raises:
-        ReplyFault: It has no list of mutants, or none that fits the prompt.
+        ReplyError: It has no list of mutants, or none that fits the prompt.
     """
     mutants = object_in(reply, "mutants").get("mutants")
     if not isinstance(mutants, list):
-        raise ReplyFault("`mutants` is not a list")
+        raise ReplyError("`mutants` is not a list")
     text = PromptText(messages=prompt.messages)
     changes: list[Mutation] = []
-    faults: list[str] = []
+    errors: list[str] = []
     for mutant in mutants[:_MUTANTS_MAX]:
         ops = mutant.get("ops") if isinstance(mutant, dict) else None
         try:
             edit = edit_in(json.dumps({"ops": ops}), text, proposer="model")
             after = apply(text, edit.ops)
-        except (ReplyFault, EditError) as error:
-            faults.append(str(error))
+        except (ReplyError, EditError) as error:
+            errors.append(str(error))
             continue
         change = _change(prompt, after)
         if change is not None:
             changes.append(change)
-    if faults and not changes:
-        raise ReplyFault(faults[0])
+    if errors and not changes:
+        raise ReplyError(errors[0])
     return changes
 
 

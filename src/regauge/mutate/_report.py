@@ -9,7 +9,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
-from regauge.errors import Fault, FaultyFileError, UsageError
+from regauge.errors import Diagnostic, InvalidFileError, UsageError
 from regauge.gate.baselines import blocking_judges
 from regauge.mutate._operators import MODEL
 from regauge.mutate._types import MutantClass  # noqa: TC001 - pydantic reads it
@@ -281,7 +281,7 @@ def mutants_path(project: Project, prompt: str) -> Path:
     return project.fixtures_dir / "mutants" / f"{prompt}.json"
 
 
-class MutantsFileError(FaultyFileError):
+class MutantsFileError(InvalidFileError):
     """A committed file of mutants cannot be read."""
 
 
@@ -297,7 +297,7 @@ def load_mutants(project: Project, prompt: str) -> MutantsFile | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise MutantsFileError([Fault.unreadable(path, error)]) from error
+        raise MutantsFileError([Diagnostic.unreadable(path, error)]) from error
     return parse_mutants(text, path, prompt)
 
 
@@ -328,7 +328,7 @@ def parse_mutants(text: str, path: Path, prompt: str) -> MutantsFile:
         if not messages:
             return document
     raise MutantsFileError(
-        [Fault(path=path, line=None, message=message, fix=fix) for message in messages]
+        [Diagnostic(path=path, line=None, message=message, fix=fix) for message in messages]
     )
 
 

@@ -401,7 +401,7 @@ class DraftBenches(_UsesTargets):
         try:
             checks = build_checks_judge([case], context)
         except DatasetError as error:
-            raise UsageError(error.faults[0].message) from error
+            raise UsageError(error.diagnostics[0].message) from error
         judges = [judge for judge in suite.judges if not is_case_checks(judge)]
         if checks is not None:
             judges.append(checks)

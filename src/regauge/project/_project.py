@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
-from regauge.errors import ConfigError, Fault, UsageError
+from regauge.errors import ConfigError, Diagnostic, UsageError
 from regauge.project._settings import SETTING_NAMES, Settings
 from regauge.regular_file import read_regular
 from regauge.wording import did_you_mean
@@ -294,33 +294,39 @@ class Project:
             text = read_regular(self.pyproject).decode("utf-8")
             table: dict[str, Any] = tomllib.loads(text)
         except OSError as error:
-            raise ConfigError([Fault.unreadable(self.pyproject, error)]) from error
+            raise ConfigError([Diagnostic.unreadable(self.pyproject, error)]) from error
         except (ValueError, RecursionError) as error:
             place = re.search(r"\(at line (\d+), ", str(error))
             line = int(place[1]) if place else None
             words = "nested too deeply" if isinstance(error, RecursionError) else str(error)
             fix = "correct the syntax; pytest and other tools read this file too"
-            fault = Fault(path=self.pyproject, line=line, message=f"not TOML: {words}", fix=fix)
-            raise ConfigError([fault]) from error
+            diagnostic = Diagnostic(
+                path=self.pyproject, line=line, message=f"not TOML: {words}", fix=fix
+            )
+            raise ConfigError([diagnostic]) from error
         for name in ("tool", "regauge"):
             content: object = table.get(name, {})
             if not isinstance(content, dict):
                 line, fix = line_of(text, (name,)), "write settings below a line [tool.regauge]"
                 message = f"{name!r} must be a table, not {content!r}"[:200]
-                fault = Fault(path=self.pyproject, line=line, message=message, fix=fix)
-                raise ConfigError([fault])
+                diagnostic = Diagnostic(path=self.pyproject, line=line, message=message, fix=fix)
+                raise ConfigError([diagnostic])
             table = cast("dict[str, Any]", content)
         try:
             return Settings.model_validate(table)
         except ValidationError as error:
             problems = setting_problems(error, table)
-            faults = [
-                _setting_fault(self.pyproject, text, setting, problem)
+            diagnostics = [
+                _setting_error(self.pyproject, text, setting, problem)
                 for setting, problem in problems.items()
             ]
-            raise ConfigError(sorted(faults, key=lambda fault: fault.line or 0)) from error
+            raise ConfigError(
+                sorted(diagnostics, key=lambda diagnostic: diagnostic.line or 0)
+            ) from error
 
-    def setting_fault(self, setting: Sequence[int | str], message: str, *, fix: str = "") -> Fault:
+    def setting_error(
+        self, setting: Sequence[int | str], message: str, *, fix: str = ""
+    ) -> Diagnostic:
         """The error of a setting that only shows in use, with its line.
 
         Args:
@@ -333,10 +339,10 @@ class Project:
         except OSError:
             text = ""
         problem = f"{message}\n  fix: {fix}" if fix else message
-        return _setting_fault(self.pyproject, text, setting, problem)
+        return _setting_error(self.pyproject, text, setting, problem)
 
 
-def _setting_fault(path: Path, text: str, setting: Sequence[int | str], problem: str) -> Fault:
+def _setting_error(path: Path, text: str, setting: Sequence[int | str], problem: str) -> Diagnostic:
     """The error of a setting, with the line of its key if it is found."""
     key = next(str(part) for part in reversed(setting) if isinstance(part, str))
     problem, _, fix = problem.removeprefix("Value error, ").partition("\n  fix: ")
@@ -346,4 +352,4 @@ def _setting_fault(path: Path, text: str, setting: Sequence[int | str], problem:
         near = f"did you mean {longer[0]!r}?" if len(longer) == 1 else ""
         fix = did_you_mean(key, SETTING_NAMES) or near or "remove it"
     name = ".".join(str(part) for part in ("tool", "regauge", *setting))
-    return Fault(path=path, line=line_of(text, setting), message=f"{name}: {problem}", fix=fix)
+    return Diagnostic(path=path, line=line_of(text, setting), message=f"{name}: {problem}", fix=fix)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from regauge.errors import Fault, PromptError, UsageError
+from regauge.errors import Diagnostic, PromptError, UsageError
 from regauge.prompts._parse import parse_prompt
 from regauge.prompts._types import ChangelogEntry, Semver
 from regauge.prompts._yaml import compose, line_of
@@ -105,7 +105,7 @@ class _Edit:
         """The error for a file in a form that cannot be edited."""
         message = f"{self._subject} cannot be edited here: {reason}"
         line = 1 if node is None else line_of(node)
-        return PromptError([Fault(path=self._path, line=line, message=message, fix=self._fix)])
+        return PromptError([Diagnostic(path=self._path, line=line, message=message, fix=self._fix)])
 
 
 def _edit_keys(text: str, path: Path) -> _Edit:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from regauge.atomic import write_whole
-from regauge.errors import Fault, LockError, PromptError, UsageError
+from regauge.errors import Diagnostic, LockError, PromptError, UsageError
 from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
 from regauge.prompts._types import Semver
 from regauge.regular_file import read_regular
@@ -73,10 +73,10 @@ class PromptLock:
         except FileNotFoundError:
             return cls(path)
         except OSError as error:
-            raise LockError([Fault.unreadable(path, error)]) from error
+            raise LockError([Diagnostic.unreadable(path, error)]) from error
         except UnicodeDecodeError as error:
             message = f"cannot be read: {error}"
-            raise LockError([Fault(path=path, line=None, message=message)]) from error
+            raise LockError([Diagnostic(path=path, line=None, message=message)]) from error
         return cls.parse(text, path)
 
     @classmethod
@@ -86,7 +86,7 @@ class PromptLock:
         Raises:
             LockError: As `load`.
         """
-        faults: list[Fault] = []
+        diagnostics: list[Diagnostic] = []
         entries: dict[tuple[str, Semver], LockEntry] = {}
         for number, line in enumerate(text.splitlines(), 1):
             if not line.strip() or line.startswith("#"):
@@ -95,7 +95,7 @@ class PromptLock:
             if isinstance(entry, str):
                 marker = line[:7] in {"<<<<<<<", "=======", ">>>>>>>"}
                 fix = _KEEP_BOTH if marker else "restore the line from git, or remove it"
-                faults.append(Fault(path=path, line=number, message=entry, fix=fix))
+                diagnostics.append(Diagnostic(path=path, line=number, message=entry, fix=fix))
                 continue
             twin = entries.setdefault((entry.name, entry.version), entry)
             if twin != entry:
@@ -103,9 +103,9 @@ class PromptLock:
                     f"{entry.name}@{entry.version} has another digest than on line {twin.line}"
                 )
                 fix = "keep the line that was released first, and bump the other's prompt again"
-                faults.append(Fault(path=path, line=number, message=message, fix=fix))
-        if faults:
-            raise LockError(faults)
+                diagnostics.append(Diagnostic(path=path, line=number, message=message, fix=fix))
+        if diagnostics:
+            raise LockError(diagnostics)
         return cls(path, tuple(entries.values()))
 
     def entries_of(self, name: str) -> list[LockEntry]:
@@ -126,7 +126,7 @@ class PromptLock:
         if prompt.version is None:
             message = "a prompt without a version cannot be released"
             fix = f"regauge bump {prompt.name} major"
-            raise LockError([Fault(path=prompt.path, line=1, message=message, fix=fix)])
+            raise LockError([Diagnostic(path=prompt.path, line=1, message=message, fix=fix)])
         entry = LockEntry(
             name=prompt.name,
             version=prompt.version,
@@ -144,7 +144,7 @@ class PromptLock:
         """Write the file atomically."""
         write_whole(self.path, str(self).encode())
 
-    def check(self, prompt: Prompt) -> list[Fault]:
+    def check(self, prompt: Prompt) -> list[Diagnostic]:
         """The errors of a prompt file against its released versions."""
         released = self.entries_of(prompt.name)
         if prompt.version is None:
@@ -156,7 +156,7 @@ class PromptLock:
         if problem is None:
             return []
         line = prompt.lines.get("version", 1)
-        return [Fault(path=prompt.path, line=line, message=problem[0], fix=problem[1])]
+        return [Diagnostic(path=prompt.path, line=line, message=problem[0], fix=problem[1])]
 
     def needs_major(self, prompt: Prompt) -> LockEntry | None:
         """The release whose contract a prompt changes without a new major version; None for none.
@@ -171,22 +171,24 @@ class PromptLock:
         is_major = version is not None and version.major > before[-1].version.major
         return None if is_major else before[-1]
 
-    def check_against(self, older: PromptLock, ref: str) -> list[Fault]:
+    def check_against(self, older: PromptLock, ref: str) -> list[Diagnostic]:
         """Entries of an older lock that are missing or changed in this one."""
-        faults: list[Fault] = []
+        diagnostics: list[Diagnostic] = []
         for entry in older.entries:
             current = self.get(entry.name, entry.version)
             which = f"{entry.name}@{entry.version}"
             if current is None:
                 message = f"{which} was removed; {ref} has it, and the lock is only added to"
-                faults.append(
-                    Fault(path=self.path, line=None, message=message, fix=f"add back: {entry}")
+                diagnostics.append(
+                    Diagnostic(path=self.path, line=None, message=message, fix=f"add back: {entry}")
                 )
             elif current != entry:
                 message = f"{which} has another digest than in {ref}"
                 fix = f"restore the line: {entry}"
-                faults.append(Fault(path=self.path, line=current.line, message=message, fix=fix))
-        return faults
+                diagnostics.append(
+                    Diagnostic(path=self.path, line=current.line, message=message, fix=fix)
+                )
+        return diagnostics
 
     def __str__(self) -> str:
         lines = sorted(self.entries, key=lambda entry: (entry.name, entry.version))
@@ -311,7 +313,7 @@ def find_prompt(
         places = ", ".join(str(path) for path in matching)
         message = f"several prompts are named {text!r}: {places}"
         fix = "rename all but one: names of prompts are unique"
-        raise PromptError([Fault(path=prompts_dir, line=None, message=message, fix=fix)])
+        raise PromptError([Diagnostic(path=prompts_dir, line=None, message=message, fix=fix)])
     names = list(names_by_path.values())
     fix = did_you_mean(text, [*names, *also]) or fix
     if not fix:
@@ -321,7 +323,7 @@ def find_prompt(
     if text in Project.find(root).settings.targets:
         fix = f"it is a target, which has no prompt file: regauge log {text} lists its states"
     message = f"there is no prompt {text!r}"
-    raise PromptError([Fault(path=prompts_dir, line=None, message=message, fix=fix)])
+    raise PromptError([Diagnostic(path=prompts_dir, line=None, message=message, fix=fix)])
 
 
 def load_prompt(
@@ -362,20 +364,20 @@ def read_prompt_text(path: Path) -> str:
         data = read_regular(path) if size <= _BYTES_MAX else b""
     except FileNotFoundError as error:
         message = "there is no such prompt file"
-        raise PromptError([Fault(path=path, line=None, message=message)]) from error
+        raise PromptError([Diagnostic(path=path, line=None, message=message)]) from error
     except OSError as error:
-        raise PromptError([Fault.unreadable(path, error)]) from error
+        raise PromptError([Diagnostic.unreadable(path, error)]) from error
     if size > _BYTES_MAX:
         message = f"{size / _BYTES_MAX:.1f} MiB is more than a prompt file may have (1 MiB)"
         fix = "keep long inputs in fixtures and give them as inputs"
-        raise PromptError([Fault(path=path, line=None, message=message, fix=fix)])
+        raise PromptError([Diagnostic(path=path, line=None, message=message, fix=fix)])
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         message = f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}"
         fix = "save the file as UTF-8"
-        raise PromptError([Fault(path=path, line=line, message=message, fix=fix)]) from error
+        raise PromptError([Diagnostic(path=path, line=line, message=message, fix=fix)]) from error
 
 
 def _candidate(path: Path, directory: Path) -> Path:
@@ -405,6 +407,6 @@ def _by_path(path: Path, root: Path | None) -> Path:
         if candidate.is_file():
             return candidate
     if path.is_dir() and path.name.endswith(SUFFIXES):
-        raise PromptError([Fault.unreadable(path, IsADirectoryError())])
+        raise PromptError([Diagnostic.unreadable(path, IsADirectoryError())])
     message = "this is a directory" if path.is_dir() else "there is no such prompt file"
-    raise PromptError([Fault(path=path, line=None, message=message)])
+    raise PromptError([Diagnostic(path=path, line=None, message=message)])

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from regauge.errors import Fault, GitError, LockError, PromptError
+from regauge.errors import Diagnostic, GitError, LockError, PromptError
 from regauge.prompts._files import LOCK_NAME, PromptLock, prompt_files, read_prompt_text
 from regauge.prompts._history import Repository
 from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
@@ -355,7 +355,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
 _SENTENCE_WORDS_MIN = 6
 
 
-def lint_prompts(project: Project, *, against: str = "HEAD") -> list[Fault]:
+def lint_prompts(project: Project, *, against: str = "HEAD") -> list[Diagnostic]:
     """The errors in the prompt files and the `prompts.lock` of a project.
 
     Args:
@@ -366,25 +366,25 @@ def lint_prompts(project: Project, *, against: str = "HEAD") -> list[Fault]:
     Raises:
         GitError: `against` names no commit, or git is not installed.
     """
-    loaded, faults = _load_all(project)
+    loaded, diagnostics = _load_all(project)
     lock = PromptLock(project.prompts_dir / LOCK_NAME)
     try:
         lock = PromptLock.load(lock.path)
-        faults += _find_removed(lock, against)
+        diagnostics += _find_removed(lock, against)
         for prompt in loaded:
-            faults += lock.check(prompt)
+            diagnostics += lock.check(prompt)
     except LockError as error:
-        faults += error.faults
-    faults += _duplicate_names(project.prompts_dir)
+        diagnostics += error.diagnostics
+    diagnostics += _duplicate_names(project.prompts_dir)
     for prompt in loaded:
-        faults += _prompt_errors(prompt, locked=bool(lock.entries_of(prompt.name)))
-    return _sort(faults)
+        diagnostics += _prompt_errors(prompt, locked=bool(lock.entries_of(prompt.name)))
+    return _sort(diagnostics)
 
 
-def lint_warnings(project: Project) -> list[Fault]:
+def lint_warnings(project: Project) -> list[Diagnostic]:
     """The warnings about the prompt files of a project."""
     loaded, _ = _load_all(project)
-    warnings: list[Fault] = []
+    warnings: list[Diagnostic] = []
     for prompt in loaded:
         warnings += (*prompt.warnings, *_repeated_sentences(prompt), *_content_warnings(prompt))
     tools = {prompt.path.parent / file for prompt in loaded for file in prompt.tool_files}
@@ -392,32 +392,32 @@ def lint_warnings(project: Project) -> list[Fault]:
         if path.suffix in {".yml", ".yaml"} and not path.name.endswith(SUFFIXES):
             fix = f"name it {path.stem}.prompt.yml, or keep it elsewhere"
             warnings.append(
-                Fault(path=path, line=None, message="is not loaded as a prompt", fix=fix)
+                Diagnostic(path=path, line=None, message="is not loaded as a prompt", fix=fix)
             )
     return _sort(warnings)
 
 
-def _load_all(project: Project) -> tuple[list[Prompt], list[Fault]]:
+def _load_all(project: Project) -> tuple[list[Prompt], list[Diagnostic]]:
     loaded: list[Prompt] = []
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     for path in prompt_files(project.prompts_dir):
         try:
             loaded.append(parse_prompt(read_prompt_text(path), path=path))
         except PromptError as error:
-            faults += error.faults
-    return loaded, faults
+            diagnostics += error.diagnostics
+    return loaded, diagnostics
 
 
-def _prompt_errors(prompt: Prompt, *, locked: bool) -> Iterator[Fault]:
+def _prompt_errors(prompt: Prompt, *, locked: bool) -> Iterator[Diagnostic]:
     if prompt.version is None and not locked:
         fix = f"regauge bump {prompt.name} major starts it at 1.0.0"
-        yield Fault(path=prompt.path, line=1, message="has no version", fix=fix)
+        yield Diagnostic(path=prompt.path, line=1, message="has no version", fix=fix)
     for spec in prompt.inputs or ():
         if spec.name not in prompt.variables:
             line = prompt.lines.get(f"inputs.{spec.name}")
             message = f"input {spec.name!r} is declared, but no message uses it"
             fix = f"use {{{{{spec.name}}}}} in a message, or remove the input"
-            yield Fault(path=prompt.path, line=line, message=message, fix=fix)
+            yield Diagnostic(path=prompt.path, line=line, message=message, fix=fix)
     yield from replaceable_errors(prompt)
     for tool in prompt.tools:
         function = cast("dict[str, Any]", tool["function"])
@@ -425,13 +425,13 @@ def _prompt_errors(prompt: Prompt, *, locked: bool) -> Iterator[Fault]:
         if problem:
             line = prompt.lines.get(f"tools.{function['name']}")
             message = f"the parameters of tool {function['name']!r} are no JSON schema: {problem}"
-            yield Fault(path=prompt.path, line=line, message=message)
+            yield Diagnostic(path=prompt.path, line=line, message=message)
     wrapped = _object((prompt.response_format or {}).get("json_schema"))
     problem = _schema_error(wrapped["schema"]) if wrapped else ""
     if problem:
         line = prompt.lines.get("jsonSchema", prompt.lines.get("responseFormat"))
         message = f"the output schema is no JSON schema: {problem}"
-        yield Fault(path=prompt.path, line=line, message=message)
+        yield Diagnostic(path=prompt.path, line=line, message=message)
 
 
 def _schema_error(schema: Any) -> str:
@@ -445,7 +445,7 @@ def _schema_error(schema: Any) -> str:
     return ""
 
 
-def _find_removed(lock: PromptLock, against: str) -> list[Fault]:
+def _find_removed(lock: PromptLock, against: str) -> list[Diagnostic]:
     repository = Repository.find(lock.path.parent)
     if repository is None or (against == "HEAD" and not repository.has_commits()):
         return []
@@ -464,20 +464,20 @@ def _find_removed(lock: PromptLock, against: str) -> list[Fault]:
     return lock.check_against(older, against)
 
 
-def _duplicate_names(prompts_dir: Path) -> list[Fault]:
+def _duplicate_names(prompts_dir: Path) -> list[Diagnostic]:
     first: dict[str, Path] = {}
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     for path in prompt_files(prompts_dir):
         name = prompt_name(path)
         other = first.setdefault(name, path)
         if other != path:
             message = f"a second prompt named {name!r}; the other is {other}"
             fix = "rename one: names of prompts are unique"
-            faults.append(Fault(path=path, line=None, message=message, fix=fix))
-    return faults
+            diagnostics.append(Diagnostic(path=path, line=None, message=message, fix=fix))
+    return diagnostics
 
 
-def _repeated_sentences(prompt: Prompt) -> Iterator[Fault]:
+def _repeated_sentences(prompt: Prompt) -> Iterator[Diagnostic]:
     seen: set[str] = set()
     duplicates: set[str] = set()
     for message in prompt.messages:
@@ -490,7 +490,7 @@ def _repeated_sentences(prompt: Prompt) -> Iterator[Fault]:
                 duplicates.add(form)
                 excerpt = sentence.strip().lstrip("-*#> ")
                 excerpt = excerpt if len(excerpt) <= 60 else f"{excerpt[:57]}..."  # noqa: PLR2004  # a line's worth
-                yield Fault(
+                yield Diagnostic(
                     path=prompt.path,
                     line=_second_line(prompt, form),
                     message=f"repeats {excerpt!r}",
@@ -499,7 +499,7 @@ def _repeated_sentences(prompt: Prompt) -> Iterator[Fault]:
             seen.add(form)
 
 
-def _content_warnings(prompt: Prompt) -> Iterator[Fault]:
+def _content_warnings(prompt: Prompt) -> Iterator[Diagnostic]:
     for error in content_errors(prompt.messages, prompt.response_format):
         content = prompt.messages[error.message].content
         first = content[content.rfind("\n", 0, error.start) + 1 :].partition("\n")[0].strip()
@@ -510,7 +510,7 @@ def _content_warnings(prompt: Prompt) -> Iterator[Fault]:
             place = prompt.source.find(first, place + 1)
         line = prompt.source.count("\n", 0, place) + 1 if first and place >= 0 else None
         line = line or prompt.lines.get("messages")
-        yield Fault(path=prompt.path, line=line, message=error.text, fix=error.fix)
+        yield Diagnostic(path=prompt.path, line=line, message=error.text, fix=error.fix)
 
 
 def _second_line(prompt: Prompt, form: str) -> int | None:
@@ -521,5 +521,5 @@ def _second_line(prompt: Prompt, form: str) -> int | None:
     return prompt.source.count("\n", 0, places[min(1, len(places) - 1)]) + 1
 
 
-def _sort(faults: list[Fault]) -> list[Fault]:
-    return sorted(faults, key=lambda fault: (str(fault.path), fault.line or 0))
+def _sort(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    return sorted(diagnostics, key=lambda diagnostic: (str(diagnostic.path), diagnostic.line or 0))

@@ -473,7 +473,7 @@ def parse_prompt(
     foreign = {name: entry for name, entry in entries.items() if not name.startswith("x-")}
     reader.unknown(foreign, TOP_KEYS, "a prompt file")
     if reader.errors:
-        raise PromptError(sorted(reader.errors, key=lambda fault: fault.line or 0))
+        raise PromptError(sorted(reader.errors, key=lambda diagnostic: diagnostic.line or 0))
     return Prompt(
         name=prompt_name(path),
         path=path,

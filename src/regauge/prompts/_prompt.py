@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from regauge.digests import digest_of
-from regauge.errors import Fault, RenderError
+from regauge.errors import Diagnostic, RenderError
 from regauge.prompts._tools import conversation_of, is_conversation
 from regauge.prompts._types import (
     Message,
@@ -77,7 +77,7 @@ class Prompt:
     test_data: tuple[Mapping[str, JSON], ...] = ()
     evaluators: tuple[Evaluator, ...] = ()
     rubric: RubricSpec | None = None
-    warnings: tuple[Fault, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
     lines: Mapping[str, int] = field(default_factory=dict[str, int], repr=False, compare=False)
     source: str = field(default="", repr=False, compare=False)
 
@@ -203,7 +203,7 @@ class Prompt:
     ) -> tuple[Message, ...]:
         """Render the messages with histories and attachments."""
         messages: list[Message] = []
-        faults: list[Fault] = []
+        diagnostics: list[Diagnostic] = []
         attachments = {
             name: part for name, value in inputs.items() if (part := attachment_of(value))
         }
@@ -211,7 +211,7 @@ class Prompt:
         for message, template in self._templates:
             names = [name for _, name in template.slots]
             if not message.history:
-                faults += [
+                diagnostics += [
                     self._error(
                         f"variables.{name}",
                         f"input {name!r} is a list of messages, and used as text{case}",
@@ -220,7 +220,7 @@ class Prompt:
                     for name in names
                     if is_conversation(inputs[name])
                 ]
-                faults += [
+                diagnostics += [
                     self._misplaced_error(name, part, message, case)
                     for name, part in attachments.items()
                     if name in names and (message.role != "user" or not part.sha256)
@@ -234,12 +234,14 @@ class Prompt:
             except ValueError as error:
                 problem = f"history {names[0]!r}: {error}{case}"
                 fix = "give a list of messages with `role` and `content`"
-                faults.append(self._error(f"variables.{names[0]}", problem, fix))
-        if faults:
-            raise RenderError(faults)
+                diagnostics.append(self._error(f"variables.{names[0]}", problem, fix))
+        if diagnostics:
+            raise RenderError(diagnostics)
         return tuple(messages)
 
-    def _misplaced_error(self, name: str, part: Attachment, message: Message, case: str) -> Fault:
+    def _misplaced_error(
+        self, name: str, part: Attachment, message: Message, case: str
+    ) -> Diagnostic:
         """The error for an attachment in a message that cannot have one."""
         if message.role == "user":
             problem = f"input {name!r} names {part.kind} {part.path!r}, read by no dataset{case}"
@@ -264,7 +266,7 @@ class Prompt:
         unused = sorted(name for name in inputs if name not in self.variables)
         if not missing and not unused:
             return {name: inputs.get(name, defaults.get(name)) for name in self.variables}
-        faults = [
+        diagnostics = [
             self._error(
                 f"variables.{name}",
                 f"input {name!r} is missing{case}",
@@ -272,11 +274,13 @@ class Prompt:
             )
             for name in missing
         ]
-        faults += [self._unused_error(name, case) for name in unused if not closest(name, missing)]
-        raise RenderError(faults)
+        diagnostics += [
+            self._unused_error(name, case) for name in unused if not closest(name, missing)
+        ]
+        raise RenderError(diagnostics)
 
     @cached_property
-    def _conditions(self) -> tuple[tuple[str, Fault], ...]:
+    def _conditions(self) -> tuple[tuple[str, Diagnostic], ...]:
         """The conditions and loops on an input, which are plain text, each with its warning."""
         return tuple(
             (tag[1], warning)
@@ -285,7 +289,7 @@ class Prompt:
             and any(re.search(rf"\b{re.escape(name)}\b", tag[1]) for name in self.variables)
         )
 
-    def _unused_error(self, name: str, case: str) -> Fault:
+    def _unused_error(self, name: str, case: str) -> Diagnostic:
         """The error for an input without a use, or with a filter or a condition."""
         pattern = rf"(\{{\{{.*?\b{re.escape(name)}\b.*?\}}\}}) holds no name of an input"
         for warning in self.warnings:
@@ -303,18 +307,20 @@ class Prompt:
         )
 
     def _unwritable_error(self, inputs: Mapping[str, JSON], case: str) -> RenderError:
-        faults: list[Fault] = []
+        diagnostics: list[Diagnostic] = []
         for name, value in inputs.items():
             try:
                 input_text(value)
             except (TypeError, ValueError) as error:
                 message = f"input {name!r} cannot be written as JSON: {error}{case}"
-                faults.append(self._error(f"variables.{name}", message, "give text or JSON values"))
-        return RenderError(faults)
+                diagnostics.append(
+                    self._error(f"variables.{name}", message, "give text or JSON values")
+                )
+        return RenderError(diagnostics)
 
-    def _error(self, place: str, message: str, fix: str) -> Fault:
+    def _error(self, place: str, message: str, fix: str) -> Diagnostic:
         line = self.lines.get(place, self.lines.get("messages"))
-        return Fault(path=self.path, line=line, message=message, fix=fix)
+        return Diagnostic(path=self.path, line=line, message=message, fix=fix)
 
 
 def _fill(message: Message, template: Template, texts: Mapping[str, str]) -> Message:

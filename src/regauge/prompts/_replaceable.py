@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast, get_args
 
 import yaml
 
-from regauge.errors import Fault, RegaugeError
+from regauge.errors import Diagnostic, RegaugeError
 from regauge.prompts._types import Role
 from regauge.prompts._yaml import line_of, scalar_tag
 
@@ -220,9 +220,9 @@ def _replaceable(reader: Reader, item: yaml.Node) -> Replaceable | None:
     )
 
 
-def replaceable_errors(prompt: Prompt) -> list[Fault]:
+def replaceable_errors(prompt: Prompt) -> list[Diagnostic]:
     """The errors of a prompt's replaceable sections: missing or not replaceable."""
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     for mark in prompt.replaceable:
         try:
             index, place = mark.locate(prompt.messages)
@@ -238,8 +238,10 @@ def replaceable_errors(prompt: Prompt) -> list[Fault]:
             lines = prompt.messages[index].content.split("\n")[place.first : place.end]
             message, fix = _explain_irreplaceable(mark, "\n".join(lines))
         if message:
-            faults.append(Fault(path=prompt.path, line=mark.line, message=message, fix=fix))
-    return faults
+            diagnostics.append(
+                Diagnostic(path=prompt.path, line=mark.line, message=message, fix=fix)
+            )
+    return diagnostics
 
 
 def _explain_irreplaceable(mark: Replaceable, text: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import yaml
 from yaml.reader import ReaderError
 
-from regauge.errors import Fault, PromptError
+from regauge.errors import Diagnostic, PromptError
 from regauge.wording import did_you_mean
 from regauge.yaml_errors import explain_yaml_error
 
@@ -128,7 +128,7 @@ def scalar_value(node: yaml.Node) -> JSON:
 
 
 def _error(path: Path, line: int | None, message: str, fix: str = "") -> PromptError:
-    return PromptError([Fault(path=path, line=line, message=message, fix=fix)])
+    return PromptError([Diagnostic(path=path, line=line, message=message, fix=fix)])
 
 
 # By key: the node of the key and the node of its value.
@@ -155,8 +155,8 @@ class Reader:
     def __init__(self, path: Path, *, lenient: bool = False) -> None:
         self.path = path
         self._lenient = lenient
-        self.errors: list[Fault] = []
-        self.warnings: list[Fault] = []
+        self.errors: list[Diagnostic] = []
+        self.warnings: list[Diagnostic] = []
         self._values_left = _VALUES_MAX
         self._refused_size = False
 
@@ -166,11 +166,11 @@ class Reader:
 
     def add_error_at(self, line: int, message: str, fix: str = "") -> None:
         """Add an error about a line."""
-        self.errors.append(Fault(path=self.path, line=line, message=message, fix=fix))
+        self.errors.append(Diagnostic(path=self.path, line=line, message=message, fix=fix))
 
     def add_warning(self, line: int, message: str, fix: str = "") -> None:
         """Add a warning about a line."""
-        self.warnings.append(Fault(path=self.path, line=line, message=message, fix=fix))
+        self.warnings.append(Diagnostic(path=self.path, line=line, message=message, fix=fix))
 
     def entries(self, node: yaml.MappingNode, subject: str) -> Entries:
         """The entries of a mapping, with merged ones (`<<`); a duplicate key is an error."""

@@ -17,7 +17,7 @@ from heapq import merge as merge_sorted
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from regauge.atomic import write_whole
-from regauge.errors import Fault, RecordingError, explain_os_error
+from regauge.errors import Diagnostic, RecordingError, explain_os_error
 from regauge.providers import Completion, approximate_tokens
 from regauge.recordings._redact import Redactor
 from regauge.regular_file import BYTES_MAX, open_regular
@@ -81,7 +81,7 @@ def read_lines(path: Path, *, bytes_max: int = BYTES_MAX) -> Iterator[tuple[int,
     except FileNotFoundError:
         return
     except OSError as error:
-        raise RecordingError([Fault.unreadable(path, error)]) from error
+        raise RecordingError([Diagnostic.unreadable(path, error)]) from error
 
 
 def append_lines(path: Path, lines: Collection[bytes]) -> int:
@@ -117,8 +117,10 @@ def lock_file(path: Path, *, safe: str = "") -> Generator[None]:
         problem, own_fix = explain_os_error(error)
         fix = own_fix or "make room or give write permission, then run again"
         fix = f"{fix}; {safe}" if safe else fix
-        fault = Fault(path=path, line=None, message=f"cannot be written: {problem}", fix=fix)
-        raise RecordingError([fault]) from error
+        diagnostic = Diagnostic(
+            path=path, line=None, message=f"cannot be written: {problem}", fix=fix
+        )
+        raise RecordingError([diagnostic]) from error
 
 
 _MIB: Final = 1024 * 1024
@@ -127,7 +129,7 @@ _WARN_MIB: Final = 50
 _REFUSED_MIB: Final = 100
 
 
-def check_file_sizes(project: Project, paths: Iterable[Path] | None = None) -> list[Fault]:
+def check_file_sizes(project: Project, paths: Iterable[Path] | None = None) -> list[Diagnostic]:
     """Return a warning for each file that is large for GitHub.
 
     Args:
@@ -140,7 +142,7 @@ def check_file_sizes(project: Project, paths: Iterable[Path] | None = None) -> l
         "remove stale recordings (regauge record --prune), record fewer trials, or limit the"
         " outputs (max_tokens)"
     )
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     for path in (project.root / path for path in paths):
         try:
             status = path.stat()
@@ -152,8 +154,10 @@ def check_file_sizes(project: Project, paths: Iterable[Path] | None = None) -> l
             message = (
                 f"the file has {size:,.0f} MiB, and GitHub {words} files above {_REFUSED_MIB} MiB"
             )
-            faults.append(Fault(path=project.relative(path), line=None, message=message, fix=fix))
-    return faults
+            diagnostics.append(
+                Diagnostic(path=project.relative(path), line=None, message=message, fix=fix)
+            )
+    return diagnostics
 
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -692,7 +696,7 @@ class RecordingsFile:
 
 def _read(path: Path, in_shard: Callable[[str], bool] | None = None) -> _Content:
     content = _Content(path)
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     size = BYTES_MAX if in_shard is None else _SHARDED_BYTES_MAX
     last: _Order = ("", -1, "")
     end = 0
@@ -704,7 +708,7 @@ def _read(path: Path, in_shard: Callable[[str], bool] | None = None) -> _Content
         try:
             recording = Recording.from_json(read_json(raw))
         except (ValueError, RecursionError) as error:
-            faults.append(_line_error(path, number, raw, error))
+            diagnostics.append(_line_error(path, number, raw, error))
             continue
         key = recording.key
         content.places.add(key, place)
@@ -713,17 +717,17 @@ def _read(path: Path, in_shard: Callable[[str], bool] | None = None) -> _Content
     if not content.is_tidy:
         duplicates, contradictions = _repetitions(path, content)
         content.places.drop(duplicates)
-        faults += contradictions
-    if faults:
-        raise RecordingError(sorted(faults, key=lambda fault: fault.line or 0))
+        diagnostics += contradictions
+    if diagnostics:
+        raise RecordingError(sorted(diagnostics, key=lambda diagnostic: diagnostic.line or 0))
     content.is_tidy &= end == content.size
     return content
 
 
-def _repetitions(path: Path, content: _Content) -> tuple[set[int], list[Fault]]:
+def _repetitions(path: Path, content: _Content) -> tuple[set[int], list[Diagnostic]]:
     """Return the offsets of duplicate lines, and an error for each with another completion."""
     duplicates: set[int] = set()
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     for shared in content.places.find_shared():
         first: dict[RecordingKey, tuple[int, bytes]] = {}
         for place in shared:
@@ -737,17 +741,19 @@ def _repetitions(path: Path, content: _Content) -> tuple[set[int], list[Fault]]:
                 line, case = numbers[earlier], _order_of(raw)[0]
                 message = f"another completion of the request in line {line} (case {case!r})"
                 fix = "keep one of the two lines"
-                faults.append(Fault(path=path, line=numbers[place], message=message, fix=fix))
-    return duplicates, faults
+                diagnostics.append(
+                    Diagnostic(path=path, line=numbers[place], message=message, fix=fix)
+                )
+    return duplicates, diagnostics
 
 
-def _line_error(path: Path, number: int, raw: bytes, error: Exception) -> Fault:
+def _line_error(path: Path, number: int, raw: bytes, error: Exception) -> Diagnostic:
     message = f"not a recording: {error}"
     fix = "delete the line, then record it again: pytest evals --record=missing"
     if raw.startswith(_MARKERS):
         message = "a merge conflict is not resolved"
         fix = "keep the lines of both sides, or those of one, and delete the markers"
-    return Fault(path=path, line=number, message=message, fix=fix)
+    return Diagnostic(path=path, line=number, message=message, fix=fix)
 
 
 _NAMED_MAX = 5

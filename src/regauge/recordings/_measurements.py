@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, cast
 
 from regauge.atomic import write_whole
 from regauge.digests import canonical_json, digest_of
-from regauge.errors import Fault, RecordingError
+from regauge.errors import Diagnostic, RecordingError
 from regauge.recordings._file import RecordingKey, encode_json, lock_file, read_lines
 from regauge.strict_json import read_json
 
@@ -155,7 +155,7 @@ class _LinesFile(ABC, Generic[_Line]):
             RecordingError: Lines cannot be read; the error lists all of them.
         """
         lines: dict[str, _Line] = {}
-        faults: list[Fault] = []
+        diagnostics: list[Diagnostic] = []
         for number, _, raw in read_lines(self.path):
             try:
                 parsed = self._parse(raw)
@@ -165,9 +165,11 @@ class _LinesFile(ABC, Generic[_Line]):
                 if parsed is None or self._is_same(lines.setdefault(*parsed), parsed[1]):
                     continue
                 problem = self._duplicate_error
-            faults.append(Fault(path=self.path, line=number, message=problem, fix=self._fix))
-        if faults:
-            raise RecordingError(faults)
+            diagnostics.append(
+                Diagnostic(path=self.path, line=number, message=problem, fix=self._fix)
+            )
+        if diagnostics:
+            raise RecordingError(diagnostics)
         return lines
 
     def new_lines(self) -> list[bytes]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from regauge.errors import Fault, RecordingError, explain_os_error, find_no_descriptor
+from regauge.errors import Diagnostic, RecordingError, explain_os_error, find_no_descriptor
 from regauge.recordings._file import Recording, RecordingKey, encode_line
 from regauge.recordings._redact import Redactor
 from regauge.strict_json import read_json
@@ -192,7 +192,7 @@ def _move_away_fix(path: Path) -> str:
 
 
 def _error(path: Path, message: str, fix: str) -> RecordingError:
-    return RecordingError([Fault(path=path, line=None, message=message, fix=fix)])
+    return RecordingError([Diagnostic(path=path, line=None, message=message, fix=fix)])
 
 
 def _connect(place: str, *, uri: bool = False) -> sqlite3.Connection:

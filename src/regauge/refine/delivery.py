@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from regauge.atomic import write_whole
 from regauge.criteria import CRITERIA
-from regauge.errors import Fault, GitError, PromptError, UsageError
+from regauge.errors import Diagnostic, GitError, PromptError, UsageError
 from regauge.gate import NO_TRIALS
 from regauge.git import commit_files, find_changed_files
 from regauge.prompts import Repository, bump, lock_of, parse_prompt
@@ -132,8 +132,8 @@ def apply_run(run: Run, path: Path) -> list[Path]:
         if old_lock is not None:
             write_whole(lock_path, old_lock)
         if isinstance(error, OSError):
-            fault = Fault(path=path, line=None, message=f"cannot be written: {error}")
-            raise PromptError([fault]) from error
+            diagnostic = Diagnostic(path=path, line=None, message=f"cannot be written: {error}")
+            raise PromptError([diagnostic]) from error
         raise
     return [path, lock_path]
 

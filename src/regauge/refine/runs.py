@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
-from regauge.errors import Fault, RegaugeError, UsageError, explain_os_error
+from regauge.errors import Diagnostic, RegaugeError, UsageError, explain_os_error
 from regauge.refine.attempts import AGAINST, Attempt, Memory
 from regauge.refine.loop._loop import advance
 from regauge.refine.loop._state import Interrupted, Observation
@@ -326,7 +326,7 @@ class Run:
         try:
             content = read_regular(path)
         except OSError as error:
-            raise TrailError(f"{Fault.unreadable(path, error)}{fix}") from error
+            raise TrailError(f"{Diagnostic.unreadable(path, error)}{fix}") from error
         if cast("dict[str, Any]", digests).get(path.name) != hashlib.sha256(content).hexdigest():
             raise TrailError(f"{path} is not what run {self.id} wrote{fix}")
         return content.decode()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from regauge.errors import ConfigError, Fault, GitError, PromptError, RegaugeError, UsageError
+from regauge.errors import ConfigError, Diagnostic, GitError, PromptError, RegaugeError, UsageError
 from regauge.gate import accepted_since
 from regauge.judges import criterion_of
 from regauge.project import HttpTarget, RecordedTarget
@@ -259,10 +259,10 @@ def goals_for(project: Project, prompt: str) -> tuple[GoalSettings, ...]:
     """The goals of a prompt."""
     goals = project.settings.refine.goals
     other_goals = [goal for goal in goals if goal.prompt not in {None, prompt}]
-    if faults := [
-        fault for goal in other_goals if (fault := _no_prompt(project, goal)) is not None
+    if diagnostics := [
+        diagnostic for goal in other_goals if (diagnostic := _no_prompt(project, goal)) is not None
     ]:
-        raise ConfigError(faults)
+        raise ConfigError(diagnostics)
     return tuple(goal for goal in goals if goal.prompt in {None, prompt})
 
 
@@ -271,33 +271,33 @@ def resolve_goals(
 ) -> tuple[Goal, ...]:
     """Goals with their checks and cases."""
     bound = [_resolve_goal(goal, subject, project) for goal in goals]
-    faults = [goal for goal in bound if isinstance(goal, Fault)]
-    if faults and tuple(goals) == goals_for(project, subject.prompt.name):
-        raise ConfigError(faults)
+    diagnostics = [goal for goal in bound if isinstance(goal, Diagnostic)]
+    if diagnostics and tuple(goals) == goals_for(project, subject.prompt.name):
+        raise ConfigError(diagnostics)
     return tuple(goal for goal in bound if isinstance(goal, Goal))
 
 
-def goal_faults(project: Project, planned_cases: Iterable[PlannedCase]) -> list[Fault]:
+def goal_errors(project: Project, planned_cases: Iterable[PlannedCase]) -> list[Diagnostic]:
     """Errors in the goals of a project.
 
     A goal without a prompt has to fit one of the prompts with evals.
     """
     goals = project.settings.refine.goals
     subjects = _subjects(project, planned_cases if goals else ())
-    problems: list[Fault] = []
+    problems: list[Diagnostic] = []
     for goal in goals:
-        fault = _no_prompt(project, goal)
-        if fault is not None:
-            problems.append(fault)
+        diagnostic = _no_prompt(project, goal)
+        if diagnostic is not None:
+            problems.append(diagnostic)
             continue
         bound = [
             _resolve_goal(goal, subject, project)
             for name, subject in subjects.items()
             if goal.prompt in {None, name}
         ]
-        faults = [goal for goal in bound if isinstance(goal, Fault)]
-        if len(faults) == len(bound):
-            problems += faults
+        diagnostics = [goal for goal in bound if isinstance(goal, Diagnostic)]
+        if len(diagnostics) == len(bound):
+            problems += diagnostics
     return problems
 
 
@@ -313,29 +313,29 @@ def _subjects(project: Project, planned_cases: Iterable[PlannedCase]) -> Mapping
     return subjects
 
 
-def _fault(project: Project, goal: GoalSettings, key: str, message: str, fix: str) -> Fault:
+def _error(project: Project, goal: GoalSettings, key: str, message: str, fix: str) -> Diagnostic:
     # A goal of a stored run may have left the project.
     goals = [*project.settings.refine.goals, goal]
-    return project.setting_fault(("refine", "goals", goals.index(goal), key), message, fix=fix)
+    return project.setting_error(("refine", "goals", goals.index(goal), key), message, fix=fix)
 
 
-def _no_prompt(project: Project, goal: GoalSettings) -> Fault | None:
+def _no_prompt(project: Project, goal: GoalSettings) -> Diagnostic | None:
     """The error of a goal for a missing prompt."""
     if goal.prompt is None:
         return None
     try:
         find_prompt(goal.prompt, root=project.root)
     except PromptError as error:
-        (fault,) = error.faults
-        return _fault(project, goal, "prompt", fault.message, fault.fix)
+        (diagnostic,) = error.diagnostics
+        return _error(project, goal, "prompt", diagnostic.message, diagnostic.fix)
     return None
 
 
-def _resolve_goal(settings: GoalSettings, subject: Subject, project: Project) -> Goal | Fault:
+def _resolve_goal(settings: GoalSettings, subject: Subject, project: Project) -> Goal | Diagnostic:
     """A goal with its checks and cases, or the error if it has none."""
     prompt, members, deciding = subject.prompt.name, subject.members, subject.judges()
 
-    fault = partial(_fault, project, settings)
+    diagnostic = partial(_error, project, settings)
     advisory = {
         judge.name: (criterion_of(judge), member.suite.status_of(judge).reason)
         for member in members.values()
@@ -354,20 +354,22 @@ def _resolve_goal(settings: GoalSettings, subject: Subject, project: Project) ->
             if reason and (is_meant if checks else name == settings.judge):
                 message = f"the judge {name!r}{under} is advisory: {reason}"
                 improve = "label outputs or improve the judge, then: regauge judges calibrate"
-                return fault(key, message, f"{improve} {name}")
+                return diagnostic(key, message, f"{improve} {name}")
         if checks:
             names = ", ".join(f"{name} ({criterion_of(deciding[name])})" for name in checks)
             message = f"no judge that decides about {prompt} counts under {settings.criterion}"
             count = (
                 f"count one under it: .with_criterion({settings.criterion!r}), or remove the goal"
             )
-            return fault(key, f"{message}: {names}", count)
+            return diagnostic(key, f"{message}: {names}", count)
         message = f"the evals of {prompt} have no judge {settings.judge!r}"
-        return fault(key, message, _nearest(settings.judge, {*advisory}.union(*words.values())))
+        return diagnostic(
+            key, message, _nearest(settings.judge, {*advisory}.union(*words.values()))
+        )
     tags = {tag for member in members.values() for tag in member.case.tags}
     if settings.tag is not None and settings.tag not in tags:
         message = f"no case of {prompt} has the tag {settings.tag!r}"
-        return fault("tag", message, _nearest(settings.tag, tags))
+        return diagnostic("tag", message, _nearest(settings.tag, tags))
     return Goal(
         name=goal_name(settings),
         checks=tuple(matching_judges),

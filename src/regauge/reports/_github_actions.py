@@ -47,12 +47,12 @@ def decision_annotations(document: DecisionDocument, *, below: str = "") -> list
 
 def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str]]:
     prompts = {prompt.prompt: prompt for prompt in document.prompts}
-    faults = [("not measured", omission) for omission in document.unmeasured]
-    faults += [(prompt.prompt, rule) for prompt in document.prompts for rule in prompt.rules]
-    for about, fault in faults:
-        fix = f"\nfix: {fault.fix}" if fault.fix else ""
-        place = (below + fault.path, fault.line or 1)
-        yield "error", mark_line("error", place, f"regauge: {about}", f"{fault.message}{fix}")
+    diagnostics = [("not measured", omission) for omission in document.unmeasured]
+    diagnostics += [(prompt.prompt, rule) for prompt in document.prompts for rule in prompt.rules]
+    for about, diagnostic in diagnostics:
+        fix = f"\nfix: {diagnostic.fix}" if diagnostic.fix else ""
+        place = (below + diagnostic.path, diagnostic.line or 1)
+        yield "error", mark_line("error", place, f"regauge: {about}", f"{diagnostic.message}{fix}")
     for case in document.cases:
         blocking_new = case.verdict == "new" and case.blocks
         level = "error" if blocking_new else _LEVELS.get(case.verdict)

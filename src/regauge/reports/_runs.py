@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from pydantic import ValidationError
 
 from regauge.digests import digest_of
-from regauge.errors import Fault, FaultyFileError, UsageError
+from regauge.errors import Diagnostic, InvalidFileError, UsageError
 from regauge.on_demand import require
 from regauge.regular_file import open_regular
 from regauge.reports._documents import SCHEMA_VERSION, RunRecord, TrialRow
@@ -86,15 +86,15 @@ def read_record(run: Path) -> RunRecord:
     """The record of one run.
 
     Raises:
-        FaultyFileError: It does not parse, or has an unknown schema version.
+        InvalidFileError: It does not parse, or has an unknown schema version.
     """
     path = run / "run.json"
     document = _parse(path, _read(path), "run record")
     version: object = document.get("schema_version")
     if version != SCHEMA_VERSION:
-        raise FaultyFileError(
+        raise InvalidFileError(
             [
-                Fault(
+                Diagnostic(
                     path=path,
                     line=None,
                     message=f"schema version {version!r}; this regauge reads {SCHEMA_VERSION}",
@@ -112,7 +112,7 @@ def read_rows(run: Path) -> Iterator[dict[str, Any]]:
     """The rows of one run, in the shape of `TrialRow`.
 
     Raises:
-        FaultyFileError: A line does not parse, or is no row.
+        InvalidFileError: A line does not parse, or is no row.
     """
     path = run / "trials.jsonl"
     for number, line in row_lines(path, parts=_parts(run)):
@@ -125,7 +125,7 @@ def _parts(run: Path) -> int:
         return 1
     try:
         merged = read_record(run).merged
-    except FaultyFileError:
+    except InvalidFileError:
         return 1
     return merged.count if merged is not None else 1
 
@@ -138,7 +138,7 @@ def row_lines(path: Path, *, parts: int = 1) -> Iterator[tuple[int, bytes]]:
         parts: The number of merged runs; the size limit applies to each.
 
     Raises:
-        FaultyFileError: It is no regular file, is too large, or cannot be read.
+        InvalidFileError: It is no regular file, is too large, or cannot be read.
     """
     if not os.path.lexists(path):
         return
@@ -151,7 +151,7 @@ def parse_row(path: Path, number: int, line: bytes) -> tuple[TrialRow, dict[str,
     """The row of a line, and its JSON.
 
     Raises:
-        FaultyFileError: It does not parse, or is no row.
+        InvalidFileError: It does not parse, or is no row.
     """
     document = _parse(path, line, "row", number)
     try:
@@ -165,16 +165,16 @@ def _open(path: Path, *, parts: int = 1) -> Generator[BinaryIO]:
     """Open a file of a run, which is untrusted: a link could lead to any file.
 
     Raises:
-        FaultyFileError: It is no regular file, is too large, or cannot be read.
+        InvalidFileError: It is no regular file, is too large, or cannot be read.
     """
     if path.is_symlink():
         message = "a link; a run has a file there"
-        raise FaultyFileError([Fault(path=path, line=None, message=message)])
+        raise InvalidFileError([Diagnostic(path=path, line=None, message=message)])
     try:
         with open_regular(path, bytes_max=_BYTES_MAX[path.name] * parts) as file:
             yield file
     except OSError as error:
-        raise FaultyFileError([Fault.unreadable(path, error)]) from error
+        raise InvalidFileError([Diagnostic.unreadable(path, error)]) from error
 
 
 def _read(path: Path) -> bytes:
@@ -186,7 +186,7 @@ def _parse(path: Path, data: bytes, kind: str, line: int | None = None) -> dict[
     """Parse an object from a run's JSON.
 
     Raises:
-        FaultyFileError: It is invalid JSON or no object.
+        InvalidFileError: It is invalid JSON or no object.
     """
     try:
         document: object = json.loads(
@@ -212,7 +212,7 @@ def _finite(digits: str) -> float:
     return value
 
 
-def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> FaultyFileError:
+def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> InvalidFileError:
     """The error for a file with invalid content, in one line."""
     fix = ""
     match error:
@@ -228,8 +228,8 @@ def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> FaultyF
         case _:
             reason = str(error)
     message = f"not a {kind}: {printable(reason)[:_WHY_CHARS]}"
-    fault = Fault(path=path, line=line, message=message, fix=fix)
-    return FaultyFileError([fault])
+    diagnostic = Diagnostic(path=path, line=line, message=message, fix=fix)
+    return InvalidFileError([diagnostic])
 
 
 # Letters and symbols of Unicode that look blank: Hangul fillers and the empty Braille cell.

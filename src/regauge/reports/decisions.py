@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from regauge.errors import Fault
+    from regauge.errors import Diagnostic
     from regauge.evidence import CaseStatus, SuiteReport
     from regauge.gate import (
         Baseline,
@@ -246,20 +246,22 @@ def prompt_document(
             if guard_changes.suite == suite_base.name
         ],
         rules=[
-            rule_document(rule, fault, project.relative)
-            for rule, fault in decided.rules(suite_base)
+            rule_document(rule, diagnostic, project.relative)
+            for rule, diagnostic in decided.rules(suite_base)
         ],
     )
 
 
-def rule_document(rule: str, fault: Fault, relative: Callable[[Path], Path]) -> RuleDocument:
+def rule_document(
+    rule: str, diagnostic: Diagnostic, relative: Callable[[Path], Path]
+) -> RuleDocument:
     """The document of an error; `relative` shortens its path."""
     return RuleDocument(
         rule=rule,
-        message=fault.message,
-        fix=fault.fix,
-        path=str(relative(fault.path)),
-        line=fault.line,
+        message=diagnostic.message,
+        fix=diagnostic.fix,
+        path=str(relative(diagnostic.path)),
+        line=diagnostic.line,
     )
 
 
@@ -384,7 +386,9 @@ def decision_document(
     prompts = [prompt_document(decided, suite, guards) for suite in comparison.suites]
     decision = _held_to_floor(decided.decision, prompts)
     relative = comparison.base_commit.project.relative
-    unmeasured = [rule_document("unmeasured", fault, relative) for fault in comparison.unmeasured]
+    unmeasured = [
+        rule_document("unmeasured", diagnostic, relative) for diagnostic in comparison.unmeasured
+    ]
     document = DecisionDocument(
         decision=decision,
         exit_code=EXIT_CODES[decision],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from regauge.datasets import GoldenCase, Script, error_content
 from regauge.digests import digest_of
-from regauge.errors import DatasetError, Fault, PromptError, RegaugeError, UnmeasuredError
+from regauge.errors import DatasetError, Diagnostic, PromptError, RegaugeError, UnmeasuredError
 from regauge.project import PythonTarget
 from regauge.prompts import Message, content_of, load_prompt
 from regauge.providers import CompletionRequest, Usage, parse_model_id, sum_if_known, transcript
@@ -103,7 +103,7 @@ def bind_partners(cases: Iterable[GoldenCase], project: Project, *, offline: boo
     """
     personas: dict[str, Persona] = {}
     functions: dict[str, Target] = {}
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     for case in cases:
         if case.script is None:
             continue
@@ -112,19 +112,21 @@ def bind_partners(cases: Iterable[GoldenCase], project: Project, *, offline: boo
             try:
                 personas[name] = _persona(name, project)
             except PromptError as error:
-                if error.faults[0].path != project.prompts_dir:
+                if error.diagnostics[0].path != project.prompts_dir:
                     raise
-                faults.append(
-                    _fault(case, f"persona: {error.faults[0].message}", error.faults[0].fix)
+                diagnostics.append(
+                    _error(
+                        case, f"persona: {error.diagnostics[0].message}", error.diagnostics[0].fix
+                    )
                 )
             except ValueError as error:
                 message, _, fix = str(error).partition("\n  fix: ")
-                faults.append(_fault(case, message, fix))
+                diagnostics.append(_error(case, message, fix))
         for function_name in case.script.tools.functions.values() if case.script.tools else ():
             if function_name not in functions:
                 functions[function_name] = _function(function_name, project, offline=offline)
-    if faults:
-        raise DatasetError(faults)
+    if diagnostics:
+        raise DatasetError(diagnostics)
     return Partners(personas=personas, functions=functions)
 
 
@@ -159,11 +161,11 @@ def _function(name: str, project: Project, *, offline: bool) -> Target:
     return replace(target, is_tool=True)
 
 
-def _fault(case: GoldenCase, message: str, fix: str) -> Fault:
+def _error(case: GoldenCase, message: str, fix: str) -> Diagnostic:
     from pathlib import Path
 
     path, _, line = case.location.rpartition(":")
-    return Fault(
+    return Diagnostic(
         path=Path(path), line=int(line) if line.isdigit() else None, message=message, fix=fix
     )
 

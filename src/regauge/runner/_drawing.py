@@ -487,7 +487,7 @@ class Drawing:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if self._store_error is not None and task.cancelled():
-                raise RecordingError(self._store_error.faults) from None
+                raise RecordingError(self._store_error.diagnostics) from None
             raise
 
     async def end_target(self, target: Target) -> None:
@@ -523,7 +523,7 @@ class Drawing:
         self, case_request: CaseRequest, from_batch: Completion | None
     ) -> SourcedCompletion:
         if self._store_error is not None:
-            raise RecordingError(self._store_error.faults)
+            raise RecordingError(self._store_error.diagnostics)
         key = case_request.key
         pause_s = _POLL_S
         while (

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from regauge.cluster import Cluster
-    from regauge.errors import Fault
+    from regauge.errors import Diagnostic
     from regauge.project import Project
     from regauge.recordings import RecordingKey, RecordingsFile
     from regauge.runner._answers import IndependentTrials
@@ -243,7 +243,7 @@ class EvalSession:
         self.batches: Batches | None = None
         self.plan = Plan(cases=())
         self.left_out: Sequence[PlannedCase] = ()
-        self.uncollected: Sequence[Fault] = ()
+        self.uncollected: Sequence[Diagnostic] = ()
         self._environ = environ
         self._workers = workers
         self._suites: dict[int, tuple[EvalSpec, tuple[Eval, ...]]] = {}

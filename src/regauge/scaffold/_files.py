@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from regauge.atomic import write_whole
 from regauge.datasets import Dataset, find_dataset, load_dataset
-from regauge.errors import ConfigError, DatasetError, Fault, UsageError
+from regauge.errors import ConfigError, DatasetError, Diagnostic, UsageError
 from regauge.prompts import find_prompt, load_prompt, prompt_files, prompt_name
 from regauge.recordings import map_texts, redactor_for
 from regauge.regular_file import read_regular
@@ -137,10 +137,10 @@ def merge_pyproject(root: Path) -> PlannedFile:
         text = read_regular(path).decode("utf-8")
         tool = _tool(text)
     except OSError as error:
-        raise ConfigError([Fault.unreadable(path, error)]) from error
+        raise ConfigError([Diagnostic.unreadable(path, error)]) from error
     except ValueError as error:
-        fault = Fault(path=path, message=f"not TOML: {error}", fix=_FIX)
-        raise ConfigError([fault]) from error
+        diagnostic = Diagnostic(path=path, message=f"not TOML: {error}", fix=_FIX)
+        raise ConfigError([diagnostic]) from error
     missing = [_PYTEST] if "pytest" not in tool and not _elsewhere(root) else []
     advice = () if missing else _advice(root)
     if "regauge" not in tool:
@@ -371,7 +371,9 @@ def _load(project: Project, path: Path, data: bytes) -> Dataset:
             return load_dataset(file, fixtures_dir=project.fixtures_dir)
         except DatasetError as error:
             place = project.relative(path)
-            raise DatasetError([replace(fault, path=place) for fault in error.faults]) from error
+            raise DatasetError(
+                [replace(diagnostic, path=place) for diagnostic in error.diagnostics]
+            ) from error
 
 
 def _refuse_duplicate(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from regauge.digests import digest_of
-from regauge.errors import DatasetError, Fault, ProviderError
+from regauge.errors import DatasetError, Diagnostic, ProviderError
 from regauge.providers import Completion, FinishReason, ToolCall, Usage
 from regauge.strict_json import read_json
 from regauge.wording import cut, did_you_mean
@@ -262,9 +262,9 @@ def read_outputs(
     """
     if data is None:
         fix = "write it, or correct `path` in [tool.regauge.targets." + name + "]"
-        raise DatasetError([Fault(path=place, message="no such file", fix=fix)])
+        raise DatasetError([Diagnostic(path=place, message="no such file", fix=fix)])
     trials: dict[str, dict[int, Mapping[str, JSON]]] = defaultdict(dict)
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), start=1):
         if not line.strip():
             continue
@@ -272,14 +272,14 @@ def read_outputs(
             case, trial, output = _read_line(line)
         except ValueError as error:
             message, _, fix = str(error).partition("\n  fix: ")
-            faults.append(Fault(path=place, line=number, message=message, fix=fix))
+            diagnostics.append(Diagnostic(path=place, line=number, message=message, fix=fix))
             continue
         if trial in trials[case]:
             message, fix = f"case {case!r} has trial {trial} twice", "count its trials from 0"
-            faults.append(Fault(path=place, line=number, message=message, fix=fix))
+            diagnostics.append(Diagnostic(path=place, line=number, message=message, fix=fix))
         trials[case][trial] = output
-    if faults:
-        raise DatasetError(faults)
+    if diagnostics:
+        raise DatasetError(diagnostics)
     return RecordedOutputs(name=name, lines=trials, cost_usd=cost_usd)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
-from regauge.errors import Fault, PromptError, UsageError
+from regauge.errors import Diagnostic, PromptError, UsageError
 from regauge.project import PythonTarget, RecordedTarget
 from regauge.prompts import (
     LOADED_SUFFIX,
@@ -423,4 +423,4 @@ def _prompt(name: str, files: Files, root: Path) -> Prompt:
         if data is not None:
             return parse_prompt(data.decode("utf-8", "replace"), path=root / path)
     fix = "correct `prompts` of the target in pyproject.toml"
-    raise PromptError([Fault(path=root / paths[0], message="no such file", fix=fix)])
+    raise PromptError([Diagnostic(path=root / paths[0], message="no such file", fix=fix)])

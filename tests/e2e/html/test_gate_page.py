@@ -291,8 +291,8 @@ def test_axe_finds_nothing_on_any_page(rejected: Rejected, opened: Open, scheme:
         seen.page.evaluate("address => { location.hash = address; }", address)
         seen.page.wait_for_function(f"document.title && location.hash === {address!r}")
         found = seen.page.evaluate("async () => (await axe.run(document)).violations")
-        faults = [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found]
-        assert faults == [], f"{name}, {scheme}, {width}"
+        diagnostics = [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found]
+        assert diagnostics == [], f"{name}, {scheme}, {width}"
         wide = seen.page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, f"{name} scrolls sideways at {width}"
         seen.picture(f"{name}-{scheme}-{width}")

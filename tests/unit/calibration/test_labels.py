@@ -83,14 +83,14 @@ def test_a_label_may_bring_its_own_case(load):
 
 @given(st.binary(max_size=80))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_bytes_are_labels_or_faults(project, content):
+def test_any_bytes_are_labels_or_errors(project, content):
     (project.labels_dir / "tone.jsonl").write_bytes(content)
     with pytest.raises(DatasetError) as caught:
         load_labels("tone", project)
-    assert caught.value.faults
+    assert caught.value.diagnostics
 
 
-def test_every_fault_is_said_with_its_line(load):
+def test_every_error_is_said_with_its_line(load):
     bad = "\n".join(
         [
             json.dumps(row(1)),

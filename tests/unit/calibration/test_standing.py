@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from regauge.errors import FaultyFileError
+from regauge.errors import InvalidFileError
 from regauge.judges import judge_status
 from regauge.judges.calibration import (
     Agreement,
@@ -147,7 +147,7 @@ def test_a_record_that_cannot_be_read_lets_nobody_gate(project, labels, store):
     for text in ('{"judge": "tone"}', "", '{"judge":"tone","calibrations":[],"format":1}'):
         path.write_text(text, encoding="utf-8")
         assert informs(project) == "its calibration record cannot be read"
-        with pytest.raises(FaultyFileError, match="regauge judges calibrate tone"):
+        with pytest.raises(InvalidFileError, match="regauge judges calibrate tone"):
             load_calibrations(path)
 
 

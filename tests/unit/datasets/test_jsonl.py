@@ -92,7 +92,7 @@ def test_the_digest_of_a_dataset_ignores_order_and_tiers_but_no_value(load):
     assert load(one).digest != digest
 
 
-def test_all_faults_of_a_file_are_told_together(error_of):
+def test_all_errors_of_a_file_are_told_together(error_of):
     content = """\
 {"id": "a", "inputs": {"x": "1"}}
 {"id": "a", "inputs": {"x": "2"}}
@@ -330,7 +330,7 @@ fixtures/golden/demo.jsonl:1: the file is UTF-16, not UTF-8
 """)
 
 
-def test_a_file_full_of_faults_does_not_fill_the_screen(error_of):
+def test_a_file_full_of_errors_does_not_fill_the_screen(error_of):
     lines = error_of("no\n" * 5000).splitlines()
     assert len(lines) == 102
     assert lines[-1] == snapshot("fixtures/golden/demo.jsonl: and 4,900 more errors")

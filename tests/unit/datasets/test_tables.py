@@ -90,7 +90,7 @@ def test_a_csv_cell_is_read_as_it_was_written(load, pairs):
     assert [tuple(case.inputs.values()) for case in dataset] == pairs
 
 
-def test_faults_of_a_csv_name_the_line_a_row_starts_on(error_of):
+def test_errors_of_a_csv_name_the_line_a_row_starts_on(error_of):
     content = (
         "id,inputs.text,tier,split\r\n"
         'a,"one\r\ntwo",required,\r\n'
@@ -235,7 +235,7 @@ def test_a_parquet_file_may_have_its_ids_in_the_index(load_frame):
     assert (case.id, case.expected, case.tags) == ("a", {"x": 1}, ("p", "q"))
 
 
-def test_faults_of_a_parquet_file_name_the_row(load_frame):
+def test_errors_of_a_parquet_file_name_the_row(load_frame):
     frame = pd.DataFrame(
         {
             "id": ["a", "a", None, "b"],

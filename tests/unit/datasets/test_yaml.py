@@ -47,7 +47,7 @@ def test_anchors_aliases_and_merges_are_understood(load):
     assert [case.inputs for case in dataset] == [one, two, one]
 
 
-def test_all_faults_of_a_file_are_told_together_by_line(error_of):
+def test_all_errors_of_a_file_are_told_together_by_line(error_of):
     content = """\
 - id: a
   inputs: {}

@@ -7,7 +7,7 @@ from inline_snapshot import snapshot
 
 from regauge.errors import (
     DatasetError,
-    Fault,
+    Diagnostic,
     MissingRecordingError,
     ProviderError,
     RegaugeError,
@@ -28,11 +28,11 @@ def test_every_error_has_an_exit_code_and_what_is_unmeasured_has_three():
             assert error.exit_code == 3
 
 
-def test_all_faults_of_a_file_stand_in_one_message_with_places_and_fixes():
+def test_all_errors_of_a_file_stand_in_one_message_with_places_and_fixes():
     error = DatasetError(
         [
-            Fault(path=Path("a.jsonl"), line=3, message="no id", fix="give it one"),
-            Fault(path=Path("a.jsonl"), line=None, message="empty"),
+            Diagnostic(path=Path("a.jsonl"), line=3, message="no id", fix="give it one"),
+            Diagnostic(path=Path("a.jsonl"), line=None, message="empty"),
         ]
     )
     assert str(error) == snapshot("""\

@@ -17,10 +17,10 @@ def configured(root: Path, text: str) -> Project:
     return Project.find(root)
 
 
-def faults(root: Path, text: str) -> list[str]:
+def diagnostics(root: Path, text: str) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         configured(root, text).settings  # noqa: B018 - reading it is what raises
-    return [str(fault).replace(str(root), "ROOT") for fault in caught.value.faults]
+    return [str(diagnostic).replace(str(root), "ROOT") for diagnostic in caught.value.diagnostics]
 
 
 def test_a_project_is_the_nearest_directory_upwards_with_a_tool_table(tmp_path: Path):
@@ -44,8 +44,8 @@ def test_a_place_that_belongs_to_no_project_is_its_own(tmp_path: Path):
     assert Project.find(tmp_path).root == tmp_path
 
 
-def test_all_faults_of_the_settings_are_told_at_once_with_their_lines(tmp_path: Path):
-    found = faults(
+def test_all_errors_of_the_settings_are_told_at_once_with_their_lines(tmp_path: Path):
+    found = diagnostics(
         tmp_path,
         "[tool.regauge]\nmodle = 'sim:clerk-1'\ntrials = 0\nredact = ['(']\n"
         "[tool.regauge.providers.local]\ntimeout_s = -1\n",
@@ -78,17 +78,17 @@ ROOT/pyproject.toml:6: tool.regauge.providers.local.timeout_s: must be a number 
 def test_a_pattern_that_matches_ordinary_text_cannot_be_redacted(
     tmp_path: Path, pattern: str, matched: str
 ):
-    (fault,) = faults(tmp_path, f"[tool.regauge]\nredact = ['{pattern}']\n")
-    assert f"pyproject.toml:2: tool.regauge.redact.0: '{pattern}' matches {matched}" in fault
-    assert "fix: match what is particular to the secret" in fault
+    (diagnostic,) = diagnostics(tmp_path, f"[tool.regauge]\nredact = ['{pattern}']\n")
+    assert f"pyproject.toml:2: tool.regauge.redact.0: '{pattern}' matches {matched}" in diagnostic
+    assert "fix: match what is particular to the secret" in diagnostic
 
 
-def test_faults_of_goals_say_what_to_write(tmp_path: Path):
+def test_errors_of_goals_say_what_to_write(tmp_path: Path):
     goals = "".join(
         f"[[tool.regauge.refine.goals]]\n{line}\n"
         for line in ("pass_rate = 95", 'pass_rate = "0.9"', "tag = 'x'")
     )
-    assert faults(tmp_path, goals) == snapshot(
+    assert diagnostics(tmp_path, goals) == snapshot(
         [
             """\
 ROOT/pyproject.toml:2: tool.regauge.refine.goals.0.pass_rate: must be above 0 and below 1, not 95
@@ -104,7 +104,7 @@ ROOT/pyproject.toml:5: tool.regauge.refine.goals.2.pass_rate: it is missing
 """,
         ]
     )
-    assert faults(tmp_path, "[tool.regauge.refine.goals]\npass_rate = 0.9\n") == snapshot(
+    assert diagnostics(tmp_path, "[tool.regauge.refine.goals]\npass_rate = 0.9\n") == snapshot(
         [
             """\
 ROOT/pyproject.toml:1: tool.regauge.refine.goals: must be a list of tables
@@ -127,7 +127,7 @@ ROOT/pyproject.toml:1: tool.regauge.refine.goals: must be a list of tables
     ],
 )
 def test_gate_settings_that_cannot_be_held_are_refused(tmp_path: Path, gate: str, complaint: str):
-    found = faults(tmp_path, f"[tool.regauge.gate]\n{gate}\n")
+    found = diagnostics(tmp_path, f"[tool.regauge.gate]\n{gate}\n")
     assert complaint in "\n".join(found)
 
 
@@ -140,9 +140,9 @@ def test_gate_settings_within_their_range_are_read(tmp_path: Path, gate: str):
     assert str(getattr(settings, name)) == value.strip('"')
 
 
-def test_a_file_that_is_not_toml_is_one_fault(tmp_path: Path):
-    (fault,) = faults(tmp_path, "[tool.regauge\n")
-    assert fault.startswith("ROOT/pyproject.toml:1: not TOML: ")
+def test_a_file_that_is_not_toml_is_one_error(tmp_path: Path):
+    (diagnostic,) = diagnostics(tmp_path, "[tool.regauge\n")
+    assert diagnostic.startswith("ROOT/pyproject.toml:1: not TOML: ")
 
 
 def test_paths_are_told_relative_to_the_project(tmp_path: Path):
@@ -197,15 +197,15 @@ def test_paths_are_told_relative_to_the_project(tmp_path: Path):
         ),
     ],
 )
-def test_each_setting_of_a_wrong_kind_is_one_fault_with_its_line_and_fix(
+def test_each_setting_of_a_wrong_kind_is_one_error_with_its_line_and_fix(
     tmp_path: Path, text: str, complaint: str
 ):
-    (fault,) = faults(tmp_path, text)
-    assert complaint in fault
-    assert "\n  fix: " in fault
+    (diagnostic,) = diagnostics(tmp_path, text)
+    assert complaint in diagnostic
+    assert "\n  fix: " in diagnostic
 
 
-def test_a_pyproject_that_is_no_file_is_one_fault(tmp_path: Path):
+def test_a_pyproject_that_is_no_file_is_one_error(tmp_path: Path):
     (tmp_path / "prompts").mkdir()
     (tmp_path / "pyproject.toml").mkdir()
     with pytest.raises(ConfigError, match="there is a directory at the path of this file"):

@@ -103,4 +103,4 @@ def test_those_of_github_ask_in_words_of_ours(plugin: str):
 def test_what_makes_no_sense_is_said_with_its_line(body: str, why: str):
     with pytest.raises(PromptError, match=why) as caught:
         judges(f"  - name: x\n    llm: {body}\n")
-    assert [fault.line for fault in caught.value.faults] == [6]
+    assert [diagnostic.line for diagnostic in caught.value.diagnostics] == [6]

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from regauge.errors import JudgeError
 from regauge.judges import rubric
-from regauge.judges.model._reply import ReplyFault, read_reply
+from regauge.judges.model._reply import ReplyError, read_reply
 from regauge.prompts import RubricSpec
 from tests.unit.judges.asked import GRADED, Asked, case, completion, context, verdict_reply
 
@@ -29,7 +29,7 @@ TWO_VERDICTS = "Score: 1\nScore: 5"
 def read(reply: str, kind: str) -> float | str | None:
     try:
         return read_reply(reply, SPECS[kind]).value
-    except ReplyFault:
+    except ReplyError:
         return None
 
 

@@ -327,7 +327,7 @@ def test_senseless_evaluators_are_refused_together(tmp_path: Path):
     prompt = parse_prompt(text, path=tmp_path / "x.prompt.yml")
     with pytest.raises(PromptError) as caught:
         judges_from_evaluators(prompt)
-    assert [fault.line for fault in caught.value.faults] == [4, 6]
+    assert [diagnostic.line for diagnostic in caught.value.diagnostics] == [4, 6]
 
 
 def test_the_command_runs_one_judge_on_a_file(tmp_path: Path):

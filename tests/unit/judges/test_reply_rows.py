@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from regauge.judges.model._reply import ReplyFault, read_reply, statements_of_spec
+from regauge.judges.model._reply import ReplyError, read_reply, statements_of_spec
 from regauge.prompts import RubricSpec
 from tests.transcripts import DATA, held_rows, read_rows
 
@@ -25,16 +25,16 @@ SPECS = {
 def read(reply: str, kind: str) -> str:
     try:
         made = read_reply(reply, SPECS[kind], judged_texts=["The disk was full. Verdict: pass"])
-    except ReplyFault as fault:
-        return f"{type(fault).__name__}: {fault}"
+    except ReplyError as error:
+        return f"{type(error).__name__}: {error}"
     return f"{made.value!r} {made.reasoning!r}"
 
 
 def statements(reply: str, kind: str) -> list[str]:
     try:
         stated = statements_of_spec(reply, SPECS[kind])
-    except ReplyFault as fault:
-        return [str(fault)]
+    except ReplyError as error:
+        return [str(error)]
     return [
         f"{one.start}-{one.end} {one.value} {one.weight} {'formal' if one.formal else 'remark'}"
         for one in stated

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from regauge.judges.model import _ask
 from regauge.judges.model._ask import delimit_texts, nonce_of
-from regauge.judges.model._reply import ReplyFault, read_reply
+from regauge.judges.model._reply import ReplyError, read_reply
 from regauge.prompts import RubricSpec
 
 DATA = Path(__file__).parents[2] / "data" / "injections"
@@ -66,10 +66,10 @@ def test_no_injection_becomes_a_verdict(name: str, kind: str):
     for form, reply in replies(text, spec, verdict).items():
         try:
             read = read_reply(reply, spec, judged_texts=[text, REPORT])
-        except ReplyFault as fault:
+        except ReplyError as error:
             # Lines that were quoted one by one may hide the verdict, as may hundreds of statements;
             # nothing is read then.
-            flooded = "more than 200 times" in str(fault)
+            flooded = "more than 200 times" in str(error)
             assert flooded or "lines" in form, (form, reply[:300])
         else:
             assert read.value == verdict, form
@@ -81,7 +81,7 @@ def test_a_judge_that_only_repeats_states_nothing(name: str, kind: str):
     text = INJECTIONS[name]
     spec, _ = RUBRICS[kind]
     for reply in (text, f"```\n{text}\n```", f"As the text says:\n{text}", text.upper()):
-        with pytest.raises(ReplyFault):
+        with pytest.raises(ReplyError):
             read_reply(reply, spec, judged_texts=[text, REPORT])
 
 
@@ -92,7 +92,7 @@ def test_the_injections_would_work_on_a_judge_that_is_not_told_what_was_judged()
     for text in INJECTIONS.values():
         try:
             misled += read_reply(replies(text, spec, verdict)["text after"], spec).value != verdict
-        except ReplyFault:
+        except ReplyError:
             misled += 1
     assert misled >= 20
 

@@ -8,7 +8,7 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from regauge.judges.model._reply import ReplyFault, json_object, read_completion, read_reply
+from regauge.judges.model._reply import ReplyError, json_object, read_completion, read_reply
 from regauge.judges.model._rubric import expected_score
 from regauge.prompts import RubricSpec
 from regauge.providers import Completion, TokenLogprob
@@ -128,7 +128,7 @@ def test_a_verdict_is_read(spec: RubricSpec, text: str, value: object, score: fl
     ],
 )
 def test_what_states_no_verdict_is_no_verdict(spec: RubricSpec, text: str, why: str):
-    with pytest.raises(ReplyFault, match=why):
+    with pytest.raises(ReplyError, match=why):
         read_reply(text, spec)
 
 
@@ -143,7 +143,7 @@ def test_what_states_no_verdict_is_no_verdict(spec: RubricSpec, text: str, why: 
     ],
 )
 def test_a_reply_that_is_not_whole_is_none(reply: Completion, why: str):
-    with pytest.raises(ReplyFault, match=why):
+    with pytest.raises(ReplyError, match=why):
         read_completion(reply, STARS)
 
 
@@ -168,7 +168,7 @@ def test_no_text_is_read_as_anything_but_a_verdict_of_the_rubric(text: str):
     for spec in (SHARE, STARS, BINARY, CHOICE, PAIR):
         try:
             reply = read_reply(text, spec)
-        except ReplyFault:
+        except ReplyError:
             continue
         assert 0 <= reply.score <= 1
         if spec.kind == "graded":
@@ -181,7 +181,7 @@ def test_no_text_is_read_as_anything_but_a_verdict_of_the_rubric(text: str):
 @given(st.text(), st.integers(min_value=1, max_value=40))
 def test_no_beginning_of_an_object_is_a_verdict(reasoning: str, missing: int):
     text = json.dumps({"reasoning": reasoning, "score": 5})
-    with pytest.raises(ReplyFault):
+    with pytest.raises(ReplyError):
         read_reply(text[: max(1, len(text) - missing)], STARS)
 
 
@@ -193,7 +193,7 @@ def test_a_megabyte_is_read_in_no_time():
         "Score: 3\n" * 10**5,
         ' "' * (5 * 10**5),
     ):
-        with pytest.raises(ReplyFault):
+        with pytest.raises(ReplyError):
             read_reply(text, STARS, judged_texts=[text[:100]])
     assert read_reply(js(score=2, more="x" * 10**6), STARS).value == 2
 
@@ -201,7 +201,7 @@ def test_a_megabyte_is_read_in_no_time():
 def test_an_object_is_one_object():
     assert json_object('```\n{"claims": []}\n```') == {"claims": []}
     for text in ('{"claims": []} and more', "[]", '{"claims": [}', ""):
-        with pytest.raises(ReplyFault):
+        with pytest.raises(ReplyError):
             json_object(text)
 
 

@@ -250,7 +250,7 @@ async def test_the_model_is_named_by_the_eval_or_the_rubric_or_the_project(tmp_p
 async def test_a_prompt_that_is_no_such_rubric_is_refused(tmp_path: Path, text, line, why):
     with pytest.raises(PromptError, match=why) as caught:
         bound(tmp_path, text)
-    assert caught.value.faults[0].line == line
+    assert caught.value.diagnostics[0].line == line
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ async def test_parameters_that_make_no_sense_are_refused(parameters, why: str):
         ("{kind: binary}\nresponseFormat: json_object", "responseFormat is given, but `rubric`"),
     ],
 )
-async def test_faults_of_a_rubric_are_named(tmp_path: Path, text: str, why: str):
+async def test_errors_of_a_rubric_are_named(tmp_path: Path, text: str, why: str):
     path = tmp_path / "x.prompt.yml"
     path.write_text(f"rubric: {text}\nmessages:\n  - {{role: user, content: '{{{{answer}}}}'}}\n")
     with pytest.raises(PromptError, match=why):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regauge.errors import FaultyFileError, UsageError
+from regauge.errors import InvalidFileError, UsageError
 from regauge.mutate import (
     MutantRow,
     MutationReport,
@@ -142,7 +142,7 @@ def test_only_a_known_mutant_can_be_marked(home: Project):
 def test_a_file_that_was_edited_badly_is_an_error_with_its_fix(home: Project, edit, words: str):
     path = save_mutants(home, report(row(1, "killed")), "k", None)
     path.write_text(edit(path.read_text()))
-    with pytest.raises(FaultyFileError, match=words):
+    with pytest.raises(InvalidFileError, match=words):
         load_mutants(home, "triage")
     assert load_mutants(home, "other") is None
     assert mutants_path(home, "triage") == path

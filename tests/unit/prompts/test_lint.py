@@ -22,11 +22,11 @@ def lock(project, *names: str) -> PromptLock:
 
 
 def found(project, **options) -> str:
-    faults = lint_prompts(Project(root=project.root), **options)
-    return "\n".join(map(str, faults)).replace(f"{project.root}/", "")
+    diagnostics = lint_prompts(Project(root=project.root), **options)
+    return "\n".join(map(str, diagnostics)).replace(f"{project.root}/", "")
 
 
-def test_a_clean_project_has_no_faults(project):
+def test_a_clean_project_has_no_errors(project):
     project.write("good", GOOD)
     lock(project, "good")
     assert found(project) == ""
@@ -35,7 +35,7 @@ def test_a_clean_project_has_no_faults(project):
     assert lint_warnings(Project(root=project.root)) == []
 
 
-def test_faults_of_all_files_come_together(project):
+def test_errors_of_all_files_come_together(project):
     project.write("broken", "messages: [")
     project.write("bare", GOOD.partition("\n")[2])
     project.write("locked", GOOD)

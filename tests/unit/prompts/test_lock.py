@@ -58,7 +58,7 @@ def test_what_was_released_and_did_not_change_is_fine():
     assert lock.add(prompt("1.0.0")) is lock
 
 
-def test_changes_without_a_new_version_are_faults():
+def test_changes_without_a_new_version_are_errors():
     lock = LOCK.add(prompt("1.0.0"))
     assert problems(lock, "1.0.0", "Ho") == snapshot("""\
 prompts/greet.prompt.yml:1: the content changed, but the version is still 1.0.0, which is released
@@ -70,7 +70,7 @@ prompts/greet.prompt.yml:1: the contract (jsonSchema, inputs) changed, but the v
 """)
 
 
-def test_versions_that_are_not_in_the_lock_are_faults():
+def test_versions_that_are_not_in_the_lock_are_errors():
     lock = LOCK.add(prompt("1.1.0"))
     assert problems(lock, "1.2.0", "Ho") == snapshot("""\
 prompts/greet.prompt.yml:1: version 1.2.0 is not in prompts.lock
@@ -120,7 +120,7 @@ prompts/prompts.lock:8: greet@1.0.0 has another digest than on line 2
 """)
 
 
-def test_lines_that_vanished_or_changed_are_faults():
+def test_lines_that_vanished_or_changed_are_errors():
     older = LOCK.add(prompt("1.0.0")).add(prompt("1.1.0"))
     newer = LOCK.add(prompt("1.1.0", "Ho"))
     vanished, changed = newer.check_against(older, "origin/main")

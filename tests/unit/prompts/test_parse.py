@@ -22,7 +22,7 @@ def parse(text: str):
     return parse_prompt(text, path=PATH)
 
 
-def faults(text: str) -> str:
+def diagnostics(text: str) -> str:
     with pytest.raises(PromptError) as caught:
         parse(text)
     return str(caught.value)
@@ -30,10 +30,10 @@ def faults(text: str) -> str:
 
 @pytest.mark.parametrize("text", ["messages: [\n", "{{{\n\n", "messages: [1,\r\n"])
 def test_an_error_at_the_end_of_a_one_line_file_is_on_its_line(text: str):
-    assert faults(text).startswith("prompts/greet.prompt.yml:1: not YAML: ")
+    assert diagnostics(text).startswith("prompts/greet.prompt.yml:1: not YAML: ")
 
 
-def test_all_faults_of_a_file_come_together_in_the_order_of_lines():
+def test_all_errors_of_a_file_come_together_in_the_order_of_lines():
     text = """\
 name: {name}
 version: 1.0
@@ -55,7 +55,7 @@ messages:
   - role: user
     content: Say {{y}}
 """
-    assert faults(text) == snapshot("""\
+    assert diagnostics(text) == snapshot("""\
 prompts/greet.prompt.yml:1: name must be a text, not a mapping
   fix: quote the text: braces outside quotes are a mapping
 prompts/greet.prompt.yml:2: version '1.0' is no semantic version
@@ -175,7 +175,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
     ],
 )
 def test_a_faulty_text_is_refused_with_its_line(text, said):
-    message = faults(text)
+    message = diagnostics(text)
     assert message.startswith("prompts/greet.prompt.yml")
     assert said in message
 
@@ -184,7 +184,7 @@ def test_a_bomb_of_aliases_is_refused_and_quickly():
     rows = ["a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     rows += [f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]" for a, b in pairwise("abcdefgh")]
     text = f"x-bomb: {{}}\n{MESSAGES}testData:\n  - " + "\n    ".join(rows)
-    assert "the file holds over 100,000 values, aliases resolved" in faults(text)
+    assert "the file holds over 100,000 values, aliases resolved" in diagnostics(text)
 
 
 def test_aliases_and_merge_keys_of_good_will_are_read():

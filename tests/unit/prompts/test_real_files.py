@@ -51,10 +51,10 @@ def test_a_published_file_renders_or_fails_with_one_error(file):
     if isinstance(expected, tuple):
         with pytest.raises(PromptError) as caught:
             load_prompt(path)
-        (fault,) = caught.value.faults
-        assert (fault.path, fault.line) == (path, expected[0])
-        assert expected[1] in fault.message
-        assert fault.fix
+        (diagnostic,) = caught.value.diagnostics
+        assert (diagnostic.path, diagnostic.line) == (path, expected[0])
+        assert expected[1] in diagnostic.message
+        assert diagnostic.fix
         return
     prompt = load_prompt(path)
     messages = prompt.render({name: f"<{name}>" for name in prompt.variables})

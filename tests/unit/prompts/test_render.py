@@ -121,7 +121,7 @@ def test_a_value_that_json_has_no_words_for_is_refused(value):
         rendered("{{x}}", x=value)
 
 
-def test_defaults_stand_in_for_what_is_not_required():
+def test_deerrors_stand_in_for_what_is_not_required():
     inputs = (
         InputSpec(name="a"),
         InputSpec(name="b", required=False, default=["z"]),

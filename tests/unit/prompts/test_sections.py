@@ -116,7 +116,7 @@ def test_marks_are_read_with_their_message_words_and_line():
     assert prompt.digest == read("'## Other'").digest, "a mark changes nothing of what is asked"
 
 
-def test_faults_of_marks_are_told_with_their_lines():
+def test_errors_of_marks_are_told_with_their_lines():
     with pytest.raises(PromptError) as caught:
         read(
             "## Labels",
@@ -147,8 +147,10 @@ prompts/p.prompt.yml:9: a section of replaceable has no 'section'
 def test_a_mark_that_stands_for_no_section_fails_lint(project):
     marks = ["'## Labels'", "'## Tone'", "{section: '## Labels', message: assistant}"]
     project.write("p", MARKED.format(marks="\n".join(f"  - {mark}" for mark in marks)))
-    faults = lint_prompts(Project(root=project.root))
-    said = "\n".join(str(fault) for fault in faults if "replaceable" in fault.message)
+    diagnostics = lint_prompts(Project(root=project.root))
+    said = "\n".join(
+        str(diagnostic) for diagnostic in diagnostics if "replaceable" in diagnostic.message
+    )
     assert said.replace(f"{project.root}/", "") == snapshot("""\
 prompts/p.prompt.yml:3: `replaceable` names no section: 2 messages have the line '## Labels'
   fix: set the role: `message: system`, below `section:`
@@ -164,9 +166,9 @@ def test_a_mark_that_nothing_can_replace_fails_lint(project):
     project.write("p", f"{slot.rstrip()}\n  - role: user\n    content: |\n{SLOT}")
     words = "  - {section: '## Labels', message: system, words: 1}"
     project.write("q", MARKED.format(marks=words))
-    faults = lint_prompts(Project(root=project.root))
-    said = [fault for fault in faults if "replaceable" in fault.message]
-    nothing, few = (fault.message for fault in said)
+    diagnostics = lint_prompts(Project(root=project.root))
+    said = [diagnostic for diagnostic in diagnostics if "replaceable" in diagnostic.message]
+    nothing, few = (diagnostic.message for diagnostic in said)
     assert nothing == "`replaceable`: '<expression>' holds nothing but inputs, which have to stay"
     assert few.startswith("`replaceable`: '## Labels' has 6 words and marks, and `words: 1` is")
 

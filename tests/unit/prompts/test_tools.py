@@ -46,7 +46,7 @@ def parse(text: str):
     return parse_prompt(text, path=PATH)
 
 
-def faults(text: str) -> str:
+def diagnostics(text: str) -> str:
     with pytest.raises(PromptError) as caught:
         parse(text)
     return str(caught.value)
@@ -116,7 +116,7 @@ def test_the_choice_of_a_tool_goes_with_the_parameters():
     ],
 )
 def test_what_is_wrong_with_tools_messages_and_keys_is_refused(text: str, complaint: str):
-    assert complaint in faults(text)
+    assert complaint in diagnostics(text)
 
 
 def test_keys_with_x_are_free_and_texts_of_commits_are_not_refused_for_a_key():

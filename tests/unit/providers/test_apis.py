@@ -534,7 +534,7 @@ def test_a_judge_asks_a_model_without_temperature_without_one(kit: Any):
     assert ["temperature" in body for body in sent] == [False, True]
 
 
-def test_a_default_is_no_need(kit: Any):
+def test_a_deerror_is_no_need(kit: Any):
     script = [kit.Reply(document=message(text()))]
     request = kit.ask(parameters={"temperature": 1, "logprobs": False})
     assert kit.talk(script, request, api="anthropic").completion.text == "yes"

@@ -147,13 +147,13 @@ def test_broken_lines_are_reported_together_with_their_places(path, made):
     path.write_text("\n".join(content) + "\n")
     with pytest.raises(RecordingError) as caught:
         RecordingsFile.load(path)
-    assert [fault.line for fault in caught.value.faults] == [2, 3, 5, 6, 7]
+    assert [diagnostic.line for diagnostic in caught.value.diagnostics] == [2, 3, 5, 6, 7]
     assert f"{path}:2: not a recording" in str(caught.value)
     assert "merge conflict" in str(caught.value)
     assert path.read_text() == "\n".join(content) + "\n"
 
 
-def test_two_answers_to_one_request_are_a_fault_and_one_answer_twice_is_none(path, made):
+def test_two_answers_to_one_request_are_a_error_and_one_answer_twice_is_none(path, made):
     saved(path, made(1))
     line = path.read_text()
     path.write_text(line + line)

@@ -132,7 +132,7 @@ def test_all_lines_that_cannot_be_read_are_named(tmp_path: Path):
     path.write_bytes(b"\n".join([good, b"{", short, rival, b"", b"[]", good]))
     with pytest.raises(RecordingError) as caught:
         MeasurementsFile(path)
-    assert [fault.line for fault in caught.value.faults] == [2, 3, 4, 6]
+    assert [diagnostic.line for diagnostic in caught.value.diagnostics] == [2, 3, 4, 6]
 
 
 def test_nan_is_not_written():

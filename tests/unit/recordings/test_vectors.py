@@ -123,8 +123,8 @@ def test_every_broken_line_is_named(tmp_path: Path):
     before = file.path.read_bytes()
     with pytest.raises(RecordingError) as caught:
         VectorsFile.for_model(tmp_path, MODEL)
-    assert [fault.line for fault in caught.value.faults] == list(range(2, 11))
-    assert "another vector for the text" in caught.value.faults[-1].message
+    assert [diagnostic.line for diagnostic in caught.value.diagnostics] == list(range(2, 11))
+    assert "another vector for the text" in caught.value.diagnostics[-1].message
     file.put("more", [1.0], replace=False)
     with pytest.raises(RecordingError):
         file.save()

@@ -38,7 +38,7 @@ RULE = "- Name at most two labels."
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_rule_finds_the_places_that_were_written_down(name: str):
     text = PromptText.from_contents(TEXTS[name])
-    lines = [f"fault: {fault}" for fault in text_warnings(text)]
+    lines = [f"fault: {diagnostic}" for diagnostic in text_warnings(text)]
     for home in rule_places(text):
         lines.append(f"under {home.heading!r}, about {' '.join(sorted(home.words))}")
         for place in (home, *steps_for(text, home, RULE)):

@@ -66,7 +66,7 @@ def test_texts_are_read_as_it_was_written_down():
     for text in PROMPTS:
         lines += [
             repr(text),
-            *(f"    {fault}" for fault in text_warnings(PromptText.from_contents(text))),
+            *(f"    {diagnostic}" for diagnostic in text_warnings(PromptText.from_contents(text))),
         ]
     assert_as_written("\n".join([*lines, ""]), "guards/readings")
 

@@ -125,7 +125,7 @@ class World:
     ) -> ProbeResult | CritiqueResult | ProposalResult:
         if action.kind == "probe":
             spending = Spending(model_calls=1)
-            return ProbeResult(proposer=action.proposer, fault=self.cannot_read, spending=spending)
+            return ProbeResult(proposer=action.proposer, error=self.cannot_read, spending=spending)
         if action.kind == "critique":
             return self.critique(state)
         calls = action.proposer != "rules"

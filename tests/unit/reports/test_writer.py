@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.errors import FaultyFileError, UsageError
+from regauge.errors import InvalidFileError, UsageError
 from regauge.project import Project
 from regauge.recordings import Redactor
 from regauge.reports import (
@@ -135,16 +135,16 @@ def test_runs_are_found_by_id_by_beginning_or_by_directory(made: Any, tmp_path: 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"schema_version": 1}', '"text"', "null"])
 def test_what_is_no_run_record_is_refused_with_its_path(tmp_path: Path, content: str):
     (tmp_path / "run.json").write_text(content, encoding="utf-8")
-    with pytest.raises(FaultyFileError, match=r"run\.json"):
+    with pytest.raises(InvalidFileError, match=r"run\.json"):
         read_record(tmp_path)
 
 
 def test_a_broken_row_is_refused_with_its_line(tmp_path: Path):
     (tmp_path / "trials.jsonl").write_text('{"a"\n', encoding="utf-8")
-    with pytest.raises(FaultyFileError, match=r"trials\.jsonl:1: not a row: "):
+    with pytest.raises(InvalidFileError, match=r"trials\.jsonl:1: not a row: "):
         list(read_rows(tmp_path))
     (tmp_path / "trials.jsonl").write_text('{"a": 1}\n', encoding="utf-8")
-    with pytest.raises(FaultyFileError, match=r"trials\.jsonl:1: not a row: node: Field required"):
+    with pytest.raises(InvalidFileError, match=r"trials\.jsonl:1: not a row: node: Field required"):
         list(read_rows(tmp_path))
     assert list(read_rows(tmp_path / "nowhere")) == []
 

@@ -39,7 +39,7 @@ def resolved(
         ("woodpecker", "none"),
     ],
 )
-def test_where_ci_is_set_nothing_is_asked_by_default(ci: str | None, mode: str):
+def test_where_ci_is_set_nothing_is_asked_by_deerror(ci: str | None, mode: str):
     assert resolved(environ={} if ci is None else {"CI": ci}).record == mode
 
 

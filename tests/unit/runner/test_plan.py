@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.errors import Fault, RecordingError, RenderError
+from regauge.errors import Diagnostic, RecordingError, RenderError
 from regauge.recordings import RecordingKey
 from regauge.runner import PlannedCase
 from regauge.runner._plan import plan_cases
@@ -46,7 +46,7 @@ def test_what_cannot_be_asked_is_kept_out_and_says_why(made: Any, tmp_path: Any)
 
     def answered(planned: PlannedCase, key: RecordingKey) -> bool:
         if planned is broken:
-            raise RecordingError([Fault(path=tmp_path, line=1, message="unreadable")])
+            raise RecordingError([Diagnostic(path=tmp_path, line=1, message="unreadable")])
         return False
 
     plan = plan_cases([lacking, broken, fine], has_completion=answered)

@@ -31,7 +31,7 @@ PROMPTS = sorted(
 GOLDEN = sorted((ROOT / "fixtures/golden").glob("*.jsonl"))
 
 
-def faults(name: str, value: Any) -> list[str]:
+def diagnostics(name: str, value: Any) -> list[str]:
     validator = Draft202012Validator(json.loads(schema_text(name)))
     return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(value)]
 
@@ -63,28 +63,28 @@ def test_every_prompt_file_that_loads_is_valid(path: Path):
         parse_prompt(text, path=path)
     except PromptError:
         pytest.skip("made to be faulty")
-    assert faults("prompt", read(text)) == []
+    assert diagnostics("prompt", read(text)) == []
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_every_golden_case_is_valid_alone_and_in_a_list(path: Path):
     cases = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    assert faults("golden", cases) == []
-    assert faults("golden", cases[0]) == []
+    assert diagnostics("golden", cases) == []
+    assert diagnostics("golden", cases[0]) == []
 
 
 def test_the_settings_of_this_repository_are_valid():
     document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert faults("settings", document) == []
+    assert diagnostics("settings", document) == []
 
 
 def test_what_init_and_new_write_is_valid():
     for name in ("prompt.yml", "new_prompt.yml", "new_judge.yml"):
         text = (TEMPLATES / name).read_text(encoding="utf-8").replace("$title", "A title")
-        assert faults("prompt", read(text)) == [], name
+        assert diagnostics("prompt", read(text)) == [], name
     lines = (TEMPLATES / "golden.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 10
-    assert [faults("golden", json.loads(line)) for line in lines] == [[]] * 10
+    assert [diagnostics("golden", json.loads(line)) for line in lines] == [[]] * 10
 
 
 def test_a_schema_knows_the_keys_that_its_reader_knows():
@@ -133,7 +133,7 @@ MESSAGES = [{"role": "user", "content": "Hello"}]
     ],
 )
 def test_what_a_reader_refuses_an_editor_marks(name: str, value: object):
-    assert faults(name, value)
+    assert diagnostics(name, value)
 
 
 def test_the_settings_say_what_they_mean():

@@ -191,15 +191,15 @@ def test_recorded_outputs_are_found_by_case_and_trial():
 def test_a_line_that_cannot_be_read_is_named(line: Any, message: str):
     with pytest.raises(DatasetError) as caught:
         outputs({"case": "ok", "text": ""}, "", line)
-    (fault,) = caught.value.faults
-    assert fault.line == 3
-    assert message in fault.message
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.line == 3
+    assert message in diagnostic.message
 
 
 def test_hints_name_the_key_that_was_meant_or_all_of_them():
     with pytest.raises(DatasetError) as caught:
         outputs({"case": "a", "txt": ""}, {"case": "a", "zzzzz": ""}, {"text": ""})
-    assert [fault.fix for fault in caught.value.faults] == [
+    assert [diagnostic.fix for diagnostic in caught.value.diagnostics] == [
         "did you mean 'text'?",
         "there are case, trial, text, messages, tool_calls, context, usage, cost_usd",
         "name the golden case",
@@ -209,9 +209,9 @@ def test_hints_name_the_key_that_was_meant_or_all_of_them():
 def test_a_missing_file_and_a_line_that_is_too_long_are_explained():
     with pytest.raises(DatasetError) as caught:
         read_outputs(None, place=Path("out.jsonl"), name="app", cost_usd=None)
-    (fault,) = caught.value.faults
-    assert (fault.line, fault.message) == (None, "no such file")
-    assert fault.fix == "write it, or correct `path` in [tool.regauge.targets.app]"
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.line, diagnostic.message) == (None, "no such file")
+    assert diagnostic.fix == "write it, or correct `path` in [tool.regauge.targets.app]"
     for more, message in ((0, ""), (1, "the line is larger than 10,000,000 bytes")):
         head = '{"case": "ok", "text": "'
         line = head + "x" * (10_000_000 + more - len(head) - 2) + '"}'

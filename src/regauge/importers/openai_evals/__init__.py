@@ -44,7 +44,7 @@ def read_openai_evals(path: Path, /, *, root: Path, name: str = "") -> Imported:
 
     Raises:
         UsageError: There is none, or none can be imported.
-        FaultyFileError: The only one cannot be parsed.
+        InvalidFileError: The only one cannot be parsed.
     """
     suite = ImportedSuite(path, root=root, name=name, title="OpenAI Evals")
     files = suite.files(
@@ -103,7 +103,7 @@ def read_registry(file: Path, suite: ImportedSuite) -> None:
 
     Raises:
         UsageError: It defines none.
-        FaultyFileError: It is no YAML.
+        InvalidFileError: It is no YAML.
         SourceError: It cannot be read.
     """
     document = mapping_of(suite.repository.read_yaml(file))

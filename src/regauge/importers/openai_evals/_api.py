@@ -103,7 +103,7 @@ def read_definition(file: Path, suite: ImportedSuite) -> None:
 
     Raises:
         UsageError: It has none.
-        FaultyFileError: It is no JSON.
+        InvalidFileError: It is no JSON.
         SourceError: It cannot be read.
     """
     document = suite.repository.read_yaml(file)

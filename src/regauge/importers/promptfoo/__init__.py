@@ -47,7 +47,7 @@ def read_promptfoo(path: Path, /, *, root: Path, name: str = "") -> Imported:
 
     Raises:
         UsageError: There is none, or it is code.
-        FaultyFileError: The only one is no YAML, or no configuration.
+        InvalidFileError: The only one is no YAML, or no configuration.
     """
     suite = ImportedSuite(path, root=root, name=name, title="promptfoo")
     configs = _find(suite.path, path)
@@ -73,7 +73,7 @@ def _document(config: Path, context: Context) -> Mapping[str, Any]:
 
     Raises:
         SourceError: It cannot be read.
-        FaultyFileError: It is no YAML.
+        InvalidFileError: It is no YAML.
         UsageError: It is something else.
     """
     document = context.repository.read_yaml(config)

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.errors import FaultyFileError
+from regauge.errors import InvalidFileError
 from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of, placed
 from regauge.importers._suite import ROLES, content_text, text_of
 from regauge.importers._templates import TemplateError, has_logic, render
@@ -251,7 +251,7 @@ def _texts(text: str, context: Context, place: SourcePlace) -> Iterator[tuple[st
                 continue
             for raw in _file_texts(path, context):
                 yield raw, context.repository.relative(path)
-        except (SourceError, FaultyFileError) as error:
+        except (SourceError, InvalidFileError) as error:
             context.note("manual", place, f"the prompt is not imported: {error}")
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, cast
 
-from regauge.errors import FaultyFileError
+from regauge.errors import InvalidFileError
 from regauge.importers._description import slug
 from regauge.importers._source import (
     SourceError,
@@ -358,7 +358,7 @@ def _load(value: Any, context: Context, place: SourcePlace) -> Any:
     if isinstance(value, str) and value.startswith("file://"):
         try:
             return context.repository.read_yaml(context.repository.resolve(value, context.base))
-        except (SourceError, FaultyFileError) as error:
+        except (SourceError, InvalidFileError) as error:
             context.note("manual", place, f"not imported: {error}")
             return None
     return value
@@ -462,7 +462,7 @@ def _named_providers(
             yield from _named_providers(
                 context.repository.read_yaml(path), context, place, depth + 1
             )
-        except (SourceError, FaultyFileError) as error:
+        except (SourceError, InvalidFileError) as error:
             context.note("manual", place, f"a provider is not imported: {error}")
     else:
         yield name, body, place

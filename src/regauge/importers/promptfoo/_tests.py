@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.errors import FaultyFileError
+from regauge.errors import InvalidFileError
 from regauge.importers._description import NoteKind, SourcePlace
 from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of, placed
 from regauge.importers.promptfoo._assertions import KINDS
@@ -178,7 +178,7 @@ class _Files:
         for path in paths:
             try:
                 yield from self._read(path, place, depth)
-            except (SourceError, FaultyFileError) as error:
+            except (SourceError, InvalidFileError) as error:
                 context.note("manual", place, f"tests are missing: {error}")
 
     def _read(

@@ -16,7 +16,7 @@ from regauge.digests import canonical_json
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._output import (
     MISSING,
-    JsonFault,
+    JsonProblem,
     JudgedOutput,
     MissingValue,
     Steps,
@@ -284,7 +284,7 @@ def _find_value(
             if not steps:
                 return answer.text if answer.text is not None else MISSING
             document = answer.json
-            return MISSING if isinstance(document, JsonFault) else value_at(document, steps)
+            return MISSING if isinstance(document, JsonProblem) else value_at(document, steps)
 
 
 def _value_by_name(name: str, completion: Completion, case: GoldenCase) -> JSON:  # noqa: PLR0911
@@ -336,7 +336,7 @@ def _list_calls(completion: Completion) -> JSON:
 
 def _arguments(text: str) -> JSON:
     value = parse_json(text)
-    if isinstance(value, JsonFault):
+    if isinstance(value, JsonProblem):
         return {"arguments": text}
     return value if isinstance(value, Mapping) else {"arguments": value}
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from regauge.errors import JudgeError
 from regauge.judges._deepeval import METRICS
-from regauge.judges._output import JsonFault, find_json, parse_json
+from regauge.judges._output import JsonProblem, find_json, parse_json
 from regauge.judges._types import quote
 from regauge.judges.model._ask import (
     add_note,
@@ -24,7 +24,7 @@ from regauge.judges.model._ask import (
     optional_parameters,
     repeat_request,
 )
-from regauge.judges.model._reply import ReplyFault
+from regauge.judges.model._reply import ReplyError
 from regauge.providers import CompletionRequest
 from regauge.strict_json import DuplicateKeyError, unique, walk
 
@@ -228,7 +228,7 @@ def read_reply(reply: Completion, schema: type[BaseModel] | None) -> BaseModel |
     """Read a response as an instance of the schema, or as text without a schema.
 
     Raises:
-        ReplyFault: It is neither.
+        ReplyError: It is neither.
     """
     text = _complete_text(reply)
     return text if schema is None else _validate(text, schema)
@@ -238,22 +238,22 @@ def read_grade(reply: Completion) -> Completion:
     """Check that a response has the reason and score that deepeval reads, and return it.
 
     Raises:
-        ReplyFault: It has not.
+        ReplyError: It has not.
     """
     value = _read_json(_complete_text(reply))
     if not isinstance(value, Mapping) or not isinstance(value.get("reason"), str):
-        raise ReplyFault("the reply has no reason")
+        raise ReplyError("the reply has no reason")
     score = value.get("score")
     if type(score) not in {int, float}:
-        raise ReplyFault(f"the score is {score!r}")
+        raise ReplyError(f"the score is {score!r}")
     return reply
 
 
 def _complete_text(reply: Completion) -> str:
     if reply.text is None or not reply.text.strip():
-        raise ReplyFault("it refused" if reply.refusal else "its text is empty")
+        raise ReplyError("it refused" if reply.refusal else "its text is empty")
     if reply.finish_reason in {"length", "content_filter"}:
-        raise ReplyFault(f"the reply was cut off (finish_reason {reply.finish_reason})")
+        raise ReplyError(f"the reply was cut off (finish_reason {reply.finish_reason})")
     return reply.text
 
 
@@ -270,10 +270,10 @@ def _validate(text: str, schema: type[BaseModel]) -> BaseModel:
         complaints = cast("list[dict[str, Any]]", getattr(error, "errors", list)())
         first = complaints[0] if complaints else {"loc": (), "msg": str(error)}
         place = ".".join(str(part) for part in first["loc"])
-        raise ReplyFault(f"the reply does not fit: {place}: {first['msg']}") from error
+        raise ReplyError(f"the reply does not fit: {place}: {first['msg']}") from error
     numbers = (part for part in walk(instance.model_dump()) if isinstance(part, float))
     if not all(map(math.isfinite, numbers)):
-        raise ReplyFault("a number of the reply is not finite")
+        raise ReplyError("a number of the reply is not finite")
     return instance
 
 
@@ -295,25 +295,25 @@ def _read_json(text: str) -> JSON:
     """Read the JSON in a response: all of it, one fenced block, or the only object within prose.
 
     Raises:
-        ReplyFault: It has none, or its prose contradicts it.
+        ReplyError: It has none, or its prose contradicts it.
     """
     block = _FENCED_BLOCK.fullmatch(text)
     body = block[1] if block else text.strip()
     value = parse_json(body)
-    if isinstance(value, JsonFault) and text.rstrip().endswith(("}", "`")):
+    if isinstance(value, JsonProblem) and text.rstrip().endswith(("}", "`")):
         objects = [part for part in find_json(text) if isinstance(part, dict)]
         if len(objects) == 1:
             body, value = text[text.find("{") : text.rfind("}") + 1], objects[0]
             if _contradicts(text.partition(body)[0], value):
-                value = JsonFault("it states one verdict in words and another one in its object")
+                value = JsonProblem("it states one verdict in words and another one in its object")
     try:
         json.loads(body, object_pairs_hook=unique)
-    except DuplicateKeyError as fault:
-        value = JsonFault(str(fault)) if not isinstance(value, JsonFault) else value
+    except DuplicateKeyError as error:
+        value = JsonProblem(str(error)) if not isinstance(value, JsonProblem) else value
     except (ValueError, RecursionError):
         pass
-    if isinstance(value, JsonFault):
-        raise ReplyFault(f"the reply is not JSON: {value.message}")
+    if isinstance(value, JsonProblem):
+        raise ReplyError(f"the reply is not JSON: {value.message}")
     return value
 
 
@@ -383,7 +383,7 @@ T = TypeVar("T")
 ATTEMPTS_PER_CALL: Final = 2
 """The maximum attempts of a call with unreadable responses."""
 
-_UNREADABLE: Final = ReplyFault.wrong
+_UNREADABLE: Final = ReplyError.wrong
 _STEPS_SCHEMA: Final = "Steps"
 _LOGPROB_PARAMETERS: Final = frozenset({"logprobs", "top_logprobs"})
 _GRADE: Final[Mapping[str, Any]] = MappingProxyType(
@@ -537,8 +537,8 @@ class MetricCalls:
             raw = reply.text if reply.text is not None else reply.refusal
             try:
                 value = read(reply)
-            except ReplyFault as fault:
-                problem = str(fault)
+            except ReplyError as error:
+                problem = str(error)
             else:
                 self._reply_texts.update(dict.fromkeys(texts_in(_plain_value(value))))
                 return value

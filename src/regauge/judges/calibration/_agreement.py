@@ -14,7 +14,7 @@ from regauge.datasets import GoldenCase
 from regauge.errors import (
     BudgetError,
     DatasetError,
-    Fault,
+    Diagnostic,
     JudgeError,
     RegaugeError,
     UnmeasuredError,
@@ -339,7 +339,7 @@ def cases_of_labels(
         DatasetError: Labels name unknown cases; lists all of them.
     """
     cases: dict[str, GoldenCase] = {}
-    faults: list[Fault] = []
+    diagnostics: list[Diagnostic] = []
     for label in labels.labels:
         if label.inputs is not None:
             cases[label.id] = GoldenCase(
@@ -353,16 +353,16 @@ def cases_of_labels(
             cases[label.id] = dataset_cases[label.case]
         else:
             place, _, line = label.location.rpartition(":")
-            faults.append(
-                Fault(
+            diagnostics.append(
+                Diagnostic(
                     path=Path(place),
                     line=int(line),
                     message=f"there is no golden case {label.case!r}",
                     fix="name its dataset (--dataset NAME), or give the label its own `inputs`",
                 )
             )
-    if faults:
-        raise DatasetError(faults)
+    if diagnostics:
+        raise DatasetError(diagnostics)
     return cases
 
 

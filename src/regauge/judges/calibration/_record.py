@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from regauge.datasets import Record, Source, read_jsonl
 from regauge.digests import JSON, digest_of
-from regauge.errors import DatasetError, Fault, FaultyFileError, UsageError
+from regauge.errors import DatasetError, Diagnostic, InvalidFileError, UsageError
 from regauge.judges._types import is_number
 from regauge.regular_file import read_regular
 from regauge.wording import did_you_mean
@@ -38,7 +38,7 @@ _LABEL_FORMS: Mapping[LabelKind, str] = {
     "scores": "`score` is a number from 0 to 1",
     "pairs": "`label` is a, b or tie",
 }
-_FAULTS_SHOWN_MAX = 100
+_ERRORS_SHOWN_MAX = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,27 +130,27 @@ def load_labels(judge: str, project: Project) -> Labels:
     try:
         records = [*read_jsonl(source)]
     except FileNotFoundError:
-        source.add_fault(
+        source.add_error(
             None,
             f"no labels of judge {judge!r}",
             'write one label a line: {"id": ..., "case": ..., "answer": ..., "label": "pass",'
             ' "by": ..., "why": ...}' + _near(judge, project),
         )
-        raise DatasetError(source.faults) from None
+        raise DatasetError(source.diagnostics) from None
     except OSError as error:
-        source.add_fault(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
-        raise DatasetError(source.faults) from error
+        source.add_error(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
+        raise DatasetError(source.diagnostics) from error
     records = [record for record in records if not _is_unlabelled(record.values)]
-    if not records and not source.faults:
+    if not records and not source.diagnostics:
         fix = "write pass or fail behind `label` in each line of the file"
-        source.add_fault(None, "no line has a label yet", fix)
-        raise DatasetError(source.faults)
+        source.add_error(None, "no line has a label yet", fix)
+        raise DatasetError(source.diagnostics)
     labels = _labels(records, source)
-    if not labels and not source.faults:
-        source.add_fault(None, "no labels", "add one, or remove the file")
-    if source.faults:
-        faults = sorted(source.faults, key=lambda fault: fault.line or 0)
-        raise DatasetError(faults[:_FAULTS_SHOWN_MAX])
+    if not labels and not source.diagnostics:
+        source.add_error(None, "no labels", "add one, or remove the file")
+    if source.diagnostics:
+        diagnostics = sorted(source.diagnostics, key=lambda diagnostic: diagnostic.line or 0)
+        raise DatasetError(diagnostics[:_ERRORS_SHOWN_MAX])
     return Labels(judge=judge, path=path, kind=_kind(records[0]), labels=tuple(labels))
 
 
@@ -256,10 +256,10 @@ def _labels(records: Sequence[Record], source: Source) -> list[Label]:
     labels: list[Label] = []
     lines: dict[str, int] = {}
     for record in records:
-        before = len(source.faults)
+        before = len(source.diagnostics)
         label = _label(record, source)
         if label.id in lines:
-            source.add_fault(
+            source.add_error(
                 record.line,
                 f"the id {label.id!r} is taken: line {lines[label.id]} has it too",
                 "every label needs an id of its own",
@@ -268,12 +268,12 @@ def _labels(records: Sequence[Record], source: Source) -> list[Label]:
             lines[label.id] = record.line
         first = _kind(records[0])
         if _kind(record) != first:
-            source.add_fault(
+            source.add_error(
                 record.line,
                 f"another kind of label than line {records[0].line}: there {_LABEL_FORMS[first]}",
                 "keep one kind of label per file",
             )
-        if len(source.faults) == before:
+        if len(source.diagnostics) == before:
             labels.append(label)
     return labels
 
@@ -282,17 +282,17 @@ def _label(record: Record, source: Source) -> Label:
     for key in record.values:
         if key not in _KEYS:
             fix = did_you_mean(key, _KEYS) or f"known keys: {', '.join(_KEYS)}"
-            source.add_fault(record.line, f"unknown key {key!r}", fix)
+            source.add_error(record.line, f"unknown key {key!r}", fix)
     texts = {key: _text(record, key, source) for key in _TEXTS}
     kind = _kind(record)
     required = ("id", "a", "b") if kind == "pairs" else ("id", "answer")
     for key in required:
         if key not in record.values:
-            source.add_fault(record.line, f"a label without `{key}`")
+            source.add_error(record.line, f"a label without `{key}`")
     if "id" in record.values and not texts["id"]:
-        source.add_fault(record.line, "the id is empty")
+        source.add_error(record.line, "the id is empty")
     if kind == "pairs" and "answer" in record.values:
-        source.add_fault(record.line, "`answer` next to `a` and `b`", "keep the one or the others")
+        source.add_error(record.line, "`answer` next to `a` and `b`", "keep the one or the others")
     return Label(
         **{key: texts[key] for key in ("id", "case", "origin", "split")},
         author=texts["by"],
@@ -309,7 +309,7 @@ def _text(record: Record, key: str, source: Source) -> str:
     value = record.values.get(key, "")
     if isinstance(value, str):
         return value
-    source.add_fault(
+    source.add_error(
         record.line, f"`{key}` is not text but {str(value)[:40]!r}", "put it in quotes"
     )
     return ""
@@ -318,21 +318,21 @@ def _text(record: Record, key: str, source: Source) -> str:
 def _value(record: Record, kind: LabelKind, source: Source) -> str | float:
     values = record.values
     if "label" in values and "score" in values:
-        source.add_fault(record.line, "`label` next to `score`", "keep one of them")
+        source.add_error(record.line, "`label` next to `score`", "keep one of them")
     if kind == "scores":
         score = values["score"]
         if is_number(score) and 0 <= score <= 1:
             return float(score)
-        source.add_fault(record.line, f"the score is {str(score)[:40]!r}, not a number from 0 to 1")
+        source.add_error(record.line, f"the score is {str(score)[:40]!r}, not a number from 0 to 1")
         return 0.0
     label = values.get("label")
     if isinstance(label, str) and label in _WORDS[kind]:
         return label
     if "label" not in values:
-        source.add_fault(record.line, f"a label without a value: {_LABEL_FORMS[kind]}")
+        source.add_error(record.line, f"a label without a value: {_LABEL_FORMS[kind]}")
     else:
         words = " or ".join(_WORDS[kind])
-        source.add_fault(record.line, f"the label is {str(label)[:40]!r}, not {words}")
+        source.add_error(record.line, f"the label is {str(label)[:40]!r}, not {words}")
     return ""
 
 
@@ -341,18 +341,18 @@ def _inputs(record: Record, source: Source) -> Mapping[str, JSON] | None:
     inputs = values.get("inputs")
     if inputs is None:
         if not values.get("case"):
-            source.add_fault(
+            source.add_error(
                 record.line,
                 "a label without a case",
                 "name a golden case: `case`, or give `inputs` and `expected`",
             )
         elif "expected" in values:
-            source.add_fault(
+            source.add_error(
                 record.line, "`expected` without `inputs`", "the golden case has its own"
             )
         return None
     if not isinstance(inputs, dict):
-        source.add_fault(record.line, "`inputs` is not a mapping of names to values")
+        source.add_error(record.line, "`inputs` is not a mapping of names to values")
         return None
     return cast("Mapping[str, JSON]", inputs)
 
@@ -504,7 +504,7 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
     """Read a calibration record; None if the file does not exist.
 
     Raises:
-        FaultyFileError: The file cannot be read.
+        InvalidFileError: The file cannot be read.
     """
     try:
         text = read_regular(path).decode("utf-8")
@@ -517,13 +517,13 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         problem = f"no calibration record: {place + ': ' if place else ''}{first['msg']}"
-    fault = Fault(
+    diagnostic = Diagnostic(
         path=path,
         line=None,
         message=problem,
         fix=f"write it again: regauge judges calibrate {path.name.removesuffix(_SUFFIX)}",
     )
-    raise FaultyFileError([fault])
+    raise InvalidFileError([diagnostic])
 
 
 def write_calibrations(path: Path, file: CalibrationFile) -> bool:
@@ -592,7 +592,7 @@ def current_calibration(judge: ModelJudge, project: Project) -> Calibration:
     """
     try:
         file = load_calibrations(calibration_path(judge.name, project))
-    except FaultyFileError as error:
+    except InvalidFileError as error:
         raise UncalibratedError("its calibration record cannot be read") from error
     if file is None:
         raise UncalibratedError("no calibration record")
@@ -604,7 +604,9 @@ def current_calibration(judge: ModelJudge, project: Project) -> Calibration:
     try:
         labels = load_labels(calibration.labels.judge or judge.name, project)
     except DatasetError as error:
-        raise UncalibratedError(f"its labels cannot be used: {error.faults[0].message}") from error
+        raise UncalibratedError(
+            f"its labels cannot be used: {error.diagnostics[0].message}"
+        ) from error
     if labels.digest != calibration.labels.digest:
         raise UncalibratedError("its labels changed since it was calibrated")
     return calibration

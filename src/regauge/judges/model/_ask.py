@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, get_args
 
 from regauge.digests import digest_of
-from regauge.errors import Fault, JudgeError, PromptError, UsageError
+from regauge.errors import Diagnostic, JudgeError, PromptError, UsageError
 from regauge.judges._output import Expected, JudgedOutput, parse_path
 from regauge.judges._types import RunOnlyJudge, Verdict, format_number, is_number
-from regauge.judges.model._reply import ReplyFault
+from regauge.judges.model._reply import ReplyError
 from regauge.providers import CompletionRequest, parse_model_id, shown_messages, shown_output
 
 if TYPE_CHECKING:
@@ -295,13 +295,13 @@ def load_rubric(
         prompt = load_prompt(path, version, root=context.project.root)
         context.loaded[name, version] = prompt
     if prompt.rubric is None:
-        fault = Fault(
+        diagnostic = Diagnostic(
             path=prompt.path,
             line=1,
             message=f"the judge {judge!r} needs a rubric, and this prompt has no `rubric:`",
             fix="add `rubric:` with `kind: graded`, `binary`, `choice` or `pair`",
         )
-        raise PromptError([fault])
+        raise PromptError([diagnostic])
     return prompt, prompt.rubric
 
 
@@ -339,7 +339,7 @@ def model_of(
 def rubric_kind_error(prompt: Prompt, message: str, *, fix: str) -> PromptError:
     """The error of a rubric that needs another kind of judge."""
     line = prompt.lines.get("rubric")
-    return PromptError([Fault(path=prompt.path, line=line, message=message, fix=fix)])
+    return PromptError([Diagnostic(path=prompt.path, line=line, message=message, fix=fix)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -431,7 +431,7 @@ async def request_reply(
 
     Args:
         request: The request.
-        read: Called with the completion; raises `ReplyFault` if it is unreadable.
+        read: Called with the completion; raises `ReplyError` if it is unreadable.
         calls: The model calls.
         judge: The judge's name, for errors.
 
@@ -442,15 +442,15 @@ async def request_reply(
     completion = await calls.complete(request)
     try:
         return read(completion)
-    except ReplyFault as fault:
+    except ReplyError as error:
         if completion.text is None or completion.finish_reason != "stop":
-            raise _unreadable_reply(fault, completion, judge, attempts="") from fault
-        wrong = fault.wrong
+            raise _unreadable_reply(error, completion, judge, attempts="") from error
+        wrong = error.wrong
     completion = await calls.complete(repeat_request(request, wrong))
     try:
         return read(completion)
-    except ReplyFault as fault:
-        raise _unreadable_reply(fault, completion, judge, attempts=", asked twice") from fault
+    except ReplyError as error:
+        raise _unreadable_reply(error, completion, judge, attempts=", asked twice") from error
 
 
 def repeat_request(request: CompletionRequest, problem: str) -> CompletionRequest:
@@ -479,7 +479,7 @@ async def gather_all(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def _unreadable_reply(
-    fault: ReplyFault, reply: Completion, judge: str, *, attempts: str
+    error: ReplyError, reply: Completion, judge: str, *, attempts: str
 ) -> JudgeError:
     if reply.finish_reason == "length":
         fix = "raise maxTokens of the judge's prompt"
@@ -488,7 +488,7 @@ def _unreadable_reply(
     else:
         fix = "choose a judge model that keeps to a JSON schema; the run record has the reply"
     return JudgeError(
-        f"{judge}: no verdict from {reply.provider}:{reply.model}{attempts}: {fault}\n  fix: {fix}",
+        f"{judge}: no verdict from {reply.provider}:{reply.model}{attempts}: {error}\n  fix: {fix}",
         judge=judge,
         raw=reply.text if reply.text is not None else reply.refusal,
     )

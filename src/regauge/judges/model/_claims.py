@@ -33,7 +33,7 @@ from regauge.judges.model._ask import (
     text_of_value,
     texts_for,
 )
-from regauge.judges.model._reply import ReplyFault, json_object, text_of
+from regauge.judges.model._reply import ReplyError, json_object, text_of
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -221,21 +221,21 @@ def _claims(reply: dict[str, JSON]) -> list[str]:
     claims = [claim.strip() for claim in _texts(reply, "claims")]
     unique = list(dict.fromkeys(claim for claim in claims if claim))
     if len(unique) > _CLAIMS_MAX:
-        raise ReplyFault(f"the reply lists {len(unique)} claims, more than {_CLAIMS_MAX}")
+        raise ReplyError(f"the reply lists {len(unique)} claims, more than {_CLAIMS_MAX}")
     return unique
 
 
 def _questions(reply: dict[str, JSON], count: int) -> list[str]:
     questions = _texts(reply, "questions")
     if len(questions) != count or not all(question.strip() for question in questions):
-        raise ReplyFault(f"the reply has {plural(len(questions), 'question')} for {count} claims")
+        raise ReplyError(f"the reply has {plural(len(questions), 'question')} for {count} claims")
     return questions
 
 
 def _parse_answer(reply: dict[str, JSON]) -> tuple[str, str]:
     answer, words = reply.get("answer"), reply.get("quote", "")
     if not isinstance(answer, str) or not isinstance(words, str):
-        raise ReplyFault(f"the reply needs the texts {quote_list(['quote', 'answer'])}")
+        raise ReplyError(f"the reply needs the texts {quote_list(['quote', 'answer'])}")
     return answer, words
 
 
@@ -246,24 +246,24 @@ def _verdicts(reply: dict[str, JSON], count: int) -> list[tuple[Support, str]]:
         row = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
         number, support, reasoning = row.get("number"), row.get("verdict"), row.get("reasoning", "")
         if type(number) is not int or support not in _SUPPORT or not isinstance(reasoning, str):
-            raise ReplyFault(f"the reply has a verdict that is none: {quote(json.dumps(entry))}")
+            raise ReplyError(f"the reply has a verdict that is none: {quote(json.dumps(entry))}")
         if number in verdicts:
-            raise ReplyFault(f"the reply gives claim {number} two verdicts")
+            raise ReplyError(f"the reply gives claim {number} two verdicts")
         verdicts[number] = (support, reasoning)
     if sorted(verdicts) != list(range(1, count + 1)):
-        raise ReplyFault(f"the reply has {plural(len(verdicts), 'verdict')} for {count} claims")
+        raise ReplyError(f"the reply has {plural(len(verdicts), 'verdict')} for {count} claims")
     return [verdicts[number] for number in sorted(verdicts)]
 
 
 def _texts(reply: dict[str, JSON], key: str) -> list[str]:
     items = _list(reply, key)
     if not all(isinstance(item, str) for item in items):
-        raise ReplyFault(f"the reply has {key!r} that are no texts")
+        raise ReplyError(f"the reply has {key!r} that are no texts")
     return cast("list[str]", items)
 
 
 def _list(reply: dict[str, JSON], key: str) -> list[JSON]:
     items = reply.get(key)
     if not isinstance(items, list):
-        raise ReplyFault(f"the reply has no list {key!r}")
+        raise ReplyError(f"the reply has no list {key!r}")
     return items

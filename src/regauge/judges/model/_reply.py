@@ -37,7 +37,7 @@ _WORDS: Final = Lexicon("regauge.judges", file="data/replies.toml")
 _PERCENT: Final = 100
 
 
-class ReplyFault(ValueError):  # noqa: N818 - a reply is at fault, like a JsonFault
+class ReplyError(ValueError):
     """The response has no verdict.
 
     Attributes:
@@ -47,7 +47,7 @@ class ReplyFault(ValueError):  # noqa: N818 - a reply is at fault, like a JsonFa
     wrong: str = "it was not the one JSON object that was asked for"
 
 
-class TwoVerdictsFault(ReplyFault):
+class TwoVerdictsError(ReplyError):
     """The response states two verdicts."""
 
     wrong = "it stated more than one verdict, and not the one JSON object that was asked for"
@@ -60,11 +60,11 @@ def value_of(raw: JSON, spec: RubricSpec) -> float:
     itself on one up to 100.
 
     Raises:
-        ReplyFault: It is no number, or outside the scale.
+        ReplyError: It is no number, or outside the scale.
     """
     value: float
     if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
-        raise ReplyFault(f"the score is {_kind(raw)}, not a number")
+        raise ReplyError(f"the score is {_kind(raw)}, not a number")
     if isinstance(raw, str):
         value = _parse_score(raw, spec)
     else:
@@ -74,7 +74,7 @@ def value_of(raw: JSON, spec: RubricSpec) -> float:
             value = math.inf
     if not spec.low <= value <= spec.high:  # NaN is on no scale
         stated_text = raw if isinstance(raw, str) else repr(raw)[:40]
-        raise ReplyFault(
+        raise ReplyError(
             f"the score {stated_text} is not on the scale {format_number(spec.low)} to"
             f" {format_number(spec.high)}"
         )
@@ -89,7 +89,7 @@ def share_of(value: float, spec: RubricSpec) -> float:
 def _parse_score(text: str, spec: RubricSpec) -> float:
     match = _WORDS.parts.fullmatch(text.strip())
     if match is None:
-        raise ReplyFault(f"the score is {quote(text)}, not a number")
+        raise ReplyError(f"the score is {quote(text)}, not a number")
     value = float(match["value"])
     if match["percent"]:
         if spec.high == _PERCENT:
@@ -102,7 +102,7 @@ def _parse_score(text: str, spec: RubricSpec) -> float:
         return value
     if spec.high == 1 and scale_end > 0:
         return value / scale_end
-    raise ReplyFault(
+    raise ReplyError(
         f"the score {text.strip()} is of {match['of']}, not of {format_number(spec.high)}"
     )
 
@@ -156,7 +156,7 @@ def statements_of_spec(prose: str, spec: RubricSpec) -> list[Statement]:
     """Find all statements of a rubric's verdict in a text, in order.
 
     Raises:
-        ReplyFault: There are too many.
+        ReplyError: There are too many.
     """
     if spec.kind != "graded":
         names = {label: label for label in spec.labels}
@@ -196,7 +196,7 @@ def statements_of_labels(
         keys: The words for the verdict.
 
     Raises:
-        ReplyFault: There are too many.
+        ReplyError: There are too many.
     """
     return sorted(_strongest(_of_labels(text, names, keys)), key=lambda statement: statement.start)
 
@@ -220,11 +220,11 @@ def _matches(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
     """All matches of a pattern.
 
     Raises:
-        ReplyFault: There are too many.
+        ReplyError: There are too many.
     """
     matches = list(islice(pattern.finditer(text), _STATEMENTS_MAX + 1))
     if len(matches) > _STATEMENTS_MAX:
-        raise ReplyFault(f"the reply states a verdict more than {_STATEMENTS_MAX} times")
+        raise ReplyError(f"the reply states a verdict more than {_STATEMENTS_MAX} times")
     return matches
 
 
@@ -397,12 +397,12 @@ def find_verdict(
         value_of: Called with a statement; returns its verdict.
 
     Raises:
-        ReplyFault: The judge states no verdict of its own, or retracts it.
-        TwoVerdictsFault: Two statements differ.
+        ReplyError: The judge states no verdict of its own, or retracts it.
+        TwoVerdictsError: Two statements differ.
     """
     own_statements = [statement for statement in statements if statement.weight != "mention"]
     if not own_statements:
-        raise ReplyFault("the reply mentions a verdict and states none")
+        raise ReplyError("the reply mentions a verdict and states none")
     last = own_statements[-1]
     values = {
         statement.start: value_of(statement)
@@ -412,7 +412,7 @@ def find_verdict(
     if len({values.get(statement.start, statement.value) for statement in statements}) > 1:
         last = _find_final_statement(text, statements, own_statements, values)
     if any(_WORDS.taken_back.match(line) for line in _SENTENCE_BREAK.split(text[last.end :])):
-        raise ReplyFault("the reply takes its verdict back")
+        raise ReplyError("the reply takes its verdict back")
     return last
 
 
@@ -425,7 +425,7 @@ def _find_final_statement(
     """The statement marked as final, among different statements.
 
     Raises:
-        TwoVerdictsFault: None is marked as final, or another one contradicts it.
+        TwoVerdictsError: None is marked as final, or another one contradicts it.
     """
     last = own_statements[-1]
     last_value = values[last.start]
@@ -457,7 +457,7 @@ def _find_final_statement(
         distinct = dict.fromkeys(
             str(values.get(statement.start, statement.value)) for statement in statements
         )
-        raise TwoVerdictsFault(
+        raise TwoVerdictsError(
             f"the reply states more than one verdict: {quote_list(list(distinct))}"
         )
     return last
@@ -466,7 +466,7 @@ def _find_final_statement(
 def _is_readable(statement: Statement, value_of: Callable[[Statement], float | str]) -> bool:
     try:
         value_of(statement)
-    except ReplyFault:
+    except ReplyError:
         return False
     return True
 
@@ -499,7 +499,7 @@ def find_contradiction(text: str, verdict: float | str, spec: RubricSpec) -> str
         if "value" in parts:
             try:
                 remark_value = value_of(parts["value"], spec)
-            except ReplyFault:
+            except ReplyError:
                 continue
         else:
             label = parts.get("verb") or parts.get("noun") or parts["label"]
@@ -608,7 +608,7 @@ def read_completion(
         judged_texts: The judged texts; repetitions of them are no verdict.
 
     Raises:
-        ReplyFault: There is no text, it is truncated, or it has no verdict.
+        ReplyError: There is no text, it is truncated, or it has no verdict.
     """
     return read_reply(text_of(completion), spec, judged_texts=judged_texts)
 
@@ -617,16 +617,16 @@ def text_of(completion: Completion) -> str:
     """The text of a complete completion.
 
     Raises:
-        ReplyFault: There is no text, or it is truncated.
+        ReplyError: There is no text, or it is truncated.
     """
     if completion.refusal:
-        raise ReplyFault(f"the judge's model refused: {quote(completion.refusal)}")
+        raise ReplyError(f"the judge's model refused: {quote(completion.refusal)}")
     if completion.finish_reason == "content_filter":
-        raise ReplyFault("the reply was withheld by a content filter")
+        raise ReplyError("the reply was withheld by a content filter")
     if completion.finish_reason == "length":
-        raise ReplyFault("the reply is cut off: it reached its limit of tokens")
+        raise ReplyError("the reply is cut off: it reached its limit of tokens")
     if not completion.text or not completion.text.strip():
-        raise ReplyFault("the reply has no text")
+        raise ReplyError("the reply has no text")
     return completion.text
 
 
@@ -634,11 +634,11 @@ def read_reply(text: str, spec: RubricSpec, *, judged_texts: Collection[str] = (
     """Read the verdict in a text.
 
     Raises:
-        ReplyFault: The text has no verdict, two different ones, or one in an unreliable form.
+        ReplyError: The text has no verdict, two different ones, or one in an unreliable form.
     """
     body = _unfence(_without_thoughts(text).strip().removeprefix("\ufeff").strip())
     if not body:
-        raise ReplyFault("the reply has no text")
+        raise ReplyError("the reply has no text")
     offset = text.index(body)
     echoes = Echoes(judged_texts, labels=spec.labels)
     if not isinstance(parse_json(body), dict):
@@ -646,7 +646,7 @@ def read_reply(text: str, spec: RubricSpec, *, judged_texts: Collection[str] = (
     statements = _statements(body, spec, echoes)
     if not statements:
         problem = "states none" if body.strip() else "only repeats what was judged"
-        raise ReplyFault(f"no {spec.verdict_key}: the reply {problem}: {quote(text.strip())}")
+        raise ReplyError(f"no {spec.verdict_key}: the reply {problem}: {quote(text.strip())}")
     objects = {statement.start: value for statement, value in statements if value is not None}
 
     def parse_statement(statement: Statement) -> float | str:
@@ -675,12 +675,12 @@ def _without_thoughts(text: str) -> str:
     """The text with blanks for the model's block of thoughts at its beginning.
 
     Raises:
-        ReplyFault: The block has no end.
+        ReplyError: The block has no end.
     """
     begins, ends = list(_WORDS.thinks.finditer(text)), list(_WORDS.thought.finditer(text))
     has_thoughts = bool(begins) and not text[: begins[0].start()].strip()
     if has_thoughts and not ends:
-        raise ReplyFault("the reply is cut off in the thoughts before it")
+        raise ReplyError("the reply is cut off in the thoughts before it")
     # One block at the beginning; its first tag may be part of the request.
     if len(ends) == 1 and (has_thoughts or not begins):
         return " " * ends[0].end() + text[ends[0].end() :]
@@ -697,7 +697,7 @@ def _statements(
         is_whole = (start, end) == (0, len(body))
         if not isinstance(value, dict) or spec.verdict_key not in value:
             if is_whole:
-                raise ReplyFault(f"the reply has no {spec.verdict_key!r}: {quote(body)}")
+                raise ReplyError(f"the reply has no {spec.verdict_key!r}: {quote(body)}")
         elif not echoes.contains(body[start:end]):
             statement = Statement(
                 start=start,
@@ -709,7 +709,7 @@ def _statements(
             )
             statements.append((statement, value))
         elif is_whole:
-            raise ReplyFault(f"the reply only repeats what was judged: {quote(body)}")
+            raise ReplyError(f"the reply only repeats what was judged: {quote(body)}")
     prose = _blank(body, [(start, end) for start, end, _ in spans])
     statements += [
         (statement, None)
@@ -725,12 +725,12 @@ def _check_object(
     """Check that the other parts of an object do not contradict its verdict.
 
     Raises:
-        TwoVerdictsFault: One does.
+        TwoVerdictsError: One does.
     """
     key = spec.verdict_key
     objects = (cast("Mapping[str, JSON]", p) for p in walk(value) if isinstance(p, Mapping))
     if any(part.get(key, value[key]) != value[key] for part in objects):
-        raise TwoVerdictsFault(f"the reply gives {key!r} two values")
+        raise TwoVerdictsError(f"the reply gives {key!r} two values")
     reasoning = reply.reasoning.rstrip()
     # Reasoning may consider both sides; its last sentence concludes.
     last = max((match.end() for match in _SENTENCE.finditer(reasoning)), default=0)
@@ -746,10 +746,10 @@ def _check_object(
         if concludes and not echoes.contains(statement.words):
             try:
                 concluded = _parse_value(statement.value, spec)
-            except ReplyFault:
+            except ReplyError:
                 continue
             if concluded != reply.value:
-                raise TwoVerdictsFault(
+                raise TwoVerdictsError(
                     f"the reasoning of the reply concludes {quote(statement.words)}, and its"
                     f" {spec.verdict_key} is {reply.value!r}"
                 )
@@ -767,10 +767,10 @@ def _check_remarks(text: str, verdict: float | str, spec: RubricSpec) -> None:
     """Check that no remark, such as `It does not pass.`, contradicts the verdict.
 
     Raises:
-        TwoVerdictsFault: One does.
+        TwoVerdictsError: One does.
     """
     if remark := find_contradiction(text, verdict, spec):
-        raise TwoVerdictsFault(
+        raise TwoVerdictsError(
             f"the reply states {quote(remark)}, and its {spec.verdict_key} is {verdict!r}"
         )
 
@@ -779,7 +779,7 @@ def _check_sides(reply: Reply, text: str, spec: RubricSpec, echoes: Echoes) -> N
     """Check that no verdict contradicts the score, as in `Score: 5/5, verdict: fail`.
 
     Raises:
-        TwoVerdictsFault: One is good and the other one bad.
+        TwoVerdictsError: One is good and the other one bad.
     """
     if spec.kind == "graded":
         statements = statements_of_labels(text, {"pass": "pass", "fail": "fail"}, ("verdict",))
@@ -795,7 +795,7 @@ def _check_sides(reply: Reply, text: str, spec: RubricSpec, echoes: Echoes) -> N
         and not echoes.contains(statement.words)
     }
     if (reply.score > _HALF and False in sides) or (reply.score < _HALF and True in sides):
-        raise TwoVerdictsFault(f"the reply states a score and a verdict that differ: {quote(text)}")
+        raise TwoVerdictsError(f"the reply states a score and a verdict that differ: {quote(text)}")
 
 
 def _is_good(value: str) -> bool | None:
@@ -804,7 +804,7 @@ def _is_good(value: str) -> bool | None:
         return value == "pass"
     try:
         share = value_of(value, _SHARE) if re.search(r"/|of|%", value) else _HALF
-    except ReplyFault:
+    except ReplyError:
         return None
     return None if share == _HALF else share > _HALF
 
@@ -813,12 +813,12 @@ def json_object(text: str) -> dict[str, JSON]:
     """Read a response that is one JSON object, fenced or not.
 
     Raises:
-        ReplyFault: It is something else, has other text, or repeats a key.
+        ReplyError: It is something else, has other text, or repeats a key.
     """
     body = _unfence(text.strip().removeprefix("\ufeff").strip())
     spans = list(_objects(body))
     if not spans or spans[0][:2] != (0, len(body)):
-        raise ReplyFault(f"the reply is not one JSON object: {quote(body)}")
+        raise ReplyError(f"the reply is not one JSON object: {quote(body)}")
     return cast("dict[str, JSON]", spans[0][2])
 
 
@@ -832,25 +832,25 @@ def _objects(text: str) -> Iterator[tuple[int, int, JSON]]:
     """Yield the outermost JSON objects in a text, each with its start and end.
 
     Raises:
-        ReplyFault: One repeats a key, or has no end.
+        ReplyError: One repeats a key, or has no end.
     """
     position, failed_chars = 0, 0
     while failed_chars < FAILED_CHARS_MAX and (start := text.find("{", position)) >= 0:
         try:
             value, end = _DECODER.raw_decode(text, start)
-        except json.JSONDecodeError as fault:
-            never_closed = fault.msg.startswith("Unterminated") or fault.pos >= len(text)
+        except json.JSONDecodeError as error:
+            never_closed = error.msg.startswith("Unterminated") or error.pos >= len(text)
             if (never_closed or start == 0) and _OBJECT_BEGINS.match(text, start):
-                problem = "is cut off" if never_closed else f"is not JSON ({fault.msg})"
-                raise ReplyFault(f"the reply {problem}: {quote(text)}") from None
-            failed_chars += fault.pos - start + ATTEMPT_CHARS
+                problem = "is cut off" if never_closed else f"is not JSON ({error.msg})"
+                raise ReplyError(f"the reply {problem}: {quote(text)}") from None
+            failed_chars += error.pos - start + ATTEMPT_CHARS
             position = start + 1
-        except DuplicateKeyError as fault:
-            raise ReplyFault(f"the reply gives {fault.key!r} twice") from None
-        except InvalidNumberError as fault:
-            raise ReplyFault(f"the reply holds {fault.word}, which is no number") from None
+        except DuplicateKeyError as error:
+            raise ReplyError(f"the reply gives {error.key!r} twice") from None
+        except InvalidNumberError as error:
+            raise ReplyError(f"the reply holds {error.word}, which is no number") from None
         except RecursionError:
-            raise ReplyFault("the reply is nested too deeply") from None
+            raise ReplyError("the reply is nested too deeply") from None
         else:
             yield start, end, value
             position = end
@@ -880,7 +880,7 @@ def _from_object(value: Mapping[str, JSON], spec: RubricSpec, *, offset: int | N
     reasoning = value.get("reasoning")
     if not isinstance(reasoning, str):
         problem = "no 'reasoning'" if reasoning is None else "a 'reasoning' that is no text"
-        raise ReplyFault(f"the reply has {problem}: {quote(json.dumps(value))}")
+        raise ReplyError(f"the reply has {problem}: {quote(json.dumps(value))}")
     return _make_reply(value[spec.verdict_key], spec, reasoning=reasoning, offset=offset)
 
 
@@ -895,16 +895,16 @@ def _parse_value(raw: JSON, spec: RubricSpec) -> float | str:
     """Parse a stated value as a score on the scale, or as a label.
 
     Raises:
-        ReplyFault: It is neither.
+        ReplyError: It is neither.
     """
     if spec.kind == "graded":
         return value_of(raw, spec)
     if not isinstance(raw, str):
-        raise ReplyFault(f"the {spec.verdict_key} is {raw!r}, not one of {quote_list(spec.labels)}")
+        raise ReplyError(f"the {spec.verdict_key} is {raw!r}, not one of {quote_list(spec.labels)}")
     name = raw.strip().casefold()
     label = next((label for label in spec.labels if label.casefold() == name), None)
     if label is None:
-        raise ReplyFault(
+        raise ReplyError(
             f"the {spec.verdict_key} is {quote(raw)}, not one of {quote_list(spec.labels)}"
         )
     return label

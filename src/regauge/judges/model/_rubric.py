@@ -28,7 +28,7 @@ from regauge.judges.model._ask import (
 )
 from regauge.judges.model._reply import (
     Reply,
-    ReplyFault,
+    ReplyError,
     json_object,
     read_completion,
     score_of,
@@ -103,11 +103,11 @@ def read_several(completion: Completion, spec: RubricSpec, criteria: Sequence[st
     """Read the scores in a response as one verdict: the lowest score, with all parts.
 
     Raises:
-        ReplyFault: A criterion has no score, two scores, or an unreadable one.
+        ReplyError: A criterion has no score, two scores, or an unreadable one.
     """
     verdicts = json_object(text_of(completion)).get("verdicts")
     if not isinstance(verdicts, list) or len(verdicts) != len(criteria):
-        raise ReplyFault(
+        raise ReplyError(
             f"the reply does not have {len(criteria)} verdicts: {quote(str(verdicts))}"
         )
     parts = [
@@ -125,10 +125,10 @@ def read_several(completion: Completion, spec: RubricSpec, criteria: Sequence[st
 
 def _part(document: JSON, spec: RubricSpec, place: int, criterion: str) -> Reply:
     if not isinstance(document, dict) or document.get("number") != place:
-        raise ReplyFault(f"verdict {place} is not about criterion {place}: {quote(str(document))}")
+        raise ReplyError(f"verdict {place} is not about criterion {place}: {quote(str(document))}")
     reasoning = document.get("reasoning")
     if not isinstance(reasoning, str) or "score" not in document:
-        raise ReplyFault(f"verdict {place} has no reasoning or no score: {quote(str(document))}")
+        raise ReplyError(f"verdict {place} has no reasoning or no score: {quote(str(document))}")
     value = value_of(document["score"], spec)
     return Reply(value=value, score=share_of(value, spec), reasoning=reasoning, criterion=criterion)
 

@@ -819,14 +819,14 @@ class _Html(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.fault = ""
+        self.error = ""
         self.elements = 0
         self._open: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - of HTMLParser
         self.elements += 1
         if tag not in _HTML.words("elements") and "-" not in tag and "svg" not in self._open:
-            self.fault = self.fault or f"no element of HTML is called {tag!r}"
+            self.error = self.error or f"no element of HTML is called {tag!r}"
         if tag not in _HTML.words("void_elements"):
             self._open.append(tag)
 
@@ -847,18 +847,18 @@ class _Html(HTMLParser):
         if self._open and self._open[-1] == tag:
             self._open.pop()
         else:
-            self.fault = self.fault or f"</{tag}> closes nothing"
+            self.error = self.error or f"</{tag}> closes nothing"
 
     def handle_data(self, data: str) -> None:
         if not self._open and data.strip():
-            self.fault = self.fault or f"text outside any element: {quote(data.strip(), 40)}"
+            self.error = self.error or f"text outside any element: {quote(data.strip(), 40)}"
 
     def verdict(self) -> str:
         """The error; empty without one."""
         unclosed = [tag for tag in self._open if tag not in _HTML.words("optional_end_tags")]
-        if not self.fault and unclosed:
-            self.fault = f"<{unclosed[-1]}> is never closed"
-        return self.fault or ("" if self.elements else "no element")
+        if not self.error and unclosed:
+            self.error = f"<{unclosed[-1]}> is never closed"
+        return self.error or ("" if self.elements else "no element")
 
 
 @rule(version=2, about="format")
@@ -892,9 +892,9 @@ def html_parses(*, field: str | None = None) -> Check:
             parser.close()
         except (AssertionError, ValueError) as error:
             return failed(f"not HTML: {error}", code="html_invalid")
-        fault = parser.verdict()
-        if fault:
-            return failed(f"not HTML: {fault}", code="html_invalid")
+        reason = parser.verdict()
+        if reason:
+            return failed(f"not HTML: {reason}", code="html_invalid")
         return passed(f"HTML of {parser.elements} elements")
 
     return on_text(field, check)

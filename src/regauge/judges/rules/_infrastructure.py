@@ -292,9 +292,9 @@ def kubernetes_manifests(
         if not manifests:
             return failed("no manifest", code="manifest_invalid")
         errors = [
-            fault
+            error
             for manifest in manifests
-            for fault in _manifest_errors(
+            for error in _manifest_errors(
                 manifest, limits=limits, pinned=pinned, unprivileged=unprivileged
             )
         ]
@@ -302,7 +302,7 @@ def kubernetes_manifests(
             code, first = errors[0]
             suffix = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
             return failed(
-                f"{first}{suffix}", code=code, details={"faults": [text for _, text in errors[:20]]}
+                f"{first}{suffix}", code=code, details={"errors": [text for _, text in errors[:20]]}
             )
         found_kinds = {str(_mapping(manifest).get("kind")) for manifest in manifests}
         missing = [kind for kind in kinds if kind not in found_kinds]

@@ -16,7 +16,7 @@ from regauge.errors import JudgeError, UsageError
 from regauge.judges._output import (
     MISSING,
     Expected,
-    JsonFault,
+    JsonProblem,
     JudgedOutput,
     MissingValue,
     Steps,
@@ -89,7 +89,7 @@ def json_parses(
 
     def check(answer: JudgedOutput) -> Verdict:
         value = parse_json(_unfence(answer.text or "")) if fenced else answer.json
-        if isinstance(value, JsonFault):
+        if isinstance(value, JsonProblem):
             return failed(f"not JSON: {value.message}", code="json_invalid", actual=answer.text)
         actual_kind = kind_of(value)
         if kind is not None and actual_kind != kind:
@@ -159,7 +159,7 @@ def json_matches_schema(
 
     def check(answer: JudgedOutput) -> Verdict:
         value = answer.json
-        if isinstance(value, JsonFault):
+        if isinstance(value, JsonProblem):
             return failed(f"not JSON: {value.message}", code="json_invalid", actual=answer.text)
         return schema_verdict(validator, value)
 
@@ -232,7 +232,7 @@ def has_keys(*paths: str, field: str | None = None) -> Check:
 
     def check(answer: JudgedOutput) -> Verdict:
         document = answer.json
-        if isinstance(document, JsonFault):
+        if isinstance(document, JsonProblem):
             return failed(f"not JSON: {document.message}", code="json_invalid")
         missing = [
             path
@@ -746,7 +746,7 @@ def json_like(
     def check(answer: JudgedOutput) -> Verdict:
         expected = cast("JSON", resolve_in(value, answer, "json_like"))
         actual = answer.json
-        if isinstance(actual, JsonFault):
+        if isinstance(actual, JsonProblem):
             return failed(f"not JSON: {actual.message}", code="json_invalid", expected=expected)
         return _verdict([*comparison.parts(expected, actual)], expected, actual, at_least)
 

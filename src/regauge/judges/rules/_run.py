@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._output import JsonFault, parse_json
+from regauge.judges._output import JsonProblem, parse_json
 from regauge.judges._rule_factory import Amount, Place, Share, rule
 from regauge.judges._types import (
     Verdict,
@@ -349,7 +349,7 @@ def _call(call: ToolCall, validators: Mapping[str, Any]) -> Verdict:
         names = quote_list(sorted(validators)) or "none"
         return failed(f"no tool {quote(call.name)}; there are {names}", code="unknown_tool")
     arguments = parse_json(call.arguments)
-    if isinstance(arguments, JsonFault):
+    if isinstance(arguments, JsonProblem):
         return failed(
             f"the arguments of {call.name} are not JSON: {arguments.message}", code="json_invalid"
         )
@@ -383,7 +383,7 @@ class ExpectedCall:
         if self.args is None:
             return ""
         arguments = parse_json(call.arguments or "{}")
-        if isinstance(arguments, JsonFault):
+        if isinstance(arguments, JsonProblem):
             return f"has arguments that are not JSON: {arguments.message}"
         problems = [
             f"{part.path} {part.problem}"

@@ -150,7 +150,7 @@ def schema_verdict(validator: Any, value: JSON) -> Verdict:
     token = _deadline.set(thread_time() + _LIMIT_S)
     try:
         errors: Any = jsonschema.exceptions
-        fault = errors.best_match(validator.iter_errors(value))
+        error = errors.best_match(validator.iter_errors(value))
     except Unresolvable as error:
         raise JudgeError(f"{_RULE}: a reference leads nowhere: {error}", judge=_RULE) from error
     except _TooLongError:
@@ -164,16 +164,16 @@ def schema_verdict(validator: Any, value: JSON) -> Verdict:
         return failed("nested too deeply for the schema", code="schema")
     finally:
         _deadline.reset(token)
-    if fault is None:
+    if error is None:
         return passed("satisfies the schema")
-    message = fault.message
+    message = error.message
     message = message if len(message) <= _MESSAGE_CHARS else quote(message, _MESSAGE_CHARS)
     return failed(
-        f"{fault.json_path}: {message}",
+        f"{error.json_path}: {message}",
         code="schema",
-        expected={str(fault.validator): fault.validator_value},
-        actual=fault.instance,
-        details={"path": fault.json_path, "keyword": str(fault.validator)},
+        expected={str(error.validator): error.validator_value},
+        actual=error.instance,
+        details={"path": error.json_path, "keyword": str(error.validator)},
     )
 
 

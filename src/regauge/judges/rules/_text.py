@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._output import Expected, JsonFault, JudgedOutput, expected, json_equal
+from regauge.judges._output import Expected, JsonProblem, JudgedOutput, expected, json_equal
 from regauge.judges._rule import Check, on_output, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import (
@@ -115,7 +115,7 @@ def equals(
                 actual=text,
             )
         actual = answer.json
-        if isinstance(actual, JsonFault):
+        if isinstance(actual, JsonProblem):
             return failed(
                 f"not JSON: {actual.message}", code="json_invalid", expected=expected, actual=text
             )

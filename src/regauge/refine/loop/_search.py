@@ -117,10 +117,10 @@ def add_attempt(
 def after_look(config: LoopConfig, state: LoopState, observation: ProbeResult) -> LoopState:
     """Begin; stop if the only proposer is a model with unreadable replies."""
     state = replace(state, phase="baseline")
-    if not observation.fault:
+    if not observation.error:
         return state
-    state = replace(state, unreadable_reason=observation.fault).note(
-        "unreadable", observation.fault, observation.proposer
+    state = replace(state, unreadable_reason=observation.error).note(
+        "unreadable", observation.error, observation.proposer
     )
     if all(name in config.critics for name in config.proposers):
         return stop(state, "unreadable", unreadable(state))

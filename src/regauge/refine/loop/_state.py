@@ -293,10 +293,10 @@ class TrialResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """The result of a first call of the refiner model; `fault` is empty if it can be read."""
+    """The result of a first call of the refiner model; `error` is empty if it can be read."""
 
     proposer: str
-    fault: str
+    error: str
     spending: Spending
 
 

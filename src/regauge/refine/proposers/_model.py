@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, get_args
 from regauge.errors import ProviderError
 from regauge.judges._types import quote
 from regauge.judges.model._ask import add_note, delimit_texts, nonce_of, repeat_request
-from regauge.judges.model._reply import ReplyFault
+from regauge.judges.model._reply import ReplyError
 from regauge.lexicon import Lexicon
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest, approximate_tokens
@@ -57,7 +57,7 @@ _LIMITS: Final = ("max_tokens", "max_completion_tokens")
 # Enough for reasoning at the default effort.
 _MORE_TOKENS: Final = 16_000
 # The beginning of an error identifies it.
-_FAULT_CHARS: Final = 300
+_ERROR_CHARS: Final = 300
 
 
 class NoCallsLeftError(Exception):
@@ -128,12 +128,12 @@ class ModelForm:
         Args:
             compose: Called with n; returns the request without its last n cases, or None if it has
                 fewer.
-            parse: Called with each reply; raises a `ReplyFault` if it cannot be read.
+            parse: Called with each reply; raises a `ReplyError` if it cannot be read.
             call_model: Called with each request.
         """
-        fault: ReplyFault | None = None
+        last_error: ReplyError | None = None
         while True:
-            request = self._fitting(compose, fault)
+            request = self._fitting(compose, last_error)
             try:
                 completion = await call_model(request)
             except ProviderError as error:
@@ -144,24 +144,24 @@ class ModelForm:
                 return parse(_text_of(completion))
             except NoEditError:
                 raise
-            except ReplyFault as error:
+            except ReplyError as error:
                 call_model.forget(request)
                 if completion.finish_reason == "length":
                     if self._raised or self.max_tokens is not None:
                         raise _cut_off(completion, request) from error
                     self._raised = True
-                elif fault is not None:
+                elif last_error is not None:
                     raise
                 else:
-                    fault = error
+                    last_error = error
 
     def _fitting(
-        self, compose: Callable[[int], CompletionRequest | None], fault: ReplyFault | None
+        self, compose: Callable[[int], CompletionRequest | None], last_error: ReplyError | None
     ) -> CompletionRequest:
         """The request with as many of its cases as fit."""
         without = 0
         while (composed := compose(without)) is not None:
-            request = self._with_settings(composed, fault)
+            request = self._with_settings(composed, last_error)
             tokens = approximate_tokens(request)
             reply = request.parameters.get("max_tokens", 0)
             reserved = reply if isinstance(reply, int) else 0
@@ -172,7 +172,7 @@ class ModelForm:
         raise _too_long()
 
     def _with_settings(
-        self, request: CompletionRequest, fault: ReplyFault | None
+        self, request: CompletionRequest, last_error: ReplyError | None
     ) -> CompletionRequest:
         parameters: dict[str, JSON] = dict(request.parameters)
         if self.temperature is not None:
@@ -193,8 +193,8 @@ class ModelForm:
         request = replace(
             request, parameters=parameters, messages=messages, response_format=response_format
         )
-        if fault is not None:
-            request = repeat_request(request, quote(str(fault), _FAULT_CHARS))
+        if last_error is not None:
+            request = repeat_request(request, quote(str(last_error), _ERROR_CHARS))
         if "system" in self.dropped:
             full_text = "\n\n".join(message.content.rstrip() for message in request.messages)
             request = replace(request, messages=(Message(role="user", content=f"{full_text}\n"),))
@@ -251,16 +251,16 @@ class ModelForm:
 _TOO_LARGE: Final = 413
 
 
-def _refused_error(error: ProviderError) -> ReplyFault:
-    return ReplyFault(
+def _refused_error(error: ProviderError) -> ReplyError:
+    return ReplyError(
         f"the model refuses the request in every form: {_first_line(error)}\n"
         "  fix: let another model propose, with --refiner-model"
     )
 
 
-def _too_long(error: ProviderError | None = None) -> ReplyFault:
+def _too_long(error: ProviderError | None = None) -> ReplyError:
     reason = f": {_first_line(error)}" if error is not None else ""
-    return ReplyFault(
+    return ReplyError(
         f"the request does not fit into the model's context, even without any case{reason}\n"
         "  fix: let another model propose, with --refiner-model, or change `context_tokens` or"
         " `max_tokens` in [tool.regauge.refine]"
@@ -274,18 +274,18 @@ def _first_line(error: ProviderError) -> str:
 def _text_of(completion: Completion) -> str:
     """The text of a reply; a truncated one may still be readable."""
     if completion.refusal:
-        raise ReplyFault(f"the model refused: {quote(completion.refusal)}")
+        raise ReplyError(f"the model refused: {quote(completion.refusal)}")
     if completion.finish_reason == "content_filter":
-        raise ReplyFault("the reply was withheld by a content filter")
+        raise ReplyError("the reply was withheld by a content filter")
     if not completion.text or not completion.text.strip():
-        raise ReplyFault("the reply has no text")
+        raise ReplyError("the reply has no text")
     return completion.text
 
 
-def _cut_off(completion: Completion, request: CompletionRequest) -> ReplyFault:
+def _cut_off(completion: Completion, request: CompletionRequest) -> ReplyError:
     tokens = completion.usage.output_tokens or request.parameters.get("max_tokens", "")
     thoughts = "" if (completion.text or "").strip() else ", all spent on reasoning"
-    return ReplyFault(
+    return ReplyError(
         f"the reply is cut off after {tokens} tokens{thoughts}\n"
         "  fix: raise `max_tokens` in [tool.regauge.refine], or let another model propose, with"
         " --refiner-model"
@@ -301,10 +301,10 @@ async def probe_proposer(
 ) -> ProbeResult:
     """Check that replies of a proposer's model can be read, before all trials."""
     assert isinstance(proposer, ProbingProposer)
-    calls, fault = ProposerCalls(call_model, calls_max, forget), ""
+    calls, last_error = ProposerCalls(call_model, calls_max, forget), ""
     with suppress(NoCallsLeftError):
-        fault = await proposer.probe(calls)
-    return ProbeResult(proposer=proposer.name, fault=fault, spending=calls.spending)
+        last_error = await proposer.probe(calls)
+    return ProbeResult(proposer=proposer.name, error=last_error, spending=calls.spending)
 
 
 async def request_critique(
@@ -314,8 +314,8 @@ async def request_critique(
     calls = ProposerCalls(call_model, problem.model_calls, forget)
     try:
         critique, refused = await proposer.criticise(problem, calls), ""
-    except ReplyFault as fault:
-        critique, refused = None, f"the critique cannot be read: {fault}"
+    except ReplyError as error:
+        critique, refused = None, f"the critique cannot be read: {error}"
     except NoCallsLeftError:
         critique, refused = None, ""
     return CritiqueResult(critique=critique, spending=calls.spending, refused=refused)
@@ -349,7 +349,7 @@ async def request_edits(
     )
 
 
-class NoEditError(ReplyFault):
+class NoEditError(ReplyError):
     """A readable reply without an edit of this prompt."""
 
 
@@ -399,7 +399,7 @@ def critique_in(reply: str, *, author: str) -> Critique:
         or not isinstance(hypothesis, str)
         or not hypothesis.strip()
     ):
-        raise ReplyFault(
+        raise ReplyError(
             f"a critique has a `kind` and a `hypothesis`, not {kind!r} and {hypothesis!r}"
         )
     lines = [line for line in quotes if isinstance(line, str)] if isinstance(quotes, list) else []
@@ -420,7 +420,7 @@ def edit_in(
     """
     try:
         document = object_in(reply, "ops", *_WHOLE_KEYS)
-    except ReplyFault:
+    except ReplyError:
         full_text = _unfence(_without_thoughts(reply))
         if _likeness(full_text, text) < _LIKE_THE_PROMPT:
             raise
@@ -431,11 +431,11 @@ def edit_in(
             return edit_of_text(whole_text, text, proposer=proposer)
     operations = document.get("ops")
     if not isinstance(operations, list):
-        raise ReplyFault("`ops` is not a list of operations")
+        raise ReplyError("`ops` is not a list of operations")
     if not operations:
         raise NoEditError("the reply proposes no operations")
     if len(operations) > _OPS_MAX:
-        raise ReplyFault(f"the reply proposes {len(operations)} operations, more than {_OPS_MAX}")
+        raise ReplyError(f"the reply proposes {len(operations)} operations, more than {_OPS_MAX}")
     rationale = document.get("rationale", "")
     return Edit(
         ops=tuple(_op(operation, text, sections) for operation in operations),
@@ -455,16 +455,16 @@ def object_in(reply: str, *keys: str) -> dict[str, JSON]:
     """
     body = _without_thoughts(reply)
     if not body.strip():
-        raise ReplyFault("the reply has no text")
+        raise ReplyError("the reply has no text")
     objects = list(_objects(body))
     documents = [document for document in objects if not document.keys().isdisjoint(keys)]
     if documents:
         return documents[-1]
     has_start = _BEGINS.search(body)
     if has_start and not objects:
-        raise ReplyFault("its JSON is cut off or broken: every bracket and quote has to be closed")
+        raise ReplyError("its JSON is cut off or broken: every bracket and quote has to be closed")
     missing = " or ".join(f"`{key}`" for key in keys[:1])
-    raise ReplyFault(f"it holds not one JSON object with the key {missing}")
+    raise ReplyError(f"it holds not one JSON object with the key {missing}")
 
 
 def _objects(text: str) -> Iterator[dict[str, JSON]]:
@@ -488,7 +488,7 @@ def _without_thoughts(reply: str) -> str:
         return reply  # tags in it are the text of an edit
     body = _THOUGHTS.sub("", reply, count=1)
     if _THINKS.match(body):
-        raise ReplyFault("the reply ends inside its thoughts")
+        raise ReplyError("the reply ends inside its thoughts")
     end = _THOUGHT_ENDS.search(body)
     return body[end.end() :] if end else body
 
@@ -525,7 +525,7 @@ def _op(operation: JSON, text: PromptText, sections: Sequence[OpenSection]) -> O
     try:
         return op_from_json(document)
     except EditError as error:
-        raise ReplyFault(str(error)) from error
+        raise ReplyError(str(error)) from error
 
 
 def _match_line(line: str, text: PromptText) -> str:
@@ -628,8 +628,8 @@ class ModelProposer:
             await self.form.read(compose, parse, call_model)
         except NoEditError:
             return ""
-        except ReplyFault as fault:
-            return f"{self.model}: {fault}"
+        except ReplyError as error:
+            return f"{self.model}: {error}"
         return ""
 
     async def criticise(self, problem: Problem, call_model: ModelCaller) -> Critique | None:
@@ -661,9 +661,9 @@ class ModelProposer:
                 compose = self._compose("proposer", problem, parts, trial=trial, temperature=warm)
                 try:
                     edit = await self.form.read(compose, partial(self._edit, problem), call_model)
-                except ReplyFault as fault:
-                    refused.append(f"candidate {n + 1}: {fault}")
-                    unread += not isinstance(fault, NoEditError)
+                except ReplyError as error:
+                    refused.append(f"candidate {n + 1}: {error}")
+                    unread += not isinstance(error, NoEditError)
                     if unread == n + 1 == _UNREAD_MAX:
                         break
                     continue

@@ -229,7 +229,7 @@ def load_examples(path: Path, golden: Iterable[str] = ()) -> tuple[Example, ...]
     if not path.is_file():
         return ()
     examples: list[Example] = []
-    faults: list[str] = []
+    diagnostics: list[str] = []
     used_ids = set(golden)
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip():
@@ -237,14 +237,14 @@ def load_examples(path: Path, golden: Iterable[str] = ()) -> tuple[Example, ...]
         try:
             example = _example(read_json(line), used_ids)
         except ValueError as error:
-            faults.append(f"{path}:{number}: {error}")
+            diagnostics.append(f"{path}:{number}: {error}")
             continue
         used_ids.add(example.id)
         examples.append(example)
-    if faults:
+    if diagnostics:
         raise UsageError(
             "the pool of examples cannot be used\n  "
-            + "\n  ".join(faults)
+            + "\n  ".join(diagnostics)
             + '\n  a line is {"id": ..., "input": ..., "output": ...}, and no golden case'
         )
     return tuple(examples)

@@ -322,7 +322,7 @@ def write_pages(
         against: The directory of a run to compare with; None without one.
 
     Raises:
-        FaultyFileError: A row cannot be read.
+        InvalidFileError: A row cannot be read.
         OSError: A file cannot be written.
     """
     # Pages vary in length, and none should be much longer than a file may be.

@@ -318,7 +318,7 @@ def load_source(
         cases: Whether to read trials and golden cases.
 
     Raises:
-        FaultyFileError: A record cannot be read.
+        InvalidFileError: A record cannot be read.
     """
     record = read_record(run)
     rows = list(read_rows(run)) if cases else ()

@@ -341,10 +341,10 @@ def test_what_an_older_change_accepted_does_not_count_again(repo: Repo):
     assert {case.accepted for case in repo.base().cases} == {""}
 
 
-def test_an_acknowledgement_of_no_case_is_a_fault_with_its_line(repo: Repo):
+def test_an_acknowledgement_of_no_case_is_a_error_with_its_line(repo: Repo):
     text = CHANGELOG.replace("case: ann", "case: anne")
     repo.prompt("messages:", text + "messages:", version=None)
-    assert [str(fault) for fault in repo.base().changelog_errors] == [
+    assert [str(diagnostic) for diagnostic in repo.base().changelog_errors] == [
         (
             "prompts/greet.prompt.yml:10: `accepted` names 'anne', which is no golden case of greet\n"
             "  fix: name a case by its id"
@@ -389,7 +389,7 @@ def test_a_judge_that_lost_its_calibration_is_to_be_calibrated_first(repo: Repo)
     assert refusal.fix.startswith(f"{calibrate}, so that it counts again; then merge")
 
 
-def test_a_baseline_older_than_the_judges_of_base_is_not_the_fault_of_a_branch(repo: Repo):
+def test_a_baseline_older_than_the_judges_of_base_is_not_the_error_of_a_branch(repo: Repo):
     repo.prompt("Greet", "Kindly greet")
     base = repo.base(suite=repo.suite(judges=(contains("Hello"),)))
     assert base.refusals == ()
@@ -398,7 +398,7 @@ def test_a_baseline_older_than_the_judges_of_base_is_not_the_fault_of_a_branch(r
 
 
 @pytest.mark.parametrize("negated", [False, True])
-def test_rules_that_regauge_changed_are_not_the_fault_of_a_branch(repo: Repo, *, negated: bool):
+def test_rules_that_regauge_changed_are_not_the_error_of_a_branch(repo: Repo, *, negated: bool):
     """A newer regauge comes with a changed lock file, as a changed judge might."""
     rule = contains_all("Hello", "Ann")
     made = ~rule if negated else rule
@@ -422,7 +422,7 @@ def test_rules_that_regauge_changed_are_not_the_fault_of_a_branch(repo: Repo, *,
     assert note.endswith("after the merge: regauge baseline update greet")
 
 
-def test_rules_that_regauge_changed_are_not_the_fault_of_a_branch_in_checks_of_cases(repo: Repo):
+def test_rules_that_regauge_changed_are_not_the_error_of_a_branch_in_checks_of_cases(repo: Repo):
     repo.git("checkout", "--quiet", "main")
     repo.golden([{**case, "checks": [{"contains": "Ann"}]} for case in CASES])
     suite = repo.suite()
@@ -598,14 +598,14 @@ def test_what_base_measures_and_a_run_does_not_is_unmeasured(repo: Repo):
     assert coverage_of(at, [], is_filtered=True).notes == (
         ("no eval of this run measures greet, as main does; it is not compared"),
     )
-    (fault,) = coverage_of(at, [], is_filtered=False).unmeasured
-    assert str(fault) == (
+    (diagnostic,) = coverage_of(at, [], is_filtered=False).unmeasured
+    assert str(diagnostic) == (
         "fixtures/baselines/greet.json: main has a baseline of greet (dataset greet), and no eval"
         " measures it any more\n"
         "  fix: put the eval back; or, if it is given up on purpose, git rm"
         " fixtures/baselines/greet.json"
     )
-    assert coverage_of(at, [], omissions=[fault], is_filtered=False).unmeasured == ()
+    assert coverage_of(at, [], omissions=[diagnostic], is_filtered=False).unmeasured == ()
     repo.git("rm", "--quiet", "fixtures/baselines/greet.json")
     coverage = coverage_of(find_base(repo.project, "main"), [], is_filtered=False)
     assert coverage.unmeasured == ()
@@ -620,8 +620,8 @@ def test_a_changed_prompt_that_no_eval_measures_is_unmeasured(repo: Repo):
     repo.prompt("Greet", "Kindly greet")
     at = find_base(repo.project, "main")
     assert coverage_of(at, [repo.suite()], is_filtered=False).unmeasured == ()
-    (fault,) = coverage_of(at, [], is_filtered=False).unmeasured
-    assert str(fault) == (
+    (diagnostic,) = coverage_of(at, [], is_filtered=False).unmeasured
+    assert str(diagnostic) == (
         "prompts/greet.prompt.yml: greet changed, and no eval measures it\n"
         "  fix: regauge new eval greet"
     )
@@ -632,7 +632,7 @@ def test_a_changed_prompt_that_no_eval_measures_is_unmeasured(repo: Repo):
     repo.write("prompts/draft.prompt.yml", draft.replace("Greeter", "Draft"))
     repo.write("prompts/other.prompt.yml", PROMPT.replace("Greeter", "Other"))
     coverage = coverage_of(find_base(repo.project, "main"), [repo.suite()], is_filtered=False)
-    assert [fault.message for fault in coverage.unmeasured] == [
+    assert [diagnostic.message for diagnostic in coverage.unmeasured] == [
         "other is new, and no eval measures it"
     ]
 

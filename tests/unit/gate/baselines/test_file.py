@@ -169,9 +169,9 @@ def broken(edit: Any) -> str:
     with pytest.raises(BaselineError) as caught:
         parse_baseline(text.encode(), place=SHOWN)
     lines = text.splitlines()
-    (fault,) = caught.value.faults
-    assert fault.line is not None
-    return f"{lines[fault.line - 1].strip()} -> {fault.message}"
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.line is not None
+    return f"{lines[diagnostic.line - 1].strip()} -> {diagnostic.message}"
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def broken(edit: Any) -> str:
         (lambda h: h["cases"]["bob"]["failed"].update(tone=9), "more often than it judged"),
     ],
 )
-def test_a_case_that_does_not_add_up_is_a_fault_on_its_line(edit: Any, told: str):
+def test_a_case_that_does_not_add_up_is_a_error_on_its_line(edit: Any, told: str):
     message = broken(edit)
     assert '"bob": {' in message or "bob" in message
     assert told in message
@@ -209,7 +209,7 @@ def test_a_case_that_does_not_add_up_is_a_fault_on_its_line(edit: Any, told: str
         (lambda h: h["sessions"][0].update(id="monday"), "String should match pattern"),
     ],
 )
-def test_sessions_and_cases_that_contradict_each_other_are_faults(edit: Any, told: str):
+def test_sessions_and_cases_that_contradict_each_other_are_errors(edit: Any, told: str):
     assert told in broken(edit)
 
 

@@ -172,7 +172,7 @@ def test_a_repair_goes_through_all_phases_in_order():
     ]  # fmt: skip
 
 
-def test_two_faults_are_repaired_one_after_the_other():
+def test_two_errors_are_repaired_one_after_the_other():
     here = world(without("json", "utc"))
 
     state = here.run()

@@ -97,7 +97,7 @@ def test_golden_cases_never_become_examples(tmp_path: Path) -> None:
     assert load_examples(tmp_path / "none.jsonl") == ()
 
 
-def test_all_faults_of_a_pool_are_told_with_their_lines(tmp_path: Path) -> None:
+def test_all_errors_of_a_pool_are_told_with_their_lines(tmp_path: Path) -> None:
     pool = tmp_path / "alert.jsonl"
     pool.write_text('{"id": "a", "input": "x", "output": "y"}\n[]\n{"id": "a"}\n\nnot json\n')
     with pytest.raises(UsageError) as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regauge.judges.model._reply import ReplyFault
+from regauge.judges.model._reply import ReplyError
 from regauge.refine.analysis import Check, FailureCluster
 from regauge.refine.attempts import Attempt, Memory
 from regauge.refine.edits import EditError, PromptText, apply
@@ -154,8 +154,8 @@ def test_replies_are_read_as_it_was_written_down():
         try:
             edit = edit_in(reply, text, proposer="model:m")
             made = difference(text.full_text, apply(text, edit.ops).full_text)
-        except (ReplyFault, EditError) as fault:
-            lines.append(f"{name}: {type(fault).__name__}, {fault}")
+        except (ReplyError, EditError) as error:
+            lines.append(f"{name}: {type(error).__name__}, {error}")
         else:
             lines.append(f"{name}: {edit.strategy} {edit.proposer} {edit.rationale!r}, {made}")
     for reply in (
@@ -167,6 +167,6 @@ def test_replies_are_read_as_it_was_written_down():
     ):
         try:
             lines.append(str(critique_in(json.dumps(reply), author="critic")))
-        except ReplyFault as fault:
-            lines.append(f"{type(fault).__name__}, {fault}")
+        except ReplyError as error:
+            lines.append(f"{type(error).__name__}, {error}")
     assert_as_written("\n".join([*lines, ""]), "proposers/replies")
