@@ -332,7 +332,7 @@ def _audited(
     """Whether recordings are accused in each run, and calls per recorded trial."""
     rng = np.random.default_rng([3, cases, int(drop), again, int(day)])
     policy = GatePolicy()
-    first, stored = policy.first_draws_of(cases), policy.baseline_trials_of(cases)
+    first, stored = policy.first_trials_of(cases), policy.baseline_trials_of(cases)
     p = draw_suites(rng, "typical", runs, cases)
     q = np.repeat(lowered(p, drop), first, axis=1)
     recorded = np.logical_or.reduce([rng.random(q.shape) < q for _ in range(1 + again)])

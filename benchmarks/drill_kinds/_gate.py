@@ -152,7 +152,7 @@ _WAYS: dict[str, _Way] = {
     ),
     'ref = "HEAD"': _Way(settings=_gate('ref = "HEAD"'), args=("gate",)),
     "looks = [1]": _Way(settings=_gate("looks = [1]")),
-    "first_draws, baseline_trials": _Way(settings=_gate("first_draws = 1\nbaseline_trials = 3")),
+    "first_trials, baseline_trials": _Way(settings=_gate("first_trials = 1\nbaseline_trials = 3")),
     'anchor = "none"': _Way(settings=_gate('anchor = "none"\non_anchor_loss = "warn"')),
     "alpha_suite": _Way(settings=_gate("alpha_suite = 1e-9")),
     'on_broken = "net" with many new cases': _Way(

@@ -207,7 +207,7 @@ class SuiteReport:
         verdict: `unconfirmed` if paired trials did not confirm a suspected loss; `untested` if
             nothing was compared, or single cases decided first.
         cases: Number of compared cases.
-        first_draws: Trials of every case in the first round.
+        first_trials: Trials of every case in the first round.
         rounds: Rounds against the baseline; empty if nothing was compared.
         suspects: Tests that requested paired trials: the empty text for all cases together, or the
             name of a check with scores.
@@ -225,7 +225,7 @@ class SuiteReport:
     prompt: str
     verdict: SuiteVerdict
     cases: int
-    first_draws: int = 1
+    first_trials: int = 1
     rounds: tuple[RoundReport, ...] = ()
     suspects: tuple[str, ...] = ()
     pairs: tuple[PairsReport, ...] = ()

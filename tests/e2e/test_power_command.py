@@ -60,9 +60,9 @@ def test_it_says_what_the_gate_can_find_and_what_it_costs(suite):
     assert re.sub(r"\b[\d.]+ (%|calls|cases like)( \([\d-]+\))?", r"N \1", done.stdout) == snapshot("""\
 triage: 40 cases with at least 12 trials of base each
   sees: 1 broken case > N %, -10 points > N %, -5 points N %, -2 points N %; false alarm < N %
-  first_draws = 6 sees -10 points > N %, -5 points N %, for N calls per case instead of 3.3
+  first_trials = 6 sees -10 points > N %, -5 points N %, for N calls per case instead of 3.3
   An unchanged prompt costs N calls per case.
-  To find a 5-point drop in 80 of 100 runs takes about N cases like these, or first_draws = 4 with the 40 there are.
+  To find a 5-point drop in 80 of 100 runs takes about N cases like these, or first_trials = 4 with the 40 there are.
 """)
 
 

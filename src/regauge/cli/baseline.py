@@ -30,7 +30,7 @@ from regauge.gate import (
     DetectableDrop,
     TopUpPolicy,
     cases_needed,
-    first_draws_needed,
+    first_trials_needed,
     operating_line,
     policy_of,
 )
@@ -462,12 +462,12 @@ class _Power:
                 "drops": _drops_json(line.drops),
                 "flaky_drop": line.flaky_drop and _rate_json(line.flaky_drop),
                 "calls_per_case": round(line.calls_per_case, 4),
-                "first_draws": self.policy.first_draws_of(line.cases),
+                "first_trials": self.policy.first_trials_of(line.cases),
                 "next_step": None,
             }
             if (step := line.step) is not None:
                 document["next_step"] = {
-                    "first_draws": step.first_draws,
+                    "first_trials": step.first_trials,
                     "drops": _drops_json(step.drops),
                     "calls_per_case": round(step.calls_per_case, 4),
                 }
@@ -476,7 +476,7 @@ class _Power:
                 "drop": self.target.drop,
                 "power": self.target.power,
                 "cases": self.needed_cases,
-                "first_draws": self.needed_draws,
+                "first_trials": self.needed_draws,
             }
         return document
 
@@ -487,11 +487,11 @@ class _Power:
         cases_today, draws = len(self.counts), self.needed_draws
         if draws is None:
             return f"{sentence}."
-        if draws == self.policy.first_draws_of(cases_today):
+        if draws == self.policy.first_trials_of(cases_today):
             return (
                 f"The {cases_today} cases there are find a {drop} in at least {power} of 100 runs."
             )
-        return f"{sentence}, or first_draws = {draws} with the {cases_today} there are."
+        return f"{sentence}, or first_trials = {draws} with the {cases_today} there are."
 
 
 def _simulate(
@@ -517,7 +517,7 @@ def _simulate(
         counts=counts,
         line=operating_line(counts, policy, seed=seed, cells=cells, cases=cases),
         needed_cases=required.cases if required is not None else None,
-        needed_draws=first_draws_needed(counts, policy, target) if target else None,
+        needed_draws=first_trials_needed(counts, policy, target) if target else None,
     )
 
 

@@ -180,7 +180,7 @@ def _print_gate(root: Path, done: Sequence[PlannedFile]) -> None:
     # Without a baseline, assume that all its trials passed.
     line = operating_line([Count(passed=trials, trials=trials)] * cases, policy, drops=(0.05, 0.1))
     echo()
-    echo(f"gate:  {cases} cases, {policy.first_draws_of(cases)} trials of each at first")
+    echo(f"gate:  {cases} cases, {policy.first_trials_of(cases)} trials of each at first")
     for words in str(line).splitlines():
         echo(f"       {words}")
 

@@ -161,7 +161,7 @@ if TYPE_CHECKING:
         OperatingLine as OperatingLine,
         Rate as Rate,
         cases_needed as cases_needed,
-        first_draws_needed as first_draws_needed,
+        first_trials_needed as first_trials_needed,
         operating_line as operating_line,
         operating_line_of as operating_line_of,
     )

@@ -209,7 +209,7 @@ _LARGER: Final = frozenset(
         "gate.alpha_case",
         "gate.alpha_suite",
         "gate.baseline_trials",
-        "gate.first_draws",
+        "gate.first_trials",
         "gate.new_case_trials",
         "gate.new_case_passes",
         "calibration.floor",

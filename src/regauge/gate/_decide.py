@@ -299,7 +299,7 @@ def _audit_candidates(session: EvalSession, run: GateRun) -> AuditReport | None:
         return None
     reader = session.replay_session()
     try:
-        recorded = recorded_outcomes(reader, candidates, numbers=run.gate.first_draws)
+        recorded = recorded_outcomes(reader, candidates, numbers=run.gate.first_trials)
     finally:
         reader.close()
     report = audit_fresh(recorded, run.first_outcomes())
@@ -530,8 +530,8 @@ def _estimate_worst(
     for compared_case in changed:
         prompts.setdefault(compared_case.case.prompt, []).append(compared_case)
     for cases in prompts.values():
-        first = policy.first_draws_of(len(cases))
-        size = {"cases": len(cases), "first_draws": first}
+        first = policy.first_trials_of(len(cases))
+        size = {"cases": len(cases), "first_trials": first}
         suite, net = policy.suite, policy.net
         pairs = [suite.pairs_of_look(number, **size) for number in range(len(suite.levels))]
         net_pairs = [net.pairs_of_look(number, **size) for number in range(len(net.all_levels))]

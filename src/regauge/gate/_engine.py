@@ -455,7 +455,7 @@ class Gate:
         changed = Counter(case.prompt for case in gate_cases if case.state == "changed")
         changed.update(elsewhere)
         self._first = {
-            case.prompt: policy.first_draws_of(changed[case.prompt]) for case in gate_cases
+            case.prompt: policy.first_trials_of(changed[case.prompt]) for case in gate_cases
         }
         self._cases = [
             CaseTrials(
@@ -479,7 +479,7 @@ class Gate:
         self._waves = self._process()
         self._advance()
 
-    def first_draws(self, prompt: str) -> int:
+    def first_trials(self, prompt: str) -> int:
         """Trials of every case of a prompt in the first round."""
         return self._first[prompt]
 
@@ -558,7 +558,7 @@ class Gate:
             cells=len(self._case_stage.cells) if self._case_stage is not None else 0,
             base_trials=sum(sum(1 for _ in case.facts("base")) for case in self._cases),
             finished=self._finished,
-            first_draws=self._first,
+            first_trials=self._first,
         )
 
     def _process(self) -> Iterator[list[Request]]:
@@ -595,7 +595,7 @@ class Gate:
                 cases,
                 self._policy,
                 prompts=len(by_prompt),
-                first_draws=self._first[prompt],
+                first_trials=self._first[prompt],
                 broken=[
                     c.case for c in required_reports if (c.prompt, c.verdict) == (prompt, "broken")
                 ],

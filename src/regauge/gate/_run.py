@@ -137,7 +137,7 @@ class GateRun:
         outcomes: dict[tuple[str, str], list[bool | None]] = {}
         for compared_case in self.compared_cases:
             trials = self._trials.get((*compared_case.case.key, "candidate"), [])[
-                : self.gate.first_draws(compared_case.case.prompt)
+                : self.gate.first_trials(compared_case.case.prompt)
             ]
             facts = [self._facts(*compared_case.case.key, trial) for trial in trials]
             outcomes[compared_case.case.key] = [
@@ -161,7 +161,7 @@ class GateRun:
                     base_trials = self._trials[(*compared_case.case.key, "base")]
                     numbers = range(
                         len(base_trials),
-                        len(base_trials) + self.gate.first_draws(compared_case.case.prompt),
+                        len(base_trials) + self.gate.first_trials(compared_case.case.prompt),
                     )
                     draws = [
                         PlannedTrial(planned_case, stored_number("base", nth)) for nth in numbers
@@ -209,7 +209,7 @@ class GateRun:
         compared_case = self._by_key[prompt, case]
         planned_case = compared_case.base
         if side == "candidate":
-            first = number < self.gate.first_draws(prompt)
+            first = number < self.gate.first_trials(prompt)
             planned_case = compared_case.candidate if first else compared_case.follow_up
         assert planned_case is not None, f"{side} has no {case!r}"
         return planned_case

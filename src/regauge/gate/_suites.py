@@ -195,7 +195,7 @@ class SuiteStage:
         policy: GatePolicy,
         *,
         prompts: int,
-        first_draws: int,
+        first_trials: int,
         broken: Collection[str] = (),
         fixed: Collection[str] = (),
         accepted: Collection[str] = (),
@@ -205,7 +205,7 @@ class SuiteStage:
         Args:
             cases: Changed cases of the prompt.
             prompts: Number of changed prompts, which share the error rate.
-            first_draws: Trials of every case in the first round.
+            first_trials: Trials of every case in the first round.
             broken: Broken required cases, without accepted ones.
             fixed: Fixed cases.
             accepted: Broken cases that the changelog accepts; only these are left out.
@@ -213,9 +213,9 @@ class SuiteStage:
         self.prompt = prompt
         self._policy = policy
         self._prompts = prompts
-        self._first = first_draws
+        self._first = first_trials
         self._cases = [
-            SuiteCase(case, [range(first_draws)])
+            SuiteCase(case, [range(first_trials)])
             for case in cases
             if case.history().trials and case.case.case not in accepted
         ]
@@ -273,7 +273,7 @@ class SuiteStage:
             prompt=self.prompt,
             verdict=self._verdict,
             cases=len(self._cases),
-            first_draws=self._first,
+            first_trials=self._first,
             rounds=tuple(self._rounds),
             suspects=self._suspects,
             pairs=tuple(self._pairs),
@@ -359,7 +359,7 @@ class SuiteStage:
         tests = 1 + len(self._graded)
         number = 0
         while True:
-            pairs = policy.pairs_of_look(number, cases=len(self._cases), first_draws=self._first)
+            pairs = policy.pairs_of_look(number, cases=len(self._cases), first_trials=self._first)
             yield self._next_wave(pairs)
             p_values = {check: self._p_value(check) for check in self._suspects}
             bound = day_bound(policy, number, prompts=self._prompts, tests=tests)
@@ -385,7 +385,7 @@ class SuiteStage:
         """Pairs of every case until broken and fixed ones are weighed."""
         policy = self._policy.net
         for number in range(len(policy.all_levels)):
-            pairs = policy.pairs_of_look(number, cases=len(self._cases), first_draws=self._first)
+            pairs = policy.pairs_of_look(number, cases=len(self._cases), first_trials=self._first)
             yield self._next_wave(pairs)
             sides = self._sides()
             worse = float(pairs_p_value(sides, 1))

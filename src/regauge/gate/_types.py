@@ -16,7 +16,7 @@ from regauge.stats import (
     NetPolicy,
     SuitePolicy,
     auto_baseline_trials,
-    auto_first_draws,
+    auto_first_trials,
 )
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class GatePolicy:
             that is too short always does, unless the run is provisional.
         on_drifted: The same for a case that the base fails today, too.
         on_new: Effect of a new case that misses its bar.
-        first_draws: Trials of every case in the first round, at least 1; `auto` is about 100 in all
-            for each prompt.
+        first_trials: Trials of every case in the first round, at least 1; `auto` is about 100 for
+            each prompt.
         baseline_trials: Trials of every case in a complete baseline; `auto` is about 200 in all,
             and at least 12.
         accepted_max: Limit of broken cases that changelogs may accept in one change; None for no
@@ -73,7 +73,7 @@ class GatePolicy:
     on_undecided: BlockOrWarn = "block"
     on_drifted: BlockOrWarn = "warn"
     on_new: BlockOrWarn = "block"
-    first_draws: int | Auto = "auto"
+    first_trials: int | Auto = "auto"
     baseline_trials: int | Auto = "auto"
     accepted_max: int | None = None
     min_effect: float = 0.0
@@ -84,7 +84,7 @@ class GatePolicy:
     provisional: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("first_draws", "baseline_trials"):
+        for name in ("first_trials", "baseline_trials"):
             value = getattr(self, name)
             if value != "auto" and value < 1:
                 raise ValueError(f"{name} must be at least 1 or 'auto', not {value}")
@@ -97,9 +97,9 @@ class GatePolicy:
                 f"new_passes must be 0 to new_trials, not {self.new_passes} of {self.new_trials}"
             )
 
-    def first_draws_of(self, cases: int) -> int:
+    def first_trials_of(self, cases: int) -> int:
         """Trials of every case in the first round of a prompt with `cases` compared cases."""
-        return auto_first_draws(cases) if self.first_draws == "auto" else self.first_draws
+        return auto_first_trials(cases) if self.first_trials == "auto" else self.first_trials
 
     def baseline_trials_of(self, cases: int) -> int:
         """Trials of every case in a complete baseline of `cases` cases."""
@@ -181,7 +181,7 @@ def policy_of(settings: GateSettings) -> GatePolicy:
             on_undecided=settings.on_undecided,
             on_drifted=settings.on_drifted,
             on_new=settings.on_new,
-            first_draws=settings.first_draws,
+            first_trials=settings.first_trials,
             baseline_trials=settings.baseline_trials,
             accepted_max=settings.accepted_max,
             min_effect=settings.min_effect,
@@ -436,7 +436,7 @@ class GateOutcome:
         cells: Number of pairs of case and check tested together.
         base_trials: Measured trials of the base in this run.
         finished: Whether no trials are pending.
-        first_draws: Trials of every case in the first round, by prompt.
+        first_trials: Trials of every case in the first round, by prompt.
     """
 
     decision: Decision
@@ -447,7 +447,7 @@ class GateOutcome:
     cells: int
     base_trials: int
     finished: bool
-    first_draws: Mapping[str, int] = field(default_factory=dict[str, int])
+    first_trials: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def accepted_broken(self) -> tuple[CaseReport, ...]:

@@ -26,7 +26,7 @@ from regauge.gate._suites import (
     screen_bound,
     screen_extends,
 )
-from regauge.stats import FIRST_DRAWS_MOST, Interval, clopper_pearson, draw_pass_rates
+from regauge.stats import FIRST_TRIALS_MAX, Interval, clopper_pearson, draw_pass_rates
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -374,7 +374,7 @@ class _Runs:
         self._first = np.empty(cases, dtype=np.int64)
         control = 0
         for columns in self._columns:
-            self._first[columns] = policy.first_draws_of(columns.size)
+            self._first[columns] = policy.first_trials_of(columns.size)
             control += min(policy.suite.control, columns.size)
         self._calls = np.full(runs, control, dtype=np.int64)
         self._first_passes = self._draw("candidate", 0, _range(runs), _range(cases), self._first)
@@ -511,7 +511,7 @@ class _Runs:
         waves: list[Pairs] = []
         first = int(self._first[columns[0]])
         for number in range(len(policy.levels)):
-            pairs = policy.pairs_of_look(number, cases=columns.size, first_draws=first)
+            pairs = policy.pairs_of_look(number, cases=columns.size, first_trials=first)
             wave = 2 * _WAVES_OF_CASES + number
             waves.append(self._pairs(wave, rows[open_rows], columns, pairs))
             now = record[0][open_rows], record[1][open_rows]
@@ -536,7 +536,7 @@ class _Runs:
         waves: list[Pairs] = []
         first = int(self._first[columns[0]])
         for number in range(len(policy.all_levels)):
-            pairs = policy.pairs_of_look(number, cases=columns.size, first_draws=first)
+            pairs = policy.pairs_of_look(number, cases=columns.size, first_trials=first)
             wave = 2 * _WAVES_OF_CASES + number
             waves.append(self._pairs(wave, rows[open_rows], columns, pairs))
             worse = pairs_p_value(waves, 1) <= net_bound(policy, number, prompts=prompts)
@@ -656,19 +656,19 @@ class NextStep:
     """The same gate with twice the trials of every case in the first round.
 
     Attributes:
-        first_draws: Value of the setting.
+        first_trials: Value of the setting.
         drops: Detection rate by drop.
         calls_per_case: Mean trials per case for an unchanged prompt.
     """
 
-    first_draws: int
+    first_trials: int
     drops: tuple[tuple[float, Rate], ...]
     calls_per_case: float
 
     def __str__(self) -> str:
         losses = ", ".join(f"-{100 * drop:g} points {rate}" for drop, rate in reversed(self.drops))
         return (
-            f"first_draws = {self.first_draws} sees {losses}, for {self.calls_per_case:.1f} calls"
+            f"first_trials = {self.first_trials} sees {losses}, for {self.calls_per_case:.1f} calls"
         )
 
 
@@ -777,15 +777,20 @@ def operating_line(
         (drop, _detection_rate(suite, seed + 2, lower_rates(drop), runs=runs)) for drop in drops
     )
     size = cases or sum(1 for count in histories if count.trials)
-    first_draws = min(2 * policy.first_draws_of(size), FIRST_DRAWS_MOST)
+    first_trials = min(2 * policy.first_trials_of(size), FIRST_TRIALS_MAX)
     weak = dict(losses)[_STEP_DROP].value < _STEP_POWER if _STEP_DROP in drops else False
     step = None
     # Each prompt has its own first round, so one setting cannot double them all.
-    if weak and not recorded and first_draws > policy.first_draws_of(size) and len({*prompts}) <= 1:
-        doubled_suite = replace(suite, policy=replace(policy, first_draws=first_draws))
+    if (
+        weak
+        and not recorded
+        and first_trials > policy.first_trials_of(size)
+        and len({*prompts}) <= 1
+    ):
+        doubled_suite = replace(suite, policy=replace(policy, first_trials=first_trials))
         unchanged = doubled_suite.simulate(seed, lambda p: p, runs=runs)
         step = NextStep(
-            first_draws=first_draws,
+            first_trials=first_trials,
             drops=tuple(
                 (drop, _detection_rate(doubled_suite, seed + 2, lower_rates(drop), runs=runs))
                 for drop in drops
@@ -902,12 +907,12 @@ def cases_needed(
     return RequiredCases(cases=high, detection=rate)
 
 
-def first_draws_needed(
+def first_trials_needed(
     histories: Sequence[Count],
     policy: GatePolicy,
     target: DetectableDrop,
     *,
-    at_most: int = FIRST_DRAWS_MOST,
+    at_most: int = FIRST_TRIALS_MAX,
 ) -> int | None:
     """The number of first trials per case that detects a drop with a required power.
 
@@ -918,14 +923,14 @@ def first_draws_needed(
     Returns:
         None if `at_most` is not enough, or the base has no trial.
     """
-    first_draws = policy.first_draws_of(len(histories))
-    while first_draws <= at_most:
-        suite = SimulatedSuite.from_histories(histories, replace(policy, first_draws=first_draws))
+    first_trials = policy.first_trials_of(len(histories))
+    while first_trials <= at_most:
+        suite = SimulatedSuite.from_histories(histories, replace(policy, first_trials=first_trials))
         if suite is None:
             return None
         if target.detection_rate(suite).value >= target.power:
-            return first_draws
-        first_draws += max(1, first_draws // 2)
+            return first_trials
+        first_trials += max(1, first_trials // 2)
     return None
 
 

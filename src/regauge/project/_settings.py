@@ -505,7 +505,7 @@ class GateSettings(_Table):
         on_judge_change: Effect of changed judges without a changed prompt: `refuse` exits with 2
             unless `--accept-judge-change` is given, `note` reports. Changes of both are always
             refused.
-        first_draws: Trials per case in the first round; `auto` is about 100 per prompt, at most 24
+        first_trials: Trials per case in the first round; `auto` is about 100 per prompt, at most 24
             per case.
         baseline_trials: Trials per case in a complete baseline; `auto` is about 200 per prompt, 12
             to 48 per case.
@@ -527,7 +527,7 @@ class GateSettings(_Table):
     on_drifted: Literal["block", "warn"] = "warn"
     on_new: Literal["block", "warn"] = "block"
     on_judge_change: Literal["refuse", "note"] = "refuse"
-    first_draws: Annotated[int, Field(ge=1, le=24)] | Literal["auto"] = "auto"
+    first_trials: Annotated[int, Field(ge=1, le=24)] | Literal["auto"] = "auto"
     baseline_trials: Annotated[int, Field(ge=3, le=100)] | Literal["auto"] = "auto"
     anchor: Annotated[str, AfterValidator(_anchor)] = "major"
     on_anchor_loss: Literal["warn", "block"] = "warn"

@@ -630,9 +630,11 @@ def _without_repairs(policy: GatePolicy) -> GatePolicy:
 
     The base's trials are of this run, so there is no outage to detect.
     """
-    first = 1 if policy.first_draws == "auto" else policy.first_draws
+    first = 1 if policy.first_trials == "auto" else policy.first_trials
     suite = replace(policy.suite, control=0)
-    return replace(policy, improved_at_most=-1.0, on_broken="block", first_draws=first, suite=suite)
+    return replace(
+        policy, improved_at_most=-1.0, on_broken="block", first_trials=first, suite=suite
+    )
 
 
 def _history(tally: Tally, base: PromptText, case: str, checks: Sequence[str]) -> BaseTrials:

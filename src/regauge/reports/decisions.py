@@ -74,10 +74,10 @@ def calls_of(decided: GateResult) -> CallsDocument:
     kinds: Counter[str] = Counter()
     totals: list[CallTotals] = []
     for (prompt, _, side), trials in decided.trials.items():
-        first_draws = decided.outcome.first_draws.get(prompt, 1)
+        first_trials = decided.outcome.first_trials.get(prompt, 1)
         for number, trial in enumerate(trials):
             if trial.sourced_completion is not None:
-                first = "first" if number < first_draws else "follow_up"
+                first = "first" if number < first_trials else "follow_up"
                 kinds["base" if side == "base" else first] += 1
                 totals += _usage_of(trial, trial.sourced_completion)
     return CallsDocument(

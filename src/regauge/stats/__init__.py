@@ -58,14 +58,14 @@ if TYPE_CHECKING:
         verdict_variance as verdict_variance,
     )
     from regauge.stats._policy import (
-        FIRST_DRAWS_MOST as FIRST_DRAWS_MOST,
+        FIRST_TRIALS_MAX as FIRST_TRIALS_MAX,
         AnchorPolicy as AnchorPolicy,
         CasePolicy as CasePolicy,
         CriticalPolicy as CriticalPolicy,
         NetPolicy as NetPolicy,
         SuitePolicy as SuitePolicy,
         auto_baseline_trials as auto_baseline_trials,
-        auto_first_draws as auto_first_draws,
+        auto_first_trials as auto_first_trials,
     )
 else:
     __getattr__ = lazy_getattr(__name__)

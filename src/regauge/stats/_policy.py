@@ -15,7 +15,7 @@ from math import ceil, floor, fsum, log
 
 # The approximate size of a first round: more trials find smaller losses, and every gate pays.
 _FIRST_ROUND = 100
-FIRST_DRAWS_MOST = 24
+FIRST_TRIALS_MAX = 24
 """The maximum trials of a case in a first round; with more, calls grow faster than detection."""
 # The approximate size of a baseline, and its minimum and maximum trials of a case.
 _BASELINE, _BASELINE_LEAST, _BASELINE_MOST = 200, 12, 48
@@ -23,13 +23,13 @@ _BASELINE, _BASELINE_LEAST, _BASELINE_MOST = 200, 12, 48
 _ERROR_TOTAL = 0.05
 
 
-def auto_first_draws(cases: int) -> int:
+def auto_first_trials(cases: int) -> int:
     """Trials per case in the first round: about 100 in all.
 
-    >>> [auto_first_draws(cases) for cases in (1, 8, 20, 40, 99, 140)]
+    >>> [auto_first_trials(cases) for cases in (1, 8, 20, 40, 99, 140)]
     [24, 13, 5, 3, 1, 1]
     """
-    return min(FIRST_DRAWS_MOST, max(1, floor(_FIRST_ROUND / max(cases, 1) + 0.5)))
+    return min(FIRST_TRIALS_MAX, max(1, floor(_FIRST_ROUND / max(cases, 1) + 0.5)))
 
 
 def auto_baseline_trials(cases: int) -> int:
@@ -169,13 +169,13 @@ class SuitePolicy:
         """The blocking p-value at each side-by-side look."""
         return _levels((self.alpha / len(self.pairs),) * len(self.pairs), self.extra_pairs)
 
-    def pairs_of_look(self, number: int, *, cases: int, first_draws: int) -> int:
+    def pairs_of_look(self, number: int, *, cases: int, first_trials: int) -> int:
         """Trials of each side and case for a look, counted from 0."""
-        return _pairs(self.pairs, self.extra_pairs, number, cases, first_draws, small=self.small)
+        return _pairs(self.pairs, self.extra_pairs, number, cases, first_trials, small=self.small)
 
-    def extra_round(self, first_draws: int) -> int:
+    def extra_round(self, first_trials: int) -> int:
         """Trials of the candidate per case in every further round."""
-        return max(1, first_draws // 2)
+        return max(1, first_trials // 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,9 +211,9 @@ class NetPolicy:
         """The rejecting p-value at each look."""
         return _levels(self.levels, self.extra_pairs)
 
-    def pairs_of_look(self, number: int, *, cases: int, first_draws: int) -> int:
+    def pairs_of_look(self, number: int, *, cases: int, first_trials: int) -> int:
         """Trials of each side and case for a look, counted from 0."""
-        return _pairs(self.pairs, self.extra_pairs, number, cases, first_draws, small=self.small)
+        return _pairs(self.pairs, self.extra_pairs, number, cases, first_trials, small=self.small)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,13 +277,13 @@ def _pairs(
     extra_pairs: tuple[int, ...],
     number: int,
     cases: int,
-    first_draws: int,
+    first_trials: int,
     *,
     small: int,
 ) -> int:
     if number >= len(units):
         return extra_pairs[number - len(units)]
-    return max(1, round(units[number] * first_draws * (1 if cases >= small else 0.5)))
+    return max(1, round(units[number] * first_trials * (1 if cases >= small else 0.5)))
 
 
 def _levels(levels: tuple[float, ...], extra_pairs: tuple[int, ...]) -> tuple[float, ...]:

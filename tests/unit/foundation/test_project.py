@@ -117,8 +117,8 @@ ROOT/pyproject.toml:1: tool.regauge.refine.goals: must be a list of tables
 @pytest.mark.parametrize(
     ("gate", "complaint"),
     [
-        ("first_draws = 0", "first_draws"),
-        ("first_draws = 25", "first_draws"),
+        ("first_trials = 0", "first_trials"),
+        ("first_trials = 25", "first_trials"),
         ('baseline_trials = "all"', "baseline_trials"),
         ('anchor = "minor"', "must be 'major', 'none' or a version, not 'minor'"),
         ("accepted_max = -1", "accepted_max"),
@@ -132,7 +132,7 @@ def test_gate_settings_that_cannot_be_held_are_refused(tmp_path: Path, gate: str
 
 
 @pytest.mark.parametrize(
-    "gate", ["first_draws = 24", 'baseline_trials = "auto"', 'anchor = "2.0.0"', 'anchor = "none"']
+    "gate", ["first_trials = 24", 'baseline_trials = "auto"', 'anchor = "2.0.0"', 'anchor = "none"']
 )
 def test_gate_settings_within_their_range_are_read(tmp_path: Path, gate: str):
     name, _, value = gate.partition(" = ")

@@ -626,7 +626,7 @@ def test_a_case_comes_back_from_its_record_as_it_was(
 
 
 def test_a_policy_comes_back_from_its_record_as_it_was():
-    policy = with_more_trials(GatePolicy(on_broken="warn", first_draws=2), 24)
+    policy = with_more_trials(GatePolicy(on_broken="warn", first_trials=2), 24)
     assert policy.more_trials == 24
     assert policy_from_json(json.loads(json.dumps(policy_to_json(policy)))) == policy
     with pytest.raises(UsageError, match="cannot be read"):

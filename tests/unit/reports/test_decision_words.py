@@ -90,7 +90,7 @@ def test_the_reasons_of_a_gate_are_those_that_were_written_down(name: str):
         *reasons_of(outcome, prompts, RULES, not_run=3),
         *reasons_of(outcome, [], [], not_run=1)[-1:],
     ]
-    for prompt in outcome.first_draws:
+    for prompt in outcome.first_trials:
         whole = suite_test(outcome, prompt)
         lines.append(f"{prompt}: {dict(sorted(verdict_counts(outcome, prompt).items()))}")
         lines.append(f"{whole and (whole.verdict, whole.difference is None)}")

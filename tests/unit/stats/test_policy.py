@@ -10,7 +10,7 @@ from regauge.stats import (
     NetPolicy,
     SuitePolicy,
     auto_baseline_trials,
-    auto_first_draws,
+    auto_first_trials,
 )
 
 
@@ -29,7 +29,7 @@ from regauge.stats import (
     ],
 )
 def test_sizes_follow_the_number_of_cases(cases, first, record):
-    assert (auto_first_draws(cases), auto_baseline_trials(cases)) == (first, record)
+    assert (auto_first_trials(cases), auto_baseline_trials(cases)) == (first, record)
 
 
 def test_a_suspect_has_23_further_trials_and_16_where_only_today_is_thin():
@@ -63,7 +63,7 @@ def test_runs_that_continue_spend_halves_of_what_is_left_of_5_percent():
 def test_pairs_come_in_units_of_the_first_round_and_half_of_them_in_small_suites(
     cases, first, pairs, weighed
 ):
-    size = {"cases": cases, "first_draws": first}
+    size = {"cases": cases, "first_trials": first}
     assert [SuitePolicy().pairs_of_look(look, **size) for look in range(3)] == pairs
     assert [NetPolicy().pairs_of_look(look, **size) for look in range(3)] == weighed
     assert SuitePolicy(extra_pairs=(8,)).pairs_of_look(3, **size) == 8

@@ -156,7 +156,7 @@ def of_policies() -> Iterator[str]:
     for policy in (SuitePolicy(extra_pairs=(4, 3)), NetPolicy(extra_pairs=(4,))):
         looks = [
             [
-                policy.pairs_of_look(look, cases=cases, first_draws=first)
+                policy.pairs_of_look(look, cases=cases, first_trials=first)
                 for look in range(len(policy.pairs) + 1)
             ]
             for cases, first in ((5, 1), (29, 3), (30, 3), (200, 1))
@@ -173,7 +173,7 @@ def of_policies() -> Iterator[str]:
     kept = [AnchorPolicy().trials_of(cases, baseline_trials=12) for cases in (1, 16, 17, 90)]
     yield f"anchors {kept}"
     sizes = (0, 1, 4, 5, 7, 14, 16, 17, 39, 66, 67, 100, 199, 200, 201)
-    yield f"first draws {[stats.auto_first_draws(cases) for cases in sizes]}"
+    yield f"first draws {[stats.auto_first_trials(cases) for cases in sizes]}"
     yield f"baselines {[stats.auto_baseline_trials(cases) for cases in sizes]}"
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PROMPT = "triage"
 # One first trial of each case and none of main: what follows is asked for by what a test shows.
-ONE = GatePolicy(first_draws=1, suite=SuitePolicy(control=0))
+ONE = GatePolicy(first_trials=1, suite=SuitePolicy(control=0))
 # What the letters of a script stand for; the last letter goes on for ever.
 FACTS: dict[str, Any] = {
     "1": TrialFacts(checks={"right": True}),

@@ -48,7 +48,7 @@ def cases(draw: st.DrawFn) -> list[Scripted]:
 
 POLICIES = st.builds(
     with_policy,
-    first_draws=st.integers(1, 3),
+    first_trials=st.integers(1, 3),
     on_broken=st.sampled_from(["block", "net", "warn"]),
     provisional=st.booleans(),
     on_undecided=st.sampled_from(["block", "warn"]),
@@ -70,7 +70,7 @@ def test_every_run_ends_within_its_caps_whatever_order_its_trials_land_in(
     )
     assert in_order == shuffled
     assert in_order.finished
-    first = policy.first_draws
+    first = policy.first_trials
     most = policy.case.cap + first * (1 + policy.suite.rounds + sum(policy.suite.pairs))
     assert tally.candidate <= most * len(given_cases)
     assert in_order.base_trials <= (most + policy.first_history) * len(given_cases)
@@ -124,10 +124,10 @@ class Kept:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 2), st.integers(0, 16))
-def test_the_simulation_of_error_rates_is_the_same_gate(seed, first_draws, prompts, more):
+def test_the_simulation_of_error_rates_is_the_same_gate(seed, first_trials, prompts, more):
     """Trial by trial and all at once, from the same passes and failures."""
     rng = np.random.default_rng(seed)
-    n, policy = 26, with_more_trials(replace(ONE, first_draws=first_draws), more)
+    n, policy = 26, with_more_trials(replace(ONE, first_trials=first_trials), more)
     p = rng.choice([0.999, 0.9, 0.6, 0.02], size=(1, n), p=[0.7, 0.1, 0.1, 0.1])
     q = np.where(rng.random(p.shape) < rng.choice([0.0, 0.1]), rng.random(p.shape), p)
     today = q if rng.random() < 0.2 else p
@@ -222,7 +222,7 @@ def test_a_later_wave_is_only_wanted_once_the_one_before_is_in():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"first_draws": 0}, "first_draws must be at least 1"),
+        ({"first_trials": 0}, "first_trials must be at least 1"),
         ({"baseline_trials": 0}, "baseline_trials must be at least 1"),
         ({"min_effect": 1.0}, "min_effect"),
         ({"new_passes": 4}, "new_passes must be 0 to new_trials, not 4 of 3"),

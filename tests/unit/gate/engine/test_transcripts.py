@@ -113,14 +113,14 @@ SCRIPTED: dict[str, tuple[list[Scripted], GatePolicy]] = {
     "not measured": ([*failing(4, "0!"), *others(20, base="!")], GatePolicy()),
     "replayed": (
         [scripted("0-"), scripted("1-", name="d"), scripted("-", name="e"), *others(9, base="-")],
-        with_policy(provisional=True, first_draws=2),
+        with_policy(provisional=True, first_trials=2),
     ),
     "only recorded": (
         [
             replace(one, case=replace(one.case, recorded=True))
             for one in (*failing(9, "0001", base="1"), *others(20))
         ],
-        GatePolicy(first_draws=4),
+        GatePolicy(first_trials=4),
     ),
     "new": (
         [
@@ -180,7 +180,7 @@ def seen(gate: Gate, facts_of: Callable[[str, str, str, int], object]) -> list[s
 
 def outcome_lines(outcome: GateOutcome) -> list[str]:
     """Everything the outcome says, with its numbers; cases that passed unseen are left out."""
-    drawn = f"{outcome.cells} cells, {outcome.base_trials} of base, first {outcome.first_draws}"
+    drawn = f"{outcome.cells} cells, {outcome.base_trials} of base, first {outcome.first_trials}"
     lines = [f"{outcome.decision}, finished {outcome.finished}, {drawn}"]
     messages = {
         (case.prompt, case.case): case_message(case, MessageContext(cells=outcome.cells))

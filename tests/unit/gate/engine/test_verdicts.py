@@ -377,7 +377,7 @@ def test_without_history_and_without_base_nothing_is_decided(base):
 
 def test_more_first_trials_find_a_failure_that_one_would_miss():
     assert run([scripted("10"), *others(9)]).decision == "accept"
-    outcome = run([scripted("10"), *others(9)], with_policy(first_draws=2))
+    outcome = run([scripted("10"), *others(9)], with_policy(first_trials=2))
     assert (outcome.cases[0].verdict, outcome.decision) == ("broken", "reject")
 
 
@@ -469,7 +469,7 @@ def test_small_suites_get_more_first_trials_and_each_prompt_its_own():
     cases = [*others(40), *others(8, prompt="summary")]
     tally = Tally()
     outcome = run(cases, GatePolicy(), order=tally)
-    assert outcome.first_draws == {"triage": 3, "summary": 13}
+    assert outcome.first_trials == {"triage": 3, "summary": 13}
     assert (tally.candidate, outcome.base_trials) == (40 * 3 + 8 * 13, 16)
     assert [str(suite.control.base) for suite in outcome.suites if suite.control] == ["8 of 8"] * 2
     assert (outcome.decision, {case.today.trials for case in outcome.cases}) == ("accept", {0})
@@ -503,7 +503,7 @@ def test_a_run_that_continues_draws_only_more():
     ],
 )
 def test_a_provisional_replay_leaves_to_the_audit_what_is_not_recorded(script, verdict, decision):
-    policy = with_policy(provisional=True, first_draws=2)
+    policy = with_policy(provisional=True, first_trials=2)
     outcome = run([scripted(**script), *others(40)], policy)
     assert (outcome.cases[0].verdict, outcome.decision) == (verdict, decision)
 

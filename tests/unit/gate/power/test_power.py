@@ -15,7 +15,7 @@ from regauge.gate import (
     OperatingLine,
     Rate,
     cases_needed,
-    first_draws_needed,
+    first_trials_needed,
     operating_line,
     operating_line_of,
 )
@@ -77,19 +77,19 @@ def test_a_short_record_or_a_small_suite_gets_a_range():
 def test_a_small_suite_is_shown_what_more_first_trials_find_and_cost():
     small = line(typical(10, trials=20))
     assert small.step is not None
-    assert small.step.first_draws == 20
+    assert small.step.first_trials == 20
     assert {*dict(small.step.drops)} == {0.05, 0.10}
     assert dict(small.step.drops)[0.05].value > dict(small.drops)[0.05].value + 0.1
     assert small.step.calls_per_case == pytest.approx(2 * small.calls_per_case, rel=0.2)
     assert re.search(
-        r"\nfirst_draws = 20 sees -10 points .*, -5 points \d\d % .*,"
+        r"\nfirst_trials = 20 sees -10 points .*, -5 points \d\d % .*,"
         r" for \d\d\.\d calls per case instead of \d\d\.\d$",
         str(small),
     )
     for histories in (typical(140), typical(3, trials=48)):
         assert line(histories).step is None
-    doubled = line(typical(10, trials=20), GatePolicy(first_draws=20))
-    assert doubled.step is None or doubled.step.first_draws == 24
+    doubled = line(typical(10, trials=20), GatePolicy(first_trials=20))
+    assert doubled.step is None or doubled.step.first_trials == 24
 
 
 def test_a_short_record_does_not_make_the_gate_look_worse_than_it_is():
@@ -126,7 +126,7 @@ def test_one_seed_gives_one_line_and_more_cases_see_more():
 def test_more_checks_of_each_case_raise_the_bar_for_each():
     """Six failures in a row name one of 40 cells; among 10,000 cells they are not enough."""
     six = GatePolicy(
-        case=CasePolicy(steps=(2, 3), late_steps=()), suite=SuitePolicy(alpha=1e-9), first_draws=1
+        case=CasePolicy(steps=(2, 3), late_steps=()), suite=SuitePolicy(alpha=1e-9), first_trials=1
     )
     one, many = (line(typical(40), six, cells=cells, drops=()) for cells in (40, 10_000))
     assert one.one_broken is not None
@@ -146,21 +146,21 @@ def test_without_trials_of_base_nothing_is_said():
     assert operating_line([], GatePolicy()) is None
     assert operating_line(none, GatePolicy()) is None
     assert cases_needed(none, GatePolicy(), DetectableDrop(drop=0.1, power=0.8)) is None
-    assert first_draws_needed(none, GatePolicy(), DetectableDrop(drop=0.1, power=0.8)) is None
+    assert first_trials_needed(none, GatePolicy(), DetectableDrop(drop=0.1, power=0.8)) is None
 
 
 def test_it_is_said_how_many_cases_or_trials_a_wanted_drop_takes():
-    suite, policy = typical(60), GatePolicy(first_draws=1)
+    suite, policy = typical(60), GatePolicy(first_trials=1)
     needed = cases_needed(suite, policy, DetectableDrop(drop=0.05, power=0.8))
     assert needed is not None
     assert 60 < needed.cases < 160
     assert needed.detection.value >= 0.8
     assert cases_needed(suite, policy, DetectableDrop(drop=0.02, power=0.8), at_most=100) is None
-    draws = first_draws_needed(suite, policy, DetectableDrop(drop=0.05, power=0.8))
+    draws = first_trials_needed(suite, policy, DetectableDrop(drop=0.05, power=0.8))
     assert draws is not None
     assert draws > 1
     assert (
-        first_draws_needed(suite, policy, DetectableDrop(drop=0.01, power=0.99), at_most=2) is None
+        first_trials_needed(suite, policy, DetectableDrop(drop=0.01, power=0.99), at_most=2) is None
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from regauge.gate import Count, DetectableDrop, GatePolicy, cases_needed, first_draws_needed
+from regauge.gate import Count, DetectableDrop, GatePolicy, cases_needed, first_trials_needed
 from regauge.gate.power import (
     SimulatedSuite,
     lower_flaky_rates,
@@ -26,7 +26,7 @@ POLICIES = {
     "warning": GatePolicy(on_broken="warn"),
     "undecided passes": GatePolicy(on_undecided="warn", on_drifted="block"),
     "other steps": GatePolicy(
-        case=CasePolicy(steps=(2, 3), late_steps=(), extra_steps=(4,)), first_draws=2
+        case=CasePolicy(steps=(2, 3), late_steps=(), extra_steps=(4,)), first_trials=2
     ),
 }
 
@@ -56,15 +56,19 @@ def test_lines_and_sizes_are_those_that_were_written_down():
     lines = [
         str(operating_line(FEW, GatePolicy(), seed=2, drops=(0.05, 0.1))),
         str(operating_line(FEW, GatePolicy(), seed=2, drops=(0.2,), recorded=3)),
-        str(operating_line(typical(60), GatePolicy(first_draws=1), cases=120, drops=(0.05,))),
+        str(operating_line(typical(60), GatePolicy(first_trials=1), cases=120, drops=(0.05,))),
         f"{unchanged_calls(FEW, GatePolicy()):.6g}",
         str(cases_needed(FEW, GatePolicy(), DetectableDrop(drop=0.2, power=0.6))),
         str(cases_needed(FEW, GatePolicy(), DetectableDrop(drop=0.01, power=0.99), at_most=20)),
         str(
-            first_draws_needed(FEW, GatePolicy(first_draws=1), DetectableDrop(drop=0.2, power=0.7))
+            first_trials_needed(
+                FEW, GatePolicy(first_trials=1), DetectableDrop(drop=0.2, power=0.7)
+            )
         ),
         str(
-            first_draws_needed(FEW, GatePolicy(), DetectableDrop(drop=0.01, power=0.99), at_most=13)
+            first_trials_needed(
+                FEW, GatePolicy(), DetectableDrop(drop=0.01, power=0.99), at_most=13
+            )
         ),
         str(operating_line([Count(passed=0, trials=0)], GatePolicy())),
     ]
