@@ -91,14 +91,14 @@ def record(root: Path, *options: str) -> tuple[int, str, float]:
 
 def kill_in_start(root: Path, server: BatchServer) -> None:
     """Kill a `regauge record --batch` after its batch has started, before it knows so."""
-    server.diagnostics.hangs = "started"
+    server.faults.hangs = "started"
     command = [sys.executable, "-m", "regauge", "record", "--batch"]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL) as process:
         try:
             assert server.waiting.wait(300), "no batch started"
         finally:
             process.kill()
-    server.diagnostics.hangs = ""
+    server.faults.hangs = ""
 
 
 def recordings(root: Path, *, cost: float) -> list[dict[str, Any]]:
@@ -119,7 +119,7 @@ def measure(cases: int, folder: Path) -> dict[str, Any]:
         code, said, live_s = record(live)
         assert code == 0, said
         batched = make_project(folder / "batched", server.base_url, cases)
-        diagnostics = server.diagnostics
+        faults = server.faults
 
         def step(name: str, *options: str) -> None:
             code, said, took_s = record(batched, *options)
@@ -128,14 +128,14 @@ def measure(cases: int, folder: Path) -> dict[str, Any]:
             steps.append({"step": name, "exit": code, "recorded": count, "s": round(took_s, 2)})
             sys.stderr.write(f"{name}: exit {code}, {count} recorded\n{said}\n")
 
-        diagnostics.expired = cases * 3 // 5
-        diagnostics.doubled = diagnostics.unknown = diagnostics.malformed = True
+        faults.expired = cases * 3 // 5
+        faults.doubled = faults.unknown = faults.malformed = True
         step("submit", "--batch")
-        diagnostics.cut = 0.5
+        faults.cut = 0.5
         step("collect a file that is cut off", "--collect")
-        diagnostics.cut = 1.0
+        faults.cut = 1.0
         step("collect an expired batch", "--collect")
-        diagnostics.expired = None
+        faults.expired = None
         kill_in_start(batched, server)
         shutil.rmtree(batched / ".regauge" / "batches")
         step("submit the rest after kill -9, without state", "--batch")

@@ -18,7 +18,7 @@ ACTIONS = {"login": "github-actions[bot]", "type": "Bot"}
 
 
 @dataclass
-class Diagnostic:
+class Fault:
     """Something to answer in place of what was asked for, once."""
 
     status: int
@@ -43,7 +43,7 @@ class GitHubServer(Served):
     Attributes:
         tokens: Whose each token is; a workflow's own may not ask.
         may_write: Whether tokens have the right to write.
-        diagnostics: Per `METHOD path`, what to answer next, the first first.
+        faults: Per `METHOD path`, what to answer next, the first first.
         elsewhere: What is said on lines, and in reviews.
         listed: Where two that list comments wait for each other, once.
         asked: Every request, as `METHOD path`.
@@ -61,7 +61,7 @@ class GitHubServer(Served):
         self.issues: list[dict[str, Any]] = []
         self.comments: list[dict[str, Any]] = []
         self.elsewhere: dict[str, list[dict[str, Any]]] = {"lines": [], "reviews": []}
-        self.diagnostics: dict[str, list[Diagnostic]] = {}
+        self.faults: dict[str, list[Fault]] = {}
         self.listed: threading.Barrier | None = None
         self.asked: list[str] = []
         self.moved_from: str | None = None
@@ -252,10 +252,10 @@ class _Handler(JsonHandler):
         document = self.given()
         asked = f"{self.command} {parts.path.removeprefix(f'/repos/{github.repo}')}"
         github.asked.append(asked)
-        diagnostic = next(iter(github.diagnostics.get(asked, [])), None)
-        if diagnostic is not None:
-            github.diagnostics[asked].pop(0)
-        if diagnostic is None or diagnostic.after:
+        fault = next(iter(github.faults.get(asked, [])), None)
+        if fault is not None:
+            github.faults[asked].pop(0)
+        if fault is None or fault.after:
             token = (self.headers.get("authorization") or "").removeprefix("Bearer ")
             status, said = github.answer(self.command, parts.path, query, document, token)
             headers: dict[str, str] = {}
@@ -269,11 +269,11 @@ class _Handler(JsonHandler):
         if barrier is not None:
             barrier.wait(10)
             github.listed = None
-        if diagnostic is not None:
-            if diagnostic.drop:
+        if fault is not None:
+            if fault.drop:
                 self.close_connection = True
                 return
-            status, said, headers = diagnostic.status, diagnostic.document, diagnostic.headers
+            status, said, headers = fault.status, fault.document, fault.headers
         self.say(said, status=status, headers=headers)
 
     def _page(

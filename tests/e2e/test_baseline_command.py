@@ -231,7 +231,7 @@ triage: 5 cases with 4 trials each from 1 session, not complete yet: 2 more sess
             "|---|---|--:|--:|",
             "| `disk-003` | not contains(never) | 12 of 12 | 1 of 7 |",
             "",
-            "Revert the change, propose another (`regauge refine`), or say in the prompt's changelog which cases may pass less often, with `accepted`. Where the model changed, `regauge gate --model` compares another one.",
+            "Revert the change, propose another (`regauge refine`), or list cases that may pass less often under `accepted` in the prompt's changelog. If the model changed, compare another one: `regauge gate --model`.",
         ]
     )
     (history,) = baseline(live)["histories"]

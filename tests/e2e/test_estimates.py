@@ -150,7 +150,7 @@ def of_record(found: Mapping[str, Any]) -> tuple[float, float, float]:
     answers, judgements = found["missing_completions"], found["missing_judgements"]
     both = [*answers, *judgements]
     return (
-        sum(x["answers"] for x in answers) + sum(x["calls"] for x in judgements),
+        sum(x["completions"] for x in answers) + sum(x["calls"] for x in judgements),
         sum(x["tokens"] for x in both),
         sum(x["cost_usd"] for x in both),
     )
@@ -219,7 +219,7 @@ def test_recordings_take_what_the_dry_run_says(priced: EvalProject, metered: Met
 
 
 NEEDS = re.compile(
-    r"^  (?:about )?(\d+) (?:answers?|calls?) of .*?: about ([\d.]+)(k?) tokens, \$([\d.]+)$",
+    r"^  (?:about )?(\d+) (?:completions?|calls?) of .*?: about ([\d.]+)(k?) tokens, \$([\d.]+)$",
     re.MULTILINE,
 )
 

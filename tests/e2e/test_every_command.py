@@ -192,7 +192,7 @@ def test_what_changes_a_project_says_in_json_what_it_did(tmp_path: Path):
     bumped = said("bump", "ticket-kind", "patch", "--allow-unchanged")
     assert (bumped["before"], bumped["version"]) == ("1.0.0", "1.0.1")
     missing = said("record", "--dry-run")["missing_completions"]
-    assert [(one["prompt"], one["answers"]) for one in missing] == [("ticket-kind", 10)]
+    assert [(one["prompt"], one["completions"]) for one in missing] == [("ticket-kind", 10)]
     assert said("record")["completions_recorded"] == 10
     assert said("record", "--prune")["pruned"] == [
         {

@@ -116,7 +116,7 @@ def test_every_judge_of_an_extra_is_refused_whatever_its_parameters(core: Core):
         "from regauge.judges import expected, judge_kinds\n"
         "from regauge.errors import UsageError\n"
         "for name, kind in sorted(judge_kinds().items()):\n"
-        "    if getattr(kind, 'needs', ''):\n"
+        "    if getattr(kind, 'required_module', ''):\n"
         "        try:\n"
         "            kind(expected('x'))\n"
         "        except UsageError as error:\n"

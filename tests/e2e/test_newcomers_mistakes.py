@@ -40,7 +40,7 @@ def test_a_dry_run_names_cases_that_cannot_be_asked(project: EvalProject):
     project.golden([project.case(0), {"id": "odd", "inputs": {"tekst": "x"}, "expected": None}])
     done = project.command("record", "--dry-run")
     assert done.returncode == 3
-    assert "1 case cannot be asked" in done.stderr
+    assert "1 case cannot run" in done.stderr
 
 
 def test_a_budget_that_is_no_number_is_refused(project: EvalProject):
@@ -91,7 +91,7 @@ def test_a_directory_in_place_of_a_file_is_told(project: EvalProject, path: str)
     (project.root / path).mkdir(parents=True)
     run = project.run()
     assert run.ret == 2
-    run.stdout.fnmatch_lines([f"*{path}: a directory stands *", "  fix: move it away, *"])
+    run.stdout.fnmatch_lines([f"*{path}: there is a directory *", "  fix: move it away, *"])
     assert run.stdout.str().count("fix: move it away") == 1
     run.stdout.no_fnmatch_line("*Errno*")
 

@@ -26,14 +26,14 @@ class OpenAI(Served):
 
     Attributes:
         documents: By path, an object, a list or the bytes of a file.
-        diagnostics: By path, the status codes that come first.
+        faults: By path, the status codes that come first.
         asked: The paths of all requests.
         keys: Their `Authorization` headers.
     """
 
     def __init__(self) -> None:
         self.documents: dict[str, Any] = {}
-        self.diagnostics: dict[str, list[int]] = {}
+        self.faults: dict[str, list[int]] = {}
         self.asked: list[str] = []
         self.keys: set[str | None] = set()
         served = self
@@ -44,8 +44,8 @@ class OpenAI(Served):
                 path = url.path.removeprefix("/v1")
                 served.asked.append(path)
                 served.keys.add(self.headers["Authorization"])
-                if served.diagnostics.get(path):
-                    status = served.diagnostics[path].pop(0)
+                if served.faults.get(path):
+                    status = served.faults[path].pop(0)
                     self.say({"error": {}}, status=status, headers={"Retry-After": "0"})
                 elif path not in served.documents:
                     self.say({"error": {"message": "No such object"}}, status=404)
@@ -115,7 +115,7 @@ def export(api: OpenAI, root: Path, *, key: str = "sk-test") -> subprocess.Compl
 def test_evals_runs_items_and_files_are_written_as_the_api_returned_them(
     api: OpenAI, tmp_path: Path
 ):
-    api.diagnostics = {"/evals": [429, 500], "/files/file-1/content": [503]}
+    api.faults = {"/evals": [429, 500], "/files/file-1/content": [503]}
     done = export(api, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("5 evals in out, 0 failures\n")
@@ -141,7 +141,7 @@ def test_a_second_start_fetches_what_is_missing_and_nothing_twice(api: OpenAI, t
     runs[1]["status"] = "in_progress"
     content = api.documents.pop("/files/file-1/content")
     items = "/evals/eval_3/runs/evalrun_2/output_items"
-    api.diagnostics = {items: [400]}
+    api.faults = {items: [400]}
     runs.append({"id": "../../evil", "status": "completed"})
     done = export(api, tmp_path)
     assert done.returncode == 1
@@ -169,7 +169,7 @@ def test_without_a_key_or_with_a_wrong_one_it_says_so(api: OpenAI, tmp_path: Pat
         1,
         "set OPENAI_API_KEY to a key of the project whose evals you export\n",
     )
-    api.diagnostics = {"/evals": [401]}
+    api.faults = {"/evals": [401]}
     done = export(api, tmp_path)
     assert done.returncode == 1
     assert done.stderr == "FAILED the list of evals: HTTP Error 401: Unauthorized\n"

@@ -224,7 +224,9 @@ def test_two_workers_come_to_what_one_process_does(live: EvalProject, endpoint: 
     assert counts == {"cases": 40, "passed": 34, "failed": 6, "trials": 40}
     rows = {row["node"]: row["outcome"] for row in live.rows()}
     assert len(live.recordings()) == 40
-    together.stdout.fnmatch_lines(["recorded: * answers in fixtures/recordings/triage.jsonl; *"])
+    together.stdout.fnmatch_lines(
+        ["recorded: * completions in fixtures/recordings/triage.jsonl; *"]
+    )
 
     alone = live.run("--record=none")
     alone.assert_outcomes(passed=34, failed=6)

@@ -153,7 +153,7 @@ def test_ctrl_c_after_the_last_decision_says_where_it_is(repo: GateRepo):
         ((NAME,), "Refinement.finish", "progress saved; continue: regauge refine resume"),
         (
             ("resume", "latest"),
-            "run.shown_run",
+            "run.show_run",
             "the run is over; its result: regauge",
         ),
     ):

@@ -176,7 +176,10 @@ REFUSED = {
         "--feedback-pr=7", UsageError, "there is no token for GitHub", {"GITHUB_TOKEN": ""}
     ),
     "no-repository": Refused(
-        "--feedback-pr=7", UsageError, "which repository of GitHub", {"GITHUB_REPOSITORY": ""}
+        "--feedback-pr=7",
+        UsageError,
+        "the repository on GitHub is unknown",
+        {"GITHUB_REPOSITORY": ""},
     ),
     "unknown": Refused("--feedback-pr=8", GitHubError, "on pull request 8 of acme/prompts"),
     "network": Refused(

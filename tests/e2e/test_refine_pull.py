@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from regauge.cli import group
 from regauge.errors import GitHubError, RegaugeError
 from tests.gate_repo import NAME, PROMPT, GateRepo, label_definitions
-from tests.github_server import Diagnostic, GitHubServer
+from tests.github_server import Fault, GitHubServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -226,7 +226,7 @@ def test_when_github_refuses_the_proposal_is_kept_on_its_branch_and_can_be_taken
         (403, no, "turn on `Allow GitHub Actions to create"),
         (422, "Validation Failed", again),
     ):
-        github.diagnostics["POST /pulls"] = [Diagnostic(status, {"message": words})]
+        github.faults["POST /pulls"] = [Fault(status, {"message": words})]
         refused = pulls.refuses("apply", run, "--pr", kind=GitHubError)
         assert f"GitHub returned {status}: {words}" in refused
         assert fix in refused

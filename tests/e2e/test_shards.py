@@ -602,7 +602,7 @@ def test_a_merged_gate_without_a_shard_or_of_another_kind_does_not_decide(repo: 
     directories = gated_shards(repo)
     repo.regauge("runs", "merge", *directories[1:], code=3)
     said = repo.regauge("gate", "main", "--from", "latest", "--record", "missing", code=3)
-    assert "lacks shard 1 of 3" in said
+    assert "is without shard 1 of 3" in said
     fresh(repo.root)
     repo.pytest("--record=missing", code=None)
     said = repo.regauge("gate", "main", "--from", "latest", code=2)

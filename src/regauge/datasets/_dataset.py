@@ -51,7 +51,7 @@ def assign_by_time(seconds: Mapping[str, float], *, count: int, first: str) -> l
         first: A text whose hash selects the shard of the first case, so that the longest cases of
             several datasets are on different machines.
 
-    >>> [sorted(part) for part in deal_by_time({"a": 3, "b": 2, "c": 1}, count=2, first="x")]
+    >>> [sorted(part) for part in assign_by_time({"a": 3, "b": 2, "c": 1}, count=2, first="x")]
     [['a'], ['b', 'c']]
     """
     start = shard_of(first, count) - 1

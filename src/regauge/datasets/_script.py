@@ -157,7 +157,7 @@ class Script:
 def _has_parts(expected: JSON, actual: JSON) -> bool:
     """Return whether a value has all keys of an expected mapping, with everything else equal.
 
-    >>> _holds({"id": 7}, {"id": 7, "limit": 5}), _holds({"id": 1}, {"id": True})
+    >>> _has_parts({"id": 7}, {"id": 7, "limit": 5}), _has_parts({"id": 1}, {"id": True})
     (True, False)
     """
     if isinstance(expected, Mapping):

@@ -247,7 +247,7 @@ def names(text: str) -> set[str]:
 def capitals_mark_names(text: str) -> bool:
     """Return whether a capital marks a name: not in a language with capital nouns.
 
-    >>> capitals_mark_names("we met Rosalba"), capitals_mark_names("der Kunde will Geld zurück")
+    >>> capitals_mark_names("we met Rosalba at home"), capitals_mark_names("der Kunde will Geld")
     (True, False)
     """
     return len(_RE.name.findall(text)) <= _NAMES_SHARE * len(_RE.letters.findall(text))

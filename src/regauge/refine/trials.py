@@ -45,10 +45,10 @@ from regauge.refine.guards import CaseText, Leaks
 from regauge.refine.loop._plan import calls_max, floor_calls, trials_for
 from regauge.refine.loop._state import (
     CritiqueResult,
-    GateResult,
     Interrupted,
     ProbeResult,
     ProposalResult,
+    RevisionDecision,
     Spending,
     TrialPlan,
     TrialResults,
@@ -536,7 +536,7 @@ async def verify_by_gate(
     *,
     policy: GatePolicy | None = None,
     tiers: Mapping[str, CaseTier] | None = None,
-) -> GateResult | Interrupted:
+) -> RevisionDecision | Interrupted:
     """Compare the revision with the base, on independent trials of train and held-out cases.
 
     The base's trials selected the failures and not the edits, so they may serve as a baseline.
@@ -573,7 +573,7 @@ async def verify_by_gate(
         draws = [_unknown(side, text, trials, by_trial) for side, text in texts.items()]
         missing = sum(len(run_trials.trials) for run_trials in draws)
         if spending.calls + missing > action.calls_max:
-            return GateResult(
+            return RevisionDecision(
                 decision="undecided",
                 reasons=(f"{action.calls_max} calls were left, and the gate wants more",),
                 outcomes=tuple(outcomes),
@@ -591,7 +591,7 @@ async def verify_by_gate(
             outcome = by_trial.get((texts[side].digest, case, _stored_number(side, number)))
             gate.observe(_PROMPT, case, side, number, _facts(outcome))
     gate_outcome = gate.outcome()
-    return GateResult(
+    return RevisionDecision(
         decision=gate_outcome.decision,
         reasons=_words(gate_outcome),
         outcomes=tuple(outcomes),
@@ -769,7 +769,7 @@ class EvalWorkbench:
                 return ProposalResult(edits=(), spending=Spending(), refused=(text,))
             return Interrupted(reason="interrupted", text=text)
 
-    async def verify(self, state: LoopState, action: RunGate) -> GateResult | Interrupted:
+    async def verify(self, state: LoopState, action: RunGate) -> RevisionDecision | Interrupted:
         """Compare the revision with the base by the gate."""
         tiers: dict[str, CaseTier] = {
             name: member.case.tier for name, member in self.subject.members.items()

@@ -41,7 +41,7 @@ def test_on_a_terminal_one_line_is_renewed_and_gone_in_the_end(monkeypatch: pyte
 def test_a_command_that_is_done_at_once_shows_nothing(monkeypatch: pytest.MonkeyPatch):
     terminal = terminal_of(monkeypatch)
     with Meter(lambda: "never") as meter:
-        meter.say("too soon")
+        meter.update("too soon")
     assert not terminal.getvalue()
 
 
@@ -50,6 +50,6 @@ def test_elsewhere_there_is_nothing_but_lines(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.stderr", written)
     monkeypatch.setattr("regauge.cli._terminal._LOG_S", 0.0)
     with Meter() as meter:
-        meter.say("1 of 4")
-        meter.say("2 of 4")
+        meter.update("1 of 4")
+        meter.update("2 of 4")
     assert written.getvalue() == "1 of 4\n2 of 4\n"

@@ -14,7 +14,7 @@ import pytest
 from regauge.errors import GitHubError, UsageError
 from regauge.github import GitHub, GitHubAccess, Mark, PullRequestEvent
 from regauge.maintenance.baseline_views import open_baseline_issue
-from tests.github_server import ACTIONS, Diagnostic, GitHubServer
+from tests.github_server import ACTIONS, Fault, GitHubServer
 
 GATE = Mark(name="gate", made_at="2026-01-31T10:00:00+00:00")
 LATER = Mark(name="gate", made_at="2026-01-31T11:00:00+00:00")
@@ -107,14 +107,14 @@ def test_two_runs_that_race_leave_one_comment_of_the_newer(server, github, marks
 @pytest.mark.parametrize(
     ("fault", "wait"),
     [
-        (Diagnostic(429, {"message": "slow down"}, {"Retry-After": "7"}), 7),
-        (Diagnostic(403, {"message": "You have exceeded a secondary rate limit"}), 60),
-        (Diagnostic(403, {"message": "secondary rate limit"}, {"Retry-After": "20"}), 20),
-        (Diagnostic(502, {"message": "Bad Gateway"}), 1),
+        (Fault(429, {"message": "slow down"}, {"Retry-After": "7"}), 7),
+        (Fault(403, {"message": "You have exceeded a secondary rate limit"}), 60),
+        (Fault(403, {"message": "secondary rate limit"}, {"Retry-After": "20"}), 20),
+        (Fault(502, {"message": "Bad Gateway"}), 1),
     ],
 )
-def test_a_limit_is_waited_for_as_long_as_github_asks(server, github, waits, diagnostic, wait):
-    server.diagnostics[f"GET {COMMENTS}"] = [diagnostic]
+def test_a_limit_is_waited_for_as_long_as_github_asks(server, github, waits, fault, wait):
+    server.faults[f"GET {COMMENTS}"] = [fault]
     assert github.upsert_comment(7, "x", mark=GATE).outcome == "created"
     assert waits == [wait]
 
@@ -122,24 +122,20 @@ def test_a_limit_is_waited_for_as_long_as_github_asks(server, github, waits, dia
 def test_a_limit_that_is_used_up_is_waited_for_until_it_is_reset(server, github, waits):
     reset = int(time.time()) + 100
     headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(reset)}
-    server.diagnostics[f"POST {COMMENTS}"] = [
-        Diagnostic(403, {"message": "API rate limit"}, headers)
-    ]
+    server.faults[f"POST {COMMENTS}"] = [Fault(403, {"message": "API rate limit"}, headers)]
     github.upsert_comment(7, "x", mark=GATE)
     assert waits[0] == pytest.approx(101, abs=30)
 
 
 def test_a_date_to_come_back_at_is_understood(server, github, waits):
     headers = {"Retry-After": formatdate(time.time() + 90, usegmt=True)}
-    server.diagnostics[f"GET {COMMENTS}"] = [Diagnostic(429, {"message": "later"}, headers)]
+    server.faults[f"GET {COMMENTS}"] = [Fault(429, {"message": "later"}, headers)]
     github.upsert_comment(7, "x", mark=GATE)
     assert waits[0] == pytest.approx(90, abs=30)
 
 
 def test_nobody_waits_for_an_hour(server, github, waits):
-    server.diagnostics[f"GET {COMMENTS}"] = [
-        Diagnostic(429, {"message": "x"}, {"Retry-After": "3600"})
-    ]
+    server.faults[f"GET {COMMENTS}"] = [Fault(429, {"message": "x"}, {"Retry-After": "3600"})]
     with pytest.raises(GitHubError) as caught:
         github.upsert_comment(7, "x", mark=GATE)
     assert (caught.value.kind, caught.value.status, waits) == ("rate-limit", 429, [])
@@ -147,24 +143,20 @@ def test_nobody_waits_for_an_hour(server, github, waits):
 
 @pytest.mark.parametrize("drop", [True, False])
 def test_a_comment_whose_answer_was_lost_is_not_written_twice(server, github, drop):
-    server.diagnostics[f"POST {COMMENTS}"] = [
-        Diagnostic(502, {"message": "x"}, drop=drop, after=True)
-    ]
+    server.faults[f"POST {COMMENTS}"] = [Fault(502, {"message": "x"}, drop=drop, after=True)]
     assert github.upsert_comment(7, "x", mark=GATE).outcome == "unchanged"
     assert len(server.said(7)) == 1
 
 
 def test_a_comment_that_was_deleted_meanwhile_is_written_anew(server, github):
     gone = server.say(7, GATE.on("old"), by=ACTIONS)
-    server.diagnostics[f"PATCH /issues/comments/{gone['id']}"] = [
-        Diagnostic(404, {"message": "Not Found"})
-    ]
+    server.faults[f"PATCH /issues/comments/{gone['id']}"] = [Fault(404, {"message": "Not Found"})]
     assert github.upsert_comment(7, "new", mark=LATER).outcome == "updated"
     assert len(server.said(7)) == 1
 
 
 def test_a_broken_connection_is_tried_again(server, github):
-    server.diagnostics[f"GET {COMMENTS}"] = [Diagnostic(0, drop=True)]
+    server.faults[f"GET {COMMENTS}"] = [Fault(0, drop=True)]
     assert github.upsert_comment(7, "x", mark=GATE).outcome == "created"
 
 
@@ -175,26 +167,26 @@ _MARKED = {"body": "<!-- regauge gate -->\nx", "user": ACTIONS, "id": 1}
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (Diagnostic(200, _LARGE, {"Content-Encoding": "gzip"}), "64 MiB"),
-        (Diagnostic(403, _LARGE, {"Content-Encoding": "deflate"}), "64 MiB"),
-        (Diagnostic(200, b"[" * 200_000), "no JSON"),
-        (Diagnostic(403, b"[" * 200_000), "returned 403"),
-        (Diagnostic(200, b"\xff\xfe"), "no JSON"),
-        (Diagnostic(200, {"message": "fine"}), "no list"),
-        (Diagnostic(200, [1]), "no object"),
-        (Diagnostic(200, [{**_MARKED, "id": "one"}]), "no id"),
-        (Diagnostic(200, [{**_MARKED, "id": None}]), "no id"),
-        (Diagnostic(200, [{**_MARKED, "body": 5}]), "no body"),
-        (Diagnostic(200, [{**_MARKED, "user": "me"}]), "no user"),
-        (Diagnostic(302, b"", {"Location": "http://["}), "points to"),
-        (Diagnostic(302, b"", {"Location": "//elsewhere/x"}), "points to"),
+        (Fault(200, _LARGE, {"Content-Encoding": "gzip"}), "64 MiB"),
+        (Fault(403, _LARGE, {"Content-Encoding": "deflate"}), "64 MiB"),
+        (Fault(200, b"[" * 200_000), "no JSON"),
+        (Fault(403, b"[" * 200_000), "returned 403"),
+        (Fault(200, b"\xff\xfe"), "no JSON"),
+        (Fault(200, {"message": "fine"}), "no list"),
+        (Fault(200, [1]), "no object"),
+        (Fault(200, [{**_MARKED, "id": "one"}]), "no id"),
+        (Fault(200, [{**_MARKED, "id": None}]), "no id"),
+        (Fault(200, [{**_MARKED, "body": 5}]), "no body"),
+        (Fault(200, [{**_MARKED, "user": "me"}]), "no user"),
+        (Fault(302, b"", {"Location": "http://["}), "points to"),
+        (Fault(302, b"", {"Location": "//elsewhere/x"}), "points to"),
     ],
 )
-def test_an_answer_that_is_not_githubs_ends_in_one_sentence(server, github, diagnostic, words):
-    if diagnostic.document is _LARGE:
-        compress = gzip.compress if diagnostic.status == 200 else zlib.compress
-        diagnostic = replace(diagnostic, document=compress(_LARGE, 1))
-    server.diagnostics[f"GET {COMMENTS}"] = [diagnostic] * 2
+def test_an_answer_that_is_not_githubs_ends_in_one_sentence(server, github, fault, words):
+    if fault.document is _LARGE:
+        compress = gzip.compress if fault.status == 200 else zlib.compress
+        fault = replace(fault, document=compress(_LARGE, 1))
+    server.faults[f"GET {COMMENTS}"] = [fault] * 2
     with pytest.raises(GitHubError, match="cannot comment on pull request 7") as caught:
         github.upsert_comment(7, "x", mark=GATE)
     assert words in str(caught.value)
@@ -202,13 +194,13 @@ def test_an_answer_that_is_not_githubs_ends_in_one_sentence(server, github, diag
 
 @pytest.mark.parametrize("said", [None, {}, {"id": "x"}, []])
 def test_a_comment_without_an_id_was_not_written(server, github, said):
-    server.diagnostics[f"POST {COMMENTS}"] = [Diagnostic(201, said)]
+    server.faults[f"POST {COMMENTS}"] = [Fault(201, said)]
     with pytest.raises(GitHubError, match="does not respond as GitHub does"):
         github.upsert_comment(7, "x", mark=GATE)
 
 
 def test_a_pull_request_without_a_head_is_refused(server, github):
-    server.diagnostics["GET /pulls"] = [Diagnostic(200, [{"number": 7, "base": {}}])]
+    server.faults["GET /pulls"] = [Fault(200, [{"number": 7, "base": {}}])]
     event = PullRequestEvent(head_owner="ada", head_branch="fix", head_sha="b" * 40)
     with pytest.raises(GitHubError, match="no head"):
         github.pull_request_of(event)
@@ -229,12 +221,12 @@ def test_a_renamed_repository_is_followed_with_the_same_method(server, github):
 
 def test_the_token_goes_to_no_other_host(server, github):
     for header in ({"Location": "http://127.0.0.1:9/x"}, {"Location": ""}):
-        server.diagnostics[f"GET {COMMENTS}"] = [Diagnostic(301, {"message": "Moved"}, header)]
+        server.faults[f"GET {COMMENTS}"] = [Fault(301, {"message": "Moved"}, header)]
         if header["Location"]:
             with pytest.raises(GitHubError, match=r"points to '127\.0\.0\.1:9'"):
                 github.upsert_comment(7, "x", mark=GATE)
     link = {"Link": '<http://127.0.0.1:9/x>; rel="next"'}
-    server.diagnostics[f"GET {COMMENTS}"] = [Diagnostic(200, [], link)]
+    server.faults[f"GET {COMMENTS}"] = [Fault(200, [], link)]
     with pytest.raises(GitHubError, match="does not respond as GitHub does"):
         github.upsert_comment(7, "x", mark=GATE)
 

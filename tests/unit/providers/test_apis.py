@@ -523,7 +523,9 @@ def test_a_judge_asks_a_model_without_temperature_without_one(kit: Any):
         )
         prompt = load_prompt(RUBRICS / "factuality.prompt.yml")
         texts = {name: name for name in prompt.variables}
-        request = _ask.question(prompt, texts, model=parse_model_id(f"openai:{model}"), trial=0)
+        request = _ask.build_request(
+            prompt, texts, model=parse_model_id(f"openai:{model}"), trial=0
+        )
         try:
             await provider.complete(request)
         finally:

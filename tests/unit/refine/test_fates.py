@@ -11,11 +11,13 @@ from click.testing import CliRunner
 from regauge.cli.refine import command
 from regauge.errors import PromptError
 from regauge.refine.attempts import EditResultTable, edit_results, strategy_prior
-from regauge.refine.loop._state import GateResult, Spending
+from regauge.refine.loop._state import RevisionDecision, Spending
 from regauge.refine.runs import decisions_of
 from tests.unit.refine.world import JSON, TRAIN, adding, without, world
 
-REFUSAL = GateResult(decision="reject", reasons=("all worse",), outcomes=(), spending=Spending())
+REFUSAL = RevisionDecision(
+    decision="reject", reasons=("all worse",), outcomes=(), spending=Spending()
+)
 
 
 def fates(here) -> dict[str, str]:

@@ -7,10 +7,12 @@ import json
 from regauge.project import Project
 from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.attempts import HoldoutLedger
-from regauge.refine.loop._state import GateResult, Spending
+from regauge.refine.loop._state import RevisionDecision, Spending
 from tests.unit.refine.world import HEALTHY, adding, without, world
 
-REFUSAL = GateResult(decision="reject", reasons=("all worse",), outcomes=(), spending=Spending())
+REFUSAL = RevisionDecision(
+    decision="reject", reasons=("all worse",), outcomes=(), spending=Spending()
+)
 
 
 def looks(*names: str) -> frozenset[str]:

@@ -22,20 +22,20 @@ FULL = 0.97
 
 
 @FAMILIES
-def test_a_error_spoils_its_own_instruction_and_no_other(task):
+def test_a_fault_spoils_its_own_instruction_and_no_other(task):
     """Also of those that stand in the same line."""
     healthy = task.said(task.healthy_prompt())
     assert {rate for rate, _ in healthy.values()} == {FULL}
     for kind in task.kinds:
         for name in task.names:
-            said = task.said(task.seed_diagnostic(kind, name, random.Random(1)))
+            said = task.said(task.seed_fault(kind, name, random.Random(1)))
             assert [other for other in task.names if said[other][0] != FULL] == [name]
 
 
 @FAMILIES
 def test_a_reflection_model_that_always_repairs_leads_back_to_full_quality(task):
     able = Proposals(p_fix=1.0, p_leak=0.0, p_drop=0.0, p_fluff=0.0)
-    spoilt = task.seed_diagnostic("delete", task.names[1], random.Random(1))
+    spoilt = task.seed_fault("delete", task.names[1], random.Random(1))
     said = {task.proposal(spoilt, {}, task.names[1], able, seed) for seed in range(20)}
     assert any(task.true_quality(one) > task.true_quality(spoilt) + 0.01 for one in said)
 
@@ -58,14 +58,14 @@ def test_what_speaks_against_a_check_goes_once_trials_show_it_and_the_rest_of_it
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_every_error_of_a_written_family_costs_quality_and_can_be_undone(name):
+def test_every_fault_of_a_written_family_costs_quality_and_can_be_undone(name):
     """Without the loss of a statement, watched or not."""
     task = load_task(f"benchmarks/refine_tasks/{name}.py")
     healthy = task.healthy_prompt()
     held = task.statements(healthy).total()
     assert held >= 2 * len(task.names)
-    for kind, rule in task.diagnostics:
-        spoilt = task.seed_diagnostic(kind, rule, random.Random(1))
+    for kind, rule in task.faults:
+        spoilt = task.seed_fault(kind, rule, random.Random(1))
         assert task.said(spoilt)[rule][0] < FULL, (kind, rule)
         assert task.true_quality(spoilt) < task.true_quality(healthy) - 0.01
         able = Proposals(p_fix=1.0, p_leak=0.0, p_drop=0.0, p_fluff=0.0)
@@ -108,12 +108,12 @@ def _spoilt(kind: str, name: str, rng: random.Random) -> str:
     return "Be brief. Use JSON.".replace({"brief": "Be brief.", "json": "Use JSON."}[name], new)
 
 
-def test_a_list_that_is_about_something_else_names_no_errors():
+def test_a_list_that_is_about_something_else_names_no_faults():
     assert module(KINDS=["fix", "feat"]).kinds == ("delete", "contradict")
     assert module(KINDS=["contradict", "feat"]).kinds == ("contradict",)
 
 
-def test_two_errors_of_one_line_are_seeded_together():
+def test_two_faults_of_one_line_are_seeded_together():
     both = with_faults(module(), [("contradict", "brief"), ("delete", "json")], random.Random(1))
     assert both.split() == ["Be", "long."]
     with pytest.raises(EditError, match="two faults change"):

@@ -14,11 +14,11 @@ from regauge.refine.loop._goals import Goal
 from regauge.refine.loop._loop import begin, drive
 from regauge.refine.loop._state import (
     CritiqueResult,
-    GateResult,
     Interrupted,
     LoopConfig,
     ProbeResult,
     ProposalResult,
+    RevisionDecision,
     Spending,
     TrialResults,
 )
@@ -99,7 +99,7 @@ class World:
     critique: Callable[[LoopState], CritiqueResult] = lambda _: CritiqueResult(
         critique=None, spending=Spending(model_calls=1)
     )
-    says: GateResult | None = None
+    says: RevisionDecision | None = None
     refuses: Callable[[str], bool] = lambda _: False
     told: dict[int, Interrupted] = field(default_factory=dict)
     says_of: Callable[[str, str], bool] = lambda *_: True
@@ -137,11 +137,11 @@ class World:
         edits = tuple(self.propose(state, action))
         return ProposalResult(edits=edits, spending=Spending(model_calls=int(calls)))
 
-    async def verify(self, state: LoopState, action: RunGate) -> GateResult | Interrupted:
+    async def verify(self, state: LoopState, action: RunGate) -> RevisionDecision | Interrupted:
         if self.says is not None:
             return self.says
         if self.refuses(state.text.full_text):
-            return GateResult(
+            return RevisionDecision(
                 decision="reject", reasons=("refused",), outcomes=(), spending=Spending()
             )
         return await verify_by_gate(self.config, state, action, self.run_trials)

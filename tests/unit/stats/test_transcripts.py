@@ -216,8 +216,8 @@ def test_the_numbers_are_those_that_were_written_down(numbers):
         (lambda: CriticalPolicy(failures=9), "critical"),
     ],
 )
-def test_a_policy_that_makes_no_sense_is_refused(policy, diagnostic: str):
-    with pytest.raises(ValueError, match=diagnostic):
+def test_a_policy_that_makes_no_sense_is_refused(policy, fault: str):
+    with pytest.raises(ValueError, match=fault):
         policy()
 
 

@@ -262,8 +262,8 @@ def _leave(run: Run, result: Mapping[str, Any]) -> None:
 
 EPILOG = """\
 \b
-RUN is the id of a run as `regauge refine list` shows it, the beginning of an id, `latest`, or the
-name of a prompt, which means its newest run. `show`, `diff` and `verify` default to `latest`.
+RUN is an id from `regauge refine list`, the beginning of one, `latest`, or the name of a prompt
+for its newest run. `show`, `diff` and `verify` default to `latest`.
 
 \b
 Exit codes: 0 a revision or "no change proposed", 2 wrong use or an error in a file, 3 it could

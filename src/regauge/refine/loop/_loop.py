@@ -20,13 +20,13 @@ from regauge.refine.loop._state import (
     Action,
     CallProposer,
     CritiqueResult,
-    GateResult,
     Interrupted,
     LoopState,
     MoreCalls,
     Observation,
     ProbeResult,
     ProposalResult,
+    RevisionDecision,
     RunGate,
     TrialResults,
 )
@@ -102,7 +102,7 @@ def advance(config: LoopConfig, state: LoopState, observation: Observation) -> L
             state = _search.after_critique(config, state, observation)
         case "propose", ProposalResult():
             state = _search.after_proposals(config, state, observation)
-        case "suite", GateResult():
+        case "suite", RevisionDecision():
             state = _verification.after_suite(config, state, observation)
         case phase, TrialResults() if phase in _TRIALS:
             state = _TRIALS[phase][1](config, _count(state, observation))
@@ -182,7 +182,7 @@ class Workbench(Protocol):
         """Call a proposer."""
         ...
 
-    async def verify(self, state: LoopState, action: RunGate) -> GateResult | Interrupted:
+    async def verify(self, state: LoopState, action: RunGate) -> RevisionDecision | Interrupted:
         """Compare the revision with the base by the gate."""
         ...
 

@@ -330,7 +330,7 @@ class ProposalResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateResult:
+class RevisionDecision:
     """The decision of the gate, with its trials.
 
     Attributes:
@@ -364,7 +364,7 @@ Observation: TypeAlias = (
     | TrialResults
     | CritiqueResult
     | ProposalResult
-    | GateResult
+    | RevisionDecision
     | Interrupted
     | MoreCalls
 )

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from regauge.refine.attempts import AttemptResult
     from regauge.refine.loop._state import (
         Accepted,
-        GateResult,
         LoopConfig,
         LoopState,
         NoteEvent,
+        RevisionDecision,
         StopReason,
     )
 
@@ -240,7 +240,7 @@ def _not_settled(config: LoopConfig, state: LoopState, reason: StopReason, text:
     return stop(state, reason, text)
 
 
-def after_suite(config: LoopConfig, state: LoopState, observation: GateResult) -> LoopState:
+def after_suite(config: LoopConfig, state: LoopState, observation: RevisionDecision) -> LoopState:
     """Continue after an acceptance; else find the rejected edit, and roll it back."""
     new_looks = set[str]()
     if config.holdout and not observation.short:
@@ -282,7 +282,9 @@ def after_suite(config: LoopConfig, state: LoopState, observation: GateResult) -
             return _bisect(config, state, replace(stack, refused=len(state.accepted)))
 
 
-def _unless_worse(config: LoopConfig, state: LoopState, observation: GateResult) -> GateResult:
+def _unless_worse(
+    config: LoopConfig, state: LoopState, observation: RevisionDecision
+) -> RevisionDecision:
     """The gate's decision; a rejection if an LLM judge's check got worse over all cases.
 
     The test of an edit calls only the LLM judge of its own check, so the others are compared here.

@@ -249,7 +249,7 @@ def _slug(name: str) -> str:
 def _format_time(moment: str) -> str:
     """A short text for an ISO 8601 time in UTC.
 
-    >>> _when("2026-01-31T23:59:59+00:00")
+    >>> _format_time("2026-01-31T23:59:59+00:00")
     '2026-01-31 23:59 UTC'
     """
     return f"{moment[:10]} {moment[11:16]} UTC"

@@ -15,9 +15,9 @@ from regauge.refine.loop._state import (
     CallProposer,
     Critique,
     CritiqueResult,
-    GateResult,
     Interrupted,
     ProposalResult,
+    RevisionDecision,
     Spending,
     StopReason,
     TrialResults,
@@ -74,7 +74,7 @@ def question(kind):
 
 
 LOOKED = frozenset(f"text-{n}@8" for n in range(10))
-REFUSAL = GateResult(decision="reject", reasons=("all worse",), outcomes=(), spending=NOTHING)
+REFUSAL = RevisionDecision(decision="reject", reasons=("all worse",), outcomes=(), spending=NOTHING)
 ENDINGS = {
     "goal-met": lambda: world(without("json")),
     "improved": lambda: world(

@@ -92,15 +92,15 @@ def test_accepted_edits_are_kept_where_no_calls_are_left_for_the_gate():
 
 
 @pytest.mark.parametrize("fault", ["json", "short", "utc"])
-def test_what_one_repair_is_said_to_take_suffices_and_else_the_lack_is_named(diagnostic: str):
+def test_what_one_repair_is_said_to_take_suffices_and_else_the_lack_is_named(fault: str):
     enough = enough_calls(world(ALL).config)
     policy = RefinePolicy(limits=RunLimits(calls=enough))
-    end = world(without(diagnostic), policy).run()
+    end = world(without(fault), policy).run()
     assert end.stop is not None
     assert end.stop.proposal
     floor = floor_calls(world(ALL).config)
     assert floor < enough
-    short = world(without(diagnostic), RefinePolicy(limits=RunLimits(calls=floor)))
+    short = world(without(fault), RefinePolicy(limits=RunLimits(calls=floor)))
     state = short.run()
     assert state.stop is not None
     left = floor - state.spending.calls

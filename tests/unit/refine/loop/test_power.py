@@ -26,7 +26,7 @@ def ended():
     states = []
     for seed in range(8):
         trial = Trial(
-            prompt=NOISY.seed_diagnostic("delete", NOISY.names[seed], None),
+            prompt=NOISY.seed_fault("delete", NOISY.names[seed], None),
             train=NOISY.cases(14, 1000 + seed, "tr"),
             holdout=NOISY.cases(6, 2000 + seed, "va"),
             seed=seed,

@@ -52,7 +52,7 @@ def refined(task, trial, *known: str):
 )
 def test_what_a_release_had_is_put_back_whatever_its_shape(name, kind, rule):
     task = load_task(name)
-    index = task.diagnostics.index((kind, rule))
+    index = task.faults.index((kind, rule))
     with trial_of(task, SCENARIOS["single"], "rules", index) as (trial, _):
         state = refined(task, trial, task.healthy_prompt())
     assert state.stop.proposal
@@ -61,7 +61,7 @@ def test_what_a_release_had_is_put_back_whatever_its_shape(name, kind, rule):
 
 def test_what_was_added_since_and_harms_nothing_stays():
     task = load_task("letters")
-    index = task.diagnostics.index(("number", "length"))
+    index = task.faults.index(("number", "length"))
     new = "They know the houses and the people"
     with trial_of(task, SCENARIOS["single"], "rules", index) as (trial, _):
         changed = trial.prompt.replace(new, f"Most of them are new. {new}").replace(
@@ -84,7 +84,7 @@ def test_a_release_that_does_no_better_is_left_and_the_proposers_follow():
 
 def test_where_nothing_is_proposed_the_command_that_puts_a_better_release_back_is_named():
     task = load_task("letters")
-    index = task.diagnostics.index(("number", "length"))
+    index = task.faults.index(("number", "length"))
     with trial_of(task, SCENARIOS["single"], "rules", index) as (trial, _):
         state = refined(task, replace(trial, calls=187), task.healthy_prompt())
     assert not state.stop.proposal
