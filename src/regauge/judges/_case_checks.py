@@ -109,13 +109,13 @@ def build_checks_judge(
             functions=judge_cache.functions,
         )
 
-    def examine(answer: JudgedOutput) -> Verdict:
-        bound = checks_by_case.get(answer.case.id) if answer.case is not None else None
+    def examine(output: JudgedOutput) -> Verdict:
+        bound = checks_by_case.get(output.case.id) if output.case is not None else None
         if bound is None:
             return abstained("the case has no checks", code="no_checks")
         checks, pass_at = bound
         return _verdict(
-            [(check, cast("Rule", check.judge).examine(answer)) for check in checks], pass_at
+            [(check, cast("Rule", check.judge).examine(output)) for check in checks], pass_at
         )
 
     return Rule(
@@ -343,13 +343,13 @@ class CaseChecks(RunOnlyJudge):
         if bound is None:
             return abstained("the case has no checks", code="no_checks")
         checks, pass_at = bound
-        answer = JudgedOutput.from_completion(completion, case)
+        output = JudgedOutput.from_completion(completion, case)
 
         in_parts = {id(check.judge) for check in checks if check.part}
 
         async def verdicts_of(judge: Rule | ModelJudge | SemanticJudge) -> dict[str, Verdict]:
             if isinstance(judge, Rule):
-                return {"": judge.examine(answer)}
+                return {"": judge.examine(output)}
             if is_semantic(judge):
                 # Embeddings are read and requested in another event loop.
                 return {"": await asyncio.to_thread(asyncio.run, judge.judge(completion, case))}

@@ -239,9 +239,9 @@ def _string_judge(evaluator: Evaluator) -> Rule:
 def _template_rule(name: str, comparisons: list[tuple[str, str]]) -> Rule:
     """Build a rule of templates, filled with the values of each case."""
 
-    def examine(answer: JudgedOutput) -> Verdict:
-        texts = tuple(_fill(template, answer, name) for _, template in comparisons)
-        return _rule(comparisons, texts, name).examine(answer)
+    def examine(output: JudgedOutput) -> Verdict:
+        texts = tuple(_fill(template, output, name) for _, template in comparisons)
+        return _rule(comparisons, texts, name).examine(output)
 
     params: dict[str, JSON] = dict(comparisons)
     digest = digest_of({"kind": "string", "version": 1, "params": params})
@@ -266,24 +266,24 @@ def _rule(comparisons: list[tuple[str, str]], texts: tuple[str, ...], name: str)
     return rules[0] if len(rules) == 1 else all_of(*rules)
 
 
-def _fill(template: str, answer: JudgedOutput, name: str) -> str:
+def _fill(template: str, output: JudgedOutput, name: str) -> str:
     def fill_slot(slot: re.Match[str]) -> str:
-        value = dict(_values(answer)).get(slot[1])
+        value = dict(_values(output)).get(slot[1])
         if value is None:
-            location = f" of case {answer.case.id!r}" if answer.case else ""
+            location = f" of case {output.case.id!r}" if output.case else ""
             raise JudgeError(f"{name}: no value for {{{{{slot[1]}}}}}{location}", judge=name)
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
     return _SLOT.sub(fill_slot, template)
 
 
-def _values(answer: JudgedOutput) -> Iterator[tuple[str, JSON]]:
-    expected = answer.expected_at(())
+def _values(output: JudgedOutput) -> Iterator[tuple[str, JSON]]:
+    expected = output.expected_at(())
     if isinstance(expected, Mapping):
         yield from expected.items()
     elif isinstance(expected, str):
         yield "expected", expected
-    yield from answer.inputs.items()
+    yield from output.inputs.items()
 
 
 def cases_from_test_data(prompt: Prompt) -> tuple[GoldenCase, ...]:

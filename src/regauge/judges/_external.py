@@ -349,9 +349,9 @@ class ExternalJudge(RunOnlyJudge):
             JudgeError: Two responses to the same judgement differ.
             UnmeasuredError: There is no response, or it has no verdict.
         """
-        answer = JudgedOutput.from_completion(completion, case)
-        if answer.text is None and not completion.tool_calls:
-            return answer.no_text_verdict()
+        output = JudgedOutput.from_completion(completion, case)
+        if output.text is None and not completion.tool_calls:
+            return output.no_text_verdict()
         request = self._request(completion, case, calls.trial)
         first = self._verdict((await calls.complete(request)).text or "")
         # Random to the judge, and the same in every replay.

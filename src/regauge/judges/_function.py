@@ -41,18 +41,18 @@ JudgeFunction: TypeAlias = "Callable[..., JudgeResult] | Callable[..., Awaitable
 ResultT = TypeVar("ResultT", bound="JudgeResult")
 
 
-def _expected(answer: JudgedOutput) -> object:
-    expected = answer.expected_at(())
+def _expected(output: JudgedOutput) -> object:
+    expected = output.expected_at(())
     return None if isinstance(expected, MissingValue) else expected
 
 
 # The values of parameters, by name.
 _VALUES: Final[Mapping[str, Callable[[JudgedOutput], object]]] = {
-    "output": lambda answer: answer.text,
-    "case": lambda answer: answer.case,
+    "output": lambda output: output.text,
+    "case": lambda output: output.case,
     "expected": _expected,
-    "inputs": lambda answer: answer.inputs,
-    "completion": lambda answer: answer.completion,
+    "inputs": lambda output: output.inputs,
+    "completion": lambda output: output.completion,
 }
 _BY_PLACE: Final = ("output", "case")
 _EITHER: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -157,20 +157,20 @@ class _Function:
         """The name of the judge, for reasons and errors."""
         return self.results.label
 
-    def arguments(self, answer: JudgedOutput) -> tuple[list[object], dict[str, object]] | Verdict:
+    def arguments(self, output: JudgedOutput) -> tuple[list[object], dict[str, object]] | Verdict:
         """The arguments of the function; a verdict for an output without text."""
         value_names = {*self.by_place, *self.by_name.values()}
-        if answer.case is None and "case" in value_names:
+        if output.case is None and "case" in value_names:
             label = self.label
             raise JudgeError(f"{label}: a function judges a case; none was given", judge=label)
-        if answer.text is None and "output" in value_names:
-            return answer.no_text_verdict()
+        if output.text is None and "output" in value_names:
+            return output.no_text_verdict()
         return (
-            [_VALUES[name](answer) for name in self.by_place],
-            {key: _VALUES[name](answer) for key, name in self.by_name.items()},
+            [_VALUES[name](output) for name in self.by_place],
+            {key: _VALUES[name](output) for key, name in self.by_name.items()},
         )
 
-    def failure(self, error: Exception, answer: JudgedOutput) -> Verdict:
+    def failure(self, error: Exception, output: JudgedOutput) -> Verdict:
         """Convert an assertion error to a verdict.
 
         Raises:
@@ -181,7 +181,7 @@ class _Function:
         if isinstance(error, AssertionError):
             first = str(error).strip().partition("\n")[0]
             return failed(f"assertion: {first or self.label}", code=self.label)
-        case = f" on case {answer.case.id!r}" if answer.case else ""
+        case = f" on case {output.case.id!r}" if output.case else ""
         text = f"{self.label} raised {type(error).__name__}{case}: {error}"
         raise broken_judge(text, error, judge=self.label) from error
 
@@ -223,15 +223,15 @@ class AsyncFunctionJudge:
         Raises:
             JudgeError: The function raised, or returned no verdict.
         """
-        answer = JudgedOutput.from_completion(completion, case)
-        arguments = self.function.arguments(answer)
+        output = JudgedOutput.from_completion(completion, case)
+        arguments = self.function.arguments(output)
         if isinstance(arguments, Verdict):
             return arguments
         places, names = arguments
         try:
             result = await cast("Awaitable[object]", self.function.call(*places, **names))
         except Exception as error:  # noqa: BLE001 - sorted by kind
-            return self.function.failure(error, answer)
+            return self.function.failure(error, output)
         return self.function.verdict(result)
 
 
@@ -296,15 +296,15 @@ def as_judge(
             description=first_sentence(function.__doc__),
         )
 
-    def examine(answer: JudgedOutput) -> Verdict:
-        arguments = function_of.arguments(answer)
+    def examine(output: JudgedOutput) -> Verdict:
+        arguments = function_of.arguments(output)
         if isinstance(arguments, Verdict):
             return arguments
         places, names = arguments
         try:
             result = function(*places, **names)
         except Exception as error:  # noqa: BLE001 - sorted by kind
-            return function_of.failure(error, answer)
+            return function_of.failure(error, output)
         return function_of.verdict(result)
 
     return Rule(

@@ -136,10 +136,10 @@ def _no_verdict(label: str, result: object) -> JudgeError:
 # -- arguments of an assertion ---------------------------------------------------------------------
 
 
-def _output(answer: JudgedOutput, *, parse_json: bool) -> JSON:
+def _output(output: JudgedOutput, *, parse_json: bool) -> JSON:
     """The first argument of an assertion: a text, its JSON, or tool calls if there is no text."""
-    completion = answer.completion
-    if answer.text is None and completion is not None and completion.tool_calls:
+    completion = output.completion
+    if output.text is None and completion is not None and completion.tool_calls:
         return [
             {
                 "id": call.id,
@@ -148,9 +148,9 @@ def _output(answer: JudgedOutput, *, parse_json: bool) -> JSON:
             }
             for call in completion.tool_calls
         ]
-    if parse_json and not isinstance(answer.json, JsonProblem):
-        return answer.json
-    return answer.text
+    if parse_json and not isinstance(output.json, JsonProblem):
+        return output.json
+    return output.text
 
 
 # Keys that only promptfoo has; reading one leaves the case unmeasured.
@@ -163,25 +163,25 @@ _UNAVAILABLE: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def _context(
-    answer: JudgedOutput, output: JSON, config: Mapping[str, JSON] | None
+    output: JudgedOutput, value: JSON, config: Mapping[str, JSON] | None
 ) -> dict[str, JSON]:
     """The second argument of an assertion, without the keys in `_UNAVAILABLE`."""
-    expected = answer.expected_at(())
-    inputs = {**(expected if isinstance(expected, Mapping) else {}), **answer.inputs}
+    expected = output.expected_at(())
+    inputs = {**(expected if isinstance(expected, Mapping) else {}), **output.inputs}
     test: dict[str, JSON] = {"vars": inputs}
-    if answer.case is not None:
-        test["description"] = answer.case.id
+    if output.case is not None:
+        test["description"] = output.case.id
     context: dict[str, JSON] = {"vars": inputs, "test": test}
     if not isinstance(expected, MissingValue):
         context["expected"] = expected
     if config is not None:
         context["config"] = dict(config)
-    completion = answer.completion
+    completion = output.completion
     if completion is None:
         return context
     usage, latency_s = completion.usage, completion.latency_s
     response: dict[str, JSON] = {
-        "output": output,
+        "output": value,
         "finishReason": completion.finish_reason,
         "latencyMs": None if latency_s is None else round(latency_s * 1000),
         "tokenUsage": {
@@ -401,12 +401,12 @@ def javascript(
             },
         }
 
-    def check(answer: JudgedOutput) -> Verdict:
+    def check(output: JudgedOutput) -> Verdict:
         from regauge.judges._v8 import ScriptLimitError, run_script
 
-        output = _output(answer, parse_json=parse_json)
-        if output is None:
-            return answer.no_text_verdict()
+        value = _output(output, parse_json=parse_json)
+        if value is None:
+            return output.no_text_verdict()
         if any(name.endswith(_TYPESCRIPT) for name in request["modules"]):
             raise JudgeError(
                 f"{label} gives no verdict: it is not JavaScript\n"
@@ -416,8 +416,8 @@ def javascript(
         context = {
             **request,
             "absent": _UNAVAILABLE,
-            "output": output,
-            "context": _context(answer, output, config),
+            "output": value,
+            "context": _context(output, value, config),
         }
         try:
             response = run_script(
@@ -647,13 +647,13 @@ def promptfoo_python(
     label = f"{kind}({quote(code, 40)})" if code is not None else f"{kind}({file})"
     call = _compile(kind, code) if code is not None else _load(kind, file, function)
 
-    def check(answer: JudgedOutput) -> Verdict:
-        output = _output(answer, parse_json=parse_json)
-        if output is None:
-            return answer.no_text_verdict()
-        context = _Context(_context(answer, output, config))
+    def check(output: JudgedOutput) -> Verdict:
+        value = _output(output, parse_json=parse_json)
+        if value is None:
+            return output.no_text_verdict()
+        context = _Context(_context(output, value, config))
         try:
-            result = call(output, context)
+            result = call(value, context)
             if asyncio.iscoroutine(result):
                 result = _await_result(cast("Coroutine[Any, Any, object]", result))
         except JudgeError:

@@ -181,14 +181,14 @@ def on_output(field: str | None, check: Check) -> Check:
     """Apply a check to the output or to its part at `field`; an output without text fails."""
     if field is None:
 
-        def check_output(answer: JudgedOutput) -> Verdict:
-            return check(answer) if answer.text is not None else answer.no_text_verdict()
+        def check_output(output: JudgedOutput) -> Verdict:
+            return check(output) if output.text is not None else output.no_text_verdict()
 
         return check_output
     steps = parse_path(field)
 
-    def check_field(answer: JudgedOutput) -> Verdict:
-        part = answer.part_at(field, steps)
+    def check_field(output: JudgedOutput) -> Verdict:
+        part = output.part_at(field, steps)
         if isinstance(part, Verdict):
             return part
         if part.text is None:
@@ -201,9 +201,9 @@ def on_output(field: str | None, check: Check) -> Check:
 def on_text(field: str | None, check: Callable[[str], Verdict]) -> Check:
     """`on_output`, for a check of the text only."""
 
-    def text_only(answer: JudgedOutput) -> Verdict:
-        text = answer.text
-        return check(text) if text is not None else answer.no_text_verdict()
+    def text_only(output: JudgedOutput) -> Verdict:
+        text = output.text
+        return check(text) if text is not None else output.no_text_verdict()
 
     return text_only if field is None else on_output(field, text_only)
 
@@ -235,8 +235,8 @@ def negate(judge: Rule) -> Rule:
             f"  fix: {ambiguous.opposite}"
         )
 
-    def check(answer: JudgedOutput) -> Verdict:
-        verdict = judge.examine(answer)
+    def check(output: JudgedOutput) -> Verdict:
+        verdict = judge.examine(output)
         match verdict.outcome:
             case "abstain":
                 return verdict

@@ -360,10 +360,10 @@ class RuleFactory(Generic[P]):
             return build(*bound.args, **bound.kwargs)
         checks: dict[str, Check] = {}
 
-        def examine(answer: JudgedOutput) -> Verdict:
+        def examine(output: JudgedOutput) -> Verdict:
             arguments = inspect.BoundArguments(
                 bound.signature,
-                {**bound.arguments, **{key: self._value(bound, key, answer) for key in of_case}},
+                {**bound.arguments, **{key: self._value(bound, key, output) for key in of_case}},
             )
             key = repr([arguments.arguments[key] for key in of_case])
             if key not in checks:
@@ -371,15 +371,15 @@ class RuleFactory(Generic[P]):
                     self._check(arguments)
                     checks[key] = build(*arguments.args, **arguments.kwargs)
                 except UsageError as error:
-                    location = f" of case {answer.case.id!r}" if answer.case else ""
+                    location = f" of case {output.case.id!r}" if output.case else ""
                     raise JudgeError(f"expected{location}: {error}", judge=self.kind) from error
-            return checks[key](answer)
+            return checks[key](output)
 
         return examine
 
-    def _value(self, bound: inspect.BoundArguments, key: str, answer: JudgedOutput) -> object:
+    def _value(self, bound: inspect.BoundArguments, key: str, output: JudgedOutput) -> object:
         """A parameter for one case; a list fills a parameter that takes any number of values."""
-        value = resolve_in(bound.arguments[key], answer, self.kind)
+        value = resolve_in(bound.arguments[key], output, self.kind)
         if bound.signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL:
             parts = cast("tuple[object, ...]", value)
             if len(parts) == 1 and isinstance(parts[0], list):
@@ -409,14 +409,14 @@ def _with_rule(value: object) -> object:
     return as_rule(value) if inspect.isroutine(value) else value
 
 
-def resolve_in(value: object, answer: JudgedOutput, kind: str) -> object:
+def resolve_in(value: object, output: JudgedOutput, kind: str) -> object:
     """Replace `expected(...)` in a parameter by the values of the case.
 
     Raises:
         JudgeError: The case has no such value.
     """
     return map_leaves(
-        value, lambda part: answer.resolve(part, judge=kind) if isinstance(part, Expected) else part
+        value, lambda part: output.resolve(part, judge=kind) if isinstance(part, Expected) else part
     )
 
 

@@ -82,8 +82,8 @@ def _combine(
         if not isinstance(judge, Rule):  # pyright: ignore[reportUnnecessaryIsInstance] - untyped callers
             raise UsageError(f"{kind}: takes rules, not {judge!r}")
 
-    def check(answer: JudgedOutput) -> Verdict:
-        verdicts = [(judge, judge.examine(answer)) for judge in judges]
+    def check(output: JudgedOutput) -> Verdict:
+        verdicts = [(judge, judge.examine(output)) for judge in judges]
         opinions = [opinion for opinion in verdicts if opinion[1].outcome != "abstain"]
         if len(opinions) >= least:
             return decide(opinions)
@@ -296,12 +296,12 @@ def _over_turns(verdicts: Sequence[Verdict]) -> Verdict:
     )
 
 
-def _turns(answer: JudgedOutput, kind: str) -> list[JudgedOutput]:
+def _turns(output: JudgedOutput, kind: str) -> list[JudgedOutput]:
     """The output of each turn."""
     from regauge.providers import Conversation
 
-    completion = completion_of(answer, kind)
-    case = answer.case
+    completion = completion_of(output, kind)
+    case = output.case
     return [
         JudgedOutput(turn_completion.text, completion=turn_completion)
         if case is None
@@ -320,8 +320,8 @@ def in_turn_(turn: Place, judge: Rule) -> Check:
     """
     examine = judge.examine
 
-    def check(answer: JudgedOutput) -> Verdict:
-        turns = _turns(answer, "in_turn")
+    def check(output: JudgedOutput) -> Verdict:
+        turns = _turns(output, "in_turn")
         if len(turns) < turn:
             return _no_turn(turn, len(turns))
         verdict = examine(turns[turn - 1])
@@ -337,7 +337,7 @@ def each_turn_(judge: Rule) -> Check:
     Fails as: turn_failed
     """
     examine = judge.examine
-    return lambda answer: _over_turns([examine(turn) for turn in _turns(answer, "each_turn")])
+    return lambda output: _over_turns([examine(turn) for turn in _turns(output, "each_turn")])
 
 
 @overload
@@ -494,8 +494,8 @@ def unmeasured(reason: str) -> Check:
     "unmeasured('add the expected total')"
     """
 
-    def check(answer: JudgedOutput) -> Verdict:
-        del answer
+    def check(output: JudgedOutput) -> Verdict:
+        del output
         raise JudgeError(f"unmeasured: {reason}", judge="unmeasured")
 
     return check

@@ -231,22 +231,22 @@ def in_fence(
     allowed = frozenset(language.lower() for language in languages)
     examine = judge.examine
 
-    def check(answer: JudgedOutput) -> Verdict:
+    def check(output: JudgedOutput) -> Verdict:
         bodies = [
             str(token.content).removesuffix("\n")
-            for token in _blocks((answer.text or "")[:_CHARS_MAX])
+            for token in _blocks((output.text or "")[:_CHARS_MAX])
             if token.type == "fence" and (not allowed or _language(token.info) in allowed)
         ]
-        if len(bodies) < nth and len(answer.text or "") > _CHARS_MAX:
+        if len(bodies) < nth and len(output.text or "") > _CHARS_MAX:
             return abstained(f"no such fence in the first {_CHARS_MAX} characters", code="too_long")
         if len(bodies) < nth:
             if not required:
-                return examine(answer)
+                return examine(output)
             kinds = f" of {quote_list(sorted(allowed))}" if allowed else ""
             return failed(
                 f"{plural(len(bodies), 'code fence')}{kinds}, {nth} wanted", code="no_fence"
             )
-        verdict = examine(answer.part(bodies[nth - 1]))
+        verdict = examine(output.part(bodies[nth - 1]))
         return replace(verdict, reason=f"in the code fence: {verdict.reason}")
 
     return on_output(field, check)

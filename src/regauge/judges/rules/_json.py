@@ -87,10 +87,10 @@ def json_parses(
     fail: not JSON: Expecting value at line 1, column 1
     """
 
-    def check(answer: JudgedOutput) -> Verdict:
-        value = parse_json(_unfence(answer.text or "")) if fenced else answer.json
+    def check(output: JudgedOutput) -> Verdict:
+        value = parse_json(_unfence(output.text or "")) if fenced else output.json
         if isinstance(value, JsonProblem):
-            return failed(f"not JSON: {value.message}", code="json_invalid", actual=answer.text)
+            return failed(f"not JSON: {value.message}", code="json_invalid", actual=output.text)
         actual_kind = kind_of(value)
         if kind is not None and actual_kind != kind:
             return failed(
@@ -157,10 +157,10 @@ def json_matches_schema(
         return _without_schema
     validator = schema_validator(_schema(schema), formats=formats)
 
-    def check(answer: JudgedOutput) -> Verdict:
-        value = answer.json
+    def check(output: JudgedOutput) -> Verdict:
+        value = output.json
         if isinstance(value, JsonProblem):
-            return failed(f"not JSON: {value.message}", code="json_invalid", actual=answer.text)
+            return failed(f"not JSON: {value.message}", code="json_invalid", actual=output.text)
         return schema_verdict(validator, value)
 
     return on_output(field, check)
@@ -230,8 +230,8 @@ def has_keys(*paths: str, field: str | None = None) -> Check:
         raise UsageError("has_keys: name at least one field")
     required = [(path, [parse_path(part) for part in path.split("[*]")]) for path in paths]
 
-    def check(answer: JudgedOutput) -> Verdict:
-        document = answer.json
+    def check(output: JudgedOutput) -> Verdict:
+        document = output.json
         if isinstance(document, JsonProblem):
             return failed(f"not JSON: {document.message}", code="json_invalid")
         missing = [
@@ -289,16 +289,16 @@ def field_equals(
     wanted_at = Expected(path) if isinstance(expected, MissingValue) else expected
     wanted_steps = parse_path(wanted_at.path) if isinstance(wanted_at, Expected) else ()
 
-    def check(answer: JudgedOutput) -> Verdict:
+    def check(output: JudgedOutput) -> Verdict:
         if isinstance(wanted_at, Expected):
-            expected_value = answer.expected_at(wanted_steps)
+            expected_value = output.expected_at(wanted_steps)
             if isinstance(expected_value, MissingValue):
                 if absent == "abstain":
                     return abstained(f"the case has no {wanted_at}", code="no_expectation")
-                raise answer.missing_error(str(wanted_at), judge=f"field_equals({path})")
+                raise output.missing_error(str(wanted_at), judge=f"field_equals({path})")
         else:
             expected_value = wanted_at
-        actual = answer.value_at(path, steps)
+        actual = output.value_at(path, steps)
         if isinstance(actual, Verdict):
             return replace(actual, expected=expected_value)
         if alike(actual, expected_value):
@@ -337,22 +337,22 @@ def _each_equals(
     parts = [parse_path(part) for part in path.split("[*]")]
     judge = f"field_equals({path})"
 
-    def check(answer: JudgedOutput) -> Verdict:
-        document = answer.value_at(path, ())
+    def check(output: JudgedOutput) -> Verdict:
+        document = output.value_at(path, ())
         if isinstance(document, Verdict):
             return document
         entries = dict(_entries(document, parts))
         if isinstance(expected, MissingValue):
-            root = answer.expected_at(())
+            root = output.expected_at(())
             expected_entries = {} if isinstance(root, MissingValue) else dict(_entries(root, parts))
             if not expected_entries or any(
                 isinstance(value, MissingValue) for value in expected_entries.values()
             ):
                 if absent == "abstain":
                     return abstained(f"the case has no expected.{path}", code="no_expectation")
-                raise answer.missing_error(f"expected.{path}", judge=judge)
+                raise output.missing_error(f"expected.{path}", judge=judge)
         else:
-            expected_entries = dict.fromkeys(entries, answer.resolve(expected, judge=judge))
+            expected_entries = dict.fromkeys(entries, output.resolve(expected, judge=judge))
         places = dict.fromkeys([*expected_entries, *entries])
         wrong = [
             place
@@ -414,11 +414,11 @@ def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool 
 
     alike = _comparison(normaliser(ignore_case=ignore_case))
 
-    def check(answer: JudgedOutput) -> Verdict:
-        allowed = answer.resolve(values, judge=f"field_in({path})")
+    def check(output: JudgedOutput) -> Verdict:
+        allowed = output.resolve(values, judge=f"field_in({path})")
         if isinstance(allowed, str) or not isinstance(allowed, Sequence):
             raise JudgeError(f"field_in: {values} is not a list", judge=f"field_in({path})")
-        actual = answer.value_at(path, parts[0])
+        actual = output.value_at(path, parts[0])
         if isinstance(actual, Verdict):
             return actual
         for place, value in _entries(actual, [(), *parts[1:]], path.partition("[*]")[0]):
@@ -461,8 +461,8 @@ def field(path: str, judge: Rule) -> Check:
     """
     examine = judge.examine
 
-    def check(answer: JudgedOutput) -> Verdict:
-        verdict = examine(answer)
+    def check(output: JudgedOutput) -> Verdict:
+        verdict = examine(output)
         details = {**verdict.details, "field": path}
         return replace(verdict, reason=f"{path}: {verdict.reason}", details=details)
 
@@ -743,9 +743,9 @@ def json_like(
         simplify=normaliser(ignore_case=ignore_case, ignore_space=ignore_space),
     )
 
-    def check(answer: JudgedOutput) -> Verdict:
-        expected = cast("JSON", resolve_in(value, answer, "json_like"))
-        actual = answer.json
+    def check(output: JudgedOutput) -> Verdict:
+        expected = cast("JSON", resolve_in(value, output, "json_like"))
+        actual = output.json
         if isinstance(actual, JsonProblem):
             return failed(f"not JSON: {actual.message}", code="json_invalid", expected=expected)
         return _verdict([*comparison.parts(expected, actual)], expected, actual, at_least)

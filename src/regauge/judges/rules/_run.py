@@ -50,15 +50,15 @@ __all__ = [
 ]
 
 
-def completion_of(answer: JudgedOutput, kind: str) -> Completion:
+def completion_of(output: JudgedOutput, kind: str) -> Completion:
     """The completion that a rule judges.
 
     Raises:
         JudgeError: Only a text was given.
     """
-    if answer.completion is None:
+    if output.completion is None:
         raise JudgeError(f"{kind}: judges a completion; only a text was given", judge=kind)
-    return answer.completion
+    return output.completion
 
 
 def _at_most(value: float, limit: float, reason: str, code: str) -> Verdict:
@@ -83,8 +83,8 @@ def max_latency_s(limit: Amount, *, gates: bool = False) -> Check:
     'max_latency_s(2.5)'
     """
 
-    def check(answer: JudgedOutput) -> Verdict:
-        latency_s = completion_of(answer, "max_latency_s").latency_s
+    def check(output: JudgedOutput) -> Verdict:
+        latency_s = completion_of(output, "max_latency_s").latency_s
         if latency_s is None:
             return abstained("the latency of a batch is unknown", code="no_latency")
         verdict = _at_most(
@@ -111,8 +111,8 @@ def max_cost_usd(limit: Amount) -> Check:
     'max_cost_usd(0.01)'
     """
 
-    def check(answer: JudgedOutput) -> Verdict:
-        cost_usd = completion_of(answer, "max_cost_usd").cost_usd
+    def check(output: JudgedOutput) -> Verdict:
+        cost_usd = completion_of(output, "max_cost_usd").cost_usd
         if cost_usd is None:
             return abstained("the price of the model is not known", code="no_price")
         reason = f"{cost_usd:.10g} USD, at most {limit:.10g} wanted"
@@ -137,8 +137,8 @@ def max_tokens(n: Amount, *, of: Literal["input", "output", "all"] = "output") -
     'max_tokens(500, of=all)'
     """
 
-    def check(answer: JudgedOutput) -> Verdict:
-        usage = completion_of(answer, "max_tokens").usage
+    def check(output: JudgedOutput) -> Verdict:
+        usage = completion_of(output, "max_tokens").usage
         counts = {"input": usage.input_tokens, "output": usage.output_tokens}
         tokens = counts.get(of, usage.input_tokens + usage.output_tokens)
         return _at_most(
@@ -168,8 +168,8 @@ def finish_reason_is(*reasons: str) -> Check:
     if not usual.issuperset(accepted):
         raise UsageError(f"finish_reason_is: there are {', '.join(sorted(usual))}, not {reasons!r}")
 
-    def check(answer: JudgedOutput) -> Verdict:
-        reason = completion_of(answer, "finish_reason_is").finish_reason
+    def check(output: JudgedOutput) -> Verdict:
+        reason = completion_of(output, "finish_reason_is").finish_reason
         if reason in accepted:
             return passed(f"finish_reason is {quote(reason)}")
         return failed(
@@ -200,8 +200,8 @@ def perplexity(at_most: Amount) -> Check:
     if at_most < 1:
         raise UsageError(f"perplexity: a perplexity is 1 or more, so at most {at_most!r} never is")
 
-    def check(answer: JudgedOutput) -> Verdict:
-        tokens = completion_of(answer, "perplexity").logprobs
+    def check(output: JudgedOutput) -> Verdict:
+        tokens = completion_of(output, "perplexity").logprobs
         if not tokens:
             raise JudgeError(
                 "perplexity: the completion has no log-probabilities\n"
@@ -234,8 +234,8 @@ def tool_call_count(**limits: Unpack[CountLimits]) -> Check:
     """
     low, high, wish = parse_limits("tool_call_count", **limits)
 
-    def check(answer: JudgedOutput) -> Verdict:
-        count = len(completion_of(answer, "tool_call_count").tool_calls)
+    def check(output: JudgedOutput) -> Verdict:
+        count = len(completion_of(output, "tool_call_count").tool_calls)
         return verdict_on_count(count, low, high, f"{plural(count, 'tool call')}, {wish} wanted")
 
     return check
@@ -258,8 +258,8 @@ def never_calls(*names: str) -> Check:
     if not names:
         raise UsageError("never_calls: name at least one tool")
 
-    def check(answer: JudgedOutput) -> Verdict:
-        called_names = [call.name for call in completion_of(answer, "never_calls").tool_calls]
+    def check(output: JudgedOutput) -> Verdict:
+        called_names = [call.name for call in completion_of(output, "never_calls").tool_calls]
         forbidden = sorted({name for name in called_names if name in names})
         if forbidden:
             return failed(
@@ -292,8 +292,8 @@ def tools_called(*names: str, at_least: Share = 1.0) -> Check:
         raise UsageError("tools_called: name at least one tool")
     expected_names = set(names)
 
-    def check(answer: JudgedOutput) -> Verdict:
-        called_names = {call.name for call in completion_of(answer, "tools_called").tool_calls}
+    def check(output: JudgedOutput) -> Verdict:
+        called_names = {call.name for call in completion_of(output, "tools_called").tool_calls}
         score = 2 * len(called_names & expected_names) / (len(called_names) + len(expected_names))
         return graded(
             score,
@@ -331,8 +331,8 @@ def tool_calls_match(tools: Sequence[Mapping[str, JSON]]) -> Check:
         parameters: JSON = function.get("parameters") or dict[str, JSON]()
         validators[name] = schema_validator(parameters, formats=True, kind="tool_calls_match")
 
-    def check(answer: JudgedOutput) -> Verdict:
-        calls = completion_of(answer, "tool_calls_match").tool_calls
+    def check(output: JudgedOutput) -> Verdict:
+        calls = completion_of(output, "tool_calls_match").tool_calls
         if not calls:
             return failed("no tool was called", code="no_tool_call")
         for call in calls:
@@ -467,8 +467,8 @@ def calls(
         raise UsageError("calls: at most 0 calls", fix=fix)
     low, high, wish = parse_limits("calls", at_least=at_least, at_most=at_most)
 
-    def check(answer: JudgedOutput) -> Verdict:
-        tool_calls = completion_of(answer, "calls").tool_calls
+    def check(output: JudgedOutput) -> Verdict:
+        tool_calls = completion_of(output, "calls").tool_calls
         mismatches = [(call, expected.mismatch(call)) for call in tool_calls]
         count = sum(1 for _, mismatch in mismatches if not mismatch)
         reason = f"{plural(count, f'call of {expected}', f'calls of {expected}')}, {wish} wanted"
@@ -503,8 +503,8 @@ def calls_in_order(*calls: str | Mapping[str, JSON]) -> Check:
     if not expected:
         raise UsageError("calls_in_order: name at least one call")
 
-    def check(answer: JudgedOutput) -> Verdict:
-        tool_calls = completion_of(answer, "calls_in_order").tool_calls
+    def check(output: JudgedOutput) -> Verdict:
+        tool_calls = completion_of(output, "calls_in_order").tool_calls
         place = 0
         for call in tool_calls:
             if place < len(expected) and not expected[place].mismatch(call):
@@ -544,8 +544,8 @@ def calls_exactly(calls: Sequence[str | Mapping[str, JSON]], *, ordered: bool = 
         raise UsageError(f"calls_exactly: name the calls as a list, not {calls!r}")
     expected = [_expected_call("calls_exactly", call) for call in calls]
 
-    def check(answer: JudgedOutput) -> Verdict:
-        tool_calls = completion_of(answer, "calls_exactly").tool_calls
+    def check(output: JudgedOutput) -> Verdict:
+        tool_calls = completion_of(output, "calls_exactly").tool_calls
         matches = [
             [not expected_call.mismatch(call) for call in tool_calls] for expected_call in expected
         ]
@@ -598,10 +598,10 @@ def max_steps(n: Place) -> Check:
     'max_steps(6)'
     """
 
-    def check(answer: JudgedOutput) -> Verdict:
+    def check(output: JudgedOutput) -> Verdict:
         from regauge.providers import Conversation
 
-        steps = Conversation(completion_of(answer, "max_steps")).steps
+        steps = Conversation(completion_of(output, "max_steps")).steps
         return _at_most(steps, n, f"{plural(steps, 'step')}, at most {n} wanted", "too_many")
 
     return check

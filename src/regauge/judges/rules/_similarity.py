@@ -100,9 +100,9 @@ def similarity(
     compare = _measure(measure)
     normalise = normaliser(ignore_case=ignore_case)
 
-    def check(answer: JudgedOutput) -> Verdict:
-        expected = answer.resolve_text(to, judge="similarity")
-        text = answer.text or ""
+    def check(output: JudgedOutput) -> Verdict:
+        expected = output.resolve_text(to, judge="similarity")
+        text = output.text or ""
         score = compare(normalise(text), normalise(expected)) / 100
         return graded(
             score,
@@ -138,11 +138,11 @@ def edit_distance(
     pass (0.94): 1 edit from 'kubectl get pods', at most 1 wanted
     """
 
-    def check(answer: JudgedOutput) -> Verdict:
+    def check(output: JudgedOutput) -> Verdict:
         from rapidfuzz.distance import Levenshtein
 
-        expected = answer.resolve_text(to, judge="edit_distance")
-        text = answer.text or ""
+        expected = output.resolve_text(to, judge="edit_distance")
+        text = output.text or ""
         distance = Levenshtein.distance(text, expected)
         score = 1 - distance / (max(len(text), len(expected)) or 1)
         reason = f"{plural(distance, 'edit')} from {quote(expected)}, at most {at_most} wanted"
@@ -163,10 +163,10 @@ _TINY = 1e-7
 _LCS_WORDS_MAX = 4_000
 
 
-def _references(answer: JudgedOutput, reference: References, kind: str) -> list[str]:
-    expected: JSON = answer.resolve(reference, judge=kind)
+def _references(output: JudgedOutput, reference: References, kind: str) -> list[str]:
+    expected: JSON = output.resolve(reference, judge=kind)
     if expected is None:
-        raise answer.missing_error(str(reference), judge=kind)
+        raise output.missing_error(str(reference), judge=kind)
     texts = [expected] if isinstance(expected, str) else expected
     if not isinstance(texts, Sequence) or not texts:
         raise JudgeError(f"{kind}: {reference} is neither a text nor a list of texts", judge=kind)
@@ -195,9 +195,9 @@ def overlap(
     if not isinstance(reference, (str, Expected)) and not reference:
         raise UsageError(f"{kind}: name at least one reference")
 
-    def check(answer: JudgedOutput) -> Verdict:
-        references = _references(answer, reference, kind)
-        text = answer.text or ""
+    def check(output: JudgedOutput) -> Verdict:
+        references = _references(output, reference, kind)
+        text = output.text or ""
         value = score(text, references)
         if value is None:
             return abstained(f"{len(text):,} characters are too long to compare", code="too_long")
@@ -619,9 +619,9 @@ def near_in_meaning(
             )
         return vectors[text]
 
-    def check(answer: JudgedOutput) -> Verdict:
-        reference = answer.resolve_text(to, judge="near_in_meaning")
-        value = nearness(vector(answer.text or ""), vector(reference), measure)
+    def check(output: JudgedOutput) -> Verdict:
+        reference = output.resolve_text(to, judge="near_in_meaning")
+        value = nearness(vector(output.text or ""), vector(reference), measure)
         return nearness_verdict(
             value, measure=measure, limit=limit, source="given vectors", reference=reference
         )
@@ -717,10 +717,10 @@ class SemanticJudge(JudgeDeclaration):
             ProviderError: The embedder could not be called.
             JudgeError: The case has no reference.
         """
-        answer = JudgedOutput.from_completion(completion, case)
-        if answer.text is not None and answer.text.strip():
-            reference = answer.resolve_text(self.reference, judge=self.name)
-            await self.embedder.embed([answer.text, reference])
+        output = JudgedOutput.from_completion(completion, case)
+        if output.text is not None and output.text.strip():
+            reference = output.resolve_text(self.reference, judge=self.name)
+            await self.embedder.embed([output.text, reference])
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
         """Compare; the reason names the model or the lexical measure.
@@ -729,19 +729,19 @@ class SemanticJudge(JudgeDeclaration):
             ProviderError: The embedder could not be called, and there is no fallback.
             JudgeError: The case has no reference, or the vectors are invalid.
         """
-        answer = JudgedOutput.from_completion(completion, case)
-        if answer.text is None:
-            return answer.no_text_verdict()
-        reference = answer.resolve_text(self.reference, judge=self.name)
-        if not answer.text.strip():
+        output = JudgedOutput.from_completion(completion, case)
+        if output.text is None:
+            return output.no_text_verdict()
+        reference = output.resolve_text(self.reference, judge=self.name)
+        if not output.text.strip():
             # Endpoints refuse such texts.
             return failed("the output is blank", code="not_near", expected=reference)
         try:
-            vectors = await self.embedder.embed([answer.text, reference])
+            vectors = await self.embedder.embed([output.text, reference])
         except ProviderError as error:
             if self.fallback is None:
                 raise
-            verdict = self.fallback.examine(answer)
+            verdict = self.fallback.examine(output)
             problem = f"{self.embedder.model} could not be called ({error.kind})"
             return replace(verdict, reason=f"{problem}, lexical fallback: {verdict.reason}")
         try:

@@ -102,9 +102,9 @@ def equals(
         ignore_case=ignore_case, ignore_space=ignore_space, ignore_punctuation=ignore_punctuation
     )
 
-    def check(answer: JudgedOutput) -> Verdict:
-        text = answer.text or ""
-        expected = answer.resolve(value, judge="equals")
+    def check(output: JudgedOutput) -> Verdict:
+        text = output.text or ""
+        expected = output.resolve(value, judge="equals")
         if isinstance(expected, str):
             if text == expected or normalise(text) == normalise(expected):
                 return passed(f"equals {quote(text)}", expected=expected)
@@ -114,7 +114,7 @@ def equals(
                 expected=expected,
                 actual=text,
             )
-        actual = answer.json
+        actual = output.json
         if isinstance(actual, JsonProblem):
             return failed(
                 f"not JSON: {actual.message}", code="json_invalid", expected=expected, actual=text
@@ -224,13 +224,13 @@ def contains(
         check_texts([text], "contains")
     find = functools.partial(find_text, ignore_case=ignore_case, whole_word=whole_word)
 
-    def check(answer: JudgedOutput) -> Verdict:
-        output = answer.text or ""
-        part = answer.resolve_text(text, judge="contains")
-        place = find(output, part)
+    def check(output: JudgedOutput) -> Verdict:
+        output_text = output.text or ""
+        part = output.resolve_text(text, judge="contains")
+        place = find(output_text, part)
         if place is None:
             return failed(f"does not contain {quote(part)}", code="missing_text", expected=part)
-        return passed(f"contains {quote(part)}: {quote_around(output, *place)}")
+        return passed(f"contains {quote(part)}: {quote_around(output_text, *place)}")
 
     return on_output(field, check)
 

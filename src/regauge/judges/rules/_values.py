@@ -218,13 +218,13 @@ def number_near(
     if not isinstance(to, Expected):
         _target(to, UsageError("number_near: to is a number, not " + repr(to)[:80]))
 
-    def check(answer: JudgedOutput) -> Verdict:
-        expected: JSON = answer.resolve(to, judge="number_near")
+    def check(output: JudgedOutput) -> Verdict:
+        expected: JSON = output.resolve(to, judge="number_near")
         target = _target(
             expected,
             JudgeError(f"number_near: {to} is no number: {expected!r}", judge="number_near"),
         )
-        text = _FRACTION_SIGN.sub(_spell_fraction, answer.text or "")
+        text = _FRACTION_SIGN.sub(_spell_fraction, output.text or "")
         last = _PARTS_MAX if which == "last" else None
         numbers = _join_units(text, decimal, last) if unit else _plain(text, decimal, last)
         if which == "last":
@@ -428,12 +428,12 @@ def answer_is(
     if not after.strip():
         raise UsageError("answer_is: the marker cannot be empty")
 
-    def check(answer: JudgedOutput) -> Verdict:
-        expected = answer.resolve(to, judge="answer_is")
+    def check(output: JudgedOutput) -> Verdict:
+        expected = output.resolve(to, judge="answer_is")
         if expected is None:
-            raise answer.missing_error(str(to), judge="answer_is")
+            raise output.missing_error(str(to), judge="answer_is")
         right = expected if isinstance(expected, list) else [expected]
-        text = answer.text or ""
+        text = output.text or ""
         after_marker = _after(text.replace("**", "").replace("__", ""), after)
         if after_marker is None:
             after_marker = _boxed(text)
@@ -569,15 +569,15 @@ def choice_is(
     if not isinstance(to, Expected):
         reader.right_options(to)
 
-    def check(answer: JudgedOutput) -> Verdict:
-        value = cast("JSON", resolve_in(to, answer, "choice_is"))
+    def check(output: JudgedOutput) -> Verdict:
+        value = cast("JSON", resolve_in(to, output, "choice_is"))
         if value is None:
-            raise answer.missing_error(str(to), judge="choice_is")
+            raise output.missing_error(str(to), judge="choice_is")
         try:
             right = reader.right_options(value)
         except UsageError as error:
             raise JudgeError(str(error), judge="choice_is") from error
-        chosen_options = reader.chosen_options(answer.text or "")
+        chosen_options = reader.chosen_options(output.text or "")
         if not chosen_options:
             return failed("states no choice", code="no_choice", expected=sorted(right))
         if chosen_options == right:
@@ -592,13 +592,13 @@ def choice_is(
     return on_output(field, check)
 
 
-def _source(answer: JudgedOutput, inputs: Sequence[str]) -> str:
+def _source(output: JudgedOutput, inputs: Sequence[str]) -> str:
     """The text of the case's inputs: those named, or all."""
-    names = inputs or sorted(answer.inputs)
-    missing = [name for name in names if name not in answer.inputs]
+    names = inputs or sorted(output.inputs)
+    missing = [name for name in names if name not in output.inputs]
     if missing:
-        raise answer.missing_error(f"input {quote_list(missing)}", judge="the input")
-    parts = [answer.inputs[name] for name in names]
+        raise output.missing_error(f"input {quote_list(missing)}", judge="the input")
+    parts = [output.inputs[name] for name in names]
     return "\n".join(
         part if isinstance(part, str) else json.dumps(part, ensure_ascii=False) for part in parts
     )
@@ -664,12 +664,12 @@ def no_new_numbers(
     """
     allowed = {_canonical(f"{value:.10f}") for value in allow}
 
-    def check(answer: JudgedOutput) -> Verdict:
-        sources = number_readings(_source(answer, inputs))
+    def check(output: JudgedOutput) -> Verdict:
+        sources = number_readings(_source(output, inputs))
         allowed_readings = allowed.union(
             *(reading for _, readings in sources for reading in readings)
         )
-        numbers = list(number_readings(answer.text or ""))
+        numbers = list(number_readings(output.text or ""))
         new = [
             text
             for text, readings in numbers
@@ -765,9 +765,9 @@ def no_new_times(*inputs: str, field: str | None = None) -> Check:
     fail (0.50): 1 time that the input does not have: '14:30'
     """
 
-    def check(answer: JudgedOutput) -> Verdict:
-        source_forms = {form for _, forms in times_in(_source(answer, inputs)) for form in forms}
-        times = list(times_in(answer.text or ""))
+    def check(output: JudgedOutput) -> Verdict:
+        source_forms = {form for _, forms in times_in(_source(output, inputs)) for form in forms}
+        times = list(times_in(output.text or ""))
         new = [time_text for time_text, forms in times if forms[0] not in source_forms]
         return _verdict_on_new(new, len(times), "time", "invented_time")
 
@@ -815,9 +815,9 @@ def no_new_names(*inputs: str, allow: Sequence[str] = (), field: str | None = No
     """
     allowed = {name.lower() for name in allow}
 
-    def check(answer: JudgedOutput) -> Verdict:
-        source = _source(answer, inputs).lower()
-        names = list(names_in(answer.text or ""))
+    def check(output: JudgedOutput) -> Verdict:
+        source = _source(output, inputs).lower()
+        names = list(names_in(output.text or ""))
         new = [name for name in names if name.lower() not in source and name.lower() not in allowed]
         return _verdict_on_new(new, len(names), "name", "invented_name")
 
