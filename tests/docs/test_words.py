@@ -295,3 +295,25 @@ def test_names_say_what_they_hold():
         if name in NO_NAMES
     ]
     assert not wrong, "\n".join(wrong)
+
+
+ENTRIES = re.compile(r"(?m)^Args:\n((?:    .*\n?|\n)+)")
+
+
+def test_documented_parameters_are_parameters():
+    wrong: list[str] = []
+    for path, name in sources():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.args.kwarg:
+                continue
+            section = ENTRIES.search(ast.get_docstring(node) or "")
+            args = node.args
+            names = {arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
+            names |= {args.vararg.arg} if args.vararg else set()
+            entries = re.findall(r"(?m)^    (\w+): ", section[1]) if section else []
+            wrong += [
+                f"src/regauge/{name}:{node.lineno}: {entry}"
+                for entry in entries
+                if entry not in names
+            ]
+    assert not wrong, "\n".join(wrong)

@@ -119,9 +119,9 @@ class AnchorComparison:
         difference: The version minus the anchor.
         p_value: Probability of at least this many failures if nothing changed since the anchor,
             without cases that changelogs accept since.
-        redrawn: Whether the anchor was re-run alongside this version.
-        suspected: Whether the stored trials suggest a loss, so that the anchor should be re-run.
-        confirmed: Whether trials of the same days show the loss, too.
+        is_redrawn: Whether the anchor was re-run alongside this version.
+        is_suspected: Whether the stored trials suggest a loss, so that the anchor should be re-run.
+        is_confirmed: Whether trials of the same days show the loss, too.
     """
 
     version: str

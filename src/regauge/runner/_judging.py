@@ -187,16 +187,15 @@ async def judge_trial(
 
     Args:
         planned_trial: The case and the number of the trial.
-        sourced_completion: The completion to judge.
+        sourced: The completion to judge.
         model_verdicts: The verdicts of LLM judges, by name.
         offline: Whether functions of users have no network.
     """
     suite, case = planned_trial.planned_case.suite, planned_trial.planned_case.case
     verdicts: list[JudgedVerdict] = []
     error: UnmeasuredError | None = None
-    judged_output = JudgedOutput.from_completion(
-        sourced.completion, case
-    )  # rules share it: its JSON is parsed once
+    # Rules share it: its JSON is parsed once.
+    judged_output = JudgedOutput.from_completion(sourced.completion, case)
     for judge in suite.judges:
         try:
             judged_verdict = model_verdicts.get(judge.name) or JudgedVerdict(

@@ -133,6 +133,7 @@ def test_questions_are_answered_yes_where_the_text_speaks_of_it():
         ("['it\\'s', \"b\"]", ["it's", "b"]),
         ('{"claims": ["a", "b"]}', ["a", "b"]),
         ("1. one\n2. two", ["one", "two"]),
+        ("[ToolCall(\n    name='a'\n)]", ["ToolCall( name='a' )"]),
         ("", []),
     ],
 )
