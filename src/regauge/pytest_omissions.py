@@ -41,7 +41,7 @@ _SELECTING = {
     "picked": "--picked",
 }
 # Options that end a run before its first item, by their names in pytest.
-_RUNNING_NOTHING = {
+_EMPTY_RUN_OPTIONS = {
     "collectonly": "--collect-only",
     "help": "--help",
     "version": "--version",
@@ -99,7 +99,7 @@ class CommandLine:
             for path in self.paths
         )
 
-    def asks_for_all(self, home: Path) -> bool:
+    def covers_all_evals(self, home: Path) -> bool:
         """Return whether the user requested all evals of a project, usually those in `home`."""
         if self.selection:
             return False
@@ -137,13 +137,13 @@ def typed_options(config: pytest.Config) -> Any:
     return parser.parse_known_args([*config.invocation_params.args], Namespace())
 
 
-def refuse_runs_of_nothing(config: pytest.Config) -> None:
+def refuse_empty_runs(config: pytest.Config) -> None:
     """Refuse settings that end a run of evals before the first measurement.
 
     Raises:
         pytest.UsageError: `addopts`, an ini file or `PYTEST_ADDOPTS` has such an option.
     """
-    options = [name for name in _RUNNING_NOTHING if getattr(config.option, name, None)]
+    options = [name for name in _EMPTY_RUN_OPTIONS if getattr(config.option, name, None)]
     sharded = config.getoption("--shard") is not None
     if not (options or sharded) or not may_run_evals(config):
         return
@@ -155,11 +155,11 @@ def refuse_runs_of_nothing(config: pytest.Config) -> None:
         )
     for name in options:
         if not getattr(typed, name, None):
-            option = _RUNNING_NOTHING[name]
+            option = _EMPTY_RUN_OPTIONS[name]
             raise pytest.UsageError(
                 f"settings of pytest add {option}, so nothing would be measured\n"
-                f"  fix: take {option} out of addopts and PYTEST_ADDOPTS; give it on the command"
-                " line where you mean it"
+                f"  fix: remove {option} from addopts and PYTEST_ADDOPTS; set it on the command"
+                " line if you need it"
             )
 
 

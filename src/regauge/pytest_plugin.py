@@ -185,9 +185,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Refuse settings and limits that end a run of evals before the first measurement."""
-    from regauge.pytest_omissions import refuse_few_descriptors, refuse_runs_of_nothing
+    from regauge.pytest_omissions import refuse_empty_runs, refuse_few_descriptors
 
-    refuse_runs_of_nothing(config)
+    refuse_empty_runs(config)
     refuse_few_descriptors(config)
     _refuse_misspelt(config)
 

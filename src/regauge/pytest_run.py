@@ -243,7 +243,9 @@ class PytestRun:
                 self._gate.run(
                     self._nodes,
                     omissions=self._omissions,
-                    is_partial=not self._command_line.asks_for_all(self._project.root / "evals"),
+                    is_partial=not self._command_line.covers_all_evals(
+                        self._project.root / "evals"
+                    ),
                     print_line=self._print_line,
                 )
             yield

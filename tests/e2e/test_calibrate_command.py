@@ -197,7 +197,7 @@ def test_replies_without_a_verdict_are_counted_and_shown(judged: EvalProject, en
     endpoint.answer = lambda _: "I would rather not say."
     none = judged.command("judges", "calibrate", "tone", "--repeats=1", "--record=all")
     assert none.returncode == 3
-    assert "came to no verdict on any of 33 labels" in none.stderr
+    assert "gave no verdict on any of 33 labels" in none.stderr
 
 
 def test_what_cannot_be_asked_is_unmeasured_and_leaves_the_record(

@@ -142,7 +142,7 @@ def update(
     gate = policy_of(project.settings.gate)
     if (recheck or record == "none") and (batch or collect):
         other = "--recheck" if recheck else "--record none"
-        fix = f"run {other} by itself"
+        fix = f"run {other} alone"
         raise UsageError(f"{other} does not go with --batch and --collect", fix=fix)
     words = ["regauge", "baseline", "update"]
     words += option_words({"model": options.get("model"), "trials": trials})

@@ -369,7 +369,7 @@ def calibrate_command(
     calibration = calibration_of(used_judge.judge, labels, labelled_verdicts, repeats)
     if not calibration.agreement.verdicts:
         raise UnmeasuredError(
-            f"judge {used_judge.judge.name!r} came to no verdict on any of {len(labels)} labels\n"
+            f"judge {used_judge.judge.name!r} gave no verdict on any of {len(labels)} labels\n"
             f"  {labelled_verdicts[0].label.id}: {labelled_verdicts[0].first.reason}"
         )
     record_line = None if split else write_record(project, used_judge.judge, calibration)

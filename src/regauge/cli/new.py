@@ -351,7 +351,7 @@ def case_command(
             edit,
         )
         if any(value not in {None, (), False} for value in values_set):
-            raise UsageError("--from-spans makes cases by itself", fix="leave out ID and options")
+            raise UsageError("--from-spans creates the cases", fix="leave out ID and options")
         _from_spans(project, name, spans, output, dry_run=dry_run, as_json=as_json)
         return
     _refuse_unused({"--output needs --from-spans": output})

@@ -189,7 +189,7 @@ def _refuse_with_batch(options: Mapping[str, object]) -> None:
     """Refuse options that a batch does not take."""
     for option, value in options.items():
         if value:
-            fix = f"run {option} by itself; a batch records missing completions"
+            fix = f"run {option} alone; a batch records missing completions"
             if option == "--cluster":
                 fix = "leave out --cluster; the provider runs a batch"
             raise UsageError(f"{option} does not go with --batch and --collect", fix=fix)
@@ -220,10 +220,10 @@ def _estimate(
     unembedded = _embed(evals)
     for words in unembedded:
         output.line(words)
-    output.document["missing_completions"] = [asdict(answers) for answers in missing]
+    output.document["missing_completions"] = [asdict(group) for group in missing]
     output.document["missing_judgements"] = [asdict(judgement) for judgement in judgements]
     output.document["missing_vectors"] = [*unembedded]
-    diagnostics = _count_invalid_cases(evals)
+    failures = _count_invalid_cases(evals)
     store_counts: dict[str, int] = {}
     if not refresh:
         evals.note_stored()
@@ -237,12 +237,12 @@ def _estimate(
             judgements,
             unembedded,
             store_counts,
-            diagnostics,
+            failures,
             left_out_errors(project, evals),
         )
     ):
         output.line("nothing is missing")
-    counts = diagnostics.items()
+    counts = failures.items()
     return [f"{plural(count, 'case')} cannot run: {message}" for message, count in counts]
 
 
@@ -310,13 +310,13 @@ def _batch(
         batches.tidy()
     done = evals.progress.completed
     total = len(plan.missing) + failures.total()
-    idle = not (done or batches.open_calls)
+    idle = not (done or batches.has_open_calls)
     counts, embeds = (done, total), options.upload
     left = _publish(evals, project, output, counts, failures, idle=idle, embeds=embeds)
     pending += batches.sentences()
     for line in (*batches.warnings(), *pending):
         output.line(line)
-    if batches.open_calls and not pending:
+    if batches.has_open_calls and not pending:
         pending.append("some calls do not come in batches")
     output.document["batches"] = batches.to_json()
     return [*left, *troubles]

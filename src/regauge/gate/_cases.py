@@ -447,7 +447,7 @@ class CellTest:
     ) -> IntArray:
         """The end of each cell after the regular steps; OPEN if it continues."""
         policy = self._policy
-        worth = is_named & ((today >= log(policy.late_from)) | (ahead >= policy.passes_ahead))
+        worth = is_named & ((today >= log(policy.late_from)) | (ahead >= policy.base_lead))
         open_end = likely | is_unclear
         step, regular = number + 1, len(policy.steps)
         late = regular + len(policy.late_steps)

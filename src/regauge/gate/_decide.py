@@ -200,7 +200,7 @@ def decide(
     unavailable = _unavailable_bases(run)
     notes += [f"the base of {name}: {reason}" for name, reason in unavailable.items()]
     notes += session.progress.notes
-    notes += _spoilt_notes(comparison, outcome)
+    notes += _edited_case_notes(comparison, outcome)
     rejected_before = log.rejected_before(change, candidate) if change is not None else 0
     if change is not None and rejected_before:
         were = "was" if rejected_before == 1 else "were"
@@ -243,7 +243,7 @@ def draw_part(
     *,
     on_progress: Callable[[GateProgress], None],
 ) -> GateRun:
-    """Run a shard's part of the first wave, on both sides, without a decision.
+    """Run a shard's trials of the first round, on both sides, without a decision.
 
     The control trials of a whole comparison are left to the run that decides.
 
@@ -329,7 +329,7 @@ def _replaced_notes(
             yield f"recordings of {name}: {replaced}"
 
 
-def _spoilt_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[str]:
+def _edited_case_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[str]:
     """Notes on edited cases that the base fails and passed before the edit."""
     today = {(case.prompt, case.case): case.before + case.today for case in outcome.cases}
     for suite in comparison.suites:
@@ -437,9 +437,9 @@ class GateEstimate:
 
     Attributes:
         cases: Number of compared cases, without unchanged ones.
-        recorded: Recorded trials of the first wave; their verdicts count as recorded, too.
-        first: The first wave.
-        likely: All waves on average if nothing got worse; None if the base has no history.
+        recorded: Recorded trials of the first round; their verdicts count as recorded, too.
+        first: The first round.
+        likely: All rounds on average if nothing got worse; None if the base has no history.
         worst: Upper limit: every case up to the cap, and both sides paired.
         rejected: Reasons that reject the change without any trial.
     """
@@ -453,7 +453,7 @@ class GateEstimate:
 
 
 def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -> GateEstimate:
-    """Estimate the first wave, its recorded part and possible further waves.
+    """Estimate the first round, its recorded part and possible further rounds.
 
     Raises:
         RegaugeError: Recordings cannot be read, or a request cannot be built.
@@ -491,7 +491,7 @@ def _estimate_likely(
     policy: GatePolicy,
     session: EvalSession,
 ) -> Bill | None:
-    """All waves if nothing got worse, on average over pass rates that fit the baseline.
+    """All rounds if nothing got worse, on average over pass rates that fit the baseline.
 
     Args:
         first_trials: Trials of the changed cases in the first round.
@@ -520,7 +520,7 @@ def _estimate_likely(
 def _estimate_worst(
     changed: Sequence[CaseComparison], policy: GatePolicy, session: EvalSession
 ) -> Iterator[Bill]:
-    """The most trials that may follow the first wave, by prompt and tier."""
+    """The most trials that may follow the first round, by prompt and tier."""
     caps: Mapping[str, int] = {
         "critical": policy.critical.first + policy.critical.extra,
         "required": policy.case.cap,

@@ -396,7 +396,7 @@ def _suite_reasons(suite: SuiteReport, policy: GatePolicy) -> Iterator[Reason]:
             yield _suite_reason(suite, "scores" if lower else "suite", "reject", lower)
         case "undecided":
             # Recordings that request pairs show a loss; only the pairs can tell its side.
-            provisional = policy.provisional and not _asks_for_pairs(suite)
+            provisional = policy.provisional and not _needs_pairs(suite)
             yield _suite_reason(suite, "not-recorded", "accept" if provisional else "undecided")
         case "unmeasured":
             yield _suite_reason(suite, "unmeasured", "unmeasured")
@@ -406,7 +406,7 @@ def _suite_reasons(suite: SuiteReport, policy: GatePolicy) -> Iterator[Reason]:
             return
 
 
-def _asks_for_pairs(suite: SuiteReport) -> bool:
+def _needs_pairs(suite: SuiteReport) -> bool:
     """Return whether the candidate is worse than the baseline, for paired trials to test."""
     last = suite.rounds[-1] if suite.rounds else None
     return last is not None and min([last.p_value, *last.scores.values()]) <= last.bound

@@ -174,8 +174,8 @@ def _removed_text(report: CaseReport, _: MessageContext) -> str:
 def _repeat_text(report: CaseReport) -> str:
     times = "time" if report.repeat_count == 1 else "times"
     return (
-        f"The same completion came back {report.repeat_count} {times} and counts once: a cache, or"
-        " a fixed seed."
+        f"The same completion was returned {report.repeat_count} {times} and counts once: a"
+        " cache, or a fixed seed."
     )
 
 

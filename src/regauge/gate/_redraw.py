@@ -57,7 +57,7 @@ _ID = "%Y-%m-%dT%H:%M:%SZ"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopUpPolicy:
-    """Limits for filling a history.
+    """Limits for the sessions of a baseline.
 
     Attributes:
         complete_trials: Trials of a complete history.
@@ -226,7 +226,9 @@ def merge_histories(
     anchors: Sequence[AnchorTrials] = (),
     anchor_versions: Collection[str] = (),
 ) -> Baseline:
-    """The baseline with the histories of all evals of a prompt; keeps the version before as needed.
+    """The baseline with the histories of all evals of a prompt.
+
+    An incomplete history keeps the previous version.
 
     Histories of other models stay as long as the prompt does.
 

@@ -114,7 +114,7 @@ def pairs_p_value(
     )
 
 
-def passes_ahead(waves: Sequence[Pairs]) -> FloatArray:
+def candidate_lead(waves: Sequence[Pairs]) -> FloatArray:
     """The mean pass rate of the candidate minus that of the base over cases, from -1 to 1."""
     base_passes, base_trials = _add_up([wave.base for wave in waves])
     passes, trials = _add_up([wave.candidate for wave in waves])
@@ -137,7 +137,7 @@ def screen_extends(policy: SuitePolicy, number: int, p_value: ArrayLike) -> Bool
     return (np.asarray(p_value) <= policy.extend) & (number + 1 < policy.rounds)
 
 
-def day_bound(policy: SuitePolicy, number: int, *, prompts: int, tests: int = 1) -> float:
+def pairs_bound(policy: SuitePolicy, number: int, *, prompts: int, tests: int = 1) -> float:
     """The largest p-value of look `number`, from 0, that blocks.
 
     Prompts share the error rate, and so do the tests of one prompt: that of all cases, and one for
@@ -146,7 +146,7 @@ def day_bound(policy: SuitePolicy, number: int, *, prompts: int, tests: int = 1)
     return round(policy.levels[number] / prompts / tests, _BOUND_DIGITS)
 
 
-def day_continues(policy: SuitePolicy, number: int, p_value: ArrayLike) -> BoolArray:
+def pairs_continue(policy: SuitePolicy, number: int, p_value: ArrayLike) -> BoolArray:
     """Return whether another look exists and may still block."""
     futile = policy.futile[min(number, len(policy.futile) - 1)]
     return (np.asarray(p_value) <= futile) & (number + 1 < len(policy.levels))
@@ -362,13 +362,13 @@ class SuiteStage:
             pairs = policy.pairs_of_look(number, cases=len(self._cases), first_trials=self._first)
             yield self._next_wave(pairs)
             p_values = {check: self._p_value(check) for check in self._suspects}
-            bound = day_bound(policy, number, prompts=self._prompts, tests=tests)
+            bound = pairs_bound(policy, number, prompts=self._prompts, tests=tests)
             base, candidate = self._totals()
             self._pairs.append(
                 PairsReport(base=base, candidate=candidate, p_values=p_values, bound=bound)
             )
             self._note_pairs()
-            lower = self._policy.on_broken != "net" or self._pass_lead() < 0
+            lower = self._policy.on_broken != "net" or self._candidate_lead() < 0
             confirmed_tests = [
                 check for check, p in p_values.items() if p <= bound and (check or lower)
             ]
@@ -376,7 +376,7 @@ class SuiteStage:
                 self._verdict = "worse"
                 return
             smallest = min(p_values.values())
-            if self._recorded or any(self._missing) or not day_continues(policy, number, smallest):
+            if self._recorded or any(self._missing) or not pairs_continue(policy, number, smallest):
                 self._set_verdict("unconfirmed")
                 return
             number += 1
@@ -404,7 +404,7 @@ class SuiteStage:
             if better <= policy.better or self._recorded or any(self._missing):
                 break
         enough = bool(self._net) and (
-            self._net[-1].p_better <= policy.better or self._pass_lead() >= 0
+            self._net[-1].p_better <= policy.better or self._candidate_lead() >= 0
         )
         self._set_verdict("passed" if enough else "undecided")
 
@@ -444,8 +444,8 @@ class SuiteStage:
             sum((case.paired("candidate") for case in self._cases), NO_TRIALS),
         )
 
-    def _pass_lead(self) -> float:
-        return float(passes_ahead(self._sides()))
+    def _candidate_lead(self) -> float:
+        return float(candidate_lead(self._sides()))
 
     def _p_value(self, check: str) -> float:
         """The p-value of the pairs: for all cases, or for the scores of a check."""

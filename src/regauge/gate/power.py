@@ -15,12 +15,12 @@ import numpy as np
 from regauge.gate._cases import CellState, CellTest, OpenCellCounts
 from regauge.gate._suites import (
     Pairs,
-    day_bound,
-    day_continues,
+    candidate_lead,
     net_bound,
     pair_weights,
+    pairs_bound,
+    pairs_continue,
     pairs_p_value,
-    passes_ahead,
     rest_better,
     screen,
     screen_bound,
@@ -516,12 +516,12 @@ class _Runs:
             waves.append(self._pairs(wave, rows[open_rows], columns, pairs))
             now = record[0][open_rows], record[1][open_rows]
             p = pairs_p_value(waves, pair_weights(now, waves, equal[open_rows]))
-            lower = np.asarray(passes_ahead(waves) < 0)
+            lower = np.asarray(candidate_lead(waves) < 0)
             if self._policy.on_broken != "net":
                 lower = np.ones_like(lower)
-            hit = (p <= day_bound(policy, number, prompts=prompts)) & lower
+            hit = (p <= pairs_bound(policy, number, prompts=prompts)) & lower
             worse[open_rows[hit]] = True
-            keep = ~hit & day_continues(policy, number, p)
+            keep = ~hit & pairs_continue(policy, number, p)
             open_rows, waves = open_rows[keep], [_select(wave_pairs, keep) for wave_pairs in waves]
             if not open_rows.size:
                 break
@@ -543,7 +543,7 @@ class _Runs:
             better = pairs_p_value(waves, 1, direction="better") <= policy.better
             rejected[open_rows[worse]] = True
             keep = ~worse & ~better
-            undecided[open_rows] = keep & (passes_ahead(waves) < 0)
+            undecided[open_rows] = keep & (candidate_lead(waves) < 0)
             open_rows, waves = open_rows[keep], [_select(wave_pairs, keep) for wave_pairs in waves]
             if not open_rows.size:
                 break

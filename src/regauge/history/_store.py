@@ -118,7 +118,9 @@ class StorePlace:
             return cls(url="", display=str(project.relative(file)), file=file, is_project_file=True)
         if not is_store_url(url):
             message = f"{VARIABLE} is not a store that regauge can use: {redact_store_url(url)!r}"
-            raise UsageError(message, fix="postgresql://USER@HOST/DATABASE, or sqlite:///FILE")
+            raise UsageError(
+                message, fix="write postgresql://USER@HOST/DATABASE, or sqlite:///FILE"
+            )
         if url.startswith(_SQLITE):
             file = project.root / url.removeprefix(_SQLITE)
             return cls(
@@ -130,12 +132,12 @@ class StorePlace:
 
 _PERMISSION: Final = "give write permission for the file and its directory"
 # Words of a database's messages, and the fix; an empty fix for damaged content.
-_OF_A_FILE: Final = (
-    ("locked|busy", "another process holds it for long: let it end, then run the command again"),
+_FILE_FIXES: Final = (
+    ("locked|busy", "another process keeps it locked: wait for it, then run the command again"),
     ("full|disk I/O", "make room on the disk, then: regauge runs list --sync"),
     ("readonly|unable to open", _PERMISSION),
 )
-_OF_A_SERVER: Final = (
+_SERVER_FIXES: Final = (
     ("permission denied", "let its owner grant it: GRANT USAGE, CREATE ON SCHEMA public TO <user>"),
     (
         "authentication failed|no password|role .* does not exist",
@@ -143,7 +145,7 @@ _OF_A_SERVER: Final = (
     ),
     ("database .* does not exist", "make it: createdb <name>"),
     ("(relation|column) .* does not exist|violates", ""),
-    ("timeout|lock", "look for what holds its tables, then: regauge runs list --sync"),
+    ("timeout|lock", "end what locks its tables, then: regauge runs list --sync"),
 )
 _CHECK_SERVER: Final = (
     "check that the server runs and can be reached, then: regauge runs list --sync"
@@ -187,7 +189,7 @@ def driver_of(place: StorePlace) -> Any:
     return sqlite3 if place.file is not None else importlib.import_module("psycopg")
 
 
-def explain_damage(place: StorePlace) -> str:
+def damage_fix(place: StorePlace) -> str:
     """The fix for a damaged file, or a database of another program."""
     if place.file is None:
         return (
@@ -201,11 +203,11 @@ def explain_damage(place: StorePlace) -> str:
 
 def _fix(place: StorePlace, message: str) -> str:
     """The fix for a message of SQLite or PostgreSQL."""
-    fixes = _OF_A_SERVER if place.file is None else _OF_A_FILE
+    fixes = _SERVER_FIXES if place.file is None else _FILE_FIXES
     for pattern, fix in fixes:
         if re.search(pattern, message):
-            return fix or explain_damage(place)
-    return explain_damage(place) if place.file is not None else _CHECK_SERVER
+            return fix or damage_fix(place)
+    return damage_fix(place) if place.file is not None else _CHECK_SERVER
 
 
 Step = tuple[str, ...]
@@ -393,7 +395,7 @@ class Store:
             return read_json(text)
         except ValueError as error:
             problem = f"a run in it is not JSON: {error}"
-            raise StoreError(self._place.display, problem, explain_damage(self._place)) from error
+            raise StoreError(self._place.display, problem, damage_fix(self._place)) from error
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with explain_errors(self._place), closing(_connect(self._place)) as connection:
@@ -455,7 +457,7 @@ class Store:
             raise StoreError(
                 self._place.display,
                 "its table regauge_schema is empty",
-                explain_damage(self._place),
+                damage_fix(self._place),
             )
         if step_count > len(self._steps):
             raise StoreError(

@@ -229,8 +229,8 @@ class ImportedSuite:
         """The judge of a criterion without a counterpart."""
         self.imported.assertions += 1
         self.imported.unmeasured += 1
-        reason = f"`{kind}` has no counterpart here and is unmeasured: {reason}"
-        self.imported.note("manual", place, reason)
+        note = f"`{kind}` has no counterpart here and is unmeasured: {reason}"
+        self.imported.note("manual", place, note)
         return {"unmeasured": f"{self.title}: {kind} at {place}: {reason}"}
 
     def need_judge_model(self, place: SourcePlace) -> None:

@@ -124,7 +124,7 @@ def build_checks_judge(
         name=_NAME,
         digest=digest_of(_build_identity(judge_cache.functions, check_versions())),
         examine=examine,
-        description="Applies the checks that the golden case brings.",
+        description="Applies the checks of the golden case.",
         is_builtin=all(
             judge.is_builtin for judge in judge_cache.judges.values() if isinstance(judge, Rule)
         ),

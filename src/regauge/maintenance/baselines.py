@@ -569,7 +569,7 @@ class BaselineUpdate:
         batches = ProjectBatches(self.project, evals, options, environ=os.environ)
         with batches.open():
             self._draw(updates, evals)
-            if not batches.open_calls:
+            if not batches.has_open_calls:
                 self._compare_with_anchors(updates, evals)
             troubles = batches.start()
             batches.tidy()
@@ -577,7 +577,7 @@ class BaselineUpdate:
             self.print_line(line)
         self._batches = batches.to_json()
         self.pending = [*batches.sentences(), *troubles]
-        if batches.open_calls and not self.pending:
+        if batches.has_open_calls and not self.pending:
             self.pending = ["the session is kept once all of its trials are measured"]
 
     def _draw(self, updates: list[EvalUpdate], evals: EvalSession) -> None:

@@ -325,7 +325,7 @@ class ProjectBatches:
         custom_id = result_id(case_request.key)
         if case_request.judge is not None:
             self._judge_calls.add(custom_id)
-        if (reason := self._cannot_batch(case_request)) is not None:
+        if (reason := self._live_only_reason(case_request)) is not None:
             self.live_only[reason] += 1
             raise PendingError(f"not by batch: {reason}")
         if (place := self._results.get(custom_id)) is not None:
@@ -340,7 +340,7 @@ class ProjectBatches:
                 return completion
         if (name := self._under_way.get(custom_id)) is not None:
             self.pending[custom_id] = name
-            raise self._is_pending(name)
+            raise self._pending_error(name)
         if (problem := self._failed.get(custom_id)) is not None:
             words = self._evals.completions.redact(printable(problem.partition("\n")[0]))[:300]
             case, count = self.failures.get(words, (case_request.case, 0))
@@ -364,12 +364,12 @@ class ProjectBatches:
         draft.requests += 1
         draft.size += len(line)
         self._under_way[custom_id] = self.pending[custom_id] = draft.name
-        return self._is_pending(draft.name)
+        return self._pending_error(draft.name)
 
-    def _is_pending(self, name: str) -> PendingError:
+    def _pending_error(self, name: str) -> PendingError:
         return PendingError(f"under way in batch {name}")
 
-    def _cannot_batch(self, call: CaseRequest) -> str | None:
+    def _live_only_reason(self, call: CaseRequest) -> str | None:
         if call.target is not None:
             return f"target {call.model}"
         request = call.request
@@ -465,7 +465,7 @@ class ProjectBatches:
         return run_stoppable(self._start()) if self._started and self._options.upload else []
 
     @property
-    def open_calls(self) -> bool:
+    def has_open_calls(self) -> bool:
         """Return whether calls of this run have no completion yet."""
         return bool(self.pending or self.missing or self.failures or self.live_only)
 

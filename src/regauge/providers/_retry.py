@@ -22,9 +22,9 @@ _WAIT_FIRST_S: Final = 0.25
 _WAIT_MAX_S: Final = 8.0
 # A restarting server is tried more often: a refused connection costs nothing. After a 429 the
 # pace of all requests limits the load, so that the wait of one need not grow.
-_PASSING_WAIT_MAX_S: Final = 2.0
+_OUTAGE_WAIT_MAX_S: Final = 2.0
 # The first wait if the provider states a delay.
-_WAIT_FIRST_NAMED_S: Final = 0.05
+_WAIT_FIRST_STATED_S: Final = 0.05
 _DOUBLINGS_MAX: Final = 10
 
 
@@ -76,8 +76,8 @@ class Ledger:
             self.failures += 1
             if self.failures >= self.max_attempts:
                 return None
-        passing = error.outage or error.kind == "rate-limit"
-        longest = _PASSING_WAIT_MAX_S if passing else _WAIT_MAX_S
+        waits_short = error.outage or error.kind == "rate-limit"
+        longest = _OUTAGE_WAIT_MAX_S if waits_short else _WAIT_MAX_S
         wait = wait_s(self.attempts, error.retry_after_s, chance=chance, longest_s=longest)
         if self.spent_s + wait >= self.deadline_s:
             return None
@@ -97,7 +97,7 @@ def wait_s(
     doublings = min(attempt - 1, _DOUBLINGS_MAX)
     if retry_after_s is None:
         return min(_WAIT_FIRST_S * 2.0**doublings, longest_s) * (1 - chance / 2)
-    least = max(retry_after_s, min(_WAIT_FIRST_NAMED_S * 2.0**doublings, longest_s))
+    least = max(retry_after_s, min(_WAIT_FIRST_STATED_S * 2.0**doublings, longest_s))
     return least + chance * min(least / 10, 0.5)
 
 

@@ -171,7 +171,7 @@ def explain_errors(path: Path) -> Generator[None]:
         elif "readonly" in message or "unable to open" in message or "attempt to write" in message:
             fix = _PERMISSION
         elif "locked" in message or "busy" in message:
-            fix = "another process holds it for long: let it end, then run the same command again"
+            fix = "another process keeps it locked: wait for it, then run the same command again"
         else:
             fix = _move_away_fix(path)
         raise _error(path, f"the local store cannot be used: {message}", fix) from error

@@ -225,14 +225,14 @@ def keys(text: str) -> list[str]:
     >>> keys("KubePodReloads; reloading, réseau")
     ['kub', 'pod', 'reload', 'reload', 'réseau']
     """
-    leaked: list[str] = []
+    stems: list[str] = []
     for run in _RE.letters.findall(text):
         if _RE.unspaced.search(run):
-            leaked += [run[n : n + 2] for n in range(max(1, len(run) - 1))]
+            stems += [run[n : n + 2] for n in range(max(1, len(run) - 1))]
             continue
         for word in _RE.hump.split(run) if _is_coined_name(run) else [run]:
-            leaked.append(stem(word.casefold())[:_KEY])
-    return leaked
+            stems.append(stem(word.casefold())[:_KEY])
+    return stems
 
 
 def names(text: str) -> set[str]:
@@ -275,7 +275,7 @@ _ABBREVIATED_MIN = 3
 _MISSED = math.log(1 - _TAKEN)
 
 
-class NGrams:
+class CaseSections:
     """The words of cases, by overlapping sections of their texts."""
 
     def __init__(
@@ -286,7 +286,7 @@ class NGrams:
     ) -> None:
         self._share = share
         self._cases: list[int] = []
-        self._ngrams_with: dict[str, set[int]] = defaultdict(set)
+        self._sections_with: dict[str, set[int]] = defaultdict(set)
         self._short_outputs: set[int] = set()
         for case, text, is_answer in texts:
             words = keys(text)
@@ -296,12 +296,12 @@ class NGrams:
                 }
                 if len(private_words) >= _MET_MIN:
                     for word in private_words:
-                        self._ngrams_with[word].add(len(self._cases))
+                        self._sections_with[word].add(len(self._cases))
                     if is_answer and len(words) <= _LENGTH:
                         self._short_outputs.add(len(self._cases))
                     self._cases.append(case)
         self._abbreviations: dict[str, set[str]] = defaultdict(set)
-        for word in self._ngrams_with:
+        for word in self._sections_with:
             for end in range(_ABBREVIATED_MIN, len(word)):
                 self._abbreviations[word[:end]].add(word)
 
@@ -311,10 +311,10 @@ class NGrams:
         matches: Counter[int] = Counter()
         for word in sorted(words):
             matching_words = (
-                {word} if word in self._ngrams_with else self._abbreviations.get(word, set())
+                {word} if word in self._sections_with else self._abbreviations.get(word, set())
             )
             chance = max((self._share(key) / 2 for key in matching_words), default=0.0)
-            for place in {place for key in matching_words for place in self._ngrams_with[key]}:
+            for place in {place for key in matching_words for place in self._sections_with[key]}:
                 by_chance = _BY_CHANCE if place in self._short_outputs else max(_BY_CHANCE, chance)
                 weight[place] += math.log(_TAKEN / by_chance) - _MISSED
                 matches[place] += 1
@@ -377,15 +377,15 @@ class Leaks:
         self._frequency = _count(keys(text) for text in self._texts)
         self._specific = _count(specific(text) for text in self._texts)
         self._output_tokens = _count(specific(case.expected) for case in cases)
-        answers = "\n".join(case.expected for case in cases)
+        outputs = "\n".join(case.expected for case in cases)
         output_names = (
-            (names(case.expected) for case in cases) if capitals_mark_names(answers) else ()
+            (names(case.expected) for case in cases) if capitals_mark_names(outputs) else ()
         )
         self._output_names = _count(output_names)
         words = [keys(case.expected) for case in cases]
         self._answer_words = [frozenset(w if len(w) <= _ANSWER else ()) for w in words]
         self._values = _count(_values(case.expected) for case in cases)
-        self._ngrams = NGrams(
+        self._sections_of_cases = CaseSections(
             [
                 (number, text, place == 0)
                 for number, case in enumerate(cases)
@@ -519,7 +519,7 @@ class Leaks:
         """Words of one section of a case, in any order."""
         for part in (text, *_RE.clauses.split(text)):
             part_keys = frozenset(keys(part)) - self._public_keys
-            case = self._ngrams.source_of(
+            case = self._sections_of_cases.source_of(
                 {word for word in part_keys if self._frequency[word] < self._common_from}
             )
             if case is not None:
@@ -554,9 +554,9 @@ def explained_twice(text: PromptText) -> list[str]:
                 key = (id(tree.parent(entry)), match[1].casefold())
                 explained.setdefault(key, {})[normalise(first_line)] = first_line
     return [
-        f"{label!r} is explained twice: {' and '.join(map(repr, line.values()))}"
-        for (_, label), line in explained.items()
-        if len(line) > 1
+        f"{label!r} is explained twice: {' and '.join(map(repr, lines.values()))}"
+        for (_, label), lines in explained.items()
+        if len(lines) > 1
     ]
 
 
@@ -578,7 +578,7 @@ class OpenSection:
 
 
 def replaces_section(edit: Edit) -> bool:
-    """Return whether an edit is of a whole section."""
+    """Return whether an edit replaces a whole section."""
     return any(isinstance(op, ReplaceSection) for op in edit.ops)
 
 
@@ -627,7 +627,9 @@ class Guard:
             {normalise(tree.text_of(atom)) for atom in tree.atoms}
             for tree in map(parse, self.released)
         ]
-        self._base_said = {normalise(t.text_of(atom)) for t in self.base.trees for atom in t.atoms}
+        self._base_statements = {
+            normalise(t.text_of(atom)) for t in self.base.trees for atom in t.atoms
+        }
 
     # Computed on the first proposal: a sound prompt needs none of it.
 
@@ -799,7 +801,7 @@ class Guard:
         lost_base_statements = [
             statement
             for statement in lost_statements(before, after)
-            if normalise(statement) in self._base_said
+            if normalise(statement) in self._base_statements
         ]
         exceeds = len(lost_base_statements) > self.policy.deletions
         if exceeds and not replaces_section(edit) and not self._only_restores(before, after):

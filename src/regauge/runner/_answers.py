@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from regauge.providers import Completion
     from regauge.providers.embeddings import OpenAIEmbedder
     from regauge.recordings import Claim
-    from regauge.runner._plan import CaseRequest, PartFiles, PlannedCase
+    from regauge.runner._plan import CaseRequest, PlannedCase, ShardFiles
 
 _File = TypeVar("_File")
 # Seconds between two tries for the lock of the embeddings.
@@ -152,7 +152,7 @@ class Completions:
         run_owner: str | None = None,
         run_started: str = "",
         independent: IndependentTrials | None = None,
-        part: PartFiles | None = None,
+        part: ShardFiles | None = None,
     ) -> None:
         self._project = project
         self._mode = mode
@@ -508,7 +508,7 @@ class Embeddings:
         mode: RecordMode,
         *,
         environ: Mapping[str, str],
-        part: PartFiles | None = None,
+        part: ShardFiles | None = None,
     ) -> None:
         self._mode: RecordMode = mode
         self._part = part

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from regauge.project import Project, RecordMode
     from regauge.providers import Completion, CompletionRequest
     from regauge.recordings import RecordingKey
-    from regauge.runner._plan import PartFiles, PlannedTrial
+    from regauge.runner._plan import PlannedTrial, ShardFiles
     from regauge.runner._result import SourcedCompletion
     from regauge.runner._suite import Eval
 
@@ -364,7 +364,7 @@ class Measurements:
         *,
         redact: Callable[[str], str],
         unpublished: Container[int] = (),
-        part: PartFiles | None = None,
+        part: ShardFiles | None = None,
     ) -> None:
         self._part = part
         in_shard = part.may_hold if part is not None else None

@@ -47,7 +47,7 @@ class _Savable(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartFiles:
+class ShardFiles:
     """A shard of a run, and the files that it writes.
 
     Attributes:
@@ -59,17 +59,17 @@ class PartFiles:
     shard: Shard
     recordings_dir: Path
     directory: Path
-    _dealt: set[str] = field(default_factory=set[str])
+    _assigned_ids: set[str] = field(default_factory=set[str])
 
     def add(self, dataset: Dataset) -> None:
-        """Add the cases of a dataset that is dealt by time."""
+        """Add the cases of a dataset that is assigned by time."""
         if dataset.shard is not None and dataset.shard.case_ids is not None:
-            self._dealt.update(dataset.shard.case_ids)
+            self._assigned_ids.update(dataset.shard.case_ids)
 
     def may_hold(self, case_id: str) -> bool:
         """Return whether a case may belong to this shard."""
         return (
-            case_id in self._dealt
+            case_id in self._assigned_ids
             if self.shard.assigned_by == "time"
             else self.shard.includes(case_id)
         )
@@ -84,7 +84,7 @@ class PartFiles:
         return self.directory / PART_RECORDINGS / path.relative_to(self.recordings_dir)
 
 
-def save_file(file: _Savable, part: PartFiles | None) -> int:
+def save_file(file: _Savable, part: ShardFiles | None) -> int:
     """Save a file, or a shard's new lines of it; returns the number of changed lines.
 
     Raises:
@@ -107,10 +107,10 @@ def count_lines(directory: Path) -> dict[str, int]:
     }
 
 
-def deal_dataset(shard: Shard, path: Path, *, prompt: str, project: Project) -> Shard:
-    """The shard with its cases of one dataset, dealt by recorded latency.
+def assign_dataset(shard: Shard, path: Path, *, prompt: str, project: Project) -> Shard:
+    """The shard with its cases of one dataset, assigned by recorded latency.
 
-    Every shard deals the same way: by the golden file and the committed recordings.
+    Every shard computes the same assignment, from the golden file and the committed recordings.
 
     Args:
         shard: The shard of the run.

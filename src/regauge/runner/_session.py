@@ -17,7 +17,7 @@ from regauge.runner._expected import ExpectedJudging, ExpectedUsage
 from regauge.runner._judging import Measurements
 from regauge.runner._lookahead import Lookahead
 from regauge.runner._missing import Misses, missing_completions
-from regauge.runner._plan import PartFiles, Plan, PlannedTrial, plan_cases
+from regauge.runner._plan import Plan, PlannedTrial, ShardFiles, plan_cases
 from regauge.runner._result import EvalResult, SourcedCompletion
 from regauge.runner._suite import bind, bind_prompt_file
 from regauge.runner._trials import PartialTrial, TrialRunner, unmeasured_trial
@@ -204,7 +204,7 @@ class EvalSession:
         self.options = options
         part = None
         if options.shard is not None and part_dir is not None:
-            part = PartFiles(
+            part = ShardFiles(
                 shard=options.shard, recordings_dir=project.recordings_dir, directory=part_dir
             )
         self._part = part

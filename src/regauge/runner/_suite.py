@@ -28,7 +28,7 @@ from regauge.prompts import load_prompt
 from regauge.providers import CompletionRequest, parse_model_id
 from regauge.providers.registry import endpoint_of
 from regauge.runner._conversation import Partners, bind_partners
-from regauge.runner._plan import deal_dataset
+from regauge.runner._plan import assign_dataset
 from regauge.targets import WorkingFiles, find_modules, load_target, settings_of_target
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def bind(
     path = find_dataset(spec.dataset or spec.prompt, fixtures_dir=project.fixtures_dir)
     shard = options.shard
     if shard is not None and shard.assigned_by == "time":
-        shard = deal_dataset(shard, path, prompt=spec.prompt, project=project)
+        shard = assign_dataset(shard, path, prompt=spec.prompt, project=project)
     dataset = load_dataset(
         path,
         fixtures_dir=project.fixtures_dir,

@@ -241,7 +241,7 @@ def new_eval(prompt: Prompt) -> NewFile:
     kind = str((prompt.response_format or {}).get("type", "text"))
     return _eval(
         prompt.name,
-        f"Holds the prompt `{prompt.name}` to its golden cases.",
+        f"Tests the prompt `{prompt.name}` on its golden cases.",
         structured=kind in {"json_schema", "json_object"},
     )
 
@@ -257,7 +257,7 @@ def new_target_eval(name: str, target: str) -> NewFile:
         UsageError: The name is invalid.
     """
     _refuse_name(name)
-    heading = f"Holds `{target}` to the golden cases of `{name}`."
+    heading = f"Tests `{target}` on the golden cases of `{name}`."
     return _eval(name, heading, target=f' target="{target}",')
 
 
@@ -286,7 +286,7 @@ def _refuse_taken(name: str, root: Path) -> None:
     for path in prompt_files(root / "prompts"):
         if prompt_name(path).lower() == name.lower():
             message = f"there is a prompt {prompt_name(path)!r} already: {path.relative_to(root)}"
-            fix = "choose another name: it stands for one prompt everywhere"
+            fix = "choose another name: a name identifies one prompt"
             raise UsageError(message, fix=fix)
 
 

@@ -49,7 +49,7 @@ class CasePolicy:
     baseline; broken cases have to be confirmed by trials of both sides side by side.
 
     Attributes:
-        alpha: The nominal error rate over all cells of a run; the real rate is far smaller,
+        alpha: The nominal error rate over all checks of a run; the real rate is far smaller,
             because the e-value is loose.
         steps: Further trials of a suspect at each look.
         late_steps: Further steps if only the side-by-side evidence is insufficient.
@@ -60,12 +60,12 @@ class CasePolicy:
         serious: The minimum e-value at which the base is run next to the candidate.
         paired_from: The look from which base is run for every suspect; the first round is look 1.
         clear: Below this e-value a suspect is cleared.
-        confirm: The side-by-side e-value that confirms a single broken cell.
+        confirm: The side-by-side e-value that confirms a single broken check.
         drifted: The minimum likelihood ratio at which the base counts as drifted.
         undecided: The minimum e-value against the baseline of a case that is undecided at the cap.
         undecided_today: The same for the side-by-side e-value.
         late_from: The minimum side-by-side e-value that allows the late steps.
-        passes_ahead: The lead of the base, in passed trials, that also allows the late steps.
+        base_lead: The lead of the base, in passed trials, that also allows the late steps.
         indistinct_lead: A case is undecided if the candidate passed no trial and the base drifted,
             yet leads by this number of passed trials at the cap.
         control_min: Fresh base trials without which a case is neither broken nor drifted.
@@ -86,7 +86,7 @@ class CasePolicy:
     undecided: float = 20.0
     undecided_today: float = 5.0
     late_from: float = 2.0
-    passes_ahead: int = 4
+    base_lead: int = 4
     indistinct_lead: int = 2
     control_min: int = 3
 

@@ -175,7 +175,7 @@ def bettered(verdict: str, new: Count, before: Count, today: Count) -> CaseRepor
                 "failed 6 of 6 new trials; base passed 12 of 12 before. Side by side today: the"
                 " candidate 0 of 5, base 5 of 5. It broke in 2 versions before as well, and was"
                 " accepted: it is edit-sensitive; consider the tier `tracked`. The same completion"
-                " came back 1 time and counts once: a cache, or a fixed seed."
+                " was returned 1 time and counts once: a cache, or a fixed seed."
             ),
         ),
         (
@@ -241,7 +241,7 @@ def bettered(verdict: str, new: Count, before: Count, today: Count) -> CaseRepor
         (
             report("undecided", count(0, 1), count(12, 12), count(3, 3), repeat_count=5),
             (
-                "passed 0 of 1; base passed 15 of 15. The same completion came back 5 times and"
+                "passed 0 of 1; base passed 15 of 15. The same completion was returned 5 times and"
                 " counts once: a cache, or a fixed seed."
             ),
         ),

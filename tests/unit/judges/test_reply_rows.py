@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from regauge.judges.model._reply import ReplyError, read_reply, statements_of_spec
+from regauge.judges.model._reply import ReplyError, find_statements, read_reply
 from regauge.prompts import RubricSpec
 from tests.transcripts import DATA, held_rows, read_rows
 
@@ -32,7 +32,7 @@ def read(reply: str, kind: str) -> str:
 
 def statements(reply: str, kind: str) -> list[str]:
     try:
-        stated = statements_of_spec(reply, SPECS[kind])
+        stated = find_statements(reply, SPECS[kind])
     except ReplyError as error:
         return [str(error)]
     return [

@@ -206,8 +206,8 @@ def _check(assertion: Assertion, test: SourceTest, context: Context) -> JSON:
 
 def _unmeasured(kind: str, reason: str, assertion: Assertion, context: Context) -> dict[str, JSON]:
     context.imported.unmeasured += 1
-    reason = f"`{kind}` has no counterpart here and is unmeasured: {reason}"
-    context.note("manual", assertion.place, reason)
+    note = f"`{kind}` has no counterpart here and is unmeasured: {reason}"
+    context.note("manual", assertion.place, note)
     return {"unmeasured": f"promptfoo's {kind} at {assertion.place}: {reason}"}
 
 

@@ -152,7 +152,7 @@ _CONTEXT_CHARS: Final = 600
 _STATEMENTS_MAX: Final = 200
 
 
-def statements_of_spec(prose: str, spec: RubricSpec) -> list[Statement]:
+def find_statements(prose: str, spec: RubricSpec) -> list[Statement]:
     """Find all statements of a rubric's verdict in a text, in order.
 
     Raises:
@@ -198,10 +198,12 @@ def statements_of_labels(
     Raises:
         ReplyError: There are too many.
     """
-    return sorted(_strongest(_of_labels(text, names, keys)), key=lambda statement: statement.start)
+    return sorted(
+        _strongest(_find_labels(text, names, keys)), key=lambda statement: statement.start
+    )
 
 
-def _of_labels(text: str, names: Mapping[str, str], keys: tuple[str, ...]) -> Iterator[Statement]:
+def _find_labels(text: str, names: Mapping[str, str], keys: tuple[str, ...]) -> Iterator[Statement]:
     labels = {name.casefold(): label for name, label in names.items()}
     # Longest first, so that a name is never read as another that it begins with.
     name = "|".join(re.escape(name) for name in sorted(labels, key=len, reverse=True))
@@ -713,7 +715,7 @@ def _statements(
     prose = _blank(body, [(start, end) for start, end, _ in spans])
     statements += [
         (statement, None)
-        for statement in statements_of_spec(prose, spec)
+        for statement in find_statements(prose, spec)
         if not echoes.contains(statement.words)
     ]
     return sorted(statements, key=lambda pair: pair[0].start)
@@ -736,7 +738,7 @@ def _check_object(
     last = max((match.end() for match in _SENTENCE.finditer(reasoning)), default=0)
     if spec.kind != "pair":  # for a pair, it may end with a claim of one of the texts
         _check_remarks(reasoning[last:], reply.value, spec)
-    for statement in statements_of_spec(reasoning, spec):
+    for statement in find_statements(reasoning, spec):
         concludes = statement.weight in {"conclusion", "final"} or (
             spec.kind != "pair"
             and statement.weight == "plain"
@@ -784,7 +786,7 @@ def _check_sides(reply: Reply, text: str, spec: RubricSpec, echoes: Echoes) -> N
     if spec.kind == "graded":
         statements = statements_of_labels(text, {"pass": "pass", "fail": "fail"}, ("verdict",))
     elif spec.kind == "binary":
-        statements = statements_of_spec(text, _SHARE)
+        statements = find_statements(text, _SHARE)
     else:
         return
     sides = {

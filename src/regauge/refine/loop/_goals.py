@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from regauge.digests import digest_of
 from regauge.gate import NO_TRIALS, Count
 from regauge.refine.analysis import p_within_cases, passed_all
-from regauge.refine.loop._plan import calls_left, number_trials, repair_calls, trials_for
+from regauge.refine.loop._plan import calls_left, fix_calls, number_trials, trials_for
 from regauge.refine.loop._state import Note, Trials
 from regauge.wording import plural
 
@@ -229,7 +229,7 @@ def settling_trials(config: LoopConfig, state: LoopState) -> Trials:
     While failures wait for it, only goals that may allow them count. Goals with few trials come
     first. Every case gets the same number, so that no result selects a trial.
     """
-    aside = 0 if state.accepted else repair_calls(config)
+    aside = 0 if state.accepted else fix_calls(config)
     room = trials_for(config, calls_left(config, state) - aside)
     waiting = () if state.accepted else state.open_clusters
 
@@ -239,7 +239,7 @@ def settling_trials(config: LoopConfig, state: LoopState) -> Trials:
         return bool(often) and any(_covers(progress.goal, cluster) for cluster in waiting)
 
     plans = [
-        _lacking(config, state, progress)
+        _missing_trials(config, state, progress)
         for progress in measure_goals(config, state, with_revision=bool(state.accepted))
         if progress.status == "undecided" and (not waiting or may_allow(progress))
     ]
@@ -255,7 +255,7 @@ def settling_trials(config: LoopConfig, state: LoopState) -> Trials:
     return (number_trials(text, planned_trials, lambda case: tally.next_trial(text.digest, case)),)
 
 
-def _lacking(config: LoopConfig, state: LoopState, progress: GoalProgress) -> dict[str, int]:
+def _missing_trials(config: LoopConfig, state: LoopState, progress: GoalProgress) -> dict[str, int]:
     """The further trials of each case of a goal; none if it is out of reach.
 
     Cases without a verdict of its checks add no evidence, so they are left out.

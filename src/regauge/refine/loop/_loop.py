@@ -97,7 +97,7 @@ def advance(config: LoopConfig, state: LoopState, observation: Observation) -> L
     state = replace(state, spending=state.spending + observation.spending)
     match state.phase, observation:
         case "probe", ProbeResult():
-            state = _search.after_look(config, state, observation)
+            state = _search.after_probe(config, state, observation)
         case "critique", CritiqueResult():
             state = _search.after_critique(config, state, observation)
         case "propose", ProposalResult():

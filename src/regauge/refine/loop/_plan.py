@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # A rule that is followed in half of the trials is distinguished from one followed in nine of ten;
 # a wrong half costs only the calls.
-_LACKING_TRIALS = 10
+_SEARCH_TRIALS = 10
 
 
 def baseline(config: LoopConfig, state: LoopState) -> Trials:
@@ -70,10 +70,10 @@ def screen(config: LoopConfig, state: LoopState) -> Trials:
     Candidates that search for a hindering statement go first, alone.
     """
     cases = screen_cases(config, state.cluster)
-    lacking = [candidate for candidate in state.candidates if candidate.suspects]
-    count = _LACKING_TRIALS if lacking else config.policy.test.screen_cases
+    searches = [candidate for candidate in state.candidates if candidate.suspects]
+    count = _SEARCH_TRIALS if searches else config.policy.test.screen_cases
     trials = deal_trials(cases, count)
-    texts = {candidate.text.digest: candidate.text for candidate in lacking or state.candidates}
+    texts = {candidate.text.digest: candidate.text for candidate in searches or state.candidates}
     return tuple(
         plan_trials(config, state, text, cases, trials, check=state.cluster.check)
         for text in texts.values()
@@ -85,14 +85,14 @@ def confirm(config: LoopConfig, state: LoopState) -> Trials:
 
     At the first look the cluster's cases get all the trials of a look, others one: the gate finds
     other breakage. After an accepted edit the current text has few trials, and gets them too. For
-    a variance, both texts get as many new trials. LLM judges of other checks wait for the last
-    verification.
+    a flaky check, both texts get the same number of new trials. LLM judges of other checks wait
+    for the last verification.
     """
     test, cluster = config.policy.test, state.cluster
     text, check = state.candidates[0].text, cluster.check
     other_cases = [case for case in config.train if case not in cluster.cases]
     if cluster.unsteady or state.look_number == 1:
-        trials, base_trials = test.look_trials, _lacking(config, state)
+        trials, base_trials = test.look_trials, _missing_trials(config, state)
         if cluster.unsteady:
             trials, base_trials = (
                 test.steady_trials,
@@ -114,7 +114,7 @@ def confirm(config: LoopConfig, state: LoopState) -> Trials:
     )
 
 
-def _lacking(config: LoopConfig, state: LoopState) -> dict[str, int]:
+def _missing_trials(config: LoopConfig, state: LoopState) -> dict[str, int]:
     """The further trials of the cluster's cases with the current text."""
     enough, check = config.policy.test.baseline_trials, state.cluster.check
     return {
@@ -228,7 +228,7 @@ FRESH_LOOKS = 6
 """The most looks at independent trials of accepted edits."""
 
 # The gate runs failing cases again; these calls are set aside for it.
-_REDRAWS = 20
+_RERUNS = 20
 # A critique and four edits; more where replies have to be repeated or edits do not help.
 _REFINER_CALLS = 5
 # And so much for the fresh trials of every accepted edit.
@@ -262,7 +262,7 @@ def trials_for(config: LoopConfig, calls: int) -> int:
 def floor_calls(config: LoopConfig) -> int:
     """The fewest calls that find a failure, fix it and verify the fix."""
     first = config.policy.test.baseline_trials * len(config.train)
-    return cost_of_trials(config, first) + repair_calls(config)
+    return cost_of_trials(config, first) + fix_calls(config)
 
 
 def enough_calls(config: LoopConfig) -> int:
@@ -270,14 +270,14 @@ def enough_calls(config: LoopConfig) -> int:
     model = _REFINER_CALLS if config.proposers[0] in config.critics else 0
     return (
         floor_calls(config)
-        + _search_calls(config, _lacking_trials(config))
+        + _search_calls(config, _missing_trials_estimate(config))
         + cost_of_trials(config, _FRESH_CALLS)
         + model
         + bool(config.probe_proposer)
     )
 
 
-def repair_calls(config: LoopConfig) -> int:
+def fix_calls(config: LoopConfig) -> int:
     """The fewest calls that fix a known failure and verify the fix."""
     test = config.policy.test
     test_trials = test.screen_cases + test.look_trials * len(config.train)
@@ -285,7 +285,7 @@ def repair_calls(config: LoopConfig) -> int:
 
 
 def calls_wanted(config: LoopConfig, state: LoopState) -> int:
-    """The approximate further calls of a run that was out of calls.
+    """The approximate further calls of a run that reached its limit of calls.
 
     They verify the accepted edits, or finish the current phase.
     """
@@ -294,7 +294,7 @@ def calls_wanted(config: LoopConfig, state: LoopState) -> int:
     )
     suite = suite_calls(config) - cost_of_trials(config, cases_done)
     later = cost_of_trials(config, _FRESH_CALLS) * max(1, len(state.accepted))
-    lacking = _search_calls(config, _lacking_trials(config))
+    missing_calls = _search_calls(config, _missing_trials_estimate(config))
     match state.stopped_phase:
         case "fresh":
             return max(later, _calls_of(config, fresh(config, state)))
@@ -307,15 +307,17 @@ def calls_wanted(config: LoopConfig, state: LoopState) -> int:
             return test + _verification_calls(config) + later
         case "screen" if state.candidates:
             screen_calls = _search_calls(config, config.policy.test.screen_cases)
-            remaining_calls = repair_calls(config) - screen_calls
-            return _calls_of(config, screen(config, state)) + remaining_calls + lacking + later
+            remaining_calls = fix_calls(config) - screen_calls
+            return (
+                _calls_of(config, screen(config, state)) + remaining_calls + missing_calls + later
+            )
         case _:
-            return repair_calls(config) + lacking + later
+            return fix_calls(config) + missing_calls + later
 
 
 def suite_calls(config: LoopConfig) -> int:
     """The approximate calls of the gate."""
-    return cost_of_trials(config, len(config.train) + len(config.holdout) + _REDRAWS)
+    return cost_of_trials(config, len(config.train) + len(config.holdout) + _RERUNS)
 
 
 def holdout_look(config: LoopConfig, state: LoopState) -> str:
@@ -370,7 +372,7 @@ def _search_calls(config: LoopConfig, trials: int) -> int:
     return math.ceil(trials * (1 + share) - 1e-9)
 
 
-def _lacking_trials(config: LoopConfig) -> int:
+def _missing_trials_estimate(config: LoopConfig) -> int:
     """Further trials of cases with the current text before a first test."""
     test = config.policy.test
     extra_trials = test.baseline_trials - test.first_trials

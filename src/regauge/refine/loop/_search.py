@@ -46,9 +46,9 @@ from regauge.refine.loop._goals import (
 from regauge.refine.loop._plan import (
     calls_left,
     deal_trials,
+    fix_calls,
     floor_calls,
     plan_trials,
-    repair_calls,
     screen_cases,
     texts_for,
     trials_for,
@@ -114,7 +114,7 @@ def add_attempt(
     return replace(state, memory=state.memory.with_attempts(entry))
 
 
-def after_look(config: LoopConfig, state: LoopState, observation: ProbeResult) -> LoopState:
+def after_probe(config: LoopConfig, state: LoopState, observation: ProbeResult) -> LoopState:
     """Begin; stop if the only proposer is a model with unreadable replies."""
     state = replace(state, phase="baseline")
     if not observation.error:
@@ -350,15 +350,15 @@ def after_proposals(config: LoopConfig, state: LoopState, observation: ProposalR
     state = state.noting(
         *(Note(event="unreadable", subject=key, text=t) for t in observation.refused)
     )
-    lacking = all_suspects(config, state)
+    search = all_suspects(config, state)
     edits = (*observation.edits, *move_rule(config, state))
     candidates, state = candidates_of(config, state, edits)
     by_model = config.proposers[state.proposer_index] in config.critics
-    candidates = (*candidates, *([lacking] if lacking else []))
+    candidates = (*candidates, *([search] if search else []))
     state = replace(
         state,
         candidates=candidates,
-        novel=state.novel or bool(observation.refused or lacking),
+        novel=state.novel or bool(observation.refused or search),
         unreadable_reason=observation.refused[-1]
         if observation.unread
         else state.unreadable_reason,
@@ -632,7 +632,7 @@ def next_sentence(config: LoopConfig, state: LoopState) -> LoopState:
     """The trials of the next sentence; after the last one in the budget, the results."""
     state = replace(state, sentence=state.sentence + 1)
     if state.sentence < len(state.ablation_plans):
-        affordable = trials_for(config, calls_left(config, state) - repair_calls(config))
+        affordable = trials_for(config, calls_left(config, state) - fix_calls(config))
         if len(state.ablation_plans[state.sentence][1].trials) <= affordable:
             return state
     ablations = tuple(_ablations(config, state))

@@ -337,7 +337,7 @@ def write_pages(
     index_cases = _IndexCases()
     run_overview = overview_of(source, {})
     with tempfile.TemporaryDirectory(prefix=".rows-", dir=directory) as scratch:
-        dealt = _DealtRows(Path(scratch), pages)
+        dealt = _RowsByPage(Path(scratch), pages)
         datasets = {row["dataset"] for row in dealt.deal(read_rows(run), "run")}
         for _ in dealt.deal(read_rows(against) if against is not None else (), "against"):
             pass
@@ -374,7 +374,7 @@ def write_pages(
 
 def _source_of_page(
     source: ReportSource,
-    dealt: _DealtRows,
+    dealt: _RowsByPage,
     golden: Mapping[str, GoldenFile],
     number: int,
     pages: int,
@@ -399,7 +399,7 @@ def _source_of_page(
 
 
 @dataclass(slots=True)
-class _DealtRows:
+class _RowsByPage:
     """Rows by page, on the disk."""
 
     directory: Path
