@@ -117,12 +117,12 @@ class _Worker:
         busy: The calls in progress.
         refusal: The reason why it receives no calls; empty if it does.
         paused: Whether it starts no calls for now, such as with little memory.
-        lost: Done when the scheduler has lost the worker.
+        loss: Done when the scheduler has lost the worker.
     """
 
     address: str
     slots: int
-    lost: asyncio.Future[None]
+    loss: asyncio.Future[None]
     busy: int = 0
     refusal: str = ""
     paused: bool = False
@@ -361,7 +361,7 @@ class Cluster:
     def _update(self, slots: Mapping[str, int]) -> None:
         """Update the workers with their numbers of threads."""
         for address in self._workers.keys() - slots.keys():
-            self._workers.pop(address).lost.set_result(None)
+            self._workers.pop(address).loss.set_result(None)
         for address, count in slots.items():
             if address not in self._workers and count:
                 loss = asyncio.get_running_loop().create_future()
@@ -420,7 +420,7 @@ class Cluster:
             pure=False,
         )
         result = asyncio.ensure_future(self._result(future, worker))
-        ends: set[asyncio.Future[Any]] = {result, worker.lost}
+        ends: set[asyncio.Future[Any]] = {result, worker.loss}
         try:
             await asyncio.wait(
                 ends,
@@ -429,7 +429,7 @@ class Cluster:
             )
             if result.done():
                 return result.result()
-            if worker.lost.done():
+            if worker.loss.done():
                 raise self._connection_error(
                     f"worker {worker.address} ended during this call", _WORKER_FIX
                 )
