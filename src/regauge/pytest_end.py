@@ -207,13 +207,13 @@ class PytestEnd:
 
     def _publish(self, workers: Sequence[str], *, complete: bool) -> RunEnd:
         """Write this process's recordings, and join the reports of workers."""
-        answers = self.evals.completions
+        completions = self.evals.completions
         replays = self.evals.options.record == "none" and self.gate is None
         missing = self.evals.plan.missing if replays else ()
         end = RunEnd(
             collected_cases=self.collected_count,
             selected_cases=len(self.finished_items.node_ids),
-            session=answers.session,
+            session=completions.session,
             turns=self.finished_items.count,
             without_result=self.finished_items.without_result,
             left_out=self.finished_items.left_out,
@@ -236,7 +236,7 @@ class PytestEnd:
         for text in workers:
             end = end.merge(RunEnd.from_text(text))
         if workers and complete and end.session is not None:
-            answers.end_session(end.session)
+            completions.end_session(end.session)
         try:
             published = self.evals.finish(complete=complete)
         except RegaugeError as error:

@@ -123,7 +123,7 @@ if TYPE_CHECKING:
         FinalDecision as FinalDecision,
         GateResult as GateResult,
         SuiteBase as SuiteBase,
-        bill_draws as bill_draws,
+        bill_trials as bill_trials,
         cause_of_case as cause_of_case,
         collect_compared_cases as collect_compared_cases,
         final_decision as final_decision,

@@ -27,7 +27,7 @@ from regauge.gate._result import (
     GateResult,
     SuiteBase,
     anchor_report,
-    bill_draws,
+    bill_trials,
     collect_compared_cases,
     suite_names,
 )
@@ -461,7 +461,7 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
     compared_cases = collect_compared_cases(comparison.suites)
     draws = list(_first_wave(compared_cases, policy, StoredNumbers(session)))
     missing = [draw for draw in draws if not session.completions.has(draw.planned_case, draw.key)]
-    first = replace(bill_draws(missing, session), trials=len(draws))
+    first = replace(bill_trials(missing, session), trials=len(draws))
     first_keys = {
         (draw.planned_case.suite.prompt.name, draw.planned_case.case.id) for draw in draws
     }
@@ -514,7 +514,7 @@ def _estimate_likely(
     if calls is None:
         return None
     further = max(0.0, calls - first_trials / len(changed))
-    return first + bill_draws(_follow_up_draws(changed), session).times(further)
+    return first + bill_trials(_follow_up_draws(changed), session).times(further)
 
 
 def _estimate_worst(
@@ -540,7 +540,7 @@ def _estimate_worst(
         for tier, cap in caps.items():
             draws = _follow_up_draws([case for case in cases if case.case.tier == tier])
             of_case = 2 * cap if tier == "required" else cap
-            yield bill_draws(draws, session).times(of_case + of_suite)
+            yield bill_trials(draws, session).times(of_case + of_suite)
 
 
 def _follow_up_draws(cases: Sequence[CaseComparison]) -> list[PlannedTrial]:

@@ -106,10 +106,10 @@ class ReplayEvidence:
         planned_case = PlannedCase(result.suite, result.case, digest=digest)
         recorded = set(numbers.get(digest, ()))
         if planned_case.converses:  # each of its calls has a digest
-            answers = self._session.completions
+            completions = self._session.completions
             gate_numbers = {number for case_numbers in numbers.values() for number in case_numbers}
             recorded = {
-                n for n in gate_numbers if answers.has(planned_case, RecordingKey(digest, n))
+                n for n in gate_numbers if completions.has(planned_case, RecordingKey(digest, n))
             }
         return self._session.replay(
             [PlannedTrial(planned_case, number) for number in sorted(recorded)]

@@ -241,14 +241,14 @@ class Bill:
         )
 
 
-def bill_draws(draws: Sequence[PlannedTrial], session: EvalSession) -> Bill:
+def bill_trials(trials: Sequence[PlannedTrial], session: EvalSession) -> Bill:
     """The calls and cost of trials that have no completion yet."""
-    answers = session.missing_completions(draws)
-    judgements = session.missing_judgements(draws)
-    missing_calls = [*answers, *judgements]
+    completions = session.missing_completions(trials)
+    judgements = session.missing_judgements(trials)
+    missing_calls = [*completions, *judgements]
     return Bill(
-        trials=len(draws),
-        calls=sum(missing.calls for missing in answers),
+        trials=len(trials),
+        calls=sum(missing.calls for missing in completions),
         judge_calls=sum(missing.calls for missing in judgements),
         tokens=sum(missing.tokens for missing in missing_calls),
         cost_usd=sum_if_known(missing.cost_usd for missing in missing_calls),

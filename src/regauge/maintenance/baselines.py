@@ -21,7 +21,7 @@ from regauge.gate import (
     anchor_version,
     audit_by_steps,
     audit_fresh,
-    bill_draws,
+    bill_trials,
     changes_between,
     compare_histories,
     draw_trials,
@@ -823,7 +823,7 @@ class BaselineUpdate:
 
     def _bill(self, evals: EvalSession, draws: list[PlannedTrial], facts: dict[str, Any]) -> str:
         """Add trials to the estimates; return the calls and cost of those without a completion."""
-        bill = bill_draws(
+        bill = bill_trials(
             [x for x in draws if not evals.completions.has(x.planned_case, x.key)], evals
         )
         self._estimates.append({**facts, **asdict(bill), "trials": len(draws)})

@@ -17,7 +17,7 @@ from regauge.gate import (
     REVISION_FIRST,
     Bill,
     StoredNumbers,
-    bill_draws,
+    bill_trials,
     collect_compared_cases,
     policy_of,
 )
@@ -292,7 +292,7 @@ class _Change:
             for trial_bill in subject.members.values()
             if trial_bill.plan()
         ]
-        trial_bill = bill_draws(draws, self._session)
+        trial_bill = bill_trials(draws, self._session)
         return GuardEstimate(
             prompt=self.prompt.name,
             mutants=len({mutant.id for mutant in (*self.changed_mutants, *self.candidates)}),

@@ -124,10 +124,10 @@ class Redactor:
         request = map_texts(recording.request, self.redact)
         if clean == document and request == recording.request:
             return recording
-        answer = Completion.from_json(clean)
-        if answer.text != completion.text:
-            answer = replace(answer, logprobs=())
-        return replace(recording, completion=answer, request=request)
+        redacted = Completion.from_json(clean)
+        if redacted.text != completion.text:
+            redacted = replace(redacted, logprobs=())
+        return replace(recording, completion=redacted, request=request)
 
 
 def redactor_for(settings: Settings, environ: Mapping[str, str]) -> Redactor:

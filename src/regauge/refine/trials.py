@@ -387,13 +387,13 @@ def _confusions(
     counts: Counter[str] = Counter()
     for outcome in state.tally.failures(state.text.digest, name, check):
         with suppress(ReplyError):
-            answer = (
+            values = (
                 object_in(outcome.output, *checked_fields)
                 if "" not in checked_fields
                 else {"": outcome.output}
             )
             for key, value in checked_fields.items():
-                value_text = str(answer.get(key, "(missing)")).strip()
+                value_text = str(values.get(key, "(missing)")).strip()
                 if value_text != value:
                     value_text = (
                         value_text
@@ -412,9 +412,9 @@ def _representatives(
     for case in failing:
         kinds.setdefault(next(iter(confused[case]), ""), []).append(case)
     groups = sorted(kinds.values(), key=len, reverse=True)
-    dealt = [case for row in zip_longest(*groups) for case in row if case is not None]
-    start = (cycle - 1) * _FAILING_SHOWN % max(1, len(dealt))
-    return [*dealt[start:], *dealt[:start]]
+    interleaved = [case for row in zip_longest(*groups) for case in row if case is not None]
+    start = (cycle - 1) * _FAILING_SHOWN % max(1, len(interleaved))
+    return [*interleaved[start:], *interleaved[:start]]
 
 
 def _neighbours(
@@ -447,12 +447,12 @@ def _redact_case(
 ) -> RedactedCase:
     failures = state.tally.failures(state.text.digest, name, check)
     outcomes = failures or state.tally.outcomes(state.text.digest, name)
-    answer = outcomes[0].output if outcomes else ""
+    output = outcomes[0].output if outcomes else ""
     reasons = [result.reason for o in failures[:1] for result in o.checks if result.check == check]
     hide = mask_value(None if show_expected else case.golden, public=public)
     return RedactedCase(
         inputs={key: _cut(input_text(value), _INPUT_CHARS) for key, value in case.inputs.items()},
-        output=_cut(hide.text(answer), _ANSWER_CHARS),
+        output=_cut(hide.text(output), _ANSWER_CHARS),
         expected=case.expected if show_expected else mask_value(case.expected, public=public).shape,
         reason=hide.text("; ".join(reasons)),
     )

@@ -133,13 +133,13 @@ def failed_lines(failed: Sequence[FailedCase], suites: Sequence[SuiteSummary]) -
     lines: list[StyledLine] = []
     by_size = sorted(judges.items(), key=lambda item: -sum(map(len, item[1].values())))
     for (prompt, version, judge), modes in by_size[:_GROUPS_MAX]:
-        of = sum(
+        case_count = sum(
             suite.cases
             for suite in suites
             if (suite.prompt, suite.version or "-") == (prompt, version)
         )
         number = sum(map(len, modes.values()))
-        text = f"{prompt} {version}: {number} of {plural(of, 'case')} FAILED on {judge}"
+        text = f"{prompt} {version}: {number} of {plural(case_count, 'case')} FAILED on {judge}"
         labels = ", expected -> output" if any(" -> " in mode for mode in modes) else ""
         lines.append(StyledLine(printable(f"{text}{labels}:"), "bad"))
         modes_by_size = sorted(modes.items(), key=lambda item: -len(item[1]))
@@ -231,8 +231,8 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
         for suite in suites
         if (rates := rates_of_k(suite))
     ]
-    informing = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]
-    if informing:
+    advisory = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]
+    if advisory:
         lines.append(StyledLine("advisory judges:"))
         lines += [
             StyledLine(
@@ -240,7 +240,7 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
                 f" failed {judge.failed}"
                 + (f", abstained {judge.abstained}" if judge.abstained else "")
             )
-            for suite, judge in informing
+            for suite, judge in advisory
         ]
     for suite in suites:
         for judge in wrong_labels(suite):

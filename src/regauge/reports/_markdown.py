@@ -311,13 +311,13 @@ def _judge_notes(suites: Sequence[SuiteSummary]) -> list[str]:
         cost = money(sum_if_known(suite.judge_cost_usd for suite in suites))
         call_count = "1 model call" if calls == 1 else f"{calls} model calls"
         notes += ["", f"Judges made {call_count}: {quantity(tokens)} tokens, {cost}."]
-    informing = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]
-    if informing:
+    advisory = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]
+    if advisory:
         notes += ["", "Advisory judges:", ""]
         notes += [
             f"- {escape_markdown(suite.prompt)}: {escape_markdown(judge.name)}"
             f" ({escape_markdown(judge.standing)}), passed {judge.passed}, failed {judge.failed}"
-            for suite, judge in informing
+            for suite, judge in advisory
         ]
     return notes
 

@@ -222,11 +222,11 @@ class Fields:
         Raises:
             JudgeError: The case has no value at a declared path.
         """
-        answer = JudgedOutput.from_completion(completion, case)
+        output = JudgedOutput.from_completion(completion, case)
         fields: dict[str, JSON] = {}
         for name in FIELDS:
             if name in self.paths:
-                value = self._declared_value(name, answer, case)
+                value = self._declared_value(name, output, case)
             else:
                 value = self._by_default(name, completion, case)
             if value is not None:
@@ -247,11 +247,11 @@ class Fields:
         inputs = rest or free or dict(case.inputs)
         return next(iter(inputs.values())) if len(inputs) == 1 else inputs
 
-    def _declared_value(self, name: str, answer: JudgedOutput, case: GoldenCase) -> JSON:
+    def _declared_value(self, name: str, output: JudgedOutput, case: GoldenCase) -> JSON:
         parts: list[JSON] = []
         for path in self.paths[name]:
             root, *rest = _steps(path, judge=self.judge)
-            value = _find_value(str(root), tuple(rest), answer, case)
+            value = _find_value(str(root), tuple(rest), output, case)
             if isinstance(value, MissingValue):
                 raise JudgeError(
                     f"{self.judge}: case {case.id!r} has no {path!r} for the field {name!r}"
@@ -272,7 +272,7 @@ def _steps(path: str, *, judge: str) -> Steps:
 
 
 def _find_value(
-    root: str, steps: Steps, answer: JudgedOutput, case: GoldenCase
+    root: str, steps: Steps, output: JudgedOutput, case: GoldenCase
 ) -> JSON | MissingValue:
     match root:
         case "inputs":
@@ -282,8 +282,8 @@ def _find_value(
             return MISSING if part is None else part
         case _:
             if not steps:
-                return answer.text if answer.text is not None else MISSING
-            document = answer.json
+                return output.text if output.text is not None else MISSING
+            document = output.json
             return MISSING if isinstance(document, JsonProblem) else value_at(document, steps)
 
 

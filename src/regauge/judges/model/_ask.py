@@ -34,15 +34,15 @@ _JUDGED = frozenset({"answer", "first", "second"})
 
 def judged_text(completion: Completion, case: GoldenCase, field: str) -> str | Verdict:
     """The text to judge: the output or a field of it, or an abstention without text."""
-    answer = JudgedOutput.from_completion(completion, case)
+    output = JudgedOutput.from_completion(completion, case)
     if field:
-        part = answer.part_at(field, parse_path(field))
+        part = output.part_at(field, parse_path(field))
         if isinstance(part, Verdict):
             return part
-        answer = part
-    if answer.text is None or not answer.text.strip():
-        return answer.no_text_verdict()
-    return answer.text
+        output = part
+    if output.text is None or not output.text.strip():
+        return output.no_text_verdict()
+    return output.text
 
 
 def texts_of(completion: Completion, prompt: Prompt, case: GoldenCase) -> dict[str, str]:
@@ -106,16 +106,16 @@ def case_text(name: str, case: GoldenCase, *, judge: str, reference: Expected | 
         raise JudgeError(f"{judge}: nothing fills {{{{{name}}}}}", judge=judge)
     if name in case.inputs:
         return text_of_value(case.inputs[name])
-    answer = JudgedOutput(None, case=case)
+    output = JudgedOutput(None, case=case)
     if name == "input" and case.inputs:
         values = list(case.inputs.values())
         return text_of_value(values[0] if len(values) == 1 else dict(case.inputs))
     if name == "reference":
         reference_name = reference or usual_reference(case)
-        return text_of_value(answer.resolve(reference_name, judge=judge))
+        return text_of_value(output.resolve(reference_name, judge=judge))
     if name == "expected" or name.startswith("expected."):
-        return text_of_value(answer.resolve(Expected(name.partition(".")[2]), judge=judge))
-    raise answer.missing_error(f"input {name!r}", judge=judge)
+        return text_of_value(output.resolve(Expected(name.partition(".")[2]), judge=judge))
+    raise output.missing_error(f"input {name!r}", judge=judge)
 
 
 def usual_reference(case: GoldenCase) -> Expected:
