@@ -338,4 +338,4 @@ def test_other_databases_are_refused(url: str, tmp_path: Path, *, variable: bool
     with pytest.raises(Exception, match=f"{named} not a store that regauge can use") as refused:
         History(Project(root=tmp_path), {"REGAUGE_STORE": url} if variable else {})
     assert "secret" not in str(refused.value)
-    assert "fix: postgresql://USER@HOST/DATABASE" in str(refused.value)
+    assert "fix: write postgresql://USER@HOST/DATABASE" in str(refused.value)

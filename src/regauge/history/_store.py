@@ -150,7 +150,7 @@ _SERVER_FIXES: Final = (
 _CHECK_SERVER: Final = (
     "check that the server runs and can be reached, then: regauge runs list --sync"
 )
-URL_FIX: Final = "postgresql://USER@HOST/DATABASE; write special characters of a password as %XX"
+URL_FIX: Final = "write postgresql://USER@HOST/DATABASE, with special characters as %XX"
 
 
 @contextmanager

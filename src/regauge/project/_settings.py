@@ -154,7 +154,7 @@ def _store(url: str) -> str:
     if not is_store_url(url):
         raise ValueError(
             f"not a store that regauge can use: {redact_store_url(url)!r}\n"
-            "  fix: postgresql://USER@HOST/DATABASE, or sqlite:///FILE"
+            "  fix: write postgresql://USER@HOST/DATABASE, or sqlite:///FILE"
         )
     return url
 
