@@ -208,7 +208,7 @@ def missing_trials(
                 if limit
                 else list(rerun_command)
             )
-        case "answers":
+        case "completions":
             return list(rerun_command)
         case _:
             if decided.decision != "undecided":

@@ -46,7 +46,7 @@ triage@1.0.0 (DIGEST) · case disk-000 · failed · fixtures/golden/triage.jsonl
       expected: none
       actual:   critical
   ✓ json_parses
-  answer (clerk, live):
+  output (clerk, live):
     {"severity": "critical", "reason": "it says so itself"}
   again: pytest 'evals/test_triage.py::test_triage[disk-000]'\
 """)

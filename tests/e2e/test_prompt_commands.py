@@ -176,7 +176,7 @@ Greets a person.
   file       prompts/greet.prompt.yml
   model      sim:clerk-1
   parameters temperature 0
-  answer     text
+  output     text
   inputs     person, tone (optional)
   released   yes
   digest     <digest>

@@ -146,7 +146,7 @@ def _print_head(prompt: Prompt) -> None:
         ("owner", prompt.owner or ""),
         ("model", prompt.model or "(none: the project's)"),
         ("parameters", ", ".join(parameters)),
-        ("answer", str((prompt.response_format or {}).get("type", "text"))),
+        ("output", str((prompt.response_format or {}).get("type", "text"))),
         ("rubric", str(prompt.rubric or "")),
         ("inputs", ", ".join(_input_names(prompt)) or "(none)"),
         ("released", _describe_release(prompt)),
@@ -302,7 +302,7 @@ def _table(name: str, line: TrendLine, number: int) -> Iterator[str]:
     if line.unmeasured:
         runs += f" ({line.unmeasured} more measured nothing)"
     yield f"{name}{on} · {model_text(line.model)} · {runs}  {sparkline([p.rate for p in points])}"
-    header = ("version", "content", "day", "pass rate", "0 to 100 %, 95 % interval", "", "answer")
+    header = ("version", "content", "day", "pass rate", "0 to 100 %, 95 % interval", "", "cost")
     rows = [(*header, "runs", ""), *(_row(point) for point in points)]
     yield from table_lines(rows)
 

@@ -383,13 +383,13 @@ class GateResult:
 
     @property
     def unmeasured_cause(self) -> str:
-        """The cause of unmeasured trials: `recordings`, `budget`, `answers` or empty."""
+        """The cause of unmeasured trials: `recordings`, `budget`, `completions` or empty."""
         errors = list(self.errors())
         if any(isinstance(error, BudgetError) for error in errors):
             return "budget"
         if any(isinstance(error, MissingRecordingError) for error in errors):
             return "recordings"
-        return "answers" if errors else ""
+        return "completions" if errors else ""
 
 
 def final_decision(decision: Decision, *, broken: bool, unmeasured: bool) -> Decision:

@@ -207,7 +207,7 @@ def describe_failure(result: EvalResult) -> str:
     if first_failed is not None and first_failed.sourced_completion is not None:
         completion = first_failed.sourced_completion.completion
         label = f"trial {first_failed.number}, " if len(result.trials) > 1 else ""
-        noun = "conversation" if completion.messages else "answer"
+        noun = "conversation" if completion.messages else "output"
         lines.append(
             f"  {noun} ({label}{completion.model}, {first_failed.sourced_completion.source}):"
         )
