@@ -129,15 +129,21 @@ NO_PROSE = re.compile(
 )
 
 
-def docs_of(path):
-    """The docstrings of a file without code in them, with the lines where they begin."""
+def docstrings(path):
+    """The docstrings of a file, with the lines where they begin."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         body = getattr(node, "body", None)
         for part in body if isinstance(body, list) else []:
             text = part.value if isinstance(part, ast.Expr) else None
             if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                prose = NO_PROSE.sub(lambda part: "\n" * part[0].count("\n"), text.value)
-                yield text.lineno, CODE.sub("`code`", prose)
+                yield text.lineno, text.value
+
+
+def prose_of(path):
+    """The docstrings of a file without code in them."""
+    for number, text in docstrings(path):
+        prose = NO_PROSE.sub(lambda part: "\n" * part[0].count("\n"), text)
+        yield number, CODE.sub("`code`", prose)
 
 
 def sources():
@@ -174,7 +180,7 @@ def test_messages_of_the_code_use_no_banned_word():
 
 
 def test_docstrings_use_no_banned_word():
-    wrong = [hit for path, name in sources() for hit in banned_words(docs_of(path), name)]
+    wrong = [hit for path, name in sources() for hit in banned_words(prose_of(path), name)]
     assert not wrong, "\n".join(wrong)
 
 
@@ -196,7 +202,7 @@ def test_sentences_of_docstrings_are_light():
     wrong = [
         f"src/regauge/{name}:{number}: {sentence}"
         for path, name in sources()
-        for number, text in docs_of(path)
+        for number, text in prose_of(path)
         for sentence in sentences(text)
         if is_heavy(sentence)
     ]
@@ -209,23 +215,15 @@ def test_sentences_of_pages_are_light(page):
     assert not [sentence for sentence in sentences(text) if is_heavy(sentence)]
 
 
-def docstrings(path):
-    """The first lines of a file's docstrings, with their line numbers."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        body = getattr(node, "body", None)
-        for part in body if isinstance(body, list) else []:
-            text = part.value if isinstance(part, ast.Expr) else None
-            if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                yield text.lineno, text.value.strip().split("\n")[0]
-
-
 def test_docstrings_begin_with_their_subject():
     """`Return whether it ended` or `The number of cases`, not `Whether` or `How many`."""
     wrong = [
         f"{path.relative_to(ROOT)}:{number}: {line}"
-        for path in sorted((ROOT / "src").rglob("*.py"))
-        for number, line in docstrings(path)
-        if re.match(r"(?:What|Who|Whether|How|Why|Which)\b[^?]*$", line)
+        for path, _ in sources()
+        for number, text in docstrings(path)
+        if re.match(
+            r"(?:What|Who|Whether|How|Why|Which)\b[^?]*$", line := text.strip().split("\n")[0]
+        )
     ]
     assert not wrong, "\n".join(wrong)
 
