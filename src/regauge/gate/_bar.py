@@ -410,13 +410,8 @@ def moved_judging(
     if not suites:
         return
     evals = base_commit.repository.inside(base_commit.project.root / "evals")
-    paths = [
-        name
-        for name in base_commit.repository.files(base_commit.commit, evals)
-        if name.endswith(".py")
-    ]
-    texts = base_commit.repository.read_all((base_commit.commit, path) for path in paths)
-    before = {path: [*declared_evals(text or b"")] for path, text in zip(paths, texts, strict=True)}
+    texts = base_commit.repository.read_files(base_commit.commit, evals, ".py")
+    before = {path: [*declared_evals(text)] for path, text in texts.items()}
     if any(name.startswith(f"{evals}/") and name.endswith(".py") for name in base_commit.changed):
         yield from _lost_evals(base_commit, before, suites)
     for suite, is_known in suites:

@@ -389,7 +389,7 @@ class CellTest:
         # The candidate passes no pair and the base some: drift, and perhaps a break.
         never = (kd if self._direction == "worse" else nd - kd) == 0
         is_unclear = has_drifted & never & (ahead >= policy.indistinct_lead)
-        # A few pairs that both sides fail cannot tell a rare pass of the base from none.
+        # A few pairs that both sides fail cannot distinguish a rare pass of the base from none.
         drifted = has_drifted & (today < 0) & (at_cap & ~is_unclear | (ahead <= 0) & ~never)
         self.states[rows, cells] = np.select(
             [

@@ -283,16 +283,11 @@ def _changed_prompts(
 def _not_measured(base_commit: BaseCommit, suites: Iterable[Eval]) -> Sequence[tuple[str, str]]:
     """Prompt and dataset of every baseline that no suite covers."""
     directory = base_commit.repository.inside(base_commit.project.fixtures_dir / "baselines")
-    paths = [
-        name
-        for name in base_commit.repository.files(base_commit.tip, directory)
-        if name.endswith(".json")
-    ]
-    texts = base_commit.repository.read_all((base_commit.tip, path) for path in paths)
+    files = base_commit.repository.read_files(base_commit.tip, directory, ".json")
     baseline_names: set[tuple[str, str]] = set()
-    for path, data in zip(paths, texts, strict=True):
+    for path, data in files.items():
         try:
-            baseline = base_commit.baseline(data or b"", place=Path(path))
+            baseline = base_commit.baseline(data, place=Path(path))
         except BaselineError:
             continue  # reported by the comparison of its prompt
         baseline_names |= {(baseline.prompt, history.key.dataset) for history in baseline.histories}

@@ -395,7 +395,7 @@ def _suite_reasons(suite: SuiteReport, policy: GatePolicy) -> Iterator[Reason]:
             lower = min(last.p_values, key=last.p_values.__getitem__)
             yield _suite_reason(suite, "scores" if lower else "suite", "reject", lower)
         case "undecided":
-            # Recordings that request pairs show a loss; only the pairs can tell its side.
+            # Recordings that request pairs show a loss; only the pairs show its side.
             provisional = policy.provisional and not _needs_pairs(suite)
             yield _suite_reason(suite, "not-recorded", "accept" if provisional else "undecided")
         case "unmeasured":

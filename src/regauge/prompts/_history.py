@@ -213,6 +213,12 @@ class Repository:
         text = self._text("ls-tree", "-r", "-z", "--name-only", commit, "--", f"{directory}/")
         return sorted(name for name in text.split("\0") if name)
 
+    def read_files(self, commit: str, directory: str, suffix: str) -> dict[str, bytes]:
+        """Read all files with a suffix in a directory of a commit, by path."""
+        paths = [name for name in self.files(commit, directory) if name.endswith(suffix)]
+        contents = self.read_all((commit, path) for path in paths)
+        return {path: data or b"" for path, data in zip(paths, contents, strict=True)}
+
     def changed(self, commit: str) -> tuple[set[str], dict[str, str]]:
         """The differences between a commit and the working tree.
 
