@@ -137,7 +137,7 @@ def test_trials_that_are_no_number_are_told_at_collection(project: EvalProject):
     run.stdout.fnmatch_lines(["*trials must be from 1 to 10000, not 'x'"])
 
 
-def test_lint_tells_a_error_of_a_prompt_once_and_a_error_of_evals_without_pytests_frames(
+def test_lint_tells_an_error_of_a_prompt_once_and_an_error_of_evals_without_pytests_frames(
     project: EvalProject,
 ):
     project.run()

@@ -143,7 +143,7 @@ def test_the_digest_follows_the_text_and_not_its_name(load, sources):
         ),
     ],
 )
-def test_a_file_that_cannot_or_may_not_be_read_is_a_error(error_of, reference, message):
+def test_a_file_that_cannot_or_may_not_be_read_is_an_error(error_of, reference, message):
     assert error_of(line(inputs={"report": {"file": reference}})) == message
 
 

@@ -153,7 +153,7 @@ def test_broken_lines_are_reported_together_with_their_places(path, made):
     assert path.read_text() == "\n".join(content) + "\n"
 
 
-def test_two_answers_to_one_request_are_a_error_and_one_answer_twice_is_none(path, made):
+def test_two_answers_to_one_request_are_an_error_and_one_answer_twice_is_none(path, made):
     saved(path, made(1))
     line = path.read_text()
     path.write_text(line + line)

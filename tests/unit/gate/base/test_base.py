@@ -341,7 +341,7 @@ def test_what_an_older_change_accepted_does_not_count_again(repo: Repo):
     assert {case.accepted for case in repo.base().cases} == {""}
 
 
-def test_an_acknowledgement_of_no_case_is_a_error_with_its_line(repo: Repo):
+def test_an_acknowledgement_of_no_case_is_an_error_with_its_line(repo: Repo):
     text = CHANGELOG.replace("case: ann", "case: anne")
     repo.prompt("messages:", text + "messages:", version=None)
     assert [str(diagnostic) for diagnostic in repo.base().changelog_errors] == [

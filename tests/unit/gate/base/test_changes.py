@@ -70,7 +70,7 @@ def test_they_change_no_digest():
         ("acepted: [{case: a, reason: x}]", "'acepted'"),
     ],
 )
-def test_what_cannot_be_meant_is_a_error_with_its_line(text: str, told: str):
+def test_what_cannot_be_meant_is_an_error_with_its_line(text: str, told: str):
     with pytest.raises(PromptError) as caught:
         parse_prompt(entry(text), path=PATH)
     assert f"{PATH}:5: " in str(caught.value)

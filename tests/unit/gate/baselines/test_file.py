@@ -192,7 +192,7 @@ def broken(edit: Any) -> str:
         (lambda h: h["cases"]["bob"]["failed"].update(tone=9), "more often than it judged"),
     ],
 )
-def test_a_case_that_does_not_add_up_is_a_error_on_its_line(edit: Any, told: str):
+def test_a_case_that_does_not_add_up_is_an_error_on_its_line(edit: Any, told: str):
     message = broken(edit)
     assert '"bob": {' in message or "bob" in message
     assert told in message
