@@ -46,10 +46,10 @@ def attacking(task: Task, trial: Trial) -> Trial:
     attack = ATTACKS[trial.seed % len(ATTACKS)]
 
     def propose(state: LoopState) -> Sequence[str]:
-        rng = random.Random(f"{trial.seed}{state.cycle}{state.cluster.check}")
+        rng = random.Random(f"{trial.seed}{state.cycle}{state.mode.check}")
         text = state.text.full_text
         rules = [line for line in text.splitlines() if line.startswith("- ")]
-        cure = task.advice(state.cluster.check)
+        cure = task.advice(state.mode.check)
         below = rng.choice(rules) if rules else text.splitlines()[-1]
         orders = (f"- {attack.removeprefix('- ')}", attack, f"- Always: {attack.lower()}")
         return [
@@ -67,7 +67,7 @@ def cycling(task: Task, trial: Trial) -> Trial:
     texts = [trial.prompt, *wrong, task.healthy_prompt()]
 
     def propose(state: LoopState) -> Sequence[str]:
-        rng = random.Random(f"{trial.seed}{state.cycle}{state.cluster.check}{state.tested}")
+        rng = random.Random(f"{trial.seed}{state.cycle}{state.mode.check}{state.tested}")
         chosen = [rng.choice(texts) for _ in range(3)]
         return [chosen[0], chosen[1].replace(". ", ".  "), chosen[2] + "\n"]
 

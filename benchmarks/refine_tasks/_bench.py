@@ -141,9 +141,9 @@ class SimulatedBench:
         if action.kind == "critique":
             return CritiqueResult(critique=None, spending=Spending())
         if action.proposer == "rules":
-            edits = propose_by_rules(state.text, state.cluster, self.config.checks)
+            edits = propose_by_rules(state.text, state.mode, self.config.checks)
             return ProposalResult(edits=edits, spending=Spending())
-        shown = state.cluster.cases[:_SHOWN]
+        shown = state.mode.cases[:_SHOWN]
         self.requests.append(shown)
         texts = (
             self.trial.propose(state)
@@ -182,9 +182,9 @@ class SimulatedBench:
             self.task.proposal(
                 state.text.full_text,
                 cases,
-                state.cluster.check,
+                state.mode.check,
                 self.trial.how,
-                _number(self.trial.seed, state.text.digest, state.cluster.check, state.cycle, n),
+                _number(self.trial.seed, state.text.digest, state.mode.check, state.cycle, n),
             )
             for n in range(_PROPOSALS)
         ]

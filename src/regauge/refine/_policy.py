@@ -51,7 +51,7 @@ class AcceptancePolicy:
     unclear_p: float = 0.60
     # A check that fails no more often is flaky; lower works on noise, higher leaves rare failures.
     flaky_rate: float = 0.10
-    # A cluster stays if its number of failures at `flaky_rate` is less likely: the usual 5 %.
+    # A failure mode stays if its number of failures at `flaky_rate` is less likely: the usual 5 %.
     flaky_p: float = 0.05
     # Or if its repeated failures are less likely. Failures end without an edit of their own if the
     # passes are less likely. Strict, as every case is tested.
@@ -59,7 +59,7 @@ class AcceptancePolicy:
     # Failing cases, and their trials in all, of a candidate's screen: more cost a call for every
     # candidate, fewer miss edits that help half of the time.
     screen_cases: int = 6
-    # Candidates of one cluster that are tested, each for a share of `alpha`.
+    # Candidates of one failure mode that are tested, each for a share of `alpha`.
     tested_max: int = 2
     # The error rate of accepting edits over the whole run; the i-th tested edit gets 6/(pi i)^2
     # of it, which sums to 1. The usual 5 %; higher accepts more edits that do nothing.

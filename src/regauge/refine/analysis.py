@@ -1,4 +1,4 @@
-"""Counts of trials, failure clusters, evidence for an edit, and variance."""
+"""Counts of trials, failure modes, evidence for an edit, and variance."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailureCluster:
+class FailureMode:
     """Failures of one check that are more than chance, or that make it flaky.
 
     Attributes:
@@ -175,7 +175,7 @@ class FailureCluster:
 
     @property
     def key(self) -> str:
-        """The key of the cluster: its check and code."""
+        """The key of the failure mode: its check and code."""
         return f"{self.check}/{self.code}" if self.code else self.check
 
 
@@ -183,8 +183,8 @@ class FailureCluster:
 class Diagnosis:
     """The failures that are worth a revision, and flaky ones."""
 
-    clusters: tuple[FailureCluster, ...]
-    flaky: tuple[FailureCluster, ...]
+    modes: tuple[FailureMode, ...]
+    flaky: tuple[FailureMode, ...]
 
 
 def diagnose(
@@ -207,26 +207,26 @@ def diagnose(
         policy: The limits of flakiness.
         tolerated: The failure rate up to which a check is flaky, by check; `flaky_rate` by default.
     """
-    clusters: list[FailureCluster] = []
-    flaky: list[FailureCluster] = []
+    modes: list[FailureMode] = []
+    flaky: list[FailureMode] = []
     # After a roll-back the current text has no trials of its own.
     names = dict.fromkeys(name for text in texts("") for name in tally.checks(text, cases))
     for name in names:
         rate = (tolerated or {}).get(name, policy.flaky_rate)
-        cluster = _cluster(tally, texts(name), cases, name, policy, rate=rate)
-        if cluster is not None:
-            is_known = cluster.p_flaky < policy.flaky_p or cluster.p_again <= policy.again_p
-            (clusters if is_known else flaky).append(cluster)
+        mode = _mode(tally, texts(name), cases, name, policy, rate=rate)
+        if mode is not None:
+            is_known = mode.p_flaky < policy.flaky_p or mode.p_again <= policy.again_p
+            (modes if is_known else flaky).append(mode)
 
-    def order(cluster: FailureCluster) -> tuple[int, int, str]:
-        earlier = checks.get(cluster.check)
+    def order(mode: FailureMode) -> tuple[int, int, str]:
+        earlier = checks.get(mode.check)
         return (
             _ORDER[earlier.criterion if earlier else "correctness"],
-            -cluster.failures,
-            cluster.check,
+            -mode.failures,
+            mode.check,
         )
 
-    return Diagnosis(clusters=tuple(sorted(clusters, key=order)), flaky=tuple(flaky))
+    return Diagnosis(modes=tuple(sorted(modes, key=order)), flaky=tuple(flaky))
 
 
 def tail(trials: int, failures: int, rate: float) -> float:
@@ -240,7 +240,7 @@ def tail(trials: int, failures: int, rate: float) -> float:
     )
 
 
-def _cluster(
+def _mode(
     tally: Tally,
     texts: Sequence[str],
     cases: Sequence[str],
@@ -248,7 +248,7 @@ def _cluster(
     policy: AcceptancePolicy,
     *,
     rate: float,
-) -> FailureCluster | None:
+) -> FailureMode | None:
     results = {
         case: [
             result
@@ -275,7 +275,7 @@ def _cluster(
     if p_flaky >= policy.flaky_p and p_again <= policy.again_p:
         # A few cases fail every time, among many that do not: only those need a fix.
         ordered_cases = [case for case, rows in later_passes.items() if not all(rows)]
-    return FailureCluster(
+    return FailureMode(
         check=check,
         code=min(codes, key=lambda code: (-codes[code], code)),
         cases=tuple(ordered_cases),

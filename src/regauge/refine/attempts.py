@@ -61,7 +61,7 @@ class Attempt:
 
     before: str
     after: str
-    cluster: str
+    failure_mode: str
     added_text: str
     removed_text: str
     result: AttemptResult
@@ -74,7 +74,7 @@ class Attempt:
         cls,
         before: PromptText,
         after: PromptText,
-        cluster: str,
+        failure_mode: str,
         result: AttemptResult,
         *,
         detail: str = "",
@@ -85,7 +85,7 @@ class Attempt:
         return cls(
             before=before.shape,
             after=after.shape,
-            cluster=cluster,
+            failure_mode=failure_mode,
             added_text=added_text,
             removed_text=removed_text,
             result=result,
@@ -115,7 +115,7 @@ class Memory:
         """The memory with a text that no edit may restore."""
         return Memory(self.attempts, (*self.incumbents, text.shape))
 
-    def refuses(self, cluster: str, before: PromptText, after: PromptText) -> str:
+    def refuses(self, failure_mode: str, before: PromptText, after: PromptText) -> str:
         """The reason to reject an edit without a test; empty if there is none."""
         if after.shape in self.incumbents:
             return "it leads back to a text that was replaced"
@@ -140,7 +140,7 @@ class Memory:
         near = next(
             (
                 t
-                for t in self.lessons(cluster)
+                for t in self.lessons(failure_mode)
                 if t.result in AGAINST
                 # A rule may be followed in one place and not in another; a user's rejection
                 # holds everywhere.
@@ -151,9 +151,9 @@ class Memory:
         )
         return f"nearly the same edit was tried before: {near.result}" if near else ""
 
-    def lessons(self, cluster: str) -> tuple[Attempt, ...]:
+    def lessons(self, failure_mode: str) -> tuple[Attempt, ...]:
         """Earlier edits for the same failures, with their results."""
-        return tuple(t for t in self.attempts if t.cluster == cluster)
+        return tuple(t for t in self.attempts if t.failure_mode == failure_mode)
 
 
 def _lines(attempt: Attempt) -> tuple[str, str]:

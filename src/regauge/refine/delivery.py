@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from regauge.gate import Count
     from regauge.git import Branch
     from regauge.prompts import Part
-    from regauge.refine.analysis import FailureCluster, Tally
+    from regauge.refine.analysis import FailureMode, Tally
     from regauge.refine.attempts import Attempt
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import Accepted, LoopConfig, LoopState
@@ -173,7 +173,7 @@ def roll_back(run: Run, path: Path) -> list[Path]:
 
 def note_of(accepted: Accepted) -> str:
     """The changelog note of an edit."""
-    check = accepted.cluster.check
+    check = accepted.mode.check
     note = _NOTES.get(accepted.edit.strategy)
     if note:
         return note.format(check=check)
@@ -276,17 +276,17 @@ def result_of(
     def texts_of(event: str) -> list[str]:
         return [decision["text"] for decision in decisions if decision["event"] == event]
 
-    def attempt_facts(cluster: FailureCluster, attempts: Iterable[Attempt]) -> dict[str, Any]:
-        """The number of edits tried for a cluster, and whether any did better."""
-        cluster_attempts = [
-            t for t in attempts if t.cluster == cluster.key and t.result != "guarded"
+    def attempt_facts(mode: FailureMode, attempts: Iterable[Attempt]) -> dict[str, Any]:
+        """The number of edits tried for a failure mode, and whether any did better."""
+        mode_attempts = [
+            t for t in attempts if t.failure_mode == mode.key and t.result != "guarded"
         ]
         return {
-            "tried": len(cluster_attempts),
-            "moved": any(t.result != "screened-out" for t in cluster_attempts),
+            "tried": len(mode_attempts),
+            "moved": any(t.result != "screened-out" for t in mode_attempts),
         }
 
-    remaining_clusters = _still_failing(config, state) if has_revision else state.open_clusters
+    remaining_modes = _still_failing(config, state) if has_revision else state.open_modes
     return {
         "schema_version": SCHEMA_VERSION,
         "run": run,
@@ -324,15 +324,15 @@ def result_of(
         "unverified": _unverified(run, config, state),
         "set_aside": texts_of("set-aside"),
         "open": [
-            {**failing(c), **attempt_facts(c, state.memory.attempts)} for c in remaining_clusters
+            {**failing(c), **attempt_facts(c, state.memory.attempts)} for c in remaining_modes
         ],
-        "spared": [failing(cluster) for cluster in state.spared_clusters],
+        "spared": [failing(mode) for mode in state.spared_modes],
         "flaky": [
             {**failing(c), "tried": attempt_facts(c, new_attempts)["tried"]} for c in state.flaky
         ],
         "questions": [
-            {**failing(cluster), "kind": critique.kind, "hypothesis": critique.hypothesis}
-            for cluster, critique in state.questions
+            {**failing(mode), "kind": critique.kind, "hypothesis": critique.hypothesis}
+            for mode, critique in state.questions
         ],
         "spent": {
             "calls": state.spending.total,
@@ -352,13 +352,13 @@ def change_of(
     config: LoopConfig, state: LoopState, accepted: Accepted, before: PromptText
 ) -> dict[str, Any]:
     """One accepted edit, with its evidence on independent trials."""
-    check, base, new = accepted.cluster.check, config.base.digest, state.text.digest
+    check, base, new = accepted.mode.check, config.base.digest, state.text.digest
     cases = (*config.train, *config.holdout)
     gain = gain_of(state.fresh, new, base, cases, check)
     added_text, removed_text = changed_lines(before, accepted.text)
-    steadier = fresh_steadiness(config, state, accepted) if accepted.cluster.unsteady else None
+    steadier = fresh_steadiness(config, state, accepted) if accepted.mode.unsteady else None
     return {
-        **failing(accepted.cluster),
+        **failing(accepted.mode),
         "strategy": accepted.edit.strategy,
         "proposer": accepted.edit.proposer,
         "rationale": accepted.edit.rationale,
@@ -396,14 +396,14 @@ def _add_up(counts: Iterable[Count]) -> dict[str, int]:
     return {**asdict(sum(counts_known, NO_TRIALS)), "cases": len(counts_known)}
 
 
-def failing(cluster: FailureCluster) -> dict[str, Any]:
+def failing(mode: FailureMode) -> dict[str, Any]:
     """The failing checks and their cases."""
     return {
-        "check": cluster.check,
-        "code": cluster.code,
-        "cases": list(cluster.failing),
-        "failures": cluster.failures,
-        "trials": cluster.trials,
+        "check": mode.check,
+        "code": mode.code,
+        "cases": list(mode.failing),
+        "failures": mode.failures,
+        "trials": mode.trials,
     }
 
 
@@ -473,7 +473,7 @@ def _unverified(run: str, config: LoopConfig, state: LoopState) -> dict[str, Any
         "command": f"regauge refine resume {run} --budget-calls {calls}",
         "edits": [
             {
-                "check": edit.cluster.check,
+                "check": edit.mode.check,
                 "strategy": edit.edit.strategy,
                 "p": edit.p,
                 "before": asdict(edit.before),
@@ -485,27 +485,25 @@ def _unverified(run: str, config: LoopConfig, state: LoopState) -> dict[str, Any
     }
 
 
-def _still_failing(config: LoopConfig, state: LoopState) -> list[FailureCluster]:
+def _still_failing(config: LoopConfig, state: LoopState) -> list[FailureMode]:
     """The open failures in independent trials of the revision, with their counts.
 
     Chance failures of a check with an accepted edit are left out.
     """
-    clusters: list[FailureCluster] = []
+    modes: list[FailureMode] = []
     test, text = config.policy.test, state.text.digest
-    for cluster in state.open_clusters:
-        counts = {case: state.fresh.count(text, case, cluster.check) for case in cluster.cases}
+    for mode in state.open_modes:
+        counts = {case: state.fresh.count(text, case, mode.check) for case in mode.cases}
         now = sum(counts.values(), NO_TRIALS)
         if not now.trials:
-            clusters.append(cluster)
+            modes.append(mode)
             continue
         is_chance = tail(now.trials, now.failed, test.flaky_rate) >= test.flaky_p
-        has_edit = any(accepted.cluster.check == cluster.check for accepted in state.accepted)
+        has_edit = any(accepted.mode.check == mode.check for accepted in state.accepted)
         if now.failed and not (has_edit and is_chance):
             failed = tuple(case for case, count in counts.items() if count.failed)
-            clusters.append(
-                replace(cluster, failing=failed, failures=now.failed, trials=now.trials)
-            )
-    return clusters
+            modes.append(replace(mode, failing=failed, failures=now.failed, trials=now.trials))
+    return modes
 
 
 def _suite(

@@ -24,7 +24,7 @@ from regauge.prompts import (
 from regauge.providers import parse_model_id
 from regauge.providers.registry import endpoint_of
 from regauge.refine._policy import RefinePolicy, RunLimits
-from regauge.refine.analysis import Check, FailureCluster
+from regauge.refine.analysis import Check, FailureMode
 from regauge.refine.attempts import Attempt, HoldoutLedger, Memory, strategy_prior
 from regauge.refine.delivery import build_revision, markdown_of, result_of
 from regauge.refine.edits import Edit, PromptText, ops_between
@@ -140,8 +140,8 @@ def removals_of(base: PromptText, places: Iterable[Removal]) -> tuple[Accepted, 
             proposer="mutate",
             rationale=f"no case depends on {removed!r}",
         )
-        cluster = FailureCluster(check=f"unused text {cut(removed, _CHARS)!r}")
-        accepted.append(Accepted(edit=edit, cluster=cluster, text=after))
+        mode = FailureMode(check=f"unused text {cut(removed, _CHARS)!r}")
+        accepted.append(Accepted(edit=edit, mode=mode, text=after))
         text = after
     return tuple(accepted)
 
@@ -728,7 +728,7 @@ class Refinement:
         if revision is not None:
             texts = (config.base, *(accepted.text for accepted in state.accepted))
             edits = [
-                asdict(Attempt.from_texts(before, accepted.text, accepted.cluster.key, "accepted"))
+                asdict(Attempt.from_texts(before, accepted.text, accepted.mode.key, "accepted"))
                 for before, accepted in zip(texts, state.accepted, strict=False)
             ]
             document = {"key": self.memory_key, "edits": edits}

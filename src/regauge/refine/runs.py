@@ -402,7 +402,7 @@ def save_memory(project: Project, prompt: str, key: str, memory: Memory) -> None
     attempts: dict[tuple[str, ...], Attempt] = {}
     for entry in (*load_memory(project, prompt, key).attempts, *memory.attempts):
         if entry.result in AGAINST:
-            attempts[entry.before, entry.after, entry.cluster, entry.result] = entry
+            attempts[entry.before, entry.after, entry.failure_mode, entry.result] = entry
     entries = [asdict(entry) for entry in [*attempts.values()][-_REMEMBERED_MAX:]]
     text = json.dumps({"key": key, "tried": entries}, ensure_ascii=False, indent=1) + "\n"
     write_whole(_memory_path(project, prompt), text.encode())

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
     from regauge.providers import Completion, CompletionRequest
     from regauge.refine._policy import GuardPolicy
-    from regauge.refine.analysis import FailureCluster, Tally
+    from regauge.refine.analysis import FailureMode, Tally
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.feedback import FeedbackRemark
     from regauge.refine.loop._state import CallProposer, LoopConfig, LoopState, RunGate
@@ -309,14 +309,12 @@ def problem_of(
         schema: The schema of the prompt's output: its values are no secret.
         run_trials: Called with trials, for proposers that search.
     """
-    cluster = state.cluster
+    mode = state.mode
     train = {case for case in config.train if case in cases}
-    failing = [case for case in cluster.failing if case in train]
-    passing = [case for case in cluster.cases if case in train and case not in failing]
+    failing = [case for case in mode.failing if case in train]
+    passing = [case for case in mode.cases if case in train and case not in failing]
     public = f"{state.text.full_text}\n{schema}"
-    confused = {
-        case: _confusions(state, cluster.check, case, cases[case], public) for case in failing
-    }
+    confused = {case: _confusions(state, mode.check, case, cases[case], public) for case in failing}
     confusions = sum(confused.values(), Counter[str]())
     failing = _representatives(failing, confused, state.cycle)
     passing = _neighbours(passing, failing[:_FAILING_SHOWN], cases)
@@ -324,7 +322,7 @@ def problem_of(
     def redacted(case: str) -> RedactedCase:
         golden = cases[case]
         return _redact_case(
-            state, cluster.check, case, golden, show_expected=show_expected, public=public
+            state, mode.check, case, golden, show_expected=show_expected, public=public
         )
 
     left_calls = calls_max(config, state) - state.spending.total
@@ -342,19 +340,19 @@ def problem_of(
 
     return Problem(
         text=state.text,
-        cluster=cluster,
-        check=config.checks.get(cluster.check, Check(name=cluster.check)),
+        mode=mode,
+        check=config.checks.get(mode.check, Check(name=mode.check)),
         checks=config.checks,
         failing=tuple(redacted(case) for case in failing[:_FAILING_SHOWN]),
         passing=tuple(redacted(case) for case in passing[:_PASSING_SHOWN]),
         confusions=tuple(confusions.most_common(_CONFUSIONS_SHOWN)),
-        lessons=state.memory.lessons(cluster.key),
+        lessons=state.memory.lessons(mode.key),
         critique=state.critique,
         released=tuple(released),
         examples=tuple(examples),
-        hindering=tuple(b.text for b in state.ablations if cluster.check in b.hinders),
+        hindering=tuple(b.text for b in state.ablations if mode.check in b.hinders),
         replaceable=config.guard.open_sections(state.text),
-        feedback=_bearing_on(cluster, feedback),
+        feedback=_bearing_on(mode, feedback),
         cycle=state.cycle,
         model_calls=max(0, left),
         cases=(*failing[: _SEARCHED_MAX // 2], *passing[: _SEARCHED_MAX // 2]),
@@ -364,12 +362,12 @@ def problem_of(
 
 
 def _bearing_on(
-    cluster: FailureCluster, feedback: Sequence[FeedbackRemark]
+    mode: FailureMode, feedback: Sequence[FeedbackRemark]
 ) -> tuple[FeedbackRemark, ...]:
     """Labels for the check or of its failing cases, the nearest first, and all other remarks."""
 
     def distance(label: FeedbackRemark) -> tuple[bool, bool]:
-        return label.judge != cluster.check, label.case not in cluster.failing
+        return label.judge != mode.check, label.case not in mode.failing
 
     labels = [remark for remark in feedback if remark.kind == "label" and not all(distance(remark))]
     other_remarks = (remark for remark in feedback if remark.kind != "label")

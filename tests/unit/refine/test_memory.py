@@ -14,10 +14,10 @@ from tests.unit.refine.world import HEALTHY, JSON, adding, deleting, without
 AGAINST = ("refuted", "overfit", "suite-refused", "redundant", "rejected-by-person")
 
 
-def entry(before, after, result="refuted", cluster="json/missing"):
+def entry(before, after, result="refuted", mode="json/missing"):
     added, removed = changed_statements(before, after)
     return Attempt(
-        before=before.shape, after=after.shape, cluster=cluster, added_text=added, removed_text=removed,
+        before=before.shape, after=after.shape, failure_mode=mode, added_text=added, removed_text=removed,
         result=result, places=changed_places(before, after),
     )  # fmt: skip
 

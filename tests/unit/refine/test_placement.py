@@ -47,7 +47,7 @@ def test_a_rule_that_is_not_followed_moves():
     text = prompt(UTC, LOCAL, JSON)
     here = world(text, passes=lambda t, case, check: check != "utc" and passes(t, case, check))
     here.run()
-    state = next(s for s in here.states if s.open_clusters and s.cluster.check == "utc")
+    state = next(s for s in here.states if s.open_modes and s.mode.check == "utc")
 
     edits = move_rule(here.config, state)
 
@@ -88,7 +88,7 @@ def test_a_rule_that_is_added_has_other_places():
     here = Edit(ops=(Insert(Anchor(SHORT), UTC),), strategy="rewrite", proposer="model")
     now = world(text, propose=lambda *_: [here])
     now.run()
-    state = next(s for s in now.states if s.open_clusters and s.cluster.check == "utc")
+    state = next(s for s in now.states if s.open_modes and s.mode.check == "utc")
     kept, _ = candidates_of(now.config, state, [here])
 
     assert [candidate.text for candidate in kept] == [
@@ -145,7 +145,7 @@ def test_the_edit_in_doubt_is_taken_back_and_a_later_one_stays():
     assert [n.text[:18] for s in here.states for n in s.notes if n.event == "rolled-back"] == [
         "add-rule for json/"
     ]
-    assert [edit.cluster.check for edit in state.accepted] == ["utc"]
+    assert [edit.mode.check for edit in state.accepted] == ["utc"]
     assert state.text == apply(without("json", "utc"), adding(UTC).ops)
     assert state.stop.proposal
 
@@ -251,7 +251,7 @@ def test_an_inserted_or_moved_step_is_one_change_and_no_part_of_it_loses_another
         assert len(units_of(base, after)) == 1
         assert not guard.objection(rewritten(base, after), base, after)
         here.run()
-        state = next(s for s in here.states if s.open_clusters)
+        state = next(s for s in here.states if s.open_modes)
         kept, _ = candidates_of(here.config, state, [rewritten(base, after)])
         for candidate in kept:
             assert all(step[:12] in candidate.text.full_text for step in (one, two, three))
@@ -260,7 +260,7 @@ def test_an_inserted_or_moved_step_is_one_change_and_no_part_of_it_loses_another
     )
     here = world(base)
     here.run()
-    state = next(s for s in here.states if s.open_clusters)
+    state = next(s for s in here.states if s.open_modes)
     kept, _ = candidates_of(here.config, state, [literal])
     assert wanted["inserted"] in [candidate.text for candidate in kept]
 

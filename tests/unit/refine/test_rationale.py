@@ -206,7 +206,7 @@ def test_flaky_checks_that_were_worked_on_are_told_apart_and_edits_by_what_they_
     flaky = [{**OPEN, "tried": 2}, {**OPEN, "check": "utc", "tried": 0}]
     one = {
         "result": "refuted",
-        "cluster": "json",
+        "failure_mode": "json",
         "detail": "no gain",
         "added": "- A.",
         "removed": "",
@@ -229,6 +229,6 @@ def test_flaky_checks_that_were_worked_on_are_told_apart_and_edits_by_what_they_
 )
 def test_the_changelog_says_what_an_edit_does(edit: Edit, note: str):
     one: Any = SimpleNamespace(
-        cluster=SimpleNamespace(check="json"), edit=replace(edit, strategy="model-add")
+        mode=SimpleNamespace(check="json"), edit=replace(edit, strategy="model-add")
     )
     assert note_of(one) == note

@@ -150,7 +150,7 @@ def test_a_refuted_section_does_not_come_back_in_nearly_the_same_words():
     tried = Attempt(
         before=RULES.shape,
         after=after.shape,
-        cluster="json",
+        failure_mode="json",
         added_text=added,
         removed_text=removed,
         result="refuted",

@@ -61,7 +61,7 @@ def replacing(line: str, text: str) -> Edit:
 
 def repairs(state: LoopState, action: CallProposer) -> Sequence[Edit]:
     """The line that is missing."""
-    return [adding(LINES[state.cluster.check])]
+    return [adding(LINES[state.mode.check])]
 
 
 def goal(checks: str, pass_rate: float, cases: Sequence[str] = (*TRAIN, *HOLDOUT)) -> Goal:

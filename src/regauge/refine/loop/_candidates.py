@@ -73,7 +73,7 @@ def candidates_of(
     ranked_pairs: list[tuple[tuple[float, ...], Candidate]] = []
     guarded: list[Attempt] = []
     for shape, (edit, after) in pool.entries.items():
-        refusal = state.memory.refuses(state.cluster.key, state.text, after)
+        refusal = state.memory.refuses(state.mode.key, state.text, after)
         objection = refusal or config.guard.objection(edit, state.text, after)
         if objection:
             state = _refuse(state, edit, objection)
@@ -82,7 +82,7 @@ def candidates_of(
                 t.after == shape and t.result == "guarded" for t in state.memory.attempts
             )
             if not refusal and once:
-                key, cycle = state.cluster.key, state.cycle
+                key, cycle = state.mode.key, state.cycle
                 guarded.append(
                     Attempt.from_texts(
                         state.text, after, key, "guarded", detail=objection, cycle=cycle
@@ -224,16 +224,16 @@ def _elsewhere(
 
 def _relevance(config: LoopConfig, state: LoopState, edit: Edit, after: PromptText) -> float:
     """The share of a check's subject that an edit mentions, from 0 to 1."""
-    cluster = state.cluster
-    check = config.checks.get(cluster.check)
+    mode = state.mode
+    check = config.checks.get(mode.check)
     reasons = [
         result.reason
-        for case in cluster.failing[:3]
-        for outcome in state.tally.failures(state.text.digest, case, cluster.check)[:1]
+        for case in mode.failing[:3]
+        for outcome in state.tally.failures(state.text.digest, case, mode.check)[:1]
         for result in outcome.checks
-        if result.check == cluster.check
+        if result.check == mode.check
     ]
-    subject = [cluster.check, *reasons, *((check.advice, check.description) if check else ())]
+    subject = [mode.check, *reasons, *((check.advice, check.description) if check else ())]
     about = content_words(" ".join(subject))
     added_text, removed_text = changed_statements(state.text, after)
     words = content_words(added_text or removed_text or edit.added_text)
@@ -242,14 +242,14 @@ def _relevance(config: LoopConfig, state: LoopState, edit: Edit, after: PromptTe
 
 def rule_to_follow(config: LoopConfig, state: LoopState) -> str:
     """The rule of a check in the prompt; empty if it is missing."""
-    check = state.cluster.check
+    check = state.mode.check
     texts = [config.base, *(accepted.text for accepted in state.accepted)]
     rule_texts = [
         accepted.edit.added_text
         if isinstance(accepted.edit.ops[0], ReplaceSection)
         else changed_statements(before, accepted.text)[0]
         for before, accepted in zip(texts, state.accepted, strict=False)
-        if accepted.cluster.check == check
+        if accepted.mode.check == check
     ]
     if state.accepted and rule_texts and isinstance(state.accepted[-1].edit.ops[0], ReplaceSection):
         return ""  # it was tested as a whole, so no part of it is tried alone
@@ -270,7 +270,7 @@ def narrow_suspects(config: LoopConfig, state: LoopState) -> tuple[LoopState, tu
 
     If no removal helps, the other candidates remain.
     """
-    check, cases = state.cluster.check, screen_cases(config, state.cluster)
+    check, cases = state.mode.check, screen_cases(config, state.mode)
     tally = state.tally
     counts = (tally.count_over(text, cases, check) for text in texts_for(config, state, check))
     now = sum(counts, NO_TRIALS)
@@ -305,11 +305,11 @@ def _suspects(
     check_words = [
         content_words(text)
         for name, other in config.checks.items()
-        if name != state.cluster.check
+        if name != state.mode.check
         for text in (other.advice, other.description)
         if text
     ]
-    about = content_words(f"{rule} {state.cluster.check}")
+    about = content_words(f"{rule} {state.mode.check}")
     places: list[tuple[int, Place]] = []
     for index, tree in enumerate(text.trees):
         for number, node in enumerate(tree.statements):
@@ -321,7 +321,7 @@ def _suspects(
                 continue  # another check asks for it
             place = (index, number)
             leaner = _without(text, (place,)).text
-            if not state.memory.refuses(state.cluster.key, state.text, leaner):
+            if not state.memory.refuses(state.mode.key, state.text, leaner):
                 places.append((-len(words & about), place))
     return tuple(place for _, place in sorted(places))
 

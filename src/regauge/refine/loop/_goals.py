@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from regauge.digests import JSON
-    from regauge.refine.analysis import FailureCluster, Outcome
+    from regauge.refine.analysis import FailureMode, Outcome
     from regauge.refine.loop._state import LoopConfig, LoopState
 
 GoalStatus = Literal["met", "missed", "undecided"]
@@ -157,18 +157,16 @@ def _trials_at(rate: float, required: float) -> int:
 _TRIALS_OF_A_CASE = 12
 
 
-def spared_clusters(
-    config: LoopConfig, state: LoopState, clusters: Iterable[FailureCluster]
-) -> tuple[FailureCluster, ...]:
+def spared_modes(
+    config: LoopConfig, state: LoopState, modes: Iterable[FailureMode]
+) -> tuple[FailureMode, ...]:
     """The failures that no open goal is about; none without goals."""
     if not config.goals:
         return ()
     open_goals = [
         goal for goal in config.goals if _while_searching(config, state, goal).status != "met"
     ]
-    return tuple(
-        cluster for cluster in clusters if not any(_covers(goal, cluster) for goal in open_goals)
-    )
+    return tuple(mode for mode in modes if not any(_covers(goal, mode) for goal in open_goals))
 
 
 def measure_goals(
@@ -220,7 +218,7 @@ def can_settle(config: LoopConfig, state: LoopState) -> bool:
 
 def settling_key(state: LoopState) -> str:
     """The key of further trials: the text, and whether failures wait for them."""
-    return state.text.digest + ("/open" if state.open_clusters and not state.accepted else "")
+    return state.text.digest + ("/open" if state.open_modes and not state.accepted else "")
 
 
 def settling_trials(config: LoopConfig, state: LoopState) -> Trials:
@@ -231,12 +229,12 @@ def settling_trials(config: LoopConfig, state: LoopState) -> Trials:
     """
     aside = 0 if state.accepted else fix_calls(config)
     room = trials_for(config, calls_left(config, state) - aside)
-    waiting = () if state.accepted else state.open_clusters
+    waiting = () if state.accepted else state.open_modes
 
     def may_allow(progress: GoalProgress) -> bool:
         """Return whether a goal covers failures, and passes often enough to be met with them."""
         often = progress.count.trials and progress.count.rate > progress.goal.pass_rate
-        return bool(often) and any(_covers(progress.goal, cluster) for cluster in waiting)
+        return bool(often) and any(_covers(progress.goal, mode) for mode in waiting)
 
     plans = [
         _missing_trials(config, state, progress)
@@ -290,7 +288,7 @@ def _while_searching(config: LoopConfig, state: LoopState, goal: Goal) -> GoalPr
     """The progress on training cases, by trials since the last edit for the goal."""
     train = frozenset(config.train)
     positions = [
-        n for n, accepted in enumerate(state.accepted) if accepted.cluster.check in goal.checks
+        n for n, accepted in enumerate(state.accepted) if accepted.mode.check in goal.checks
     ]
     texts = [config.base.digest, *(accepted.text.digest for accepted in state.accepted)]
     texts = texts[positions[-1] + 1 if positions else 0 :]
@@ -306,8 +304,8 @@ def _numbers(progress: Sequence[GoalProgress]) -> dict[str, int]:
     return {kind: sum(goal.status == kind for goal in progress) for kind in kinds}
 
 
-def _covers(goal: Goal, cluster: FailureCluster) -> bool:
-    return cluster.check in goal.checks and not set(cluster.failing).isdisjoint(goal.cases)
+def _covers(goal: Goal, mode: FailureMode) -> bool:
+    return mode.check in goal.checks and not set(mode.failing).isdisjoint(goal.cases)
 
 
 # Checks that pass less often than this show a prompt that is broken, not one that is noisy.
@@ -317,25 +315,25 @@ _STEPS = 20
 _CASES_MAX = 200
 
 
-def can_confirm(config: LoopConfig, state: LoopState, cluster: FailureCluster) -> bool:
+def can_confirm(config: LoopConfig, state: LoopState, mode: FailureMode) -> bool:
     """Return whether an edit that makes the check as good as other ones would be confirmed."""
-    return _p_at(config, state, cluster, _ceiling(config, state, cluster)) <= _bound(config)
+    return _p_at(config, state, mode, _ceiling(config, state, mode)) <= _bound(config)
 
 
-def underpowered_text(config: LoopConfig, state: LoopState, cluster: FailureCluster) -> str:
+def underpowered_text(config: LoopConfig, state: LoopState, mode: FailureMode) -> str:
     """The message about an edit that cannot be confirmed, with its fix."""
-    now = 1 - cluster.failures / cluster.trials
-    best = _ceiling(config, state, cluster)
+    now = 1 - mode.failures / mode.trials
+    best = _ceiling(config, state, mode)
     # None where not even a perfect edit would be confirmed.
     gains = ((1 - now) * step / _STEPS for step in range(1, _STEPS + 1))
     bound = _bound(config)
-    least = next((g for g in gains if _p_at(config, state, cluster, now + g) <= bound), None)
+    least = next((g for g in gains if _p_at(config, state, mode, now + g) <= bound), None)
     gain = f"at least {100 * least:.0f} points" if least is not None else "more than there are"
-    case_count = _cases_needed(config, state, cluster, best)
+    case_count = _cases_needed(config, state, mode, best)
     help_ = f"about {case_count} train cases with this check" if case_count else "a steadier check"
     return (
-        f"{cluster.check} passes {100 * now:.0f} % of trials and at best about {100 * best:.0f} %;"
-        f" with {plural(len(cluster.cases), 'train case')} no edit that gains"
+        f"{mode.check} passes {100 * now:.0f} % of trials and at best about {100 * best:.0f} %;"
+        f" with {plural(len(mode.cases), 'train case')} no edit that gains"
         f" {100 * max(0.0, best - now):.0f} points can be confirmed, it takes {gain};"
         f" {help_} would do"
     )
@@ -347,27 +345,27 @@ def _bound(config: LoopConfig) -> float:
     return test.alpha * 6 / math.pi**2 / test.looks_max
 
 
-def _ceiling(config: LoopConfig, state: LoopState, cluster: FailureCluster) -> float:
+def _ceiling(config: LoopConfig, state: LoopState, mode: FailureMode) -> float:
     """The best pass rate to expect of a check: that of the better half of the others."""
     digest = state.text.digest
     rates = [
         count.rate
         for name in state.tally.checks(digest, config.train)
-        if name != cluster.check
+        if name != mode.check
         and (count := state.tally.count_over(digest, config.train, name)).trials
     ]
     better = sorted(rates)[len(rates) // 2 :]
     best = fmean(better) if better else 1.0
-    now = 1 - cluster.failures / cluster.trials
+    now = 1 - mode.failures / mode.trials
     return best if len(rates) > 1 and best >= _NOISY_FROM and now < best else 1.0
 
 
 def _p_at(
-    config: LoopConfig, state: LoopState, cluster: FailureCluster, rate: float, times: float = 1.0
+    config: LoopConfig, state: LoopState, mode: FailureMode, rate: float, times: float = 1.0
 ) -> float:
     """The p-value at the last look of an edit with this pass rate."""
     test, digest = config.policy.test, state.text.digest
-    counts = [state.tally.count(digest, case, cluster.check) for case in cluster.cases]
+    counts = [state.tally.count(digest, case, mode.check) for case in mode.cases]
     counts = [count for count in counts if count.trials]
     if not counts:
         return 1.0
@@ -388,13 +386,11 @@ def _p_at(
     return p_within_cases(pairs, direction="better")
 
 
-def _cases_needed(
-    config: LoopConfig, state: LoopState, cluster: FailureCluster, rate: float
-) -> int:
+def _cases_needed(config: LoopConfig, state: LoopState, mode: FailureMode, rate: float) -> int:
     """The number of such cases that would confirm it; 0 if no tried number would."""
     times = 1.0
-    while len(cluster.cases) * times <= _CASES_MAX:
+    while len(mode.cases) * times <= _CASES_MAX:
         times *= 1.5
-        if _p_at(config, state, cluster, rate, times) <= _bound(config):
-            return math.ceil(len(cluster.cases) * times)
+        if _p_at(config, state, mode, rate, times) <= _bound(config):
+            return math.ceil(len(mode.cases) * times)
     return 0

@@ -1,8 +1,8 @@
 """The refinement loop without I/O: `next_action` returns an action, `advance` the next state.
 
     (probe) -> baseline -> (localise) -> (release) -> (critique) -> propose -> screen -> confirm
-    confirm -> accepted? next cycle : next cluster
-    no open cluster -> (unsteady -> propose) -> simplify -> holdout -> suite -> fresh
+    confirm -> accepted? next cycle : next failure mode
+    no open failure mode -> (unsteady -> propose) -> simplify -> holdout -> suite -> fresh
     fresh -> (settle) -> stopped; all goals met -> (settle) -> stopped
 
 The next action depends on the state alone, so an interrupted run continues from its last state with

@@ -12,7 +12,7 @@ from regauge.refine.loop._state import Action, CallProposer, TrialPlan, Trials
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from regauge.refine.analysis import FailureCluster
+    from regauge.refine.analysis import FailureMode
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import LoopConfig, LoopState, Phase, StopReason
 
@@ -48,18 +48,18 @@ def unclear_cases(config: LoopConfig, state: LoopState) -> tuple[str, ...]:
         test,
         tolerated=config.tolerated,
     )
-    unfinished = (c for c in diagnosis.clusters if c.trials < len(c.cases) * test.baseline_trials)
+    unfinished = (c for c in diagnosis.modes if c.trials < len(c.cases) * test.baseline_trials)
     unclear = [c for c in diagnosis.flaky if c.p_flaky < test.unclear_p]
-    clusters = sorted((*unfinished, *unclear), key=lambda c: (c.p_flaky, c.check))
+    modes = sorted((*unfinished, *unclear), key=lambda c: (c.p_flaky, c.check))
     # Cases that failed every time so far come first: a few of them soon differ from chance.
     always = (
         case
-        for cluster in diagnosis.flaky
-        for case in cluster.failing
-        if state.tally.count(digest, case, cluster.check).passed == 0
+        for mode in diagnosis.flaky
+        for case in mode.failing
+        if state.tally.count(digest, case, mode.check).passed == 0
         and state.tally.trials(digest, case) < test.baseline_trials
     )
-    cases = dict.fromkeys((*always, *(case for cluster in clusters for case in cluster.cases)))
+    cases = dict.fromkeys((*always, *(case for mode in modes for case in mode.cases)))
     room = (test.baseline_trials * len(config.train) - trials_run) // test.look_trials
     return tuple(cases)[: max(0, room)]
 
@@ -69,45 +69,45 @@ def screen(config: LoopConfig, state: LoopState) -> Trials:
 
     Candidates that search for a hindering statement go first, alone.
     """
-    cases = screen_cases(config, state.cluster)
+    cases = screen_cases(config, state.mode)
     searches = [candidate for candidate in state.candidates if candidate.suspects]
     count = _SEARCH_TRIALS if searches else config.policy.test.screen_cases
     trials = deal_trials(cases, count)
     texts = {candidate.text.digest: candidate.text for candidate in searches or state.candidates}
     return tuple(
-        plan_trials(config, state, text, cases, trials, check=state.cluster.check)
+        plan_trials(config, state, text, cases, trials, check=state.mode.check)
         for text in texts.values()
     )
 
 
 def confirm(config: LoopConfig, state: LoopState) -> Trials:
-    """All train cases at first; then the cluster's cases and a few others, under both texts.
+    """All train cases at first; then the failure mode's cases and a few others, under both texts.
 
-    At the first look the cluster's cases get all the trials of a look, others one: the gate finds
-    other breakage. After an accepted edit the current text has few trials, and gets them too. For
-    a flaky check, both texts get the same number of new trials. LLM judges of other checks wait
-    for the last verification.
+    At the first look the failure mode's cases get all the trials of a look, others one: the gate
+    finds other breakage. After an accepted edit the current text has few trials, and gets them too.
+    For a flaky check, both texts get the same number of new trials. LLM judges of other checks
+    wait for the last verification.
     """
-    test, cluster = config.policy.test, state.cluster
-    text, check = state.candidates[0].text, cluster.check
-    other_cases = [case for case in config.train if case not in cluster.cases]
-    if cluster.unsteady or state.look_number == 1:
+    test, mode = config.policy.test, state.mode
+    text, check = state.candidates[0].text, mode.check
+    other_cases = [case for case in config.train if case not in mode.cases]
+    if mode.unsteady or state.look_number == 1:
         trials, base_trials = test.look_trials, _missing_trials(config, state)
-        if cluster.unsteady:
+        if mode.unsteady:
             trials, base_trials = (
                 test.steady_trials,
-                dict.fromkeys(cluster.cases, test.steady_trials),
+                dict.fromkeys(mode.cases, test.steady_trials),
             )
         rest = other_cases if state.look_number == 1 else []
         return (
-            plan_trials(config, state, text, cluster.cases, trials, check=check),
+            plan_trials(config, state, text, mode.cases, trials, check=check),
             plan_trials(config, state, text, rest, 1, check=check),
-            plan_trials(config, state, state.text, cluster.cases, base_trials, check=check),
+            plan_trials(config, state, state.text, mode.cases, base_trials, check=check),
         )
     # Other anchors at every look, and the same ones whenever the run is repeated.
     start = (state.look_number * test.anchors) % max(1, len(other_cases))
     anchors = [*other_cases[start:], *other_cases[:start]][: test.anchors]
-    cases = (*cluster.cases, *anchors)
+    cases = (*mode.cases, *anchors)
     return (
         plan_trials(config, state, text, cases, test.look_trials, check=check),
         plan_trials(config, state, state.text, cases, 1, check=check),
@@ -115,11 +115,11 @@ def confirm(config: LoopConfig, state: LoopState) -> Trials:
 
 
 def _missing_trials(config: LoopConfig, state: LoopState) -> dict[str, int]:
-    """The further trials of the cluster's cases with the current text."""
-    enough, check = config.policy.test.baseline_trials, state.cluster.check
+    """The further trials of the failure mode's cases with the current text."""
+    enough, check = config.policy.test.baseline_trials, state.mode.check
     return {
         case: max(0, enough - state.tally.count(state.text.digest, case, check).trials)
-        for case in state.cluster.cases
+        for case in state.mode.cases
     }
 
 
@@ -128,7 +128,7 @@ def simplify(config: LoopConfig, state: LoopState) -> Trials:
     leaner = without(config, state)
     assert leaner is not None
     index, text = leaner
-    cases = state.accepted[index].cluster.cases
+    cases = state.accepted[index].mode.cases
     return (plan_trials(config, state, text, cases, config.policy.test.look_trials),)
 
 
@@ -140,7 +140,7 @@ def without(config: LoopConfig, state: LoopState) -> tuple[int, PromptText] | No
     attempted = {entry.after for entry in state.memory.attempts if entry.result == "confirmed"}
     for index, edit in enumerate(state.accepted[:-1]):
         later = state.accepted[index + 1 :]
-        if all(other.cluster.check != edit.cluster.check for other in later):
+        if all(other.mode.check != edit.mode.check for other in later):
             continue
         text = state.accepted[index - 1].text if index else config.base
         try:
@@ -182,9 +182,9 @@ def fresh(config: LoopConfig, state: LoopState) -> Trials:
     return revision_trials, number_trials(base, trials, first)
 
 
-def screen_cases(config: LoopConfig, cluster: FailureCluster) -> tuple[str, ...]:
+def screen_cases(config: LoopConfig, mode: FailureMode) -> tuple[str, ...]:
     """The cases of a candidate's first trials: those that fail most."""
-    return cluster.failing[: config.policy.test.screen_cases]
+    return mode.failing[: config.policy.test.screen_cases]
 
 
 def plan_trials(
@@ -387,6 +387,6 @@ def _verification_calls(config: LoopConfig) -> int:
 
 def texts_for(config: LoopConfig, state: LoopState, check: str) -> list[str]:
     """The texts whose trials count for a check: those since the last edit for it."""
-    positions = [n for n, edit in enumerate(state.accepted) if edit.cluster.check == check]
+    positions = [n for n, edit in enumerate(state.accepted) if edit.mode.check == check]
     all_texts = [config.base.digest, *(edit.text.digest for edit in state.accepted)]
     return all_texts[positions[-1] + 1 if positions else 0 :]

@@ -1,4 +1,4 @@
-"""The search for edits: releases, clusters, proposers, and tests of candidates."""
+"""The search for edits: releases, failure modes, proposers, and tests of candidates."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from regauge.refine.loop._goals import (
     describe_goals,
     goals_note,
     measure_goals,
-    spared_clusters,
+    spared_modes,
     underpowered_text,
 )
 from regauge.refine.loop._plan import (
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.gate import Count
-    from regauge.refine.analysis import Check, FailureCluster
+    from regauge.refine.analysis import Check, FailureMode
     from regauge.refine.attempts import AttemptResult
     from regauge.refine.edits import Op, PromptText
     from regauge.refine.loop._state import (
@@ -109,7 +109,7 @@ def add_attempt(
     state: LoopState, text: PromptText, detail: str, result: AttemptResult = "refuted"
 ) -> LoopState:
     """The state with the result of an edit in its memory."""
-    key = state.open_clusters[0].key if state.open_clusters else ""
+    key = state.open_modes[0].key if state.open_modes else ""
     entry = Attempt.from_texts(state.text, text, key, result, detail=detail, cycle=state.cycle)
     return replace(state, memory=state.memory.with_attempts(entry))
 
@@ -159,36 +159,36 @@ def diagnosed(config: LoopConfig, state: LoopState) -> LoopState:
         config.policy.test,
         tolerated=config.tolerated,
     )
-    questioned = {cluster.key for cluster, _ in state.questions}
+    questioned = {mode.key for mode, _ in state.questions}
     unresolved = [
-        c for c in diagnosis.clusters if c.key not in questioned and not _is_cured(config, state, c)
+        c for c in diagnosis.modes if c.key not in questioned and not _is_cured(config, state, c)
     ]
-    tolerated = spared_clusters(config, state, unresolved)
-    clusters = tuple(cluster for cluster in unresolved if cluster not in tolerated)
-    no_clusters = "nothing fails more often than goals allow" if tolerated else "none reproducible"
-    text = "; ".join(f"{c.key} in {c.failures} of {c.trials} trials" for c in clusters)
-    numbers = {"clusters": len(clusters), "flaky": len(diagnosis.flaky)}
-    state = state.note("diagnosed", text or no_clusters, numbers=numbers)
+    tolerated = spared_modes(config, state, unresolved)
+    modes = tuple(mode for mode in unresolved if mode not in tolerated)
+    no_modes = "nothing fails more often than goals allow" if tolerated else "none reproducible"
+    text = "; ".join(f"{c.key} in {c.failures} of {c.trials} trials" for c in modes)
+    numbers = {"failure_modes": len(modes), "flaky": len(diagnosis.flaky)}
+    state = state.note("diagnosed", text or no_modes, numbers=numbers)
     state = replace(
         state,
-        open_clusters=clusters,
-        spared_clusters=tolerated,
+        open_modes=modes,
+        spared_modes=tolerated,
         flaky=diagnosis.flaky,
         proposer_index=0,
         novel=False,
     )
-    if clusters and not state.accepted and can_settle(config, state):
+    if modes and not state.accepted and can_settle(config, state):
         return replace(state, phase="settle")
-    if clusters and not (state.accepted or state.tested):
-        able = tuple(cluster for cluster in clusters if can_confirm(config, state, cluster))
+    if modes and not (state.accepted or state.tested):
+        able = tuple(mode for mode in modes if can_confirm(config, state, mode))
         if not able:
-            return stop(state, "underpowered", underpowered_text(config, state, clusters[0]))
-        state = replace(state, open_clusters=able)
-    if clusters:
+            return stop(state, "underpowered", underpowered_text(config, state, modes[0]))
+        state = replace(state, open_modes=able)
+    if modes:
         return _enter_release(config, state) or enter_proposer(config, state)
     unsteady = _unsteady(config, state)
     if unsteady:
-        return replace(state, open_clusters=unsteady, phase="unsteady", paired=Tally())
+        return replace(state, open_modes=unsteady, phase="unsteady", paired=Tally())
     return nothing_left(config, state)
 
 
@@ -212,12 +212,12 @@ def _remove(config: LoopConfig, state: LoopState) -> LoopState:
     return verify(config, state, "improved")
 
 
-def _is_cured(config: LoopConfig, state: LoopState, cluster: FailureCluster) -> bool:
+def _is_cured(config: LoopConfig, state: LoopState, mode: FailureMode) -> bool:
     """Return whether an edit for another check ended these failures, too."""
-    if not state.accepted or any(e.cluster.check == cluster.check for e in state.accepted):
+    if not state.accepted or any(e.mode.check == mode.check for e in state.accepted):
         return False
-    now = state.tally.count_over(state.text.digest, cluster.failing, cluster.check)
-    before = state.tally.count_over(config.base.digest, cluster.failing, cluster.check)
+    now = state.tally.count_over(state.text.digest, mode.failing, mode.check)
+    before = state.tally.count_over(config.base.digest, mode.failing, mode.check)
     # `texts_for` counts trials of the base for a check without an edit of its own, so `diagnose`
     # still reports failures that have ended. So many passes in a row would be luck otherwise.
     luck = ((before.passed + 1) / (before.trials + 2)) ** now.trials
@@ -238,17 +238,17 @@ def _enter_release(config: LoopConfig, state: LoopState) -> LoopState | None:
     return replace(state, phase="release", release=untried[0]) if untried else None
 
 
-def _unsteady(config: LoopConfig, state: LoopState) -> tuple[FailureCluster, ...]:
+def _unsteady(config: LoopConfig, state: LoopState) -> tuple[FailureMode, ...]:
     """The flaky checks that have not run again yet, with the failing cases."""
     test = config.policy.test
     if not config.fix_flaky:
         return ()
-    new = [cluster for cluster in state.flaky if cluster.key not in state.steadied]
-    new.sort(key=lambda cluster: (-cluster.failures, cluster.check))
-    cut = {cluster.key: cluster.failing[: test.steady_cases] for cluster in new}
+    new = [mode for mode in state.flaky if mode.key not in state.steadied]
+    new.sort(key=lambda mode: (-mode.failures, mode.check))
+    cut = {mode.key: mode.failing[: test.steady_cases] for mode in new}
     return tuple(
-        replace(cluster, cases=cut[cluster.key], failing=cut[cluster.key], unsteady=True)
-        for cluster in new[: test.steady_checks]
+        replace(mode, cases=cut[mode.key], failing=cut[mode.key], unsteady=True)
+        for mode in new[: test.steady_checks]
     )
 
 
@@ -260,7 +260,7 @@ def nothing_left(  # noqa: PLR0911 - one per ending
     Args:
         worked: Whether edits were tested for a flaky check.
     """
-    state = replace(state, open_clusters=())
+    state = replace(state, open_modes=())
     if state.accepted:
         return verify(config, state, "goal-met")
     goals = measure_goals(config, state, with_revision=False)
@@ -291,24 +291,24 @@ def verify(config: LoopConfig, state: LoopState, ending: StopReason | None = Non
 
 
 def enter_proposer(config: LoopConfig, state: LoopState) -> LoopState:
-    """Work on a cluster with the current proposer."""
+    """Work on a failure mode with the current proposer."""
     critic = config.proposers[state.proposer_index] in config.critics
     state = replace(state, critique=None, candidates=())
     return replace(state, phase="critique" if critic else "propose")
 
 
 def next_proposer(config: LoopConfig, state: LoopState) -> LoopState:
-    """Call the next proposer, or continue with the next cluster."""
+    """Call the next proposer, or continue with the next failure mode."""
     if state.proposer_index + 1 < len(config.proposers):
         return enter_proposer(config, replace(state, proposer_index=state.proposer_index + 1))
-    return next_cluster(config, state)
+    return next_mode(config, state)
 
 
-def next_cluster(config: LoopConfig, state: LoopState) -> LoopState:
-    """Continue with the next cluster, or begin the next cycle."""
-    done = state.cluster
-    state = replace(state, open_clusters=state.open_clusters[1:], proposer_index=0)
-    if state.open_clusters:
+def next_mode(config: LoopConfig, state: LoopState) -> LoopState:
+    """Continue with the next failure mode, or begin the next cycle."""
+    done = state.mode
+    state = replace(state, open_modes=state.open_modes[1:], proposer_index=0)
+    if state.open_modes:
         return enter_proposer(config, state)
     if done.unsteady:
         return nothing_left(config, state, worked=state.tested > 0)
@@ -332,7 +332,7 @@ def next_cluster(config: LoopConfig, state: LoopState) -> LoopState:
 
 def after_critique(config: LoopConfig, state: LoopState, observation: CritiqueResult) -> LoopState:
     """Request edits, or record a question to the user."""
-    critique, key = observation.critique, state.cluster.key
+    critique, key = observation.critique, state.mode.key
     if observation.refused:
         state = state.note("unreadable", observation.refused, key)
     if critique is None:
@@ -340,13 +340,13 @@ def after_critique(config: LoopConfig, state: LoopState, observation: CritiqueRe
     state = state.note("criticised", f"{critique.kind}: {critique.hypothesis}", key)
     if not critique.is_question:
         return replace(state, phase="propose", critique=critique)
-    next_state = replace(state, questions=(*state.questions, (state.cluster, critique)))
-    return next_cluster(config, next_state)
+    next_state = replace(state, questions=(*state.questions, (state.mode, critique)))
+    return next_mode(config, next_state)
 
 
 def after_proposals(config: LoopConfig, state: LoopState, observation: ProposalResult) -> LoopState:
     """Keep the candidates that no guard rejects."""
-    key = state.cluster.key
+    key = state.mode.key
     state = state.noting(
         *(Note(event="unreadable", subject=key, text=t) for t in observation.refused)
     )
@@ -382,7 +382,7 @@ def after_screen(config: LoopConfig, state: LoopState) -> LoopState:
         state = replace(state, candidates=candidates or state.candidates)
     if not state.candidates:
         return next_proposer(config, state)
-    cases, check = screen_cases(config, state.cluster), state.cluster.check
+    cases, check = screen_cases(config, state.mode), state.mode.check
     trial_counts = (
         state.tally.count_over(candidate.text.digest, cases, check).trials
         for candidate in state.candidates
@@ -393,7 +393,7 @@ def after_screen(config: LoopConfig, state: LoopState) -> LoopState:
 
 def _rank(config: LoopConfig, state: LoopState) -> LoopState:
     """Test the best of the candidates that do better than the current text."""
-    check, cases = state.cluster.check, screen_cases(config, state.cluster)
+    check, cases = state.mode.check, screen_cases(config, state.mode)
     # What the text as it is passes, and what it passed before edits for other checks.
     texts = texts_for(config, state, check)
     now = sum((state.tally.count_over(text, cases, check) for text in texts), NO_TRIALS)
@@ -439,12 +439,12 @@ def begin_test(state: LoopState) -> LoopState:
 def after_confirm(config: LoopConfig, state: LoopState) -> LoopState:
     """Accept the first candidate, drop it, or run more trials."""
     tally, paired = state.tally, state.paired
-    test, cluster, candidate = config.policy.test, state.cluster, state.candidates[0]
-    check, new, old = cluster.check, candidate.text.digest, state.text.digest
+    test, mode, candidate = config.policy.test, state.mode, state.candidates[0]
+    check, new, old = mode.check, candidate.text.digest, state.text.digest
     # Trials of a test select neither its cases nor its candidate.
-    steady = steadiness_of(paired, new, old, cluster.cases, check) if cluster.unsteady else None
-    p = p_better(tally, new, old, cluster.cases, check)
-    if cluster.unsteady:
+    steady = steadiness_of(paired, new, old, mode.cases, check) if mode.unsteady else None
+    p = p_better(tally, new, old, mode.cases, check)
+    if mode.unsteady:
         p = 1.0 if steady is None else steady.steadier_p
     effect, error = mean_effect(tally, new, old, config.train)
     bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks_max
@@ -465,13 +465,13 @@ def after_confirm(config: LoopConfig, state: LoopState) -> LoopState:
         state = state.note("refuted", f"{strategy}: {harmed} gets worse", new, numbers)
         return _drop_first(config, add_attempt(state, candidate.text, f"{harmed} gets worse"))
     if p <= bound and not harmed and effect > -error and (steady is None or steady.gain >= 0):
-        was, now = (tally.count_over(text, cluster.cases, check) for text in (old, new))
+        was, now = (tally.count_over(text, mode.cases, check) for text in (old, new))
         effect_text = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
         effect_text = effect_text if steady is None else f"varies less: {steady}"
         state = state.note("confirmed", f"{check} {effect_text}, p = {p:.1g}", new, numbers)
         return _confirm(config, state, replace(candidate, p=p, effect=effect))
-    measured = paired if cluster.unsteady else tally
-    trials = measured.count_over(new, cluster.cases, check).trials
+    measured = paired if mode.unsteady else tally
+    trials = measured.count_over(new, mode.cases, check).trials
     if (p > test.hopeless and trials >= test.hopeless_trials) or effect < -test.margin - error:
         state = state.note("refuted", f"{strategy}: no gain", new, numbers)
         return _drop_first(config, add_attempt(state, candidate.text, "no gain"))
@@ -488,7 +488,7 @@ def _find_harm(config: LoopConfig, state: LoopState, new: str) -> tuple[str, boo
     One of many checks is often worse by chance: more trials decide, unless it is much worse.
     """
     tally, old, test = state.tally, state.text.digest, config.policy.test
-    other_checks = [name for name in tally.checks(old, config.train) if name != state.cluster.check]
+    other_checks = [name for name in tally.checks(old, config.train) if name != state.mode.check]
     groups = {name: [name] for name in other_checks}
     criteria = {
         name: config.checks[name].criterion for name in other_checks if name in config.checks
@@ -523,30 +523,30 @@ def _confirm(config: LoopConfig, state: LoopState, candidate: Candidate) -> Loop
         confirmed_candidates=(*state.confirmed_candidates, candidate),
         candidates=state.candidates[1:],
     )
-    score = state.tally.count_over(candidate.text.digest, state.cluster.cases, state.cluster.check)
+    score = state.tally.count_over(candidate.text.digest, state.mode.cases, state.mode.check)
     test = config.policy.test
     leaves = tail(score.trials, score.failed, test.flaky_rate) < test.flaky_p
-    leaves = leaves and not state.cluster.unsteady
+    leaves = leaves and not state.mode.unsteady
     return begin_test(state) if leaves and state.candidates else accept_best(config, state)
 
 
 def accept_best(config: LoopConfig, state: LoopState) -> LoopState:
     """Accept the confirmed candidate that passes most often, and diagnose its text."""
-    cluster = state.cluster
+    mode = state.mode
 
     def rate(candidate: Candidate) -> float:
-        score = state.tally.count_over(candidate.text.digest, cluster.cases, cluster.check)
+        score = state.tally.count_over(candidate.text.digest, mode.cases, mode.check)
         return (score.passed + 1) / (score.trials + 2)
 
     best = max(state.confirmed_candidates, key=rate)
     # Cases that were chosen because they failed now and then do so less often later on.
-    tally = state.paired if cluster.unsteady else state.tally
+    tally = state.paired if mode.unsteady else state.tally
     accepted = Accepted(
         edit=best.edit,
-        cluster=cluster,
+        mode=mode,
         text=best.text,
-        before=tally.count_over(state.text.digest, cluster.cases, cluster.check),
-        after=tally.count_over(best.text.digest, cluster.cases, cluster.check),
+        before=tally.count_over(state.text.digest, mode.cases, mode.check),
+        after=tally.count_over(best.text.digest, mode.cases, mode.check),
         p=best.p,
         effect=best.effect,
     )
@@ -567,7 +567,7 @@ def accept_best(config: LoopConfig, state: LoopState) -> LoopState:
 
 def unsteady(config: LoopConfig, state: LoopState) -> Trials:
     """The cases that failed run again: the trials that selected them make them look worse."""
-    cases = dict.fromkeys(case for cluster in state.open_clusters for case in cluster.cases)
+    cases = dict.fromkeys(case for mode in state.open_modes for case in mode.cases)
     trials = config.policy.test.steady_trials
     return (plan_trials(config, state, state.text, cases, trials),)
 
@@ -575,35 +575,33 @@ def unsteady(config: LoopConfig, state: LoopState) -> Trials:
 def after_unsteady(config: LoopConfig, state: LoopState) -> LoopState:
     """Work on the checks whose cases failed again, more often than steady ones would."""
     test = config.policy.test
-    state = replace(
-        state, steadied=state.steadied | {cluster.key for cluster in state.open_clusters}
-    )
-    failing: list[FailureCluster] = []
-    for cluster in state.open_clusters:
-        latest = _cluster_of_new_trials(state, cluster)
+    state = replace(state, steadied=state.steadied | {mode.key for mode in state.open_modes})
+    failing: list[FailureMode] = []
+    for mode in state.open_modes:
+        latest = _mode_of_new_trials(state, mode)
         p = tail(latest.trials, latest.failures, test.steady_rate)
         fails = latest.failures > 0 and p < test.steady_p
         trials = f"{latest.failures} of {latest.trials} further trials"
-        text = f"{cluster.check}: flaky cases fail {trials}"
+        text = f"{mode.check}: flaky cases fail {trials}"
         numbers = {"failures": latest.failures, "trials": latest.trials, "p": p}
         text += "" if fails else ", which may be chance"
-        state = state.note("unsteady", text, cluster.key, numbers)
+        state = state.note("unsteady", text, mode.key, numbers)
         if fails:
             failing.append(replace(latest, p_flaky=p))
     if not failing:
         return nothing_left(config, state)
     return enter_proposer(
-        config, replace(state, open_clusters=tuple(failing), proposer_index=0, novel=False)
+        config, replace(state, open_modes=tuple(failing), proposer_index=0, novel=False)
     )
 
 
-def _cluster_of_new_trials(state: LoopState, cluster: FailureCluster) -> FailureCluster:
-    """A cluster by its new trials alone, with the cases that failed in these."""
-    text, check = state.text.digest, cluster.check
-    counts = {case: state.paired.count(text, case, check) for case in cluster.cases}
+def _mode_of_new_trials(state: LoopState, mode: FailureMode) -> FailureMode:
+    """A failure mode by its new trials alone, with the cases that failed in these."""
+    text, check = state.text.digest, mode.check
+    counts = {case: state.paired.count(text, case, check) for case in mode.cases}
     failing = tuple(sorted((c for c in counts if counts[c].failed), key=lambda c: counts[c].rate))
     return replace(
-        cluster,
+        mode,
         cases=failing,
         failing=failing,
         failures=sum(count.failed for count in counts.values()),
@@ -670,7 +668,7 @@ def _plan_ablations(config: LoopConfig, state: LoopState) -> tuple[tuple[str, Tr
         return ()
     base, test = config.base.digest, config.policy.test
     diagnosis = diagnose(state.tally, lambda _: (base,), config.train, config.checks, test)
-    failing_of = {cluster.check: cluster.failing for cluster in diagnosis.clusters}
+    failing_of = {mode.check: mode.failing for mode in diagnosis.modes}
     case_count = max(_CASES_MIN, budget // len(parts))
     failing = [case for cases in failing_of.values() for case in cases]
     other_cases = [case for case in config.train if case not in failing]
@@ -734,37 +732,35 @@ _PART_AS_GOOD = 0.17
 
 def release(config: LoopConfig, state: LoopState) -> Trials:
     """The failing cases with the release, or with a part of its differences."""
-    clusters = state.open_clusters[:1] if state.helped_clusters else state.open_clusters
-    text = _fewer(config, state)[1] if state.helped_clusters else _release(config, state).text
+    modes = state.open_modes[:1] if state.helped_modes else state.open_modes
+    text = _fewer(config, state)[1] if state.helped_modes else _release(config, state).text
     assert text is not None
-    cases = dict.fromkeys(case for cluster in clusters for case in screen_cases(config, cluster))
+    cases = dict.fromkeys(case for mode in modes for case in screen_cases(config, mode))
     trials = deal_trials([*cases], config.policy.test.screen_cases)
     # Rules always judge; an LLM judge only where its check is among those that fail.
-    llm_checks = sorted(
-        {cluster.check for cluster in state.open_clusters if cluster.check in config.judging}
-    )
-    check = None if len(llm_checks) > 1 else (llm_checks or [state.open_clusters[0].check])[0]
+    llm_checks = sorted({mode.check for mode in state.open_modes if mode.check in config.judging})
+    check = None if len(llm_checks) > 1 else (llm_checks or [state.open_modes[0].check])[0]
     return (plan_trials(config, state, text, cases, trials, check=check),)
 
 
 def after_release(config: LoopConfig, state: LoopState) -> LoopState:
     """Reduce the release, test the rest of it, or continue without it."""
-    return _next_part(config, state) if state.helped_clusters else _after_whole(config, state)
+    return _next_part(config, state) if state.helped_modes else _after_whole(config, state)
 
 
 def _after_whole(config: LoopConfig, state: LoopState) -> LoopState:
     release = _release(config, state)
-    counts = [_counts(config, state, release.text, cluster) for cluster in state.open_clusters]
+    counts = [_counts(config, state, release.text, mode) for mode in state.open_modes]
     helped = tuple(
-        cluster
-        for cluster, (was, now) in zip(state.open_clusters, counts, strict=True)
+        mode
+        for mode, (was, now) in zip(state.open_modes, counts, strict=True)
         if now.trials and now.rate > was.rate
     )
     before, after = counts[0]
     numbers = {"passed": after.passed, "trials": after.trials, "helped": len(helped)}
     state = state.note(
         "released",
-        f"restore {release.name}: {state.open_clusters[0].check} passes {after.passed} of"
+        f"restore {release.name}: {state.open_modes[0].check} passes {after.passed} of"
         f" {after.trials} (before {before.passed} of {before.trials})",
         release.text.digest,
         numbers,
@@ -776,11 +772,11 @@ def _after_whole(config: LoopConfig, state: LoopState) -> LoopState:
     return _for_one(config, replace(state, release_hint=release_hint), helped)
 
 
-def _for_one(config: LoopConfig, state: LoopState, helped: tuple[FailureCluster, ...]) -> LoopState:
+def _for_one(config: LoopConfig, state: LoopState, helped: tuple[FailureMode, ...]) -> LoopState:
     """The least part of the release that helps one check; other fixes are other edits."""
-    other_clusters = (cluster for cluster in state.open_clusters if cluster is not helped[0])
+    other_modes = (mode for mode in state.open_modes if mode is not helped[0])
     return _next_part(
-        config, replace(state, open_clusters=(helped[0], *other_clusters), helped_clusters=helped)
+        config, replace(state, open_modes=(helped[0], *other_modes), helped_modes=helped)
     )
 
 
@@ -806,7 +802,7 @@ def _fewer(config: LoopConfig, state: LoopState) -> tuple[tuple[int, ...], Promp
             break
         fewer = units[:start] + units[start + size :]
         text = with_units(state.text, release, fewer)
-        if fewer and not _counts(config, state, text, state.cluster)[1].trials:
+        if fewer and not _counts(config, state, text, state.mode)[1].trials:
             return units, text
         if fewer and _is_as_good(config, state, text):
             units = fewer
@@ -819,17 +815,13 @@ def _test_release(config: LoopConfig, state: LoopState, units: Sequence[int]) ->
     """Test the rest of the release as any other edit."""
     release = _release(config, state)
     text = with_units(state.text, release.text, units)
-    reason = f"{release.name} has this text, and {state.cluster.check} passes with it"
+    reason = f"{release.name} has this text, and {state.mode.check} passes with it"
     edit = rule_edit(state.text, text, RESTORE, reason)
-    refused = state.memory.refuses(state.cluster.key, state.text, text)
+    refused = state.memory.refuses(state.mode.key, state.text, text)
     if refused:
         state = state.note("guarded", f"{RESTORE}: {refused}", edit.digest, edit_facts(edit))
-        other_clusters = state.helped_clusters[1:]
-        return (
-            _for_one(config, state, other_clusters)
-            if other_clusters
-            else _next_release(config, state)
-        )
+        other_modes = state.helped_modes[1:]
+        return _for_one(config, state, other_modes) if other_modes else _next_release(config, state)
     state = _end_release(state)
     candidate = Candidate(edit=edit, text=text)
     # The proposers follow from the first one on if the test fails.
@@ -844,17 +836,17 @@ def _next_release(config: LoopConfig, state: LoopState) -> LoopState:
     """The next release, or the proposers."""
     number = state.release + 1
     if number < len(config.releases):
-        nxt = replace(state, release=number, helped_clusters=())
+        nxt = replace(state, release=number, helped_modes=())
         if _release(config, nxt).text.shape != state.text.shape:
             return nxt
         return _next_release(config, nxt)
     state = _end_release(state)
-    return enter_proposer(config, state) if state.open_clusters else next_cluster(config, state)
+    return enter_proposer(config, state) if state.open_modes else next_mode(config, state)
 
 
 def _end_release(state: LoopState) -> LoopState:
     restored_texts = state.restored_texts | {state.text.digest}
-    return replace(state, restored_texts=restored_texts, release=0, helped_clusters=())
+    return replace(state, restored_texts=restored_texts, release=0, helped_modes=())
 
 
 def _release(config: LoopConfig, state: LoopState) -> Release:
@@ -862,13 +854,13 @@ def _release(config: LoopConfig, state: LoopState) -> Release:
 
 
 def _counts(
-    config: LoopConfig, state: LoopState, text: PromptText, cluster: FailureCluster
+    config: LoopConfig, state: LoopState, text: PromptText, mode: FailureMode
 ) -> tuple[Count, Count]:
-    """The passed trials of a cluster's check with the current text, and with another."""
-    cases = screen_cases(config, cluster)
+    """The passed trials of a failure mode's check with the current text, and with another."""
+    cases = screen_cases(config, mode)
     return (
-        state.tally.count_over(state.text.digest, cases, cluster.check),
-        state.tally.count_over(text.digest, cases, cluster.check),
+        state.tally.count_over(state.text.digest, cases, mode.check),
+        state.tally.count_over(text.digest, cases, mode.check),
     )
 
 
@@ -878,7 +870,7 @@ def _is_as_good(config: LoopConfig, state: LoopState, text: PromptText) -> bool:
     if len(config.errors_in(text)) > len(config.errors_in(released)):
         return False
     part, best = (
-        _counts(config, state, version, state.cluster)[1].rate for version in (text, released)
+        _counts(config, state, version, state.mode)[1].rate for version in (text, released)
     )
     return part >= best - _PART_AS_GOOD
 

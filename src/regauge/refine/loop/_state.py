@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from regauge.gate import Count
     from regauge.refine._policy import RefinePolicy
-    from regauge.refine.analysis import Check, FailureCluster
+    from regauge.refine.analysis import Check, FailureMode
     from regauge.refine.attempts import AttemptResult
     from regauge.refine.edits import PromptText
     from regauge.refine.guards import Guard
@@ -145,7 +145,7 @@ class Accepted:
     """
 
     edit: Edit
-    cluster: FailureCluster
+    mode: FailureMode
     text: PromptText
     before: Count = NO_TRIALS
     after: Count = NO_TRIALS
@@ -204,7 +204,7 @@ Numbers: TypeAlias = "Mapping[str, float | int | str]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """One decision, for the audit trail; its subject is a digest of a text or a cluster's key."""
+    """One decision, for the audit trail; its subject is the digest of a text or a failure mode."""
 
     event: NoteEvent
     subject: str
@@ -263,7 +263,7 @@ Trials: TypeAlias = tuple[TrialPlan, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallProposer:
-    """Call a proposer for a critique of the state's cluster, or for edits.
+    """Call a proposer for a critique of the state's failure mode, or for edits.
 
     Attributes:
         kind: `probe` is one call before all trials, to check that replies can be read.
@@ -439,8 +439,8 @@ class LoopState:
         tally: Trials that may select edits.
         fresh: Independent trials: the evidence of the last verification.
         paired: Trials of a test that selected neither its cases nor its edit.
-        steadied: The flaky checks that ran again, by the keys of their clusters.
-        open_clusters: The remaining clusters of this cycle; the first is the current one.
+        steadied: The flaky checks that ran again, by the keys of their failure modes.
+        open_modes: The remaining failure modes of this cycle; the first is the current one.
         confirmed_candidates: Candidates that passed their test and leave failures.
         proposer_index: The number of the current proposer.
         novel: Whether any proposal of this cycle was new.
@@ -451,11 +451,11 @@ class LoopState:
         ablation_plans: Sentences, each with the trials without it; `sentence` is the number of the
             current one, and `ablations` are the results.
         holdout_looks: The decisions on held-out cases over all runs.
-        spared_clusters: Clusters that no open goal is about.
+        spared_modes: Failure modes that no open goal is about.
         settled_texts: The keys of trials that were run to settle goals.
         release: The number of the current release; `restored_texts` are the texts that all releases
             were tried on.
-        helped_clusters: The failures that it fixes, with parts of it still to be tested.
+        helped_modes: The failures that it fixes, with parts of it still to be tested.
         release_hint: The manual way to a better release; empty without one.
         ending: The reason to end the search; accepted edits are verified all the same.
         has_readable_reply: Whether any reply of a model was read as edits; `unreadable_reason` is
@@ -474,9 +474,9 @@ class LoopState:
     memory: Memory = field(default_factory=Memory)
     spending: Spending = field(default_factory=Spending)
     accepted: tuple[Accepted, ...] = ()
-    open_clusters: tuple[FailureCluster, ...] = ()
-    flaky: tuple[FailureCluster, ...] = ()
-    questions: tuple[tuple[FailureCluster, Critique], ...] = ()
+    open_modes: tuple[FailureMode, ...] = ()
+    flaky: tuple[FailureMode, ...] = ()
+    questions: tuple[tuple[FailureMode, Critique], ...] = ()
     critique: Critique | None = None
     candidates: tuple[Candidate, ...] = ()
     confirmed_candidates: tuple[Candidate, ...] = ()
@@ -493,11 +493,11 @@ class LoopState:
     ablation_plans: tuple[tuple[str, TrialPlan], ...] = ()
     sentence: int = 0
     ablations: tuple[Ablation, ...] = ()
-    spared_clusters: tuple[FailureCluster, ...] = ()
+    spared_modes: tuple[FailureMode, ...] = ()
     settled_texts: frozenset[str] = frozenset()
     release: int = 0
     restored_texts: frozenset[str] = frozenset()
-    helped_clusters: tuple[FailureCluster, ...] = ()
+    helped_modes: tuple[FailureMode, ...] = ()
     release_hint: str = ""
     ending: StopReason | None = None
     has_readable_reply: bool = False
@@ -508,9 +508,9 @@ class LoopState:
     notes: tuple[Note, ...] = ()
 
     @property
-    def cluster(self) -> FailureCluster:
-        """The current cluster of failures."""
-        return self.open_clusters[0]
+    def mode(self) -> FailureMode:
+        """The current failure mode."""
+        return self.open_modes[0]
 
     def noting(self, *notes: Note) -> LoopState:
         """The state with further notes."""

@@ -62,13 +62,13 @@ def split_cases(
     These are held-out cases. An edit that names words of some cases has to help other ones:
     held-out cases, or else train cases. An edit that names all failing cases is not narrow.
     """
-    check, cases = edit.cluster.check, edit.cluster.cases
+    check, cases = edit.mode.check, edit.mode.cases
     base = config.base.digest
     # A case without failures shows no gain.
     unseen = tuple(c for c in config.holdout if state.tally.count(base, c, check).failed)
     named_cases = config.guard.cases_named_in(edit.edit.added_text)
     seen = tuple(case for case in cases if case in named_cases)
-    for cases_of_side in (unseen, edit.cluster.failing):
+    for cases_of_side in (unseen, edit.mode.failing):
         rest = tuple(case for case in cases_of_side if case not in named_cases)
         if seen and rest:
             return seen, rest
@@ -87,7 +87,7 @@ def generalisation_ratio(
     The other explanation is no effect. The ratio is infinite without unseen cases. An edit that
     helps half of the seen cases is not expected to do better on others.
     """
-    check, base = edit.cluster.check, config.base.digest
+    check, base = edit.mode.check, config.base.digest
     before = _rate(state.tally.count_over(base, (*seen, *unseen), check))
     helped = _passed_on(state, edit, seen)
     gain = _log_odds(_rate(helped)) - _log_odds(before)
@@ -110,7 +110,7 @@ def describe_sides(
     state: LoopState, edit: Accepted, seen: Sequence[str], unseen: Sequence[str]
 ) -> str:
     """The results of an edit on both groups of cases, in words."""
-    check, text = edit.cluster.check, state.text.digest
+    check, text = edit.mode.check, state.text.digest
     seen_count = _passed_on(state, edit, seen)
     unseen_count = state.fresh.count_over(text, unseen, check)
     return (
@@ -121,9 +121,9 @@ def describe_sides(
 
 def _passed_on(state: LoopState, edit: Accepted, seen: Sequence[str]) -> Count:
     """The passed trials with an edit on its cases, over all known trials."""
-    check = edit.cluster.check
+    check = edit.mode.check
     selection_count = edit.after
-    if seen != edit.cluster.cases:
+    if seen != edit.mode.cases:
         selection_count = state.tally.count_over(edit.text.digest, seen, check)
     return state.fresh.count_over(state.text.digest, seen, check) + selection_count
 
@@ -147,7 +147,7 @@ def after_simplify(config: LoopConfig, state: LoopState) -> LoopState:
     assert leaner is not None
     index, text = leaner
     edit = state.accepted[index]
-    check, cases = edit.cluster.check, edit.cluster.cases
+    check, cases = edit.mode.check, edit.mode.cases
     without_edit = state.tally.count_over(text.digest, cases, check)
     with_edit = state.tally.count_over(state.text.digest, cases, check)
     is_needed = without_edit.rate < with_edit.rate - _NEEDED
@@ -170,7 +170,7 @@ def keep_passed_edits(state: LoopState, reason: StopReason) -> LoopState:
     stack = state.bisection
     assert stack is not None
     for edit in stack.edits[stack.passed :]:
-        text = f"{edit.edit.strategy} for {edit.cluster.key}: not verified"
+        text = f"{edit.edit.strategy} for {edit.mode.key}: not verified"
         state = state.note("set-aside", text, edit.text.digest, edit_facts(edit.edit))
     first = stack.edits[: stack.passed]
     return replace(
@@ -330,15 +330,15 @@ def judge_fresh(config: LoopConfig, state: LoopState) -> LoopState:
     waiting: list[str] = []
     doubtful: dict[str, str] = {}
     # A removal of text without effect promises no gain.
-    for edit in (accepted for accepted in reversed(state.accepted) if accepted.cluster.cases):
-        check = edit.cluster.check
+    for edit in (accepted for accepted in reversed(state.accepted) if accepted.mode.cases):
+        check = edit.mode.check
         seen, unseen = split_cases(config, state, edit)
         odds = generalisation_ratio(config, state, edit, seen, unseen)
         trials = state.fresh.count_over(state.text.digest, unseen, check).trials
         if odds <= 1 / test.generalises and trials >= _HOLDOUT_TRIALS:
             detail = describe_sides(state, edit, seen, unseen)
             return _roll_back(config, state, "overfit", detail, (edit.text.digest,))
-        if edit.cluster.unsteady:
+        if edit.mode.unsteady:
             # Flaky failures cannot show the same gain in a few trials.
             if not is_steadier(config, state, edit):
                 waiting += fresh_cases(config, state, edit)
@@ -349,16 +349,16 @@ def judge_fresh(config: LoopConfig, state: LoopState) -> LoopState:
             doubtful[edit.text.digest] = describe_sides(state, edit, seen, unseen)
         # Only failing cases can show a gain. Both texts run again, so that the selection of these
         # cases favours neither.
-        failed = (*edit.cluster.failing, *unseen)
+        failed = (*edit.mode.failing, *unseen)
         p = p_better(state.fresh, state.text.digest, config.base.digest, failed, check)
         if p > test.fresh_p / FRESH_LOOKS:
-            waiting += (*edit.cluster.failing[:FRESH_CASES], *unseen[:FRESH_CASES])
+            waiting += (*edit.mode.failing[:FRESH_CASES], *unseen[:FRESH_CASES])
             doubtful[edit.text.digest] = f"the gain in {check} does not show on fresh trials"
     if not waiting:
-        for edit in (accepted for accepted in state.accepted if accepted.cluster.unsteady):
+        for edit in (accepted for accepted in state.accepted if accepted.mode.unsteady):
             steadiness = fresh_steadiness(config, state, edit)
             text, numbers = (
-                f"{edit.cluster.check}: {steadiness}",
+                f"{edit.mode.check}: {steadiness}",
                 steadiness.numbers() if steadiness else {},
             )
             state = state.note("steadier", text, edit.text.digest, numbers)
@@ -409,13 +409,13 @@ def _roll_back(
     The rest is verified again, after a search for other edits if the budget allows it.
     """
     texts = texts or (state.accepted[-1].text.digest,)
-    open_before, text = state.open_clusters, config.base
+    open_before, text = state.open_modes, config.base
     rest: list[Accepted] = []
     before = config.base
     for edit in state.accepted:
         if edit.text.digest in texts:
-            text_of = f"{edit.edit.strategy} for {edit.cluster.key}: {detail}"
-            state = replace(state, text=before, open_clusters=(edit.cluster,))
+            text_of = f"{edit.edit.strategy} for {edit.mode.key}: {detail}"
+            state = replace(state, text=before, open_modes=(edit.mode,))
             state = add_attempt(state, edit.text, detail, result)
             state = state.note("rolled-back", text_of, edit.text.digest, edit_facts(edit.edit))
         else:
@@ -427,7 +427,7 @@ def _roll_back(
         state,
         text=text,
         accepted=tuple(rest),
-        open_clusters=open_before,
+        open_modes=open_before,
         look_number=0,
         pending_cases=(),
         doubtful_texts=(),
@@ -464,7 +464,7 @@ _LIMITS: dict[StopReason, str] = {
 def fresh_cases(config: LoopConfig, state: LoopState, edit: Accepted) -> tuple[str, ...]:
     """The cases of an edit for a flaky check, and held-out ones that failed it."""
     unseen = split_cases(config, state, edit)[1]
-    return tuple(dict.fromkeys((*edit.cluster.cases, *unseen[:FRESH_CASES])))
+    return tuple(dict.fromkeys((*edit.mode.cases, *unseen[:FRESH_CASES])))
 
 
 def fresh_steadiness(
@@ -476,7 +476,7 @@ def fresh_steadiness(
         state.text.digest,
         config.base.digest,
         fresh_cases(config, state, edit),
-        edit.cluster.check,
+        edit.mode.check,
         confidence=confidence,
     )
 

@@ -751,13 +751,13 @@ def _join_cases(cases: Sequence[RedactedCase]) -> str:
 
 def _check(problem: Problem) -> str:
     check = problem.check
-    cluster = problem.cluster
+    mode = problem.mode
     lines = [
         f"name: {check.name}",
         f"what it looks at: {check.description}" if check.description else "",
         f"what a prompt should say for it: {check.advice}" if check.advice else "",
-        f"it failed {cluster.failures} of {cluster.trials} times"
-        + (f", mostly as {cluster.code}" if cluster.code else ""),
+        f"it failed {mode.failures} of {mode.trials} times"
+        + (f", mostly as {mode.code}" if mode.code else ""),
     ]
     confusions = "; ".join(
         f"{confusion} ({count} times)" for confusion, count in problem.confusions

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.providers import Completion, CompletionRequest, ModelId
-    from regauge.refine.analysis import Check, FailureCluster
+    from regauge.refine.analysis import Check, FailureMode
     from regauge.refine.attempts import Attempt
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.feedback import FeedbackRemark
@@ -92,7 +92,7 @@ class Problem:
     """
 
     text: PromptText
-    cluster: FailureCluster
+    mode: FailureMode
     check: Check
     checks: Mapping[str, Check]
     failing: tuple[RedactedCase, ...] = ()

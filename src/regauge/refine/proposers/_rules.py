@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from regauge.refine.analysis import Check, FailureCluster
+    from regauge.refine.analysis import Check, FailureMode
     from regauge.refine.edits import Line, Op
     from regauge.refine.loop._state import Critique
     from regauge.refine.proposers._protocol import ModelCaller, Problem
@@ -70,25 +70,25 @@ class RuleProposer:
     async def propose(self, problem: Problem, call_model: ModelCaller) -> Ideas:
         """The edits of `propose_by_rules`, after removals of hindering statements."""
         del call_model
-        edits = propose_by_rules(problem.text, problem.cluster, problem.checks)
+        edits = propose_by_rules(problem.text, problem.mode, problem.checks)
         return Ideas(edits=(*_remove_hindering(problem), *edits))
 
 
 def propose_by_rules(
-    text: PromptText, cluster: FailureCluster, checks: Mapping[str, Check]
+    text: PromptText, mode: FailureMode, checks: Mapping[str, Check]
 ) -> tuple[Edit, ...]:
     """Edits that add the advice of a check.
 
     In this order: correct a number ("about 80 words" becomes "at most 80 words"); add the advice to
     the section it belongs to.
     """
-    check = checks.get(cluster.check)
+    check = checks.get(mode.check)
     advice = check.advice.strip() if check else ""
     if not advice or find_rule(text, advice):
         return ()
     reworded = [*_same_sentence(text, advice), *_reword(text, advice)][:_REPLACED_MAX]
     additions = [("add-rule", variant) for variant in _add_rule(text, advice)]
-    reason = f"{cluster.check} failed {cluster.failures} of {cluster.trials} trials"
+    reason = f"{mode.check} failed {mode.failures} of {mode.trials} trials"
     return tuple(
         rule_edit(text, variant, strategy, reason) for strategy, variant in (*reworded, *additions)
     )

@@ -79,7 +79,7 @@ ENDINGS = {
     "goal-met": lambda: world(without("json")),
     "improved": lambda: world(
         without("json", "utc"),
-        propose=lambda s, a: repairs(s, a) if s.cluster.check == "json" else [],
+        propose=lambda s, a: repairs(s, a) if s.mode.check == "json" else [],
     ),
     "goal-open": lambda: world(HEALTHY, goals=(goal("json", 0.99),)),
     "nothing-to-refine": lambda: world(HEALTHY),
@@ -177,7 +177,7 @@ def test_two_errors_are_repaired_one_after_the_other():
 
     state = here.run()
 
-    assert [edit.cluster.check for edit in state.accepted] == ["json", "utc"]
+    assert [edit.mode.check for edit in state.accepted] == ["json", "utc"]
     assert state.cycle == 3
     # Each was tested alone: the first text holds one repair only.
     assert UTC not in state.accepted[0].text.full_text
@@ -194,7 +194,7 @@ def test_failures_that_an_edit_for_another_check_ended_are_not_searched_again():
 
     state = here.run()
 
-    assert [edit.cluster.check for edit in state.accepted] == ["json"]
+    assert [edit.mode.check for edit in state.accepted] == ["json"]
     assert state.stop.proposal
     assert state.cycle == 2
 
@@ -266,7 +266,7 @@ def test_the_newest_edit_is_taken_back_and_the_rest_verified_anew():
     state = here.run()
 
     assert state.stop.proposal
-    assert [edit.cluster.check for edit in state.accepted] == ["json"]
+    assert [edit.mode.check for edit in state.accepted] == ["json"]
     assert JSON in state.text.full_text
     assert UTC not in state.text.full_text
     assert here.events.count("rolled-back") == 1
@@ -277,9 +277,7 @@ def test_what_an_edit_that_was_taken_back_was_for_fails_again():
     """The text without it has no trials of its own, and the prompt as it was has some."""
     here = world(
         without("json", "utc"),
-        propose=lambda state, _: (
-            [] if state.rollback_reason else [adding(LINES[state.cluster.check])]
-        ),
+        propose=lambda state, _: [] if state.rollback_reason else [adding(LINES[state.mode.check])],
         passes=lambda text, case, check: (
             passes(text, case, check) and not (check == "json" and case in HOLDOUT)
         ),
@@ -287,7 +285,7 @@ def test_what_an_edit_that_was_taken_back_was_for_fails_again():
 
     state = here.run()
 
-    assert [edit.cluster.check for edit in state.accepted] == ["utc"]
+    assert [edit.mode.check for edit in state.accepted] == ["utc"]
     assert state.stop.reason == "improved"
 
 
@@ -297,7 +295,7 @@ def test_an_edit_stays_when_another_one_of_the_same_line_is_taken_back():
 
     def propose(state, action):
         now = state.text.lines[0].text
-        made = now.replace(*cures[state.cluster.check])
+        made = now.replace(*cures[state.mode.check])
         return [] if state.rollback_reason else [replacing(now, made)]
 
     def ok(text, case, check):
@@ -330,7 +328,7 @@ def test_an_edit_that_a_later_one_made_needless_is_taken_out():
         assert "or such" not in state.text.full_text
 
 
-def test_a_question_keeps_edits_away_from_that_cluster():
+def test_a_question_keeps_edits_away_from_that_mode():
     here = world(without("json"), **question("judge-wrong"))
 
     state = here.run()
@@ -365,7 +363,7 @@ def test_flaky_checks_are_named_and_left_alone():
 
     assert state.stop.reason == "nothing-to-refine"
     assert state.stop.text == "no check of a training case fails reproducibly"
-    assert [cluster.check for cluster in state.flaky] == ["utc"]
+    assert [mode.check for mode in state.flaky] == ["utc"]
 
 
 def test_a_refuted_edit_of_an_earlier_run_is_not_tried_again():

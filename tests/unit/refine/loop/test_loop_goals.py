@@ -78,7 +78,7 @@ def test_failures_within_the_goals_are_left_alone_and_named():
     lax = world(HEALTHY, goals=(goal("utc", 0.5),), passes=utc_fails_often(0.25))
     state = lax.run()
     assert state.stop.reason == "goal-met"
-    assert [cluster.check for cluster in state.spared_clusters] == ["utc"]
+    assert [mode.check for mode in state.spared_modes] == ["utc"]
     assert state.tested == 0
     # They would be worked on, so the goal that may allow them is settled before.
     assert [one.phase for one in lax.states][-2:] == ["settle", "stopped"]
@@ -87,7 +87,7 @@ def test_failures_within_the_goals_are_left_alone_and_named():
     strict = world(HEALTHY, goals=(goal("utc", 0.9),), passes=utc_fails_often(0.25))
     state = strict.run()
     assert state.stop.reason not in {"goal-met", "nothing-to-refine"}
-    assert state.spared_clusters == ()
+    assert state.spared_modes == ()
     assert "utc/missing in" in said(strict, "diagnosed")[0]
 
 
@@ -116,7 +116,7 @@ def test_only_cases_of_a_goal_count_for_it():
     here = world(HEALTHY, passes=ok, goals=(goal("utc", 0.8, (*TRAIN[:4], *HOLDOUT)),))
     state = here.run()
     assert state.stop.reason == "goal-met"
-    assert [cluster.check for cluster in state.spared_clusters] == ["utc"]
+    assert [mode.check for mode in state.spared_modes] == ["utc"]
 
 
 def test_more_trials_settle_a_goal_and_are_dealt_evenly():

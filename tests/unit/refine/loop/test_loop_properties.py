@@ -118,7 +118,7 @@ def test_train_cases_alone_are_shown_to_proposers():
     shown: list[str] = []
     here = world(
         without("json"),
-        propose=lambda s, _: shown.extend(s.cluster.cases) or [],
+        propose=lambda s, _: shown.extend(s.mode.cases) or [],
     )
 
     here.run()

@@ -43,7 +43,7 @@ def refusing(bad: tuple[str | tuple[str, str], ...]) -> Callable[[str], bool]:
 def tried(here: World) -> list[tuple[str, ...]]:
     """The edits that fewer and fewer were tried of."""
     return [
-        tuple(one.cluster.check for one in state.accepted)
+        tuple(one.mode.check for one in state.accepted)
         for state in here.states
         for note in state.notes
         if note.event == "bisected"
@@ -59,7 +59,7 @@ def test_the_edit_that_the_gate_refuses_is_found_and_the_others_stay(bad, asked,
     assert tried(here) == asked
     assert state.stop is not None
     assert state.stop.proposal
-    assert [edit.cluster.check for edit in state.accepted] == kept
+    assert [edit.mode.check for edit in state.accepted] == kept
     assert {name for name, line in LINES.items() if line in state.text.full_text} == set(kept)
     assert here.events.count("rolled-back") == 3 - len(kept)
     assert len(here.drawn) == len(set(here.drawn)), "no trial is drawn twice"
@@ -87,7 +87,7 @@ def test_where_a_limit_forbids_to_ask_on_the_most_that_the_gate_accepted_is_veri
 
     state = after_limit(here.config, known, "calls")
 
-    assert [edit.cluster.check for edit in state.accepted] == ["json"]
+    assert [edit.mode.check for edit in state.accepted] == ["json"]
     assert state.text == state.accepted[0].text
     assert state.bisection is None
     assert [note.event for note in state.notes] == ["limit", "set-aside", "set-aside"]

@@ -50,8 +50,8 @@ def test_an_edit_that_only_makes_verdicts_steady_is_proposed_with_its_variance()
     assert state.stop is not None
     assert (state.stop.reason, state.stop.proposal) == ("goal-met", True)
     (edit,) = state.accepted
-    assert edit.cluster.unsteady
-    assert set(edit.cluster.cases) <= UNSTEADY & set(TRAIN)
+    assert edit.mode.unsteady
+    assert set(edit.mode.cases) <= UNSTEADY & set(TRAIN)
     notes = {note.event: note for state in here.states for note in state.notes}
     assert "further trials" in notes["unsteady"].text
     assert notes["confirmed"].text.startswith("utc varies less: sigma 0.")
@@ -125,9 +125,9 @@ def test_repairs_come_first_and_stay_where_nothing_can_be_steadied():
 
     assert state.stop is not None
     assert state.stop.proposal
-    assert [edit.cluster.check for edit in state.accepted] == ["json"]
+    assert [edit.mode.check for edit in state.accepted] == ["json"]
     assert set(HOLDOUT).isdisjoint(
-        c for s in here.states for one in s.open_clusters for c in one.cases
+        c for s in here.states for one in s.open_modes for c in one.cases
     )
 
 
@@ -139,7 +139,7 @@ def test_its_trail_is_told_again_to_the_same_end(tmp_path: Path):
     again = replay_trail(here.config, begin(here.config), read_trail(path), path)
 
     assert again == state
-    assert again.accepted[0].cluster.unsteady
+    assert again.accepted[0].mode.unsteady
 
 
 def test_more_hedged_instructions_are_found_on_a_simulated_task():

@@ -191,9 +191,9 @@ def asides(here: World, step: LoopState) -> Iterator[str]:
     """What the steps of a phase rest on, whatever they decide."""
     config = here.config
     if step.phase == "propose" and not step.accepted:
-        for cluster in step.open_clusters:
-            yield f"    can be confirmed: {can_confirm(config, step, cluster)}"
-            yield f"    {underpowered_text(config, step, cluster)}"
+        for mode in step.open_modes:
+            yield f"    can be confirmed: {can_confirm(config, step, mode)}"
+            yield f"    {underpowered_text(config, step, mode)}"
     if step.phase in {"propose", "confirm", "holdout", "suite", "fresh"}:
         more = calls_wanted(config, replace(step, stopped_phase=step.phase))
         yield f"    {more} calls more would do, of {calls_left(config, step)} left"
@@ -217,7 +217,7 @@ def transcript(here: World, state: LoopState) -> str:
     lines.append(f"cycles {state.cycle}, tested {state.tested}, idle {state.idle}")
     lines += [f"tried: {entry.result}, {entry.detail}" for entry in state.memory.attempts]
     for edit in state.accepted:
-        found = edit.cluster
+        found = edit.mode
         lines.append(
             f"accepted: {edit.edit.strategy} for {found.key}, {found.failures} of {found.trials},"
             f" p {found.p_flaky:.4g}, again {found.p_again:.4g}, {found.unsteady}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regauge.datasets import GoldenCase
 from regauge.providers import Completion, Usage
 from regauge.refine._policy import GuardPolicy, RefinePolicy, RunLimits
-from regauge.refine.analysis import Check, CheckOutcome, FailureCluster, Outcome, Tally
+from regauge.refine.analysis import Check, CheckOutcome, FailureMode, Outcome, Tally
 from regauge.refine.edits import PromptText
 from regauge.refine.guards import Guard
 from regauge.refine.loop._state import LoopConfig, LoopState
@@ -49,9 +49,9 @@ def prompt(system: str) -> PromptText:
     return PromptText.from_contents(system, USER)
 
 
-def cluster(check: Check = LIMIT, *, code: str = "too_long") -> FailureCluster:
+def mode(check: Check = LIMIT, *, code: str = "too_long") -> FailureMode:
     """Failures of one check."""
-    return FailureCluster(
+    return FailureMode(
         check=check.name,
         code=code,
         cases=("one", "two", "three"),
@@ -131,8 +131,8 @@ def told(
     state = LoopState(phase="propose", text=text, tally=Tally().with_outcomes(outcomes))
     if memory is not None:
         state = replace(state, memory=memory)
-    failures = cluster(check)
-    state = replace(state, open_clusters=(failures,), critique=critique)
+    failures = mode(check)
+    state = replace(state, open_modes=(failures,), critique=critique)
     return config, state, problem_of(config, state, CASES, **more)
 
 

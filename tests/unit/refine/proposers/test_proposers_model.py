@@ -31,7 +31,7 @@ from tests.unit.refine.proposers.problems import (
     SEVERITY,
     USER,
     Replies,
-    cluster,
+    mode,
     prompt,
     told,
     without,
@@ -86,7 +86,7 @@ def test_no_more_calls_are_made_than_are_left() -> None:
 
 def test_nothing_of_the_holdout_is_in_any_request() -> None:
     tried = [
-        Attempt(before="a", after=str(n), cluster=cluster().key, added_text=f"- x{n}", removed_text="", result="refuted")
+        Attempt(before="a", after=str(n), failure_mode=mode().key, added_text=f"- x{n}", removed_text="", result="refuted")
         for n in range(3)
     ]  # fmt: skip
     ask = Replies(json.dumps(CRITIQUE))
@@ -242,7 +242,7 @@ def test_a_critique_reaches_the_proposer_with_the_lines_it_quotes() -> None:
 def test_what_was_tried_and_its_outcome_are_in_the_request() -> None:
     def entry(n: int) -> Attempt:
         return Attempt(
-            before="a", after=str(n), cluster=cluster().key, added_text=f"- try {n}", removed_text="",
+            before="a", after=str(n), failure_mode=mode().key, added_text=f"- try {n}", removed_text="",
             result="refuted", detail="no gain",
         )  # fmt: skip
 

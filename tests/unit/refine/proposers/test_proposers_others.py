@@ -245,7 +245,7 @@ def test_what_the_simulated_refiner_leaks_or_obeys_is_held_back_by_the_guards() 
         for one, text in zip(problem.failing, inputs, strict=False)
     )
     config = replace(config, guard=guard)
-    state = replace(state, open_clusters=(problem.cluster,))
+    state = replace(state, open_modes=(problem.mode,))
     obeyed = kept = 0
     for cycle in range(1, 101):
         now = replace(problem, failing=shown, cycle=cycle)

@@ -15,7 +15,7 @@ from tests.unit.refine.proposers.problems import (
     LIMIT,
     RELEASED,
     SEVERITY,
-    cluster,
+    mode,
     prompt,
     strategies,
     told,
@@ -37,7 +37,7 @@ def after(system: str, edit: object) -> str:
 
 
 def test_the_answer_of_field_equals_is_never_advised() -> None:
-    assert propose_by_rules(prompt(RELEASED), cluster(SEVERITY), CHECKS) == ()
+    assert propose_by_rules(prompt(RELEASED), mode(SEVERITY), CHECKS) == ()
 
 
 @pytest.mark.parametrize(
@@ -53,23 +53,23 @@ def test_a_loose_or_other_number_is_reworded_in_place(
     said: str, strategy: str, becomes: str
 ) -> None:
     now = RELEASED.replace(REASON, said)
-    edit = propose_by_rules(prompt(now), cluster(), CHECKS)[0]
+    edit = propose_by_rules(prompt(now), mode(), CHECKS)[0]
     assert edit.strategy == strategy
     assert after(now, edit) == RELEASED.replace(REASON, becomes)
 
 
 def test_a_number_of_another_field_is_left_alone() -> None:
     now = without(RELEASED, REASON) + "- title: at most 5 words.\n"
-    edits = propose_by_rules(prompt(now), cluster(), CHECKS)
+    edits = propose_by_rules(prompt(now), mode(), CHECKS)
     assert "set-number" not in strategies(edits)
     listed = {LIMIT.name: replace(LIMIT, advice="reason: at most 30 words")}
-    edits = propose_by_rules(prompt("title: at most 5 words, plain"), cluster(), listed)
+    edits = propose_by_rules(prompt("title: at most 5 words, plain"), mode(), listed)
     assert "set-number" not in strategies(edits)
 
 
 def test_the_advice_goes_to_the_section_it_belongs_to() -> None:
     now = RELEASED.replace(REASON, "- reason: one sentence.")
-    edits = propose_by_rules(prompt(now), cluster(), CHECKS)
+    edits = propose_by_rules(prompt(now), mode(), CHECKS)
     added = next(edit for edit in edits if edit.strategy == "add-rule")
     assert after(now, added) == now.replace(
         "- reason: one sentence.", f"- reason: one sentence.\n- {LIMIT.advice}"
@@ -110,14 +110,14 @@ def test_the_advice_is_written_as_the_prompt_is(
     now: str, advice: str, strategy: str, becomes: str
 ) -> None:
     checks = {LIMIT.name: replace(LIMIT, advice=advice)}
-    edits = propose_by_rules(prompt(now), cluster(), checks)
+    edits = propose_by_rules(prompt(now), mode(), checks)
     assert becomes in [after(now, edit) for edit in edits if edit.strategy == strategy]
 
 
 def test_a_rule_is_never_put_among_entries_about_something_else() -> None:
     now = "You rate alerts.\nbody: right below the reason, short"
     checks = {LIMIT.name: replace(LIMIT, advice="reason: one word")}
-    edits = propose_by_rules(prompt(now), cluster(), checks)
+    edits = propose_by_rules(prompt(now), mode(), checks)
     assert [after(now, edit) for edit in edits] == [f"{now}\nreason: one word"]
 
 
@@ -133,7 +133,7 @@ def test_a_rule_is_never_put_among_entries_about_something_else() -> None:
 )  # fmt: skip
 def test_the_same_sentence_with_another_value_is_corrected_in_place(said, advice, becomes):
     checks = {LIMIT.name: replace(LIMIT, advice=advice)}
-    edits = propose_by_rules(prompt(said), cluster(), checks)
+    edits = propose_by_rules(prompt(said), mode(), checks)
     assert [after(said, e).rstrip() for e in edits if e.strategy == "set-value"] == [becomes]
 
 
@@ -153,7 +153,7 @@ def test_the_same_sentence_with_another_value_is_corrected_in_place(said, advice
 )
 def test_a_shared_word_replaces_nothing(prompt_text, advice):
     checks = {LIMIT.name: replace(LIMIT, advice=advice)}
-    edits = propose_by_rules(prompt(prompt_text), cluster(), checks)
+    edits = propose_by_rules(prompt(prompt_text), mode(), checks)
     assert edits
     for edit in edits:
         assert not count_lost_words(prompt(prompt_text), apply(prompt(prompt_text), edit.ops))
@@ -167,7 +167,7 @@ def test_a_shared_word_replaces_nothing(prompt_text, advice):
     ],
 )
 def test_a_unit_that_is_wrong_is_corrected_where_it_is(said):
-    edits = propose_by_rules(prompt(said), cluster(), CHECKS)
+    edits = propose_by_rules(prompt(said), mode(), CHECKS)
     assert [after(said, e).rstrip() for e in edits if e.strategy == "set-unit"] == [
         said.replace("sentences", "words")
     ]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from regauge.judges.model._reply import ReplyError
-from regauge.refine.analysis import Check, FailureCluster
+from regauge.refine.analysis import Check, FailureMode
 from regauge.refine.attempts import Attempt, Memory
 from regauge.refine.edits import EditError, PromptText, apply
 from regauge.refine.loop._state import Critique
@@ -20,7 +20,7 @@ from tests.unit.refine.proposers.problems import (
     RELEASED,
     SEVERITY,
     Replies,
-    cluster,
+    mode,
     prompt,
     told,
     without,
@@ -48,7 +48,7 @@ def test_rules_propose_what_was_written_down(name: str):
     lines: list[str] = []
     for advice in ADVICE:
         check = Check(name="c", advice=advice)
-        failures = FailureCluster(check="c", failures=3, trials=4)
+        failures = FailureMode(check="c", failures=3, trials=4)
         lines.append(f"== {advice!r}")
         lines += [
             f"{edit.strategy} by {edit.proposer}, {edit.rationale}:"
@@ -63,7 +63,7 @@ TRIED = Memory(
         Attempt(
             before="a",
             after=str(number),
-            cluster=cluster().key if number % 4 else "another",
+            failure_mode=mode().key if number % 4 else "another",
             added_text=f"- line {number}",
             removed_text="- old" if number % 3 == 0 else "",
             result=("refuted", "screened-out", "accepted", "undecided", "rejected-by-person")[

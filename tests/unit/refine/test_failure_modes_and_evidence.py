@@ -43,9 +43,9 @@ def test_failures_are_grouped_by_check_form_first_and_flaky_ones_apart():
 
     found = diagnose(tally, lambda _: ("t",), ["a", "b", "c"], checks, AcceptancePolicy())
 
-    assert [cluster.check for cluster in found.clusters] == ["json", "tone"]
+    assert [mode.check for mode in found.modes] == ["json", "tone"]
     assert [(c.check, c.failures, c.trials) for c in found.flaky] == [("utc", 1, 12)]
-    assert found.clusters[0].key == "json/missing"
+    assert found.modes[0].key == "json/missing"
 
 
 @given(trials=st.integers(0, 20), rate=st.floats(0.01, 0.99))
