@@ -25,7 +25,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from regauge.judges.model._reply import ReplyError, find_verdict, read_reply, statements_of_labels
+from regauge.judges.model._response import (
+    ResponseError,
+    find_verdict,
+    read_response,
+    statements_of_labels,
+)
 from regauge.prompts import RubricSpec
 from regauge.stats import accuracy, cohen_kappa, of_all, position_flips
 from tests.conformance._rows import Complaints, early_close, refuse, rows_of
@@ -62,7 +67,7 @@ def stated_label(text: str, names: Mapping[str, str]) -> tuple[str, int] | None:
         if not found:
             return None
         one = find_verdict(text, found, lambda statement: statement.value)
-    except ReplyError:
+    except ResponseError:
         return None
     return one.value, one.start
 
@@ -90,8 +95,8 @@ def _winner(text: str, order: Mapping[str, Winner]) -> Winner | None:
 
 def _score(text: str) -> float | None:
     try:
-        return read_reply(text, RATING).score
-    except ReplyError:
+        return read_response(text, RATING).score
+    except ResponseError:
         return None
 
 

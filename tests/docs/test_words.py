@@ -100,7 +100,7 @@ def test_the_docs_stay_short():
 TEXTS_APART = (
     "judges/_v8.py",
     "judges/model/_ask.py",
-    "judges/model/_reply.py",
+    "judges/model/_response.py",
     "mutate/_model.py",
     "refine/guards.py",
     "refine/proposers/_model.py",

@@ -18,7 +18,7 @@ from regauge.judges import deepeval
 from regauge.judges._deepeval import _judge
 from regauge.judges._deepeval._judge import calls_model
 from tests.e2e.test_deepeval_metrics import CASE, COMPLETION, FACTORIES, MEASURED, OPTIONS
-from tests.unit.judges.deepeval_replies import Calls, bound, case, judge, prompt_of, schema_of
+from tests.unit.judges.deepeval_responses import Calls, bound, case, judge, prompt_of, schema_of
 
 ORDERS: list[str] = yaml.safe_load(
     (Path(__file__).parents[1] / "data" / "judge_orders.yml").read_text(encoding="utf-8")
@@ -62,7 +62,7 @@ def reply_with(order: str) -> Any:
 
 
 def simplest(request: Any) -> Any:
-    from tests.unit.judges.deepeval_replies import instance
+    from tests.unit.judges.deepeval_responses import instance
 
     form = request.response_format
     return instance(form["json_schema"]["schema"]) if form else "a text"

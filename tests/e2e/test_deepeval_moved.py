@@ -23,7 +23,7 @@ sys.path.insert(0, {root!r})
 import anthropic, grpc, jinja2, opentelemetry.trace, pydantic_settings, requests, rich.console
 from regauge.errors import JudgeError
 from regauge.judges import deepeval
-from tests.unit.judges.deepeval_replies import Calls, bound, completion
+from tests.unit.judges.deepeval_responses import Calls, bound, completion
 
 def measure():
     from tests.e2e.test_deepeval_metrics import CASE, dag_metric

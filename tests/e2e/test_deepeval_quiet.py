@@ -35,7 +35,7 @@ def no_socket(*_, **__):
 
 before = dict(os.environ)
 from regauge.judges import deepeval
-from tests.unit.judges.deepeval_replies import Calls, bound, case, completion
+from tests.unit.judges.deepeval_responses import Calls, bound, case, completion
 judges = [
     bound(deepeval("Faithfulness", fields={{"retrieval_context": "inputs.report"}})),
     bound(deepeval("GEval", name="G", criteria="Is it right?")),

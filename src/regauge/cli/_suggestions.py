@@ -13,7 +13,7 @@ import click
 from regauge.cli._options import STDOUT, write_output
 from regauge.cli._terminal import Meter, echo, short_path
 from regauge.errors import DatasetError, MissingRecordingError, UnmeasuredError, UsageError
-from regauge.judges.model._reply import ReplyError
+from regauge.judges.model._response import ResponseError
 from regauge.model_id import is_simulated
 from regauge.mutate import (
     MODEL,
@@ -259,7 +259,7 @@ def with_model_mutants(
 
     try:
         changes = run_stoppable(propose())
-    except (MissingRecordingError, ReplyError) as error:
+    except (MissingRecordingError, ResponseError) as error:
         note = f"the response of {refiner} cannot be read: {error}"
         if isinstance(error, MissingRecordingError):
             note = f"{refiner} was not called yet, so its mutants are unknown"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from regauge.datasets._case import file_reference
 from regauge.errors import UsageError
 from regauge.judges.model._ask import add_note, delimit_texts, nonce_of
-from regauge.judges.model._reply import ReplyError
+from regauge.judges.model._response import ResponseError
 from regauge.mutate._operators import Mutation, MutationPlace, texts_of
 from regauge.mutate._suggest import Draft
 from regauge.providers import CompletionRequest
@@ -98,7 +98,7 @@ class ModelCaseProposer:
         for number in range(_ROUNDS):
             try:
                 drafts = await self._request_drafts(problem, nearest, results, number)
-            except ReplyError as error:
+            except ResponseError as error:
                 self.unreadable.append(str(error).partition("\n")[0])
                 return
             if not drafts:
@@ -120,8 +120,8 @@ class ModelCaseProposer:
             remaining_cases = dict(list(cases.items())[: len(cases) - without])
             return self._request(problem, remaining_cases, results, number)
 
-        def parse(reply: str) -> list[Draft]:
-            return drafts_in(reply, cases, proposer=f"model:{self.model}")
+        def parse(response: str) -> list[Draft]:
+            return drafts_in(response, cases, proposer=f"model:{self.model}")
 
         return await self.form.read(compose, parse, self.call_model)
 
@@ -157,16 +157,18 @@ def load_writer(name: str) -> Prompt:
     return load_prompt(Path(__file__).parent / "prompts" / f"{name}.prompt.yml")
 
 
-def drafts_in(reply: str, shown_cases: Mapping[str, GoldenCase], *, proposer: str) -> list[Draft]:
+def drafts_in(
+    response: str, shown_cases: Mapping[str, GoldenCase], *, proposer: str
+) -> list[Draft]:
     """Parse the drafts of a response; empty if it has no case.
 
     Raises:
-        ReplyError: The response cannot be read, or none of its cases can run.
+        ResponseError: The response cannot be read, or none of its cases can run.
     """
-    cases = object_in(reply, "cases").get("cases")
+    cases = object_in(response, "cases").get("cases")
     like, golden = next(iter(shown_cases.items()))
     if not isinstance(cases, list):
-        raise ReplyError("`cases` is not a list of cases")
+        raise ResponseError("`cases` is not a list of cases")
     drafts: list[Draft] = []
     errors: list[str] = []
     for case in cases[:_CASES_MAX]:
@@ -175,7 +177,7 @@ def drafts_in(reply: str, shown_cases: Mapping[str, GoldenCase], *, proposer: st
         except UsageError as error:
             errors.append(str(error))
     if errors and not drafts:
-        raise ReplyError(errors[0])
+        raise ResponseError(errors[0])
     return drafts
 
 
@@ -278,7 +280,7 @@ async def model_changes(prompt: Prompt, model: ModelId, call_model: ModelCaller)
 
     Raises:
         UnmeasuredError: The model cannot be called.
-        ReplyError: The response cannot be read.
+        ResponseError: The response cannot be read.
     """
     texts = {"prompt": number_lines(PromptText(messages=prompt.messages))}
     request = _request(load_writer("mutant_writer"), model, texts)
@@ -286,18 +288,20 @@ async def model_changes(prompt: Prompt, model: ModelId, call_model: ModelCaller)
     def compose(without: int) -> CompletionRequest | None:
         return None if without else request
 
-    return await ModelForm().read(compose, lambda reply: changes_in(reply, prompt), call_model)
+    return await ModelForm().read(
+        compose, lambda response: changes_in(response, prompt), call_model
+    )
 
 
-def changes_in(reply: str, prompt: Prompt) -> list[Mutation]:
+def changes_in(response: str, prompt: Prompt) -> list[Mutation]:
     """Parse the changes of a response.
 
     Raises:
-        ReplyError: It has no list of mutants, or none that fits the prompt.
+        ResponseError: It has no list of mutants, or none that fits the prompt.
     """
-    mutants = object_in(reply, "mutants").get("mutants")
+    mutants = object_in(response, "mutants").get("mutants")
     if not isinstance(mutants, list):
-        raise ReplyError("`mutants` is not a list")
+        raise ResponseError("`mutants` is not a list")
     text = PromptText(messages=prompt.messages)
     changes: list[Mutation] = []
     errors: list[str] = []
@@ -306,14 +310,14 @@ def changes_in(reply: str, prompt: Prompt) -> list[Mutation]:
         try:
             edit = edit_in(json.dumps({"ops": ops}), text, proposer="model")
             after = apply(text, edit.ops)
-        except (ReplyError, EditError) as error:
+        except (ResponseError, EditError) as error:
             errors.append(str(error))
             continue
         change = _change(prompt, after)
         if change is not None:
             changes.append(change)
     if errors and not changes:
-        raise ReplyError(errors[0])
+        raise ResponseError(errors[0])
     return changes
 
 

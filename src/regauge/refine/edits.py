@@ -183,7 +183,7 @@ Op: TypeAlias = Insert | Replace | Delete | ReplaceSection
 
 
 def op_from_json(document: JSON, *, blank: bool = False) -> Op:
-    """An operation from `to_json` or from a model's reply.
+    """An operation from `to_json` or from a model's response.
 
     Args:
         document: The operation.

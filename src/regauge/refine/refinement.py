@@ -551,7 +551,7 @@ class Refinement:
             holdout_looks_before=self._ledger.read(),
             goals=resolve_goals(options.goals, self.subject, evals.project),
             prior=strategy_prior(earlier_edits),
-            # A model in this process needs no probe: nothing between it and its replies can fail.
+            # A model in this process needs no probe: nothing between it and its responses can fail.
             probe_proposer=probing[0] if probing and remote and may_call_model else "",
         )
         self.memory = Memory()

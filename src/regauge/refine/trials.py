@@ -37,7 +37,7 @@ from regauge.gate import (
     TrialFacts,
     tier_held,
 )
-from regauge.judges.model._reply import ReplyError
+from regauge.judges.model._response import ResponseError
 from regauge.prompts import input_text
 from regauge.refine.analysis import Check, CheckOutcome, Outcome
 from regauge.refine.edits import EditError, apply
@@ -384,7 +384,7 @@ def _confusions(
     checked_fields = {key: value for key, value in fields.items() if key and key in check} or fields
     counts: Counter[str] = Counter()
     for outcome in state.tally.failures(state.text.digest, name, check):
-        with suppress(ReplyError):
+        with suppress(ResponseError):
             values = (
                 object_in(outcome.output, *checked_fields)
                 if "" not in checked_fields

@@ -353,9 +353,9 @@ class TrialRunner:
                 stale=False,
                 judge=judge.name,
             )
-        reply = await self._call(case_request)
+        response = await self._call(case_request)
         self._progress.judge_calls += recorded is None
-        return reply
+        return response
 
 
 def unmeasured_trial(planned_trial: PlannedTrial, error: RegaugeError) -> Trial:

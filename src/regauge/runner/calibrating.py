@@ -151,7 +151,7 @@ class LabelRun:
         if sourced is None:
             if self._drawing is None:
                 raise UnmeasuredError(
-                    f"no recorded reply of {case_request.model} for judge {self._judge.name!r}\n"
+                    f"no recorded response of {case_request.model} for judge {self._judge.name!r}\n"
                     f"  record it: regauge judges calibrate {file_stem(self._judge.name)}"
                     " --record=missing"
                 )

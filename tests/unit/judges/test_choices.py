@@ -11,7 +11,7 @@ import pytest
 from regauge.errors import JudgeError, PromptError
 from regauge.judges import cases_from_test_data, judges_from_evaluators
 from regauge.prompts import parse_prompt
-from tests.unit.judges.deepeval_replies import Calls, bound, completion, prompt_of
+from tests.unit.judges.deepeval_responses import Calls, bound, completion, prompt_of
 
 if TYPE_CHECKING:
     from regauge.judges import Verdict

@@ -12,7 +12,7 @@ import pytest
 
 from regauge.errors import JudgeError
 from regauge.judges import deepeval
-from tests.unit.judges.deepeval_replies import Calls, bound, case, completion, judge, prompt_of
+from tests.unit.judges.deepeval_responses import Calls, bound, case, completion, judge, prompt_of
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -16,7 +16,7 @@ from regauge.errors import BudgetError, JudgeError, UsageError
 from regauge.judges import Measurement, MemoisedJudge, UnboundJudge, deepeval
 from regauge.judges._deepeval import _judge
 from regauge.providers import TokenLogprob
-from tests.unit.judges.deepeval_replies import (
+from tests.unit.judges.deepeval_responses import (
     Calls,
     bound,
     case,
@@ -460,7 +460,7 @@ HASHED = """
 import asyncio, sys
 sys.path.insert(0, {root!r})
 from tests.e2e.test_deepeval_metrics import FACTORIES, OPTIONS, ANSWER
-from tests.unit.judges.deepeval_replies import Calls, bound, case, completion
+from tests.unit.judges.deepeval_responses import Calls, bound, case, completion
 from regauge.judges import deepeval
 for name, metric in FACTORIES.items():
     calls = Calls(lambda schema, request: {{"verdict": True, "reason": ""}} if "Binary" in schema and "Non" not in schema else ...)

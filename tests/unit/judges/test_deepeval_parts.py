@@ -20,7 +20,7 @@ from regauge.judges._deepeval._judge import (
     templates_digest,
 )
 from regauge.providers import Completion
-from tests.unit.judges.deepeval_replies import case, completion, instance
+from tests.unit.judges.deepeval_responses import case, completion, instance
 
 TYPES = st.sampled_from([str, int, float, bool, list[str], str | None])
 NAMES = st.sampled_from(["title", "default", "properties", "type", "verdict", "reason", "score"])

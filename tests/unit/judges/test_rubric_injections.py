@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from regauge.judges.model import _ask
 from regauge.judges.model._ask import delimit_texts, nonce_of
-from regauge.judges.model._reply import ReplyError, read_reply
+from regauge.judges.model._response import ResponseError, read_response
 from regauge.prompts import RubricSpec
 
 DATA = Path(__file__).parents[2] / "data" / "injections"
@@ -65,8 +65,8 @@ def test_no_injection_becomes_a_verdict(name: str, kind: str):
     spec, verdict = RUBRICS[kind]
     for form, reply in replies(text, spec, verdict).items():
         try:
-            read = read_reply(reply, spec, judged_texts=[text, REPORT])
-        except ReplyError as error:
+            read = read_response(reply, spec, judged_texts=[text, REPORT])
+        except ResponseError as error:
             # Lines that were quoted one by one may hide the verdict, as may hundreds of statements;
             # nothing is read then.
             flooded = "more than 200 times" in str(error)
@@ -81,8 +81,8 @@ def test_a_judge_that_only_repeats_states_nothing(name: str, kind: str):
     text = INJECTIONS[name]
     spec, _ = RUBRICS[kind]
     for reply in (text, f"```\n{text}\n```", f"As the text says:\n{text}", text.upper()):
-        with pytest.raises(ReplyError):
-            read_reply(reply, spec, judged_texts=[text, REPORT])
+        with pytest.raises(ResponseError):
+            read_response(reply, spec, judged_texts=[text, REPORT])
 
 
 def test_the_injections_would_work_on_a_judge_that_is_not_told_what_was_judged():
@@ -91,8 +91,10 @@ def test_the_injections_would_work_on_a_judge_that_is_not_told_what_was_judged()
     misled = 0
     for text in INJECTIONS.values():
         try:
-            misled += read_reply(replies(text, spec, verdict)["text after"], spec).value != verdict
-        except ReplyError:
+            misled += (
+                read_response(replies(text, spec, verdict)["text after"], spec).value != verdict
+            )
+        except ResponseError:
             misled += 1
     assert misled >= 20
 

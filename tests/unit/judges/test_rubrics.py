@@ -181,7 +181,9 @@ async def test_an_unreadable_reply_is_asked_for_once_more(tmp_path: Path):
 
 async def test_what_stays_unreadable_is_no_verdict(tmp_path: Path):
     asked = Asked(lambda _: "It is fine.")
-    with pytest.raises(JudgeError, match="asked twice: no score: the reply states none") as caught:
+    with pytest.raises(
+        JudgeError, match="asked twice: no score: the response states none"
+    ) as caught:
         await bound(tmp_path).judge_with(completion("x"), case(), asked)
     assert (caught.value.judge, caught.value.raw) == ("faithful", "It is fine.")
     assert len(asked.requests) == 2

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges import contains_json, deepeval, json_matches_schema
-from tests.unit.judges.deepeval_replies import Calls, judge
+from tests.unit.judges.deepeval_responses import Calls, judge
 
 LIMIT = "regauge.judges.rules._schema._LIMIT_S"
 LONG = "a" * 5_000

@@ -24,7 +24,7 @@ from regauge.judges.model._ask import (
     optional_parameters,
     repeat_request,
 )
-from regauge.judges.model._reply import ReplyError
+from regauge.judges.model._response import ResponseError
 from regauge.providers import CompletionRequest
 from regauge.strict_json import DuplicateKeyError, unique, walk
 
@@ -224,37 +224,37 @@ _PROSE_VERDICT: Final = re.compile(
 )
 
 
-def read_reply(reply: Completion, schema: type[BaseModel] | None) -> BaseModel | str:
+def read_response(response: Completion, schema: type[BaseModel] | None) -> BaseModel | str:
     """Read a response as an instance of the schema, or as text without a schema.
 
     Raises:
-        ReplyError: It is neither.
+        ResponseError: It is neither.
     """
-    text = _complete_text(reply)
+    text = _complete_text(response)
     return text if schema is None else _validate(text, schema)
 
 
-def read_grade(reply: Completion) -> Completion:
+def read_grade(response: Completion) -> Completion:
     """Check that a response has the reason and score that deepeval reads, and return it.
 
     Raises:
-        ReplyError: It has not.
+        ResponseError: It has not.
     """
-    value = _read_json(_complete_text(reply))
+    value = _read_json(_complete_text(response))
     if not isinstance(value, Mapping) or not isinstance(value.get("reason"), str):
-        raise ReplyError("the reply has no reason")
+        raise ResponseError("the response has no reason")
     score = value.get("score")
     if type(score) not in {int, float}:
-        raise ReplyError(f"the score is {score!r}")
-    return reply
+        raise ResponseError(f"the score is {score!r}")
+    return response
 
 
-def _complete_text(reply: Completion) -> str:
-    if reply.text is None or not reply.text.strip():
-        raise ReplyError("it refused" if reply.refusal else "its text is empty")
-    if reply.finish_reason in {"length", "content_filter"}:
-        raise ReplyError(f"the reply was cut off (finish_reason {reply.finish_reason})")
-    return reply.text
+def _complete_text(response: Completion) -> str:
+    if response.text is None or not response.text.strip():
+        raise ResponseError("it refused" if response.refusal else "its text is empty")
+    if response.finish_reason in {"length", "content_filter"}:
+        raise ResponseError(f"the response was cut off (finish_reason {response.finish_reason})")
+    return response.text
 
 
 def _validate(text: str, schema: type[BaseModel]) -> BaseModel:
@@ -270,10 +270,10 @@ def _validate(text: str, schema: type[BaseModel]) -> BaseModel:
         complaints = cast("list[dict[str, Any]]", getattr(error, "errors", list)())
         first = complaints[0] if complaints else {"loc": (), "msg": str(error)}
         place = ".".join(str(part) for part in first["loc"])
-        raise ReplyError(f"the reply does not fit: {place}: {first['msg']}") from error
+        raise ResponseError(f"the response does not fit: {place}: {first['msg']}") from error
     numbers = (part for part in walk(instance.model_dump()) if isinstance(part, float))
     if not all(map(math.isfinite, numbers)):
-        raise ReplyError("a number of the reply is not finite")
+        raise ResponseError("a number of the response is not finite")
     return instance
 
 
@@ -295,7 +295,7 @@ def _read_json(text: str) -> JSON:
     """Read the JSON in a response: all of it, one fenced block, or the only object within prose.
 
     Raises:
-        ReplyError: It has none, or its prose contradicts it.
+        ResponseError: It has none, or its prose contradicts it.
     """
     block = _FENCED_BLOCK.fullmatch(text)
     body = block[1] if block else text.strip()
@@ -313,7 +313,7 @@ def _read_json(text: str) -> JSON:
     except (ValueError, RecursionError):
         pass
     if isinstance(value, JsonProblem):
-        raise ReplyError(f"the reply is not JSON: {value.message}")
+        raise ResponseError(f"the response is not JSON: {value.message}")
     return value
 
 
@@ -383,7 +383,7 @@ T = TypeVar("T")
 ATTEMPTS_PER_CALL: Final = 2
 """The maximum attempts of a call with unreadable responses."""
 
-_UNREADABLE: Final = ReplyError.wrong
+_UNREADABLE: Final = ResponseError.wrong
 _STEPS_SCHEMA: Final = "Steps"
 _LOGPROB_PARAMETERS: Final = frozenset({"logprobs", "top_logprobs"})
 _GRADE: Final[Mapping[str, Any]] = MappingProxyType(
@@ -425,7 +425,7 @@ class MetricCalls:
         self._closed = False
         self._has_calls = False
         self._fields: Mapping[str, str] = {}
-        self._reply_texts: dict[str, None] = {}
+        self._response_texts: dict[str, None] = {}
         self._nonces: dict[str, str | None] = {}
         self._pending: set[asyncio.Future[Any]] = set()
 
@@ -452,7 +452,7 @@ class MetricCalls:
             JudgeError: All responses are unreadable.
             UnmeasuredError: The model could not be called.
         """
-        work = self._read_reply(str(prompt), schema)
+        work = self._read_response(str(prompt), schema)
         if asyncio.get_running_loop() is self._home:
             return await work
         # The metric runs in its own loop, in its own thread.
@@ -467,7 +467,7 @@ class MetricCalls:
         with suppress(RuntimeError):  # no loop runs in this thread
             if asyncio.get_running_loop() is self._home:
                 raise SyncInLoopError
-        work = self._read_reply(str(prompt), schema)
+        work = self._read_response(str(prompt), schema)
         return asyncio.run_coroutine_threadsafe(work, self._home).result()
 
     @property
@@ -504,13 +504,13 @@ class MetricCalls:
         for future in self._pending:
             future.cancel()
 
-    async def _read_reply(self, prompt: str, schema: type[BaseModel] | None) -> BaseModel | str:
+    async def _read_response(self, prompt: str, schema: type[BaseModel] | None) -> BaseModel | str:
         request = self._request(prompt, _response_format_of(schema) if schema else None)
         # Steps depend on the criteria alone, so all cases and trials share one response.
         if schema is not None and schema.__name__ == _STEPS_SCHEMA:
             request = request.for_trial(0)
         form = f"as {schema.__name__}" if schema else "as text"
-        read = functools.partial(read_reply, schema=schema)
+        read = functools.partial(read_response, schema=schema)
         return await self._track(self._call_until_readable(request, read, form=form))
 
     async def _track(self, work: Coroutine[Any, Any, T]) -> T:
@@ -531,16 +531,16 @@ class MetricCalls:
             raise JudgeError(f"{self._judge}: the measurement is over", judge=self._judge)
         problem, raw = "", None
         for attempt in range(ATTEMPTS_PER_CALL):
-            reply = await self._complete(
+            response = await self._complete(
                 request if not attempt else repeat_request(request, _UNREADABLE)
             )
-            raw = reply.text if reply.text is not None else reply.refusal
+            raw = response.text if response.text is not None else response.refusal
             try:
-                value = read(reply)
-            except ReplyError as error:
+                value = read(response)
+            except ResponseError as error:
                 problem = str(error)
             else:
-                self._reply_texts.update(dict.fromkeys(texts_in(_plain_value(value))))
+                self._response_texts.update(dict.fromkeys(texts_in(_plain_value(value))))
                 return value
         quoted = "nothing" if raw is None else quote(raw, 200)
         raise JudgeError(
@@ -560,7 +560,11 @@ class MetricCalls:
             ) from error
 
     def _request(
-        self, prompt: str, reply_format: Mapping[str, JSON] | None, *, with_logprobs: bool = False
+        self,
+        prompt: str,
+        response_format: Mapping[str, JSON] | None,
+        *,
+        with_logprobs: bool = False,
     ) -> CompletionRequest:
         from regauge.prompts import Message
 
@@ -568,7 +572,7 @@ class MetricCalls:
         if prompt in self._nonces:
             nonce = self._nonces[prompt]
         else:  # a metric's own prompt
-            texts = dict.fromkeys((*self._fields.values(), *self._reply_texts))
+            texts = dict.fromkeys((*self._fields.values(), *self._response_texts))
             prompt, nonce = fence_prompt(prompt, texts)
         messages: tuple[Message, ...] = (Message(role="user", content=prompt),)
         if nonce is not None:
@@ -583,19 +587,19 @@ class MetricCalls:
             model=self._model.model,
             messages=messages,
             parameters=parameters,
-            response_format=reply_format,
+            response_format=response_format,
             origin=f"deepeval judge {self._judge!r}",
             optional=optional_parameters(parameters),
             trial=self._calls.trial,
         )
 
 
-def _plain_value(reply: object) -> object:
-    """A reply as plain values."""
-    if isinstance(reply, str):
-        return reply
-    dump = getattr(reply, "model_dump", None)
-    return dump() if callable(dump) else getattr(reply, "text", None)
+def _plain_value(response: object) -> object:
+    """A response as plain values."""
+    if isinstance(response, str):
+        return response
+    dump = getattr(response, "model_dump", None)
+    return dump() if callable(dump) else getattr(response, "text", None)
 
 
 @functools.lru_cache(maxsize=256)

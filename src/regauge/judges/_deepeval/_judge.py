@@ -748,6 +748,7 @@ def _check_count(judge: str, verdicts: int, items: int, noun: str) -> None:
 def _broken_error(judge: str, reason: str) -> JudgeError:
     return JudgeError(
         f"{judge}: the measurement cannot be trusted: {reason}\n"
-        "  fix: see the judge's replies in fixtures/recordings/judges, or use a better judge model",
+        "  fix: see the judge's responses in fixtures/recordings/judges, or use a better judge"
+        " model",
         judge=judge,
     )

@@ -99,7 +99,7 @@ class RunModel(DeepEvalBaseLLM):  # type: ignore[no-untyped-call]  # its base ho
         raise AttributeError("no log-probabilities")
 
 
-def _as_response(reply: Completion) -> Any:
+def _as_response(response: Completion) -> Any:
     """A completion as the object from which deepeval reads tokens."""
     tokens = [
         SimpleNamespace(
@@ -107,10 +107,10 @@ def _as_response(reply: Completion) -> Any:
             logprob=token.logprob,
             top_logprobs=[SimpleNamespace(token=text, logprob=p) for text, p in token.top],
         )
-        for token in reply.logprobs
+        for token in response.logprobs
     ]
     choice = SimpleNamespace(
-        message=SimpleNamespace(content=reply.text), logprobs=SimpleNamespace(content=tokens)
+        message=SimpleNamespace(content=response.text), logprobs=SimpleNamespace(content=tokens)
     )
     return SimpleNamespace(choices=[choice])
 

@@ -14,7 +14,7 @@ from regauge.digests import digest_of
 from regauge.errors import Diagnostic, JudgeError, PromptError, UsageError
 from regauge.judges._output import Expected, JudgedOutput, parse_path
 from regauge.judges._types import RunOnlyJudge, Verdict, format_number, is_number
-from regauge.judges.model._reply import ReplyError
+from regauge.judges.model._response import ResponseError
 from regauge.providers import CompletionRequest, parse_model_id, shown_messages, shown_output
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ Reply with one JSON object and nothing else. Its keys, in this order:
 - "{key}": {value}."""
 
 
-def reply_form(spec: RubricSpec) -> str:
+def response_form(spec: RubricSpec) -> str:
     """The instruction on the response's format, for servers without structured output."""
     if spec.kind == "graded":
         kind = "a whole number" if spec.steps else "a number"
@@ -201,7 +201,7 @@ def add_note(messages: tuple[Message, ...], note: str) -> tuple[Message, ...]:
 
 
 def build_request(
-    prompt: Prompt, texts: Mapping[str, str], *, model: ModelId, trial: int, reply: str = ""
+    prompt: Prompt, texts: Mapping[str, str], *, model: ModelId, trial: int, form: str = ""
 ) -> CompletionRequest:
     """Build a judge's request.
 
@@ -210,11 +210,11 @@ def build_request(
         texts: A text for each of its inputs.
         model: The judge's model.
         trial: The number of the trial.
-        reply: The instruction on the response's format.
+        form: The instruction on the response's format.
     """
     nonce = nonce_of(texts)
     inputs: Mapping[str, JSON] = delimit_texts(texts, nonce)
-    note = fence_note(nonce) + (f"\n\n{reply}" if reply else "")
+    note = fence_note(nonce) + (f"\n\n{form}" if form else "")
     return CompletionRequest(
         model=model.model,
         provider=model.provider,
@@ -424,14 +424,14 @@ _AGAIN = """\
 Your reply to this could not be read: {wrong}. Reply again, with that object alone."""
 
 
-async def request_reply(
+async def request_response(
     request: CompletionRequest, read: Callable[[Completion], T], *, calls: JudgeCalls, judge: str
 ) -> T:
     """Call a judge's model and read its response; an unreadable response is requested again.
 
     Args:
         request: The request.
-        read: Called with the completion; raises `ReplyError` if it is unreadable.
+        read: Called with the completion; raises `ResponseError` if it is unreadable.
         calls: The model calls.
         judge: The judge's name, for errors.
 
@@ -442,15 +442,15 @@ async def request_reply(
     completion = await calls.complete(request)
     try:
         return read(completion)
-    except ReplyError as error:
+    except ResponseError as error:
         if completion.text is None or completion.finish_reason != "stop":
-            raise _unreadable_reply(error, completion, judge, attempts="") from error
+            raise _unreadable_response(error, completion, judge, attempts="") from error
         wrong = error.wrong
     completion = await calls.complete(repeat_request(request, wrong))
     try:
         return read(completion)
-    except ReplyError as error:
-        raise _unreadable_reply(error, completion, judge, attempts=", asked twice") from error
+    except ResponseError as error:
+        raise _unreadable_response(error, completion, judge, attempts=", asked twice") from error
 
 
 def repeat_request(request: CompletionRequest, problem: str) -> CompletionRequest:
@@ -469,26 +469,27 @@ async def gather_all(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         JudgeError: One of them failed. The others are paid for, so they are not cancelled.
         UnmeasuredError: A model could not be called.
     """
-    replies = await asyncio.gather(*coroutines, return_exceptions=True)
+    responses = await asyncio.gather(*coroutines, return_exceptions=True)
     results: list[T] = []
-    for reply in replies:
-        if isinstance(reply, BaseException):
-            raise reply
-        results.append(reply)
+    for response in responses:
+        if isinstance(response, BaseException):
+            raise response
+        results.append(response)
     return results
 
 
-def _unreadable_reply(
-    error: ReplyError, reply: Completion, judge: str, *, attempts: str
+def _unreadable_response(
+    error: ResponseError, response: Completion, judge: str, *, attempts: str
 ) -> JudgeError:
-    if reply.finish_reason == "length":
+    if response.finish_reason == "length":
         fix = "raise maxTokens of the judge's prompt"
-    elif reply.refusal or reply.finish_reason == "content_filter":
+    elif response.refusal or response.finish_reason == "content_filter":
         fix = "word the judge's prompt otherwise, or choose another judge model"
     else:
-        fix = "choose a judge model that keeps to a JSON schema; the run record has the reply"
+        fix = "choose a judge model that keeps to a JSON schema; the run record has the response"
+    model = f"{response.provider}:{response.model}"
     return JudgeError(
-        f"{judge}: no verdict from {reply.provider}:{reply.model}{attempts}: {error}\n  fix: {fix}",
+        f"{judge}: no verdict from {model}{attempts}: {error}\n  fix: {fix}",
         judge=judge,
-        raw=reply.text if reply.text is not None else reply.refusal,
+        raw=response.text if response.text is not None else response.refusal,
     )

@@ -29,11 +29,11 @@ from regauge.judges.model._ask import (
     gather_all,
     judged_text,
     model_of,
-    request_reply,
+    request_response,
     text_of_value,
     texts_for,
 )
-from regauge.judges.model._reply import ReplyError, json_object, text_of
+from regauge.judges.model._response import ResponseError, json_object, text_of
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class ClaimsJudge(OneModelJudge):
             name: str, values: Mapping[str, str], read: Callable[[dict[str, JSON]], T]
         ) -> T:
             texts = texts_for(self.prompts[name], case, values, judge=self.name)
-            return await request_reply(
+            return await request_response(
                 build_request(self.prompts[name], texts, model=self.judge_model, trial=calls.trial),
                 lambda completion: read(json_object(text_of(completion))),
                 calls=calls,
@@ -155,7 +155,9 @@ class ClaimsJudge(OneModelJudge):
             return abstained("the output has no claims to verify", code="no_claims")
         claims_text = json.dumps(claims, ensure_ascii=False, indent=1)
         questions = await step(
-            "claims-question", {"claims": claims_text}, lambda reply: _questions(reply, len(claims))
+            "claims-question",
+            {"claims": claims_text},
+            lambda response: _questions(response, len(claims)),
         )
         answers = await gather_all(
             step("claims-answer", {"source": source, "question": question}, _parse_answer)
@@ -176,7 +178,7 @@ class ClaimsJudge(OneModelJudge):
         verdicts = await step(
             "claims-compare",
             {"findings": json.dumps(rows, ensure_ascii=False, indent=1)},
-            lambda reply: _verdicts(reply, len(claims)),
+            lambda response: _verdicts(response, len(claims)),
         )
         for finding, (support, reasoning) in zip(rows, verdicts, strict=True):
             finding["verdict"] = support
@@ -217,53 +219,59 @@ def _prompt(name: str, context: JudgeContext) -> Prompt:
     return load_prompt(path if path.is_file() else Path(__file__).parent / "prompts" / file.name)
 
 
-def _claims(reply: dict[str, JSON]) -> list[str]:
-    claims = [claim.strip() for claim in _texts(reply, "claims")]
+def _claims(response: dict[str, JSON]) -> list[str]:
+    claims = [claim.strip() for claim in _texts(response, "claims")]
     unique = list(dict.fromkeys(claim for claim in claims if claim))
     if len(unique) > _CLAIMS_MAX:
-        raise ReplyError(f"the reply lists {len(unique)} claims, more than {_CLAIMS_MAX}")
+        raise ResponseError(f"the response lists {len(unique)} claims, more than {_CLAIMS_MAX}")
     return unique
 
 
-def _questions(reply: dict[str, JSON], count: int) -> list[str]:
-    questions = _texts(reply, "questions")
+def _questions(response: dict[str, JSON], count: int) -> list[str]:
+    questions = _texts(response, "questions")
     if len(questions) != count or not all(question.strip() for question in questions):
-        raise ReplyError(f"the reply has {plural(len(questions), 'question')} for {count} claims")
+        raise ResponseError(
+            f"the response has {plural(len(questions), 'question')} for {count} claims"
+        )
     return questions
 
 
-def _parse_answer(reply: dict[str, JSON]) -> tuple[str, str]:
-    answer, words = reply.get("answer"), reply.get("quote", "")
+def _parse_answer(response: dict[str, JSON]) -> tuple[str, str]:
+    answer, words = response.get("answer"), response.get("quote", "")
     if not isinstance(answer, str) or not isinstance(words, str):
-        raise ReplyError(f"the reply needs the texts {quote_list(['quote', 'answer'])}")
+        raise ResponseError(f"the response needs the texts {quote_list(['quote', 'answer'])}")
     return answer, words
 
 
-def _verdicts(reply: dict[str, JSON], count: int) -> list[tuple[Support, str]]:
+def _verdicts(response: dict[str, JSON], count: int) -> list[tuple[Support, str]]:
     """The verdict on each claim with its reasoning, in the order of the claims."""
     verdicts: dict[int, tuple[Support, str]] = {}
-    for entry in _list(reply, "verdicts"):
+    for entry in _list(response, "verdicts"):
         row = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
         number, support, reasoning = row.get("number"), row.get("verdict"), row.get("reasoning", "")
         if type(number) is not int or support not in _SUPPORT or not isinstance(reasoning, str):
-            raise ReplyError(f"the reply has a verdict that is none: {quote(json.dumps(entry))}")
+            raise ResponseError(
+                f"the response has a verdict that is none: {quote(json.dumps(entry))}"
+            )
         if number in verdicts:
-            raise ReplyError(f"the reply gives claim {number} two verdicts")
+            raise ResponseError(f"the response gives claim {number} two verdicts")
         verdicts[number] = (support, reasoning)
     if sorted(verdicts) != list(range(1, count + 1)):
-        raise ReplyError(f"the reply has {plural(len(verdicts), 'verdict')} for {count} claims")
+        raise ResponseError(
+            f"the response has {plural(len(verdicts), 'verdict')} for {count} claims"
+        )
     return [verdicts[number] for number in sorted(verdicts)]
 
 
-def _texts(reply: dict[str, JSON], key: str) -> list[str]:
-    items = _list(reply, key)
+def _texts(response: dict[str, JSON], key: str) -> list[str]:
+    items = _list(response, key)
     if not all(isinstance(item, str) for item in items):
-        raise ReplyError(f"the reply has {key!r} that are no texts")
+        raise ResponseError(f"the response has {key!r} that are no texts")
     return cast("list[str]", items)
 
 
-def _list(reply: dict[str, JSON], key: str) -> list[JSON]:
-    items = reply.get(key)
+def _list(response: dict[str, JSON], key: str) -> list[JSON]:
+    items = response.get(key)
     if not isinstance(items, list):
-        raise ReplyError(f"the reply has no list {key!r}")
+        raise ResponseError(f"the response has no list {key!r}")
     return items

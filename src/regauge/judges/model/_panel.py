@@ -30,14 +30,14 @@ from regauge.judges.model._ask import (
     load_rubric,
     model_of,
     reduce_scores,
-    reply_form,
-    request_reply,
+    request_response,
+    response_form,
     rubric_kind_error,
     text_of_value,
     texts_for,
     usual_reference,
 )
-from regauge.judges.model._reply import read_completion
+from regauge.judges.model._response import read_completion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.judges._types import JudgeCalls, JudgeContext, Outcome
     from regauge.judges.model._ask import Reducer
-    from regauge.judges.model._reply import Reply
+    from regauge.judges.model._response import Response
     from regauge.prompts import Prompt, RubricSpec
     from regauge.providers import Completion
 
@@ -341,15 +341,17 @@ class PairJudge(OneModelJudge):
         if a.strip() == b.strip():
             reason = "both outputs are the same text"
             return PairedVerdict(winners=("tie", "tie"), reasonings=(reason, reason))
-        replies, exchanged = await gather_all(
+        responses, exchanged = await gather_all(
             (self._better(a, b, case, calls), self._better(b, a, case, calls))
         )
         return PairedVerdict(
-            winners=(_SHOWN[str(replies.value)], _EXCHANGED[str(exchanged.value)]),
-            reasonings=(replies.reasoning, exchanged.reasoning),
+            winners=(_SHOWN[str(responses.value)], _EXCHANGED[str(exchanged.value)]),
+            reasonings=(responses.reasoning, exchanged.reasoning),
         )
 
-    async def _better(self, first: str, second: str, case: GoldenCase, calls: JudgeCalls) -> Reply:
+    async def _better(
+        self, first: str, second: str, case: GoldenCase, calls: JudgeCalls
+    ) -> Response:
         pair = {"first": first, "second": second}
         texts = texts_for(self.prompt, case, pair, judge=self.name)
         request = build_request(
@@ -357,9 +359,9 @@ class PairJudge(OneModelJudge):
             texts,
             model=self.judge_model,
             trial=calls.trial,
-            reply=reply_form(self.spec),
+            form=response_form(self.spec),
         )
-        return await request_reply(
+        return await request_response(
             request,
             lambda completion: read_completion(completion, self.spec, judged_texts=texts.values()),
             calls=calls,
@@ -369,8 +371,8 @@ class PairJudge(OneModelJudge):
     def _verdict(self, comparison: PairedVerdict) -> Verdict:
         """The verdict on the output, which is `a`."""
         orders: list[JSON] = [
-            {"shown_first": reply, "winner": winner, "reasoning": reasoning}
-            for reply, winner, reasoning in zip(
+            {"shown_first": response, "winner": winner, "reasoning": reasoning}
+            for response, winner, reasoning in zip(
                 ("a", "b"), comparison.winners, comparison.reasonings, strict=True
             )
         ]

@@ -20,15 +20,15 @@ from regauge.judges.model._ask import (
     load_rubric,
     model_of,
     reduce_scores,
-    reply_form,
-    request_reply,
+    request_response,
+    response_form,
     rubric_kind_error,
     texts_for,
     texts_of,
 )
-from regauge.judges.model._reply import (
-    Reply,
-    ReplyError,
+from regauge.judges.model._response import (
+    Response,
+    ResponseError,
     json_object,
     read_completion,
     score_of,
@@ -99,23 +99,23 @@ def _object_schema(**properties: JSON) -> JSON:
     }
 
 
-def read_several(completion: Completion, spec: RubricSpec, criteria: Sequence[str]) -> Reply:
+def read_several(completion: Completion, spec: RubricSpec, criteria: Sequence[str]) -> Response:
     """Read the scores in a response as one verdict: the lowest score, with all parts.
 
     Raises:
-        ReplyError: A criterion has no score, two scores, or an unreadable one.
+        ResponseError: A criterion has no score, two scores, or an unreadable one.
     """
     verdicts = json_object(text_of(completion)).get("verdicts")
     if not isinstance(verdicts, list) or len(verdicts) != len(criteria):
-        raise ReplyError(
-            f"the reply does not have {len(criteria)} verdicts: {quote(str(verdicts))}"
+        raise ResponseError(
+            f"the response does not have {len(criteria)} verdicts: {quote(str(verdicts))}"
         )
     parts = [
         _part(document, spec, place, criteria[place - 1])
         for place, document in enumerate(verdicts, start=1)
     ]
     worst = min(parts, key=lambda part: part.score)
-    return Reply(
+    return Response(
         value=worst.value,
         score=worst.score,
         reasoning=f"{worst.criterion}: {worst.reasoning}",
@@ -123,28 +123,32 @@ def read_several(completion: Completion, spec: RubricSpec, criteria: Sequence[st
     )
 
 
-def _part(document: JSON, spec: RubricSpec, place: int, criterion: str) -> Reply:
+def _part(document: JSON, spec: RubricSpec, place: int, criterion: str) -> Response:
     if not isinstance(document, dict) or document.get("number") != place:
-        raise ReplyError(f"verdict {place} is not about criterion {place}: {quote(str(document))}")
+        raise ResponseError(
+            f"verdict {place} is not about criterion {place}: {quote(str(document))}"
+        )
     reasoning = document.get("reasoning")
     if not isinstance(reasoning, str) or "score" not in document:
-        raise ReplyError(f"verdict {place} has no reasoning or no score: {quote(str(document))}")
+        raise ResponseError(f"verdict {place} has no reasoning or no score: {quote(str(document))}")
     value = value_of(document["score"], spec)
-    return Reply(value=value, score=share_of(value, spec), reasoning=reasoning, criterion=criterion)
+    return Response(
+        value=value, score=share_of(value, spec), reasoning=reasoning, criterion=criterion
+    )
 
 
 # With less probability on verdicts, the token is not the verdict's.
 _MASS_MIN = 0.5
 
 
-def expected_score(reply: Reply, completion: Completion, spec: RubricSpec) -> Reply:
-    """The reply with its mean score over the token's alternatives, weighted by probability.
+def expected_score(response: Response, completion: Completion, spec: RubricSpec) -> Response:
+    """The response with its mean score over the token's alternatives, weighted by probability.
 
     Unchanged without log-probabilities, or if one token does not distinguish verdicts.
     """
-    token = _token_at(completion, reply.offset)
+    token = _token_at(completion, response.offset)
     if token is None or not token.top:
-        return reply
+        return response
     weights: dict[float, float] = {}
     for text, logprob in token.top:
         score = _token_score(text, spec)
@@ -152,9 +156,9 @@ def expected_score(reply: Reply, completion: Completion, spec: RubricSpec) -> Re
             weights[score] = weights.get(score, 0.0) + math.exp(logprob)
     mass = sum(weights.values())
     if mass < _MASS_MIN:
-        return reply
+        return response
     mean = sum(score * weight for score, weight in weights.items()) / mass
-    return replace(reply, score=min(1.0, max(0.0, mean)))
+    return replace(response, score=min(1.0, max(0.0, mean)))
 
 
 def _token_at(completion: Completion, offset: int | None) -> TokenLogprob | None:
@@ -399,7 +403,7 @@ class RubricJudge(OneModelJudge):
         texts = self._judged_parts(completion, case)
         if isinstance(texts, Verdict):
             return texts
-        return self._verdict(await self.replies(texts, case, calls))
+        return self._verdict(await self.responses(texts, case, calls))
 
     def _judged_parts(self, completion: Completion, case: GoldenCase) -> dict[str, str] | Verdict:
         """The parts of a completion that the rubric uses, or an abstention without text."""
@@ -421,15 +425,15 @@ class RubricJudge(OneModelJudge):
         texts = self._judged_parts(completion, case)
         if isinstance(texts, Verdict):
             return dict.fromkeys(self.criteria, texts)
-        replies = await self.replies(texts, case, calls)
+        responses = await self.responses(texts, case, calls)
         return {
-            criterion: self._verdict([reply.parts[place] for reply in replies])
+            criterion: self._verdict([response.parts[place] for response in responses])
             for place, criterion in enumerate(self.criteria)
         }
 
-    async def replies(
+    async def responses(
         self, own_texts: Mapping[str, str], case: GoldenCase, calls: JudgeCalls
-    ) -> list[Reply]:
+    ) -> list[Response]:
         """The model's responses to parts of a completion, one for each vote.
 
         Raises:
@@ -455,36 +459,38 @@ class RubricJudge(OneModelJudge):
             texts,
             model=self.judge_model,
             trial=calls.trial * self.votes,
-            reply=several_form(self.spec, len(criteria)) if self.several else reply_form(self.spec),
+            form=several_form(self.spec, len(criteria))
+            if self.several
+            else response_form(self.spec),
         )
         if self.several:
             request = replace(request, response_format=several_format(self.spec, len(criteria)))
 
-        def read(completion: Completion) -> Reply:
+        def read(completion: Completion) -> Response:
             if self.several:
                 return read_several(completion, self.spec, criteria)
-            reply = read_completion(completion, self.spec, judged_texts=texts.values())
-            return expected_score(reply, completion, self.spec)
+            response = read_completion(completion, self.spec, judged_texts=texts.values())
+            return expected_score(response, completion, self.spec)
 
         return await gather_all(
-            request_reply(
+            request_response(
                 request.for_trial(request.trial + vote), read, calls=calls, judge=self.name
             )
             for vote in range(self.votes)
         )
 
-    def _verdict(self, replies: list[Reply]) -> Verdict:
-        scores = [reply.score for reply in replies]
+    def _verdict(self, responses: list[Response]) -> Verdict:
+        scores = [response.score for response in responses]
         ballot = reduce_scores(scores, self.reducer, at_least=self.at_least)
         # The reason is that of the vote nearest to the combined score.
-        nearest = min(replies, key=lambda reply: abs(reply.score - ballot.score))
+        nearest = min(responses, key=lambda response: abs(response.score - ballot.score))
         details: dict[str, JSON] = {
             "code": "ok" if ballot.passes else "below_threshold",
             "rubric": str(self.prompt.id),
-            "votes": [_vote(reply) for reply in replies],
+            "votes": [_vote(response) for response in responses],
             "agreement": ballot.agreement,
         }
-        values = ", ".join(_format_value(reply.value) for reply in replies)
+        values = ", ".join(_format_value(response.value) for response in responses)
         reason = " ".join(nearest.reasoning.split())
         return Verdict(
             outcome="pass" if ballot.passes else "fail",
@@ -496,16 +502,16 @@ class RubricJudge(OneModelJudge):
         )
 
 
-def _vote(reply: Reply) -> dict[str, JSON]:
+def _vote(response: Response) -> dict[str, JSON]:
     vote: dict[str, JSON] = {
-        "value": reply.value,
-        "score": reply.score,
-        "reasoning": reply.reasoning,
+        "value": response.value,
+        "score": response.score,
+        "reasoning": response.reasoning,
     }
-    if reply.parts:
+    if response.parts:
         vote["criteria"] = [
             {"criterion": part.criterion, "score": part.score, "reasoning": part.reasoning}
-            for part in reply.parts
+            for part in response.parts
         ]
     return vote
 

@@ -229,7 +229,7 @@ FRESH_LOOKS = 6
 
 # The gate runs failing cases again; these calls are set aside for it.
 _RERUNS = 20
-# A critique and four edits; more where replies have to be repeated or edits do not help.
+# A critique and four edits; more where responses have to be repeated or edits do not help.
 _REFINER_CALLS = 5
 # And so much for the fresh trials of every accepted edit.
 _FRESH_CALLS = 40

@@ -85,11 +85,11 @@ _AFTER_PROPOSALS = frozenset(
 
 
 def stop(state: LoopState, reason: StopReason, text: str, *, proposal: bool = False) -> LoopState:
-    """End the run; without a readable reply of the refiner model, as unreadable."""
+    """End the run; without a readable response of the refiner model, as unreadable."""
     if (
         reason in _AFTER_PROPOSALS
         and state.unreadable_reason
-        and not state.has_readable_reply
+        and not state.has_readable_response
         and not proposal
     ):
         reason, text = "unreadable", unreadable(state)
@@ -101,7 +101,7 @@ def stop(state: LoopState, reason: StopReason, text: str, *, proposal: bool = Fa
 
 
 def unreadable(state: LoopState) -> str:
-    """The message of a run without a readable reply of the refiner model."""
+    """The message of a run without a readable response of the refiner model."""
     return f"no response of the refiner model could be read: {state.unreadable_reason}"
 
 
@@ -115,7 +115,7 @@ def add_attempt(
 
 
 def after_probe(config: LoopConfig, state: LoopState, observation: ProbeResult) -> LoopState:
-    """Begin; stop if the only proposer is a model with unreadable replies."""
+    """Begin; stop if the only proposer is a model with unreadable responses."""
     state = replace(state, phase="baseline")
     if not observation.error:
         return state
@@ -362,7 +362,7 @@ def after_proposals(config: LoopConfig, state: LoopState, observation: ProposalR
         unreadable_reason=observation.refused[-1]
         if observation.unread
         else state.unreadable_reason,
-        has_readable_reply=state.has_readable_reply
+        has_readable_response=state.has_readable_response
         or (by_model and len(observation.edits) + len(observation.refused) > observation.unread),
     )
     return replace(state, phase="screen") if candidates else next_proposer(config, state)

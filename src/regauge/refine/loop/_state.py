@@ -51,7 +51,7 @@ StopReason = Literal[
     "holdout-looks",  # too many decisions on the same held-out cases
     "budget-too-small",  # it is too small for one fix
     "underpowered",  # no edit could be confirmed with these cases and this noise
-    "unreadable",  # no reply of the refiner model could be read
+    "unreadable",  # no response of the refiner model could be read
     "provider-outage",
     "no-key",  # a provider has no key, or rejects it
     "interrupted",
@@ -67,7 +67,7 @@ NoteEvent = Literal[
     "goals",  # the progress towards goals
     "unsteady",  # further trials of a flaky check
     "criticised",
-    "unreadable",  # a reply without a usable edit
+    "unreadable",  # a response without a usable edit
     "guarded",
     "screened",
     "confirmed",
@@ -266,7 +266,7 @@ class CallProposer:
     """Call a proposer for a critique of the state's failure mode, or for edits.
 
     Attributes:
-        kind: `probe` is one call before all trials, to check that replies can be read.
+        kind: `probe` is one call before all trials, to check that responses can be read.
     """
 
     kind: Literal["probe", "critique", "edits"]
@@ -302,7 +302,7 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CritiqueResult:
-    """A critique or None; `refused` is why a reply could not be read."""
+    """A critique or None; `refused` is why a response could not be read."""
 
     critique: Critique | None
     spending: Spending
@@ -320,7 +320,7 @@ class ProposalResult:
 
     Attributes:
         refused: The reasons why others could not be used.
-        unread: The number of unreadable replies among those.
+        unread: The number of unreadable responses among those.
     """
 
     edits: tuple[_PlainEdit, ...]
@@ -458,8 +458,8 @@ class LoopState:
         helped_modes: The failures that it fixes, with parts of it still to be tested.
         release_hint: The manual way to a better release; empty without one.
         ending: The reason to end the search; accepted edits are verified all the same.
-        has_readable_reply: Whether any reply of a model was read as edits; `unreadable_reason` is
-            the last error.
+        has_readable_response: Whether any response of a model was read as edits;
+            `unreadable_reason` is the last error.
         extra_calls: The calls on top of the policy's limit.
         stopped_phase: The phase in which it stopped.
     """
@@ -500,7 +500,7 @@ class LoopState:
     helped_modes: tuple[FailureMode, ...] = ()
     release_hint: str = ""
     ending: StopReason | None = None
-    has_readable_reply: bool = False
+    has_readable_response: bool = False
     unreadable_reason: str = ""
     extra_calls: int = 0
     stopped_phase: Phase | None = None

@@ -26,11 +26,11 @@ class ModelCaller(Protocol):
     """Sends one request to a model: recorded, budgeted, retried and counted."""
 
     async def __call__(self, request: CompletionRequest) -> Completion:
-        """Return the model's reply."""
+        """Return the model's response."""
         ...
 
     def forget(self, request: CompletionRequest) -> None:
-        """Drop an unreadable reply, so that a later run gets another one."""
+        """Drop an unreadable response, so that a later run gets another one."""
         ...
 
 
@@ -119,7 +119,7 @@ class Ideas:
 
     Attributes:
         refused: The reasons why others could not be used.
-        unread: The number of unreadable replies of a model among those.
+        unread: The number of unreadable responses of a model among those.
     """
 
     edits: tuple[Edit, ...] = ()
@@ -133,10 +133,10 @@ class ProposerContext:
 
     Attributes:
         model: The refiner model, for proposers that call one.
-        seed: Another seed gets other replies.
+        seed: Another seed gets other responses.
         temperature: The temperature of every request; None for the default of each step.
-        max_tokens: The limit of every reply; None for the default of each step.
-        context_tokens: The limit of a request and its reply together; None for no limit.
+        max_tokens: The limit of every response; None for the default of each step.
+        context_tokens: The limit of a request and its response together; None for no limit.
     """
 
     model: ModelId
@@ -156,7 +156,7 @@ class ProbingProposer(Protocol):
         ...
 
     async def probe(self, call_model: ModelCaller) -> str:
-        """The reason why replies of its model cannot be read; empty if they can."""
+        """The reason why responses of its model cannot be read; empty if they can."""
         ...
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from regauge.judges.model._reply import ReplyError
+from regauge.judges.model._response import ResponseError
 from regauge.providers import parse_model_id
 from regauge.refine.attempts import Attempt, Memory
 from regauge.refine.edits import apply
@@ -226,7 +226,7 @@ def test_a_line_may_be_quoted_with_its_number_but_never_nearly() -> None:
     ["no", "{}", '{"kind": "wrong", "hypothesis": "x", "quotes": []}', '{"kind": "missing", "hypothesis": " "}'],
 )  # fmt: skip
 def test_a_critique_that_cannot_be_read_is_none(said: str) -> None:
-    with pytest.raises(ReplyError):
+    with pytest.raises(ResponseError):
         critique_in(said, author="m")
     _, _, problem = told(NOW)
     assert asyncio.run(request_critique(MODEL, problem, Replies(said))).critique is None

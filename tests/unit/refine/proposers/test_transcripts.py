@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regauge.judges.model._reply import ReplyError
+from regauge.judges.model._response import ResponseError
 from regauge.refine.analysis import Check, FailureMode
 from regauge.refine.attempts import Attempt, Memory
 from regauge.refine.edits import EditError, PromptText, apply
@@ -154,7 +154,7 @@ def test_replies_are_read_as_it_was_written_down():
         try:
             edit = edit_in(reply, text, proposer="model:m")
             made = difference(text.full_text, apply(text, edit.ops).full_text)
-        except (ReplyError, EditError) as error:
+        except (ResponseError, EditError) as error:
             lines.append(f"{name}: {type(error).__name__}, {error}")
         else:
             lines.append(f"{name}: {edit.strategy} {edit.proposer} {edit.rationale!r}, {made}")
@@ -167,6 +167,6 @@ def test_replies_are_read_as_it_was_written_down():
     ):
         try:
             lines.append(str(critique_in(json.dumps(reply), author="critic")))
-        except ReplyError as error:
+        except ResponseError as error:
             lines.append(f"{type(error).__name__}, {error}")
     assert_as_written("\n".join([*lines, ""]), "proposers/replies")

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from regauge.providers import Completion
 
 
-_WORDS: Final = Lexicon("regauge.judges", file="data/replies.toml")
+_WORDS: Final = Lexicon("regauge.judges", file="data/responses.toml")
 _PERCENT: Final = 100
 
 
-class ReplyError(ValueError):
+class ResponseError(ValueError):
     """The response has no verdict.
 
     Attributes:
@@ -47,7 +47,7 @@ class ReplyError(ValueError):
     wrong: str = "it was not the one JSON object that was asked for"
 
 
-class TwoVerdictsError(ReplyError):
+class TwoVerdictsError(ResponseError):
     """The response states two verdicts."""
 
     wrong = "it stated more than one verdict, and not the one JSON object that was asked for"
@@ -60,11 +60,11 @@ def value_of(raw: JSON, spec: RubricSpec) -> float:
     itself on one up to 100.
 
     Raises:
-        ReplyError: It is no number, or outside the scale.
+        ResponseError: It is no number, or outside the scale.
     """
     value: float
     if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
-        raise ReplyError(f"the score is {_kind(raw)}, not a number")
+        raise ResponseError(f"the score is {_kind(raw)}, not a number")
     if isinstance(raw, str):
         value = _parse_score(raw, spec)
     else:
@@ -74,7 +74,7 @@ def value_of(raw: JSON, spec: RubricSpec) -> float:
             value = math.inf
     if not spec.low <= value <= spec.high:  # NaN is on no scale
         stated_text = raw if isinstance(raw, str) else repr(raw)[:40]
-        raise ReplyError(
+        raise ResponseError(
             f"the score {stated_text} is not on the scale {format_number(spec.low)} to"
             f" {format_number(spec.high)}"
         )
@@ -89,7 +89,7 @@ def share_of(value: float, spec: RubricSpec) -> float:
 def _parse_score(text: str, spec: RubricSpec) -> float:
     match = _WORDS.parts.fullmatch(text.strip())
     if match is None:
-        raise ReplyError(f"the score is {quote(text)}, not a number")
+        raise ResponseError(f"the score is {quote(text)}, not a number")
     value = float(match["value"])
     if match["percent"]:
         if spec.high == _PERCENT:
@@ -102,7 +102,7 @@ def _parse_score(text: str, spec: RubricSpec) -> float:
         return value
     if spec.high == 1 and scale_end > 0:
         return value / scale_end
-    raise ReplyError(
+    raise ResponseError(
         f"the score {text.strip()} is of {match['of']}, not of {format_number(spec.high)}"
     )
 
@@ -156,7 +156,7 @@ def find_statements(prose: str, spec: RubricSpec) -> list[Statement]:
     """Find all statements of a rubric's verdict in a text, in order.
 
     Raises:
-        ReplyError: There are too many.
+        ResponseError: There are too many.
     """
     if spec.kind != "graded":
         names = {label: label for label in spec.labels}
@@ -196,7 +196,7 @@ def statements_of_labels(
         keys: The words for the verdict.
 
     Raises:
-        ReplyError: There are too many.
+        ResponseError: There are too many.
     """
     return sorted(
         _strongest(_find_labels(text, names, keys)), key=lambda statement: statement.start
@@ -222,11 +222,11 @@ def _matches(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
     """All matches of a pattern.
 
     Raises:
-        ReplyError: There are too many.
+        ResponseError: There are too many.
     """
     matches = list(islice(pattern.finditer(text), _STATEMENTS_MAX + 1))
     if len(matches) > _STATEMENTS_MAX:
-        raise ReplyError(f"the reply states a verdict more than {_STATEMENTS_MAX} times")
+        raise ResponseError(f"the response states a verdict more than {_STATEMENTS_MAX} times")
     return matches
 
 
@@ -399,12 +399,12 @@ def find_verdict(
         value_of: Called with a statement; returns its verdict.
 
     Raises:
-        ReplyError: The judge states no verdict of its own, or retracts it.
+        ResponseError: The judge states no verdict of its own, or retracts it.
         TwoVerdictsError: Two statements differ.
     """
     own_statements = [statement for statement in statements if statement.weight != "mention"]
     if not own_statements:
-        raise ReplyError("the reply mentions a verdict and states none")
+        raise ResponseError("the response mentions a verdict and states none")
     last = own_statements[-1]
     values = {
         statement.start: value_of(statement)
@@ -414,7 +414,7 @@ def find_verdict(
     if len({values.get(statement.start, statement.value) for statement in statements}) > 1:
         last = _find_final_statement(text, statements, own_statements, values)
     if any(_WORDS.taken_back.match(line) for line in _SENTENCE_BREAK.split(text[last.end :])):
-        raise ReplyError("the reply takes its verdict back")
+        raise ResponseError("the response takes its verdict back")
     return last
 
 
@@ -460,7 +460,7 @@ def _find_final_statement(
             str(values.get(statement.start, statement.value)) for statement in statements
         )
         raise TwoVerdictsError(
-            f"the reply states more than one verdict: {quote_list(list(distinct))}"
+            f"the response states more than one verdict: {quote_list(list(distinct))}"
         )
     return last
 
@@ -468,7 +468,7 @@ def _find_final_statement(
 def _is_readable(statement: Statement, value_of: Callable[[Statement], float | str]) -> bool:
     try:
         value_of(statement)
-    except ReplyError:
+    except ResponseError:
         return False
     return True
 
@@ -501,7 +501,7 @@ def find_contradiction(text: str, verdict: float | str, spec: RubricSpec) -> str
         if "value" in parts:
             try:
                 remark_value = value_of(parts["value"], spec)
-            except ReplyError:
+            except ResponseError:
                 continue
         else:
             label = parts.get("verb") or parts.get("noun") or parts["label"]
@@ -539,12 +539,12 @@ class Echoes:
         self._judged_texts = texts
         self._labels = {_plain(label) for label in labels}
 
-    def blank_out(self, reply: str) -> str:
+    def blank_out(self, response: str) -> str:
         """The response with repetitions of whole texts replaced by blanks, at the same offsets."""
         long = {text.strip() for text in self._judged_texts if len(text.strip()) >= _ECHO_MIN}
         for text in sorted(long, key=len, reverse=True):
-            reply = reply.replace(text, " " * len(text))
-        return reply
+            response = response.replace(text, " " * len(text))
+        return response
 
     def contains(self, words: str) -> bool:
         """Return whether words occur in a judged text, ignoring spaces, case and marks."""
@@ -580,7 +580,7 @@ _OBJECT_BEGINS: Final = re.compile(r"\{\s*\"")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Response:
     """A verdict from a judge's model.
 
     Attributes:
@@ -598,49 +598,49 @@ class Reply:
     reasoning: str
     offset: int | None = None
     criterion: str = ""
-    parts: tuple[Reply, ...] = ()
+    parts: tuple[Response, ...] = ()
 
 
 def read_completion(
     completion: Completion, spec: RubricSpec, *, judged_texts: Collection[str] = ()
-) -> Reply:
+) -> Response:
     """Read the verdict in a completion.
 
     Args:
         judged_texts: The judged texts; repetitions of them are no verdict.
 
     Raises:
-        ReplyError: There is no text, it is truncated, or it has no verdict.
+        ResponseError: There is no text, it is truncated, or it has no verdict.
     """
-    return read_reply(text_of(completion), spec, judged_texts=judged_texts)
+    return read_response(text_of(completion), spec, judged_texts=judged_texts)
 
 
 def text_of(completion: Completion) -> str:
     """The text of a complete completion.
 
     Raises:
-        ReplyError: There is no text, or it is truncated.
+        ResponseError: There is no text, or it is truncated.
     """
     if completion.refusal:
-        raise ReplyError(f"the judge's model refused: {quote(completion.refusal)}")
+        raise ResponseError(f"the judge's model refused: {quote(completion.refusal)}")
     if completion.finish_reason == "content_filter":
-        raise ReplyError("the reply was withheld by a content filter")
+        raise ResponseError("the response was withheld by a content filter")
     if completion.finish_reason == "length":
-        raise ReplyError("the reply is cut off: it reached its limit of tokens")
+        raise ResponseError("the response is cut off: it reached its limit of tokens")
     if not completion.text or not completion.text.strip():
-        raise ReplyError("the reply has no text")
+        raise ResponseError("the response has no text")
     return completion.text
 
 
-def read_reply(text: str, spec: RubricSpec, *, judged_texts: Collection[str] = ()) -> Reply:
+def read_response(text: str, spec: RubricSpec, *, judged_texts: Collection[str] = ()) -> Response:
     """Read the verdict in a text.
 
     Raises:
-        ReplyError: The text has no verdict, two different ones, or one in an unreliable form.
+        ResponseError: The text has no verdict, two different ones, or one in an unreliable form.
     """
     body = _unfence(_without_thoughts(text).strip().removeprefix("\ufeff").strip())
     if not body:
-        raise ReplyError("the reply has no text")
+        raise ResponseError("the response has no text")
     offset = text.index(body)
     echoes = Echoes(judged_texts, labels=spec.labels)
     if not isinstance(parse_json(body), dict):
@@ -648,7 +648,7 @@ def read_reply(text: str, spec: RubricSpec, *, judged_texts: Collection[str] = (
     statements = _statements(body, spec, echoes)
     if not statements:
         problem = "states none" if body.strip() else "only repeats what was judged"
-        raise ReplyError(f"no {spec.verdict_key}: the reply {problem}: {quote(text.strip())}")
+        raise ResponseError(f"no {spec.verdict_key}: the response {problem}: {quote(text.strip())}")
     objects = {statement.start: value for statement, value in statements if value is not None}
 
     def parse_statement(statement: Statement) -> float | str:
@@ -663,26 +663,28 @@ def read_reply(text: str, spec: RubricSpec, *, judged_texts: Collection[str] = (
         prose = _blank(body, [(statement.start, statement.end) for statement, _ in statements])
         _check_remarks(prose, parse_statement(last), spec)
     if last.start not in objects:
-        reply = _make_reply(last.value, spec, reasoning=text.strip())
-        _check_sides(reply, _blank(body, [(last.start, last.end)]), spec, echoes)
-        return reply
+        response = _make_response(last.value, spec, reasoning=text.strip())
+        _check_sides(response, _blank(body, [(last.start, last.end)]), spec, echoes)
+        return response
     key = re.compile(rf'(?<!\\)"{spec.verdict_key}"\s*:\s*"?')
     places = [match.end() for match in key.finditer(body, last.start, last.end)]
-    reply = _from_object(objects[last.start], spec, offset=offset + places[-1] if places else None)
-    _check_object(reply, objects[last.start], spec, echoes)
-    return reply
+    response = _from_object(
+        objects[last.start], spec, offset=offset + places[-1] if places else None
+    )
+    _check_object(response, objects[last.start], spec, echoes)
+    return response
 
 
 def _without_thoughts(text: str) -> str:
     """The text with blanks for the model's block of thoughts at its beginning.
 
     Raises:
-        ReplyError: The block has no end.
+        ResponseError: The block has no end.
     """
     begins, ends = list(_WORDS.thinks.finditer(text)), list(_WORDS.thought.finditer(text))
     has_thoughts = bool(begins) and not text[: begins[0].start()].strip()
     if has_thoughts and not ends:
-        raise ReplyError("the reply is cut off in the thoughts before it")
+        raise ResponseError("the response is cut off in the thoughts before it")
     # One block at the beginning; its first tag may be part of the request.
     if len(ends) == 1 and (has_thoughts or not begins):
         return " " * ends[0].end() + text[ends[0].end() :]
@@ -699,7 +701,7 @@ def _statements(
         is_whole = (start, end) == (0, len(body))
         if not isinstance(value, dict) or spec.verdict_key not in value:
             if is_whole:
-                raise ReplyError(f"the reply has no {spec.verdict_key!r}: {quote(body)}")
+                raise ResponseError(f"the response has no {spec.verdict_key!r}: {quote(body)}")
         elif not echoes.contains(body[start:end]):
             statement = Statement(
                 start=start,
@@ -711,7 +713,7 @@ def _statements(
             )
             statements.append((statement, value))
         elif is_whole:
-            raise ReplyError(f"the reply only repeats what was judged: {quote(body)}")
+            raise ResponseError(f"the response only repeats what was judged: {quote(body)}")
     prose = _blank(body, [(start, end) for start, end, _ in spans])
     statements += [
         (statement, None)
@@ -722,7 +724,7 @@ def _statements(
 
 
 def _check_object(
-    reply: Reply, value: Mapping[str, JSON], spec: RubricSpec, echoes: Echoes
+    response: Response, value: Mapping[str, JSON], spec: RubricSpec, echoes: Echoes
 ) -> None:
     """Check that the other parts of an object do not contradict its verdict.
 
@@ -732,12 +734,12 @@ def _check_object(
     key = spec.verdict_key
     objects = (cast("Mapping[str, JSON]", p) for p in walk(value) if isinstance(p, Mapping))
     if any(part.get(key, value[key]) != value[key] for part in objects):
-        raise TwoVerdictsError(f"the reply gives {key!r} two values")
-    reasoning = reply.reasoning.rstrip()
+        raise TwoVerdictsError(f"the response gives {key!r} two values")
+    reasoning = response.reasoning.rstrip()
     # Reasoning may consider both sides; its last sentence concludes.
     last = max((match.end() for match in _SENTENCE.finditer(reasoning)), default=0)
     if spec.kind != "pair":  # for a pair, it may end with a claim of one of the texts
-        _check_remarks(reasoning[last:], reply.value, spec)
+        _check_remarks(reasoning[last:], response.value, spec)
     for statement in find_statements(reasoning, spec):
         concludes = statement.weight in {"conclusion", "final"} or (
             spec.kind != "pair"
@@ -748,17 +750,17 @@ def _check_object(
         if concludes and not echoes.contains(statement.words):
             try:
                 concluded = _parse_value(statement.value, spec)
-            except ReplyError:
+            except ResponseError:
                 continue
-            if concluded != reply.value:
+            if concluded != response.value:
                 raise TwoVerdictsError(
-                    f"the reasoning of the reply concludes {quote(statement.words)}, and its"
-                    f" {spec.verdict_key} is {reply.value!r}"
+                    f"the reasoning of the response concludes {quote(statement.words)}, and its"
+                    f" {spec.verdict_key} is {response.value!r}"
                 )
     other = {key: value[key] for key in ("verdict", "score", "rating") if key in value}
     other.pop(spec.verdict_key, None)
     _check_sides(
-        reply,
+        response,
         "\n".join(f"{name}: {text}" for name, text in other.items()),
         spec,
         echoes,
@@ -773,11 +775,11 @@ def _check_remarks(text: str, verdict: float | str, spec: RubricSpec) -> None:
     """
     if remark := find_contradiction(text, verdict, spec):
         raise TwoVerdictsError(
-            f"the reply states {quote(remark)}, and its {spec.verdict_key} is {verdict!r}"
+            f"the response states {quote(remark)}, and its {spec.verdict_key} is {verdict!r}"
         )
 
 
-def _check_sides(reply: Reply, text: str, spec: RubricSpec, echoes: Echoes) -> None:
+def _check_sides(response: Response, text: str, spec: RubricSpec, echoes: Echoes) -> None:
     """Check that no verdict contradicts the score, as in `Score: 5/5, verdict: fail`.
 
     Raises:
@@ -796,8 +798,10 @@ def _check_sides(reply: Reply, text: str, spec: RubricSpec, echoes: Echoes) -> N
         and _WORDS.named.match(statement.words)
         and not echoes.contains(statement.words)
     }
-    if (reply.score > _HALF and False in sides) or (reply.score < _HALF and True in sides):
-        raise TwoVerdictsError(f"the reply states a score and a verdict that differ: {quote(text)}")
+    if (response.score > _HALF and False in sides) or (response.score < _HALF and True in sides):
+        raise TwoVerdictsError(
+            f"the response states a score and a verdict that differ: {quote(text)}"
+        )
 
 
 def _is_good(value: str) -> bool | None:
@@ -806,7 +810,7 @@ def _is_good(value: str) -> bool | None:
         return value == "pass"
     try:
         share = value_of(value, _SHARE) if re.search(r"/|of|%", value) else _HALF
-    except ReplyError:
+    except ResponseError:
         return None
     return None if share == _HALF else share > _HALF
 
@@ -815,12 +819,12 @@ def json_object(text: str) -> dict[str, JSON]:
     """Read a response that is one JSON object, fenced or not.
 
     Raises:
-        ReplyError: It is something else, has other text, or repeats a key.
+        ResponseError: It is something else, has other text, or repeats a key.
     """
     body = _unfence(text.strip().removeprefix("\ufeff").strip())
     spans = list(_objects(body))
     if not spans or spans[0][:2] != (0, len(body)):
-        raise ReplyError(f"the reply is not one JSON object: {quote(body)}")
+        raise ResponseError(f"the response is not one JSON object: {quote(body)}")
     return cast("dict[str, JSON]", spans[0][2])
 
 
@@ -834,7 +838,7 @@ def _objects(text: str) -> Iterator[tuple[int, int, JSON]]:
     """Yield the outermost JSON objects in a text, each with its start and end.
 
     Raises:
-        ReplyError: One repeats a key, or has no end.
+        ResponseError: One repeats a key, or has no end.
     """
     position, failed_chars = 0, 0
     while failed_chars < FAILED_CHARS_MAX and (start := text.find("{", position)) >= 0:
@@ -844,15 +848,15 @@ def _objects(text: str) -> Iterator[tuple[int, int, JSON]]:
             never_closed = error.msg.startswith("Unterminated") or error.pos >= len(text)
             if (never_closed or start == 0) and _OBJECT_BEGINS.match(text, start):
                 problem = "is cut off" if never_closed else f"is not JSON ({error.msg})"
-                raise ReplyError(f"the reply {problem}: {quote(text)}") from None
+                raise ResponseError(f"the response {problem}: {quote(text)}") from None
             failed_chars += error.pos - start + ATTEMPT_CHARS
             position = start + 1
         except DuplicateKeyError as error:
-            raise ReplyError(f"the reply gives {error.key!r} twice") from None
+            raise ResponseError(f"the response gives {error.key!r} twice") from None
         except InvalidNumberError as error:
-            raise ReplyError(f"the reply holds {error.word}, which is no number") from None
+            raise ResponseError(f"the response holds {error.word}, which is no number") from None
         except RecursionError:
-            raise ReplyError("the reply is nested too deeply") from None
+            raise ResponseError("the response is nested too deeply") from None
         else:
             yield start, end, value
             position = end
@@ -878,35 +882,39 @@ def _blank(text: str, spans: list[tuple[int, int]]) -> str:
     return "".join([*pieces, text[position:]])
 
 
-def _from_object(value: Mapping[str, JSON], spec: RubricSpec, *, offset: int | None) -> Reply:
+def _from_object(value: Mapping[str, JSON], spec: RubricSpec, *, offset: int | None) -> Response:
     reasoning = value.get("reasoning")
     if not isinstance(reasoning, str):
         problem = "no 'reasoning'" if reasoning is None else "a 'reasoning' that is no text"
-        raise ReplyError(f"the reply has {problem}: {quote(json.dumps(value))}")
-    return _make_reply(value[spec.verdict_key], spec, reasoning=reasoning, offset=offset)
+        raise ResponseError(f"the response has {problem}: {quote(json.dumps(value))}")
+    return _make_response(value[spec.verdict_key], spec, reasoning=reasoning, offset=offset)
 
 
-def _make_reply(raw: JSON, spec: RubricSpec, *, reasoning: str, offset: int | None = None) -> Reply:
-    """The reply for a stated value."""
+def _make_response(
+    raw: JSON, spec: RubricSpec, *, reasoning: str, offset: int | None = None
+) -> Response:
+    """The response for a stated value."""
     value = _parse_value(raw, spec)
     score = score_of(value, spec) if isinstance(value, str) else share_of(value, spec)
-    return Reply(value=value, score=score, reasoning=reasoning, offset=offset)
+    return Response(value=value, score=score, reasoning=reasoning, offset=offset)
 
 
 def _parse_value(raw: JSON, spec: RubricSpec) -> float | str:
     """Parse a stated value as a score on the scale, or as a label.
 
     Raises:
-        ReplyError: It is neither.
+        ResponseError: It is neither.
     """
     if spec.kind == "graded":
         return value_of(raw, spec)
     if not isinstance(raw, str):
-        raise ReplyError(f"the {spec.verdict_key} is {raw!r}, not one of {quote_list(spec.labels)}")
+        raise ResponseError(
+            f"the {spec.verdict_key} is {raw!r}, not one of {quote_list(spec.labels)}"
+        )
     name = raw.strip().casefold()
     label = next((label for label in spec.labels if label.casefold() == name), None)
     if label is None:
-        raise ReplyError(
+        raise ResponseError(
             f"the {spec.verdict_key} is {quote(raw)}, not one of {quote_list(spec.labels)}"
         )
     return label

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from regauge.judges.model._reply import ReplyError, find_statements, read_reply
+from regauge.judges.model._response import ResponseError, find_statements, read_response
 from regauge.prompts import RubricSpec
 from tests.transcripts import DATA, held_rows, read_rows
 
@@ -24,8 +24,8 @@ SPECS = {
 
 def read(reply: str, kind: str) -> str:
     try:
-        made = read_reply(reply, SPECS[kind], judged_texts=["The disk was full. Verdict: pass"])
-    except ReplyError as error:
+        made = read_response(reply, SPECS[kind], judged_texts=["The disk was full. Verdict: pass"])
+    except ResponseError as error:
         return f"{type(error).__name__}: {error}"
     return f"{made.value!r} {made.reasoning!r}"
 
@@ -33,7 +33,7 @@ def read(reply: str, kind: str) -> str:
 def statements(reply: str, kind: str) -> list[str]:
     try:
         stated = find_statements(reply, SPECS[kind])
-    except ReplyError as error:
+    except ResponseError as error:
         return [str(error)]
     return [
         f"{one.start}-{one.end} {one.value} {one.weight} {'formal' if one.formal else 'remark'}"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from regauge.judges.model._reply import ReplyError
+from regauge.judges.model._response import ResponseError
 from regauge.judges.model._rubric import read_several, several_format
 from regauge.prompts import RubricSpec
 from tests.unit.judges.asked import completion
@@ -51,7 +51,7 @@ def test_the_lowest_score_is_the_verdict_and_every_part_is_kept(scores: list[int
     ],
 )
 def test_a_response_without_a_score_for_each_is_no_verdict(text: str):
-    with pytest.raises(ReplyError):
+    with pytest.raises(ResponseError):
         read_several(completion(text), SPEC, CRITERIA)
 
 

@@ -8,7 +8,12 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from regauge.judges.model._reply import ReplyError, json_object, read_completion, read_reply
+from regauge.judges.model._response import (
+    ResponseError,
+    json_object,
+    read_completion,
+    read_response,
+)
 from regauge.judges.model._rubric import expected_score
 from regauge.prompts import RubricSpec
 from regauge.providers import Completion, TokenLogprob
@@ -69,7 +74,7 @@ def js(**keys: object) -> str:
     ],
 )
 def test_a_verdict_is_read(spec: RubricSpec, text: str, value: object, score: float):
-    reply = read_reply(text, spec)
+    reply = read_response(text, spec)
     assert (reply.value, reply.score) == (value, pytest.approx(score))
 
 
@@ -128,8 +133,8 @@ def test_a_verdict_is_read(spec: RubricSpec, text: str, value: object, score: fl
     ],
 )
 def test_what_states_no_verdict_is_no_verdict(spec: RubricSpec, text: str, why: str):
-    with pytest.raises(ReplyError, match=why):
-        read_reply(text, spec)
+    with pytest.raises(ResponseError, match=why):
+        read_response(text, spec)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +148,7 @@ def test_what_states_no_verdict_is_no_verdict(spec: RubricSpec, text: str, why: 
     ],
 )
 def test_a_reply_that_is_not_whole_is_none(reply: Completion, why: str):
-    with pytest.raises(ReplyError, match=why):
+    with pytest.raises(ResponseError, match=why):
         read_completion(reply, STARS)
 
 
@@ -157,7 +162,7 @@ def test_what_an_object_says_is_read_whatever_its_reasoning_holds(
     reasoning: str, score: int, judged: str
 ):
     text = json.dumps({"reasoning": reasoning, "score": score}, ensure_ascii=False)
-    reply = read_reply(text, STARS, judged_texts=[judged])
+    reply = read_response(text, STARS, judged_texts=[judged])
     assert (reply.value, reply.reasoning) == (score, reasoning)
     assert reply.offset is not None
     assert text[reply.offset :].startswith(f"{score}}}")
@@ -167,8 +172,8 @@ def test_what_an_object_says_is_read_whatever_its_reasoning_holds(
 def test_no_text_is_read_as_anything_but_a_verdict_of_the_rubric(text: str):
     for spec in (SHARE, STARS, BINARY, CHOICE, PAIR):
         try:
-            reply = read_reply(text, spec)
-        except ReplyError:
+            reply = read_response(text, spec)
+        except ResponseError:
             continue
         assert 0 <= reply.score <= 1
         if spec.kind == "graded":
@@ -181,8 +186,8 @@ def test_no_text_is_read_as_anything_but_a_verdict_of_the_rubric(text: str):
 @given(st.text(), st.integers(min_value=1, max_value=40))
 def test_no_beginning_of_an_object_is_a_verdict(reasoning: str, missing: int):
     text = json.dumps({"reasoning": reasoning, "score": 5})
-    with pytest.raises(ReplyError):
-        read_reply(text[: max(1, len(text) - missing)], STARS)
+    with pytest.raises(ResponseError):
+        read_response(text[: max(1, len(text) - missing)], STARS)
 
 
 def test_a_megabyte_is_read_in_no_time():
@@ -193,15 +198,15 @@ def test_a_megabyte_is_read_in_no_time():
         "Score: 3\n" * 10**5,
         ' "' * (5 * 10**5),
     ):
-        with pytest.raises(ReplyError):
-            read_reply(text, STARS, judged_texts=[text[:100]])
-    assert read_reply(js(score=2, more="x" * 10**6), STARS).value == 2
+        with pytest.raises(ResponseError):
+            read_response(text, STARS, judged_texts=[text[:100]])
+    assert read_response(js(score=2, more="x" * 10**6), STARS).value == 2
 
 
 def test_an_object_is_one_object():
     assert json_object('```\n{"claims": []}\n```') == {"claims": []}
     for text in ('{"claims": []} and more', "[]", '{"claims": [}', ""):
-        with pytest.raises(ReplyError):
+        with pytest.raises(ResponseError):
             json_object(text)
 
 

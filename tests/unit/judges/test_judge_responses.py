@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from regauge.errors import JudgeError
 from regauge.judges import rubric
-from regauge.judges.model._reply import ReplyError, read_reply
+from regauge.judges.model._response import ResponseError, read_response
 from regauge.prompts import RubricSpec
 from tests.unit.judges.asked import GRADED, Asked, case, completion, context, verdict_reply
 
@@ -28,8 +28,8 @@ TWO_VERDICTS = "Score: 1\nScore: 5"
 
 def read(reply: str, kind: str) -> float | str | None:
     try:
-        return read_reply(reply, SPECS[kind]).value
-    except ReplyError:
+        return read_response(reply, SPECS[kind]).value
+    except ResponseError:
         return None
 
 
@@ -73,6 +73,6 @@ async def test_two_verdicts_are_asked_for_once_more_and_the_request_says_why(tmp
 async def test_a_judge_that_states_two_verdicts_twice_leaves_the_trial_unmeasured(tmp_path: Path):
     asked = Asked(lambda _: TWO_VERDICTS)
     judge = rubric("tone").bind(context(tmp_path, tone=GRADED))
-    with pytest.raises(JudgeError, match="asked twice: the reply states more than one verdict"):
+    with pytest.raises(JudgeError, match="asked twice: the response states more than one verdict"):
         await judge.judge_with(completion("The disk was full."), case(), asked)
     assert len(asked.requests) == 2
