@@ -278,3 +278,39 @@ def test_saving_early_or_late_ends_with_the_same_file(tmp_path, made, steps):
         early.save()
     late.save()
     assert list(RecordingsFile.load(paths[0])) == list(RecordingsFile.load(paths[1])) == list(early)
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60
+)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["record", "replace", "prune", "save"]),
+            st.integers(0, 3),
+            st.sampled_from(["a", "b"]),
+        ),
+        max_size=12,
+    )
+)
+def test_unsaved_changes_count_and_are_found_like_saved_ones(tmp_path, made, steps):
+    path = tmp_path / "recordings.jsonl"
+    path.unlink(missing_ok=True)
+    file, held = RecordingsFile.load(path), {}
+    for step, number, text in steps:
+        new = made(number, text)
+        if step == "save":
+            file.save()
+        elif step == "prune":
+            assert file.prune({new.key}) == len(held.keys() - {new.key})
+            held = {key: value for key, value in held.items() if key == new.key}
+        else:
+            file.merge([new], replace=step == "replace")
+            held = held | {new.key: new} if step == "replace" else {new.key: new} | held
+        keys = {made(n).key for n in range(4)}
+        assert (len(file), {*file.keys()}) == (len(held), {*held})
+        assert {key for key in keys if key in file} == {*held}
+        # A replacement also names what it replaced.
+        assert {key: file.get(key).completion for key in held} == {
+            key: value.completion for key, value in held.items()
+        }
