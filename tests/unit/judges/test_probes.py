@@ -8,8 +8,11 @@ A probe with `differs` documents where regauge decides in another way, and why.
 from __future__ import annotations
 
 import asyncio
+import inspect
+import json
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -17,8 +20,11 @@ import yaml
 from regauge.datasets import GoldenCase
 from regauge.errors import JudgeError, UsageError
 from regauge.judges import as_judge
-from regauge.judges._registry import judge_from_spec
+from regauge.judges._registry import _builtin_rules, judge_from_spec
 from regauge.providers import Completion, ToolCall, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PROBES = Path(__file__).parents[2] / "data" / "judge_probes"
 
@@ -94,9 +100,14 @@ AREAS = {
         "blind",
         "review",
         "scripts",
+        "options",
     )
     for area, probes in read_areas(name).items()
 }
+
+
+# Where two verdicts are right, an output may run into a limit of time.
+CERTAIN = [probe for probes in AREAS.values() for probe in probes if "|" not in probe["verdict"]]
 
 
 # A test for each of the thousands of probes takes longer than the probe.
@@ -107,4 +118,71 @@ def test_a_probe_is_judged_as_a_user_expects(area: str):
         for number, probe in enumerate(AREAS[area], start=1)
         if as_expected(probe) is ("differs" in probe)
     ]
+    assert not surprises, "\n".join(surprises)
+
+
+def parameters_of(probe: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """The kind and the parameters by name of the built-in rule that a probe declares or negates."""
+    spec = probe["judge"]
+    if isinstance(spec, dict) and "not" in spec:
+        spec = spec["not"]
+    kind, value = next(iter(spec.items())) if isinstance(spec, dict) else (spec, {})
+    if kind not in _builtin_rules():
+        return None
+    if value is None or isinstance(value, dict):
+        return kind, value or {}
+    return kind, {next(iter(_parameters(kind))): value}
+
+
+def with_parameters(probe: dict[str, Any], kind: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """A probe whose rule has other parameters."""
+    judge = {kind: parameters}
+    is_negated = isinstance(probe["judge"], dict) and "not" in probe["judge"]
+    return probe | {"judge": {"not": judge} if is_negated else judge}
+
+
+def _parameters(kind: str) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(_builtin_rules()[kind].build).parameters
+
+
+# Options that no probe can show: an error is no other word than an abstention, files and limits
+# of time and memory have tests of their own, and `field` has the next one.
+ELSEWHERE = {"absent", "code", "field", "file", "function", "memory_mb", "timeout_s"}
+
+
+def test_every_option_of_a_rule_decides_a_probe():
+    """An option that changes no verdict is one that nothing holds to its description."""
+    undecided = {
+        (kind, name)
+        for kind in _builtin_rules()
+        for name, parameter in _parameters(kind).items()
+        if parameter.default is not inspect.Parameter.empty and name not in ELSEWHERE
+    }
+    for probe in CERTAIN:
+        kind, parameters = parameters_of(probe) or ("", {})
+        for option in parameters:
+            if (kind, option) in undecided:
+                rest = {name: value for name, value in parameters.items() if name != option}
+                verdicts = {run_probe(probe), run_probe(with_parameters(probe, kind, rest))}
+                if len(verdicts) > 1 and verdicts < {"pass", "fail", "unmeasured"}:
+                    undecided.remove((kind, option))
+    assert undecided == set()
+
+
+def test_a_text_is_judged_alike_as_the_whole_output_and_as_a_field_of_it():
+    surprises: list[str] = []
+    examined: Counter[tuple[str, str]] = Counter()
+    for probe in CERTAIN:
+        kind, parameters = parameters_of(probe) or ("", {})
+        of_kind = (kind, probe["verdict"])
+        if not kind or "field" not in _parameters(kind).keys() - parameters:
+            continue
+        # Two probes of each rule and verdict are enough, and fast.
+        if isinstance(probe["output"], str) and "tools" not in probe and examined[of_kind] < 2:
+            examined[of_kind] += 1
+            inside = with_parameters(probe, kind, {**parameters, "field": "note.text"})
+            inside["output"] = json.dumps({"text": "no", "note": {"text": probe["output"]}})
+            verdicts = (run_probe(probe), run_probe(inside))
+            if verdicts[0] not in {"refused", verdicts[1]}:
+                surprises.append(f"{kind}: {verdicts[1]} in a field: {probe}")
     assert not surprises, "\n".join(surprises)
