@@ -500,20 +500,54 @@ def test_the_report_gives_the_reason_why_an_assertion_is_unmeasured(
     assert why in here.read("IMPORT.md")
 
 
-@pytest.mark.parametrize(
-    ("assertion", "check"),
-    [
-        ({"type": "is-json", "value": '{"type": "object"}'}, {"json_matches_schema": {"schema": {"type": "object"}}}),
-        ({"type": "is-json"}, {"json_parses": {}}),
-        ({"type": "contains-json"}, {"contains_json": {}}),
-        ({"type": "trajectory:tool-sequence", "value": ["a", "b"]}, {"calls_in_order": ["a", "b"]}),
-        ({"type": "trajectory:tool-sequence", "value": {"mode": "exact", "steps": ["a"]}}, {"calls_exactly": {"calls": ["a"]}}),
-    ],
-)  # fmt: skip
-def test_an_assertion_keeps_its_meaning(
-    here: Here, assertion: dict[str, Any], check: dict[str, Any]
-):
-    assert checks_of(here, assertion) == [check]
+MEANINGS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"type": "contains", "value": "Ada"}, {"contains": "Ada"}),
+    ({"type": "icontains-all", "value": ["a", "b, c"]}, {"contains_all": {"texts": ["a", "b, c"], "ignore_case": True}}),
+    ({"type": "contains-any", "value": 'a, "b, ""c"""'}, {"contains_any": ["a", 'b, "c"']}),
+    ({"type": "equals", "value": {"a": 1}}, {"json_like": {"value": {"a": 1}, "extra": "none"}}),
+    ({"type": "equals", "value": 7}, {"equals": {"value": "7"}}),
+    ({"type": "starts-with", "value": "Dear"}, {"starts_with": ["Dear"]}),
+    ({"type": "is-json", "value": '{"type": "object"}'}, {"json_matches_schema": {"schema": {"type": "object"}}}),
+    ({"type": "is-json"}, {"json_parses": {}}),
+    ({"type": "contains-json"}, {"contains_json": {}}),
+    ({"type": "contains-json", "value": {"type": "array"}}, {"contains_json": {"schema": {"type": "array"}}}),
+    ({"type": "is-xml"}, {"xml_parses": {}}),
+    ({"type": "is-xml", "value": "a.b, c"}, {"xml_parses": {"elements": ["a.b", "c"]}}),
+    ({"type": "contains-xml", "value": {"requiredElements": ["a.b"]}}, {"contains_xml": {"elements": ["a.b"]}}),
+    ({"type": "contains-xml", "value": {"requiredElements": []}}, {"contains_xml": {}}),
+    ({"type": "is-html"}, {"html_parses": {}}),
+    ({"type": "contains-html"}, {"contains_html": {}}),
+    ({"type": "is-sql"}, {"sql_parses": {}}),
+    ({"type": "is-sql", "value": {"databaseType": "PostgreSQL", "allowedTables": ["select::null::users"]}}, {"sql_parses": {"dialect": "postgres", "tables": ["users"]}}),
+    ({"type": "contains-sql", "value": {"databaseType": "sqlite"}}, {"in_fence": {"judge": {"sql_parses": {"dialect": "sqlite"}}, "required": False}}),
+    ({"type": "latency", "threshold": 1500}, {"max_latency_s": {"limit": 1.5, "gates": True}}),
+    ({"type": "cost", "threshold": 0.002}, {"max_cost_usd": {"limit": 0.002}}),
+    ({"type": "perplexity", "threshold": 2}, {"perplexity": 2.0}),
+    ({"type": "levenshtein", "value": "hi"}, {"edit_distance": {"to": "hi", "at_most": 5}}),
+    ({"type": "levenshtein", "value": "hi", "threshold": 0}, {"edit_distance": {"to": "hi", "at_most": 0}}),
+    ({"type": "rouge-n", "value": "hi"}, {"rouge_n": {"to": "hi", "at_least": 0.75}}),
+    ({"type": "bleu", "value": "hi", "threshold": 0}, {"bleu": {"to": "hi", "at_least": 0}}),
+    ({"type": "word-count", "value": 5}, {"word_count": {"exactly": 5}}),
+    ({"type": "word-count", "value": {"min": 0, "max": 2}}, {"word_count": {"at_least": 0, "at_most": 2}}),
+    ({"type": "is-refusal"}, {"is_refusal": {}}),
+    ({"type": "finish-reason", "value": "stop"}, {"finish_reason_is": ["stop"]}),
+    ({"type": "guardrails"}, {"not": {"finish_reason_is": ["content_filter"]}}),
+    ({"type": "tool-call-f1", "value": "a, b"}, {"tools_called": {"names": ["a", "b"], "at_least": 1}}),
+    ({"type": "tool-call-f1", "value": ["a"], "threshold": 0}, {"tools_called": {"names": ["a"], "at_least": 0}}),
+    ({"type": "trajectory:tool-used", "value": "a"}, {"calls": {"name": "a"}}),
+    ({"type": "trajectory:tool-used", "value": ["a", "b"]}, {"all_of": [{"calls": {"name": "a"}}, {"calls": {"name": "b"}}]}),
+    ({"type": "trajectory:tool-used", "value": {"name": "a", "min": 1, "max": 2}}, {"calls": {"name": "a", "at_least": 1, "at_most": 2}}),
+    ({"type": "trajectory:tool-args-match", "value": {"name": "a", "args": {"q": 1}}}, {"calls": {"name": "a", "args": {"q": 1}, "exact": False}}),
+    ({"type": "trajectory:tool-args-match", "value": {"name": "a", "args": {"q": 1}, "mode": "exact"}}, {"calls": {"name": "a", "args": {"q": 1}, "exact": True}}),
+    ({"type": "trajectory:tool-sequence", "value": ["a", "b"]}, {"calls_in_order": ["a", "b"]}),
+    ({"type": "trajectory:tool-sequence", "value": {"mode": "exact", "steps": ["a"]}}, {"calls_exactly": {"calls": ["a"]}}),
+    ({"type": "trajectory:step-count", "value": {"type": "tool", "max": 3}}, {"tool_call_count": {"at_most": 3}}),
+]  # fmt: skip
+
+
+def test_an_assertion_keeps_its_meaning(here: Here):
+    checks = checks_of(here, *(assertion for assertion, _ in MEANINGS))
+    assert checks == [check for _, check in MEANINGS]
 
 
 def test_a_negated_criterion_is_written_out(here: Here):
