@@ -7,7 +7,9 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -317,6 +319,40 @@ def test_evaluators_of_real_files_become_judges():
     assert string.check(completion("Hello to you"), first).outcome == "pass"
     assert string.check(completion("Hello to you"), second).outcome == "fail"
     assert isinstance(model, UnboundJudge)
+
+
+@pytest.mark.parametrize(
+    ("template", "inputs", "expected", "outcome"),
+    [
+        ("{{expected}}", {}, "full", "pass"),
+        ("{{expected}}", {}, "empty", "fail"),
+        ("{{cause}}", {}, {"cause": "full"}, "pass"),
+        ("{{expected}}", {}, {"expected": "full"}, "pass"),
+        ("{{count}} of {{all}}", {"all": 3}, {"count": 2}, "pass"),
+        ("{{topic}}", {"topic": "disk"}, "full", "pass"),
+        # The input is what the prompt was filled with, too.
+        ("{{topic}}", {"topic": "disk"}, {"topic": "network"}, "pass"),
+        ("{{expected}}", {}, None, None),
+        ("{{expected}}", {}, {"cause": "full"}, None),
+        ("{{cause}}", {}, "full", None),
+    ],
+)
+def test_an_evaluator_is_filled_with_the_values_of_a_case(
+    tmp_path: Path, template: str, inputs: dict[str, Any], expected: Any, outcome: str | None
+):
+    text = (
+        "messages:\n  - {role: user, content: hi}\nevaluators:\n"
+        f"  - name: says\n    string: {{contains: '{template}'}}\n"
+    )
+    (judge,) = judges_from_evaluators(parse_prompt(text, path=tmp_path / "x.prompt.yml"))
+    assert isinstance(judge, Rule)
+    output = completion("The disk is full, 2 of 3 nodes.")
+    case = replace(CASE, inputs=inputs, expected=expected)
+    if outcome is None:
+        with pytest.raises(JudgeError, match=r"says: no value for \{\{\w+\}\} of case"):
+            judge.check(output, case)
+    else:
+        assert judge.check(output, case).outcome == outcome
 
 
 def test_senseless_evaluators_are_refused_together(tmp_path: Path):
