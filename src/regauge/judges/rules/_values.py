@@ -44,11 +44,8 @@ Mark = Literal[".", ","]
 
 # Arabic decimal, group and percent marks, and full-width marks.
 _MARKS = str.maketrans("\u066b\u066c\u066a\uff0e\uff0c\uff05\uff04\uffe5", ".,%.,%$\u00a5")
-_SCALES: Mapping[str, float] = MappingProxyType(
-    {"thousand": 1e3, "million": 1e6, "mn": 1e6, "billion": 1e9, "bn": 1e9, "trillion": 1e12}
-)
-
 _SUFFIX_SCALES: Mapping[str, float] = MappingProxyType({"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9})
+_ABBREVIATED_MAX = 3  # letters of a scale that may end in a period, such as `Mio.`
 _FRACTION_SIGN = re.compile(r"((?<!\d)\d{0,15})([\u00bc-\u00be\u2150-\u215e])")
 # A number in parts, such as `1 d 2 h 3 min`, has at most one part per unit; the time of a judgement
 # grows with this limit.
@@ -70,6 +67,31 @@ def _units() -> dict[str, tuple[str, float, float]]:
             *names, factor = group.split()
             units |= dict.fromkeys(names, (kind, float(factor), 0.0))
     return units
+
+
+@functools.cache
+def _scales() -> dict[str, float]:
+    """Factors of scales such as `million`, by name in lower case."""
+    scales: dict[str, float] = {}
+    for row in _WORDS.entry("scales").replace("\n   ", " ").strip().splitlines():
+        *names, factor = row.split()
+        scales |= dict.fromkeys(names, float(factor))
+    return scales
+
+
+def _match_scale(text: str, start: int) -> tuple[float, int]:
+    """The factor of a scale at an offset, and the offset of its end; 1 without a scale.
+
+    >>> _match_scale("3 Mio. Euro", 1), _match_scale("3万人", 1), _match_scale("3 pods", 1)
+    ((1000000.0, 6), (10000.0, 2), (1.0, 1))
+    """
+    word = _WORDS.unit.match(text, start)
+    if word is None:
+        return 1.0, start
+    scale, end = _scales().get(word["unit"].casefold()), word.end()
+    if scale is not None:
+        return scale, end + (text.startswith(".", end) and len(word["unit"]) <= _ABBREVIATED_MAX)
+    return _scales().get(text[start : start + 1], 1.0), start + (text[start] in _scales())
 
 
 class Number(NamedTuple):
@@ -167,10 +189,12 @@ def numbers_in(
             suffix_scale = _SUFFIX_SCALES.get(word, 1.0) if word == text[end : end + 1] else 1.0
             if word in {"K", "B"} and not before:
                 suffix_scale = 1.0
-            scale = _SCALES.get(word.casefold(), suffix_scale)
+            scale, end_of_scale = _match_scale(text, end)
+            if suffix_scale != 1:
+                scale, end_of_scale = suffix_scale, unit.end()
             if scale != 1:
                 value *= scale
-                end = unit.end()
+                end = end_of_scale
                 unit = match_unit(text, end)
             name = unit["unit"].replace(" ", "") if unit else ""
         currency = before.strip(" -+\u2212") if before else ""
@@ -180,7 +204,7 @@ def numbers_in(
         yield Number(value, currency or name, number_text.strip()[:40], start, end)
 
 
-@rule(version=3, about="correctness")
+@rule(version=4, about="correctness")
 def number_near(
     to: float | Expected = expected(),
     *,
@@ -400,7 +424,7 @@ def _equals_answer(text: str, expected: JSON) -> bool:
     return simplify(text) == simplify(bare_answer(expected))
 
 
-@rule(version=2, about="correctness")
+@rule(version=3, about="correctness")
 def answer_is(
     to: JSON | Expected = expected(), *, after: str = "ANSWER:", field: str | None = None
 ) -> Check:
@@ -604,17 +628,42 @@ def _source(output: JudgedOutput, inputs: Sequence[str]) -> str:
     )
 
 
-def number_readings(text: str) -> Iterator[tuple[str, list[set[str]]]]:
+def number_readings(text: str) -> list[tuple[str, list[set[str]]]]:
     """The numbers of a text as written, with their readings, without list marks.
 
     A reading is one number, or several with commas between them. A period before three digits may
-    group them or begin a fraction.
+    group them or begin a fraction. A letter such as `k` may be a scale or a unit.
 
-    >>> list(number_readings("1. It took 1,200 ms, 1.50 s"))
+    >>> number_readings("1. It took 1,200 ms, 1.50 s")
     [('1,200', [{'1200'}]), ('1.50', [{'1.5'}])]
+    >>> number_readings("3 million, 1.2k")
+    [('3 million', [{'3000000'}]), ('1.2', [{'1.2'}, {'1200'}])]
+    >>> number_readings("3 to 4 million")[0]
+    ('3', [{'3'}, {'3000000'}])
     """
-    for match in _WORDS.written_number.finditer(_WORDS.list_mark.sub("", text)):
-        yield match[0], _readings(match[0])
+    text = _WORDS.list_mark.sub("", text)
+    numbers: list[tuple[str, list[set[str]]]] = []
+    previous_end = 0
+    for match in _WORDS.written_number.finditer(text):
+        readings = _readings(match[0])
+        scale, end = _match_scale(text, match.end())
+        if scale != 1:
+            if numbers and _WORDS.range.fullmatch(text, previous_end, match.start()):
+                first, first_readings = numbers[-1]
+                numbers[-1] = first, first_readings + _multiply(first_readings, scale)
+            readings = _multiply(readings, scale)
+        elif text[end : end + 1] in _SUFFIX_SCALES and not text[end + 1 : end + 2].isalpha():
+            readings = readings + _multiply(readings, _SUFFIX_SCALES[text[end]])
+        numbers.append((text[match.start() : end], readings))
+        previous_end = end
+    return numbers
+
+
+def _multiply(readings: list[set[str]], scale: float) -> list[set[str]]:
+    """The readings times a scale; of several numbers, each."""
+    return [
+        {_canonical(str(Decimal(part) * int(scale))) for part in reading} for reading in readings
+    ]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -641,14 +690,14 @@ def _canonical(number: str) -> str:
     return plain.lstrip("0") or "0" if not plain.startswith("0.") else plain
 
 
-@rule(version=2, about="correctness")
+@rule(version=3, about="correctness")
 def no_new_numbers(
     *inputs: str, allow: Sequence[float] = (), up_to: int = 0, field: str | None = None
 ) -> Check:
     """Every number in the output is also in the inputs of the case.
 
-    1,200, 1.200 and 1200 are the same; so are 1.5, 1,5 and 1.50, 1e3 and 1000, and digits of any
-    script. Marks of numbered lists do not count.
+    1,200, 1.200 and 1200 are the same; so are 1.5, 1,5 and 1.50, 1e3 and 1000, 3 million and
+    3,000,000, and digits of any script. Marks of numbered lists do not count.
 
     Args:
         inputs: The inputs to search; by default all.
@@ -669,7 +718,7 @@ def no_new_numbers(
         allowed_readings = allowed.union(
             *(reading for _, readings in sources for reading in readings)
         )
-        numbers = list(number_readings(output.text or ""))
+        numbers = number_readings(output.text or "")
         new = [
             text
             for text, readings in numbers

@@ -1,0 +1,68 @@
+"""Numbers with scales such as `million`, in several languages, are numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from regauge.judges import answer_is, no_new_numbers, number_near
+
+
+@pytest.mark.parametrize(
+    ("output", "report"),
+    [
+        ("3 million users", "3,000,000 users"),
+        ("3,000,000", "3 Mio. Nutzer"),
+        ("3.000.000.000 Euro", "3 Mrd. Euro"),
+        ("2500000", "2,5 Mio."),
+        ("1.2 billion", "1,200 million"),
+        ("1.2k requests", "1,200 requests"),
+        ("5M", "5 minutes"),
+        ("30000", "3万人"),
+        ("300,000,000", "3億円"),
+        ("500 000 тыс.", "5 lakh, 500 000 тыс."),
+        ("3 million to 4 million", "3 to 4 million"),
+        ("3-4 million", "between 3 million and 4 million"),
+        ("a burst of 5 mnemonics", "5 mnemonics"),
+    ],
+)
+def test_a_number_with_a_scale_is_the_number_in_digits(output: str, report: str):
+    assert no_new_numbers().check_text(output, inputs={"report": report}).outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("output", "report", "new"),
+    [
+        ("3 million pods", "3 pods", "3 million"),
+        ("4 pods", "4 million pods", "4"),
+        ("3 billion", "3 Mio.", "3 billion"),
+        ("3 and 5 million", "3 and 4 million", "5 million"),
+        ("3万", "3", "3万"),
+    ],
+)
+def test_another_scale_is_another_number(output: str, report: str, new: str):
+    verdict = no_new_numbers().check_text(output, inputs={"report": report})
+    assert (verdict.outcome, verdict.details["new"]) == ("fail", [new])
+
+
+@pytest.mark.parametrize(
+    ("output", "to", "unit"),
+    [
+        ("Es sind 3 Mio.", 3e6, None),
+        ("Kosten: 2,5 Mrd. Euro im Jahr", 2.5e9, "€"),
+        ("3 million dollars", 3e6, "$"),
+        ("$3M", 3e6, "$"),
+        ("3 thousand GB", 3, "TB"),
+        ("3万", 30_000, None),
+        ("1,2 milliards", 1.2e9, None),
+        ("5 K", 5, "K"),
+        ("5 mnemonics", 5, None),
+    ],
+)
+def test_a_scale_multiplies_the_number_before_its_unit(output: str, to: float, unit: str | None):
+    assert number_near(to, unit=unit).check_text(output).outcome == "pass"
+
+
+def test_an_answer_is_compared_with_its_scale():
+    assert answer_is(3_000_000).check_text("ANSWER: 3 million").outcome == "pass"
+    assert answer_is("3 million").check_text("ANSWER: 3,000,000").outcome == "pass"
+    assert answer_is(3).check_text("ANSWER: 3 million").outcome == "fail"
