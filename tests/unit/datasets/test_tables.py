@@ -229,6 +229,25 @@ def test_a_parquet_file_keeps_its_types(load_frame, fixtures_dir):
     assert second.location == "fixtures/golden/demo.parquet:2"
 
 
+def test_columns_of_json_flags_and_tensors_are_read_as_their_values(tmp_path):
+    """pyarrow keeps the values of such types in an array of another type."""
+    documents = pa.array(['{"x": 1}', None])
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array([1, 2, 3, 4]), 2)
+    stored = {
+        "expected": (pa.json_(pa.utf8()), documents),
+        "inputs.ok": (pa.bool8(), pa.array([1, 0], pa.int8())),
+        "inputs.vector": (pa.fixed_shape_tensor(pa.int64(), [2]), vectors),
+    }
+    columns = {
+        name: pa.ExtensionArray.from_storage(kind, array) for name, (kind, array) in stored.items()
+    }
+    path = tmp_path / "demo.parquet"
+    pq.write_table(pa.table({"id": ["a", "b"], **columns}), path)
+    first, second = load_dataset(path, fixtures_dir=tmp_path)
+    assert (first.expected, first.inputs) == ({"x": 1}, {"ok": True, "vector": [1, 2]})
+    assert (second.expected, second.inputs) == (None, {"ok": False, "vector": [3, 4]})
+
+
 def test_a_parquet_file_may_have_its_ids_in_the_index(load_frame):
     frame = pd.DataFrame({"id": ["a"], "expected": ['{"x": 1}'], "tags": ["p;q"]}).set_index("id")
     case = load_frame(frame).cases[0]
