@@ -159,6 +159,23 @@ def test_times_are_read_in_many_formats(text, written):
     assert write_moment(find_moments(f"It began {text} or so.")[0], "YYYY-MM-DD HH:MM") == written
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("sum(rate(errors[5m]))", True),
+        ("rate(errors)[5m", True),  # three marks
+        ("rate (errors) of the last five minutes", False),  # two
+        ("node_load1 > 4", True),  # a metric that is compared
+        ("node load > 4", False),
+        (f"{'a' * 46}(=)", True),  # more than six marks of a hundred characters
+        (f"{'a' * 47}(=)", False),  # exactly six
+        ("", False),
+    ],
+)
+def test_an_expression_is_told_from_prose(text: str, code: bool):  # noqa: FBT001
+    assert is_code(text) is code
+
+
 def test_thresholds_of_expressions_are_shares_and_durations():
     def values(text):
         return [(q.kind, round(q.value, 3)) for q in quantities(text, code=True)]
