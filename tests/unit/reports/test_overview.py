@@ -1,0 +1,200 @@
+"""The first page of a report: its head, and the plot of a prompt's past."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from regauge.project import Project
+from regauge.reports import RunWriter
+from regauge.reports.html._overview import Overview, overview_of, plot_of
+from regauge.reports.html._source import PassRate, load_source
+from regauge.stats import wilson
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def overview(made: Any, place: Path, *outcomes: str, interrupted: bool = False) -> Overview:
+    """The first page of a run with a case of each outcome; ` tracked` marks tracked cases."""
+    writer = RunWriter(place / "run", redact=str)
+    for number, outcome in enumerate(outcomes):
+        word, _, tier = outcome.partition(" ")
+        case = made.case(number, tier=tier or "required")
+        writer.add(made.result([made.trial(0, word)], case=case, node_id=f"eval[c{number}]"))
+    writer.finish(
+        started_at=datetime(2026, 1, 31, tzinfo=UTC),
+        interrupted=interrupted,
+        command=["pytest", "evals"],
+        options={"record": "none"},
+        git=None,
+    )
+    return overview_of(load_source(place / "run", project=Project(root=place)), {})
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "title", "tone"),
+    [
+        (["passed"], "1 case, none failed", "good"),
+        (["passed", "passed"], "2 cases, none failed", "good"),
+        (["passed", "failed"], "1 of 2 cases failed", "bad"),
+        (["failed"], "1 of 1 case failed", "bad"),
+        (["passed", "unmeasured"], "2 cases, none failed, 1 unmeasured", "warn"),
+        (["failed", "unmeasured"], "1 of 2 cases failed, 1 unmeasured", "bad"),
+        (
+            ["passed", "failed tracked"],
+            "2 cases, none failed (1 tracked did, which block nothing)",
+            "good",
+        ),
+    ],
+)
+def test_only_a_run_that_measured_all_and_failed_nothing_has_a_green_head(
+    made: Any, tmp_path: Path, outcomes: list[str], title: str, tone: str
+):
+    page = overview(made, tmp_path, *outcomes)
+    assert (page.title, page.tone) == (title, tone)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "title", "tone"),
+    [
+        (["passed"], "Interrupted: 1 case, none failed", "warn"),
+        (["passed", "failed"], "Interrupted: 1 of 2 cases failed", "bad"),
+    ],
+)
+def test_an_interrupted_run_is_never_green(
+    made: Any, tmp_path: Path, outcomes: list[str], title: str, tone: str
+):
+    page = overview(made, tmp_path, *outcomes, interrupted=True)
+    assert (page.title, page.tone) == (title, tone)
+
+
+def test_a_prompt_counts_measured_cases_alone(made: Any, tmp_path: Path):
+    (prompt,) = overview(made, tmp_path, "passed", "passed", "failed", "unmeasured").prompts
+    assert (prompt.passed, prompt.measured, prompt.rate) == (2, 3, 2 / 3)
+    interval = wilson(2, 3)
+    assert (prompt.low, prompt.high) == (interval.low, interval.high)
+    (nothing,) = overview(made, tmp_path / "other", "unmeasured").prompts
+    assert (nothing.passed, nothing.measured, nothing.rate) == (0, 0, None)
+    assert (nothing.low, nothing.high) == (0, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A prompt in the run history."""
+
+    run: str
+    started_at: str = "2026-01-30T00:00:00+00:00"
+    version: str | None = "1.0.0"
+    prompt_digest: str = "d1"
+    dataset: str = "alert"
+    model: str = "sim:clerk-1"
+    side: str | None = None
+    measured: int = 4
+    passed: int = 3
+
+
+def test_the_past_of_a_prompt_is_its_comparable_runs(made: Any, tmp_path: Path):
+    overview(made, tmp_path, *["passed"] * 4, "unmeasured")
+    project = Project(root=tmp_path)
+    record = load_source(tmp_path / "run", project=project).record
+    assert record.suites[0].dataset == "alert"
+    past = [
+        Measured(run="first", version=None, prompt_digest="0123456789"),
+        Measured(run="a base", side="base"),
+        Measured(run="another dataset", dataset="other"),
+        Measured(run="another model", model="sim:clerk-2"),
+        Measured(run="nothing measured", measured=0, passed=0),
+        Measured(run="few cases", measured=1, passed=1),
+        Measured(run="half of the cases", measured=2, passed=0),
+        Measured(run="while this one ran", started_at="2026-02-01T00:00:00+00:00"),
+        Measured(run=record.id),
+        Measured(run="after this one"),
+    ]
+    source = load_source(tmp_path / "run", project=project, measured=lambda _: past)
+    shown = source.history["alert"]
+    assert [(point.run, point.version, point.passed, point.cases) for point in shown] == [
+        ("first", "01234567", 3, 4),
+        ("half of the cases", "1.0.0", 0, 2),
+        (record.id, "1.0.0", 4, 4),
+    ]
+    assert shown[1].low == wilson(0, 2).low == 0
+    assert shown[1].high == wilson(0, 2).high
+    many = [Measured(run=str(number)) for number in range(100)]
+    source = load_source(tmp_path / "run", project=project, measured=lambda _: many)
+    assert [point.run for point in source.history["alert"]] == [
+        *map(str, range(61, 100)),
+        record.id,
+    ]
+
+
+def points(*runs: tuple[str, int, int]) -> list[PassRate]:
+    """Runs of a version, with passed and measured cases."""
+    return [
+        PassRate(
+            run=f"run-{number}",
+            started_at="2026-01-31T00:00:00+00:00",
+            version=version,
+            digest=f"digest of {version}",
+            model="sim:clerk-1",
+            passed=passed,
+            cases=cases,
+            low=wilson(passed, cases).low,
+            high=wilson(passed, cases).high,
+        )
+        for number, (version, passed, cases) in enumerate(runs)
+    ]
+
+
+@given(
+    runs=st.lists(
+        st.integers(1, 200).flatmap(
+            lambda cases: st.tuples(
+                st.sampled_from(["1.0.0", "1.1.0"]), st.integers(0, cases), st.just(cases)
+            )
+        ),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_every_dot_and_bar_of_a_plot_is_inside_and_in_order(runs: list[tuple[str, int, int]]):
+    plot = plot_of(points(*runs))
+    assert [mark.point.passed for mark in plot.marks] == [passed for _, passed, _ in runs]
+    places = [mark.x for mark in plot.marks]
+    assert places == sorted(set(places))
+    assert all(plot.left < x < plot.right for x in places)
+    top = plot.lines[-1][0]
+    for mark in plot.marks:
+        # Greater rates are higher, which is less from the top.
+        assert top <= mark.high <= mark.y <= mark.low <= plot.bottom
+    by_rate = sorted(plot.marks, key=lambda mark: mark.point.rate)
+    assert [mark.y for mark in by_rate] == sorted((mark.y for mark in by_rate), reverse=True)
+    assert plot.path.split() == [f"{mark.x},{mark.y}" for mark in plot.marks]
+
+
+def test_a_plot_begins_at_a_round_rate_below_all_intervals_and_ends_at_100():
+    (mark,) = (plot := plot_of(points(("1.0.0", 90, 100)))).marks
+    assert [label for _, label in plot.lines] == ["80 %", "85 %", "90 %", "95 %", "100 %"]
+    heights = [height for height, _ in plot.lines]
+    assert (heights[0], heights[2]) == (plot.bottom, mark.y)
+    good = plot_of(points(("1.0.0", 10_000, 10_000)))
+    assert good.lines[0][1] == "90 %"
+    bad = plot_of(points(("1.0.0", 10_000, 10_000), ("1.0.0", 0, 9)))
+    assert bad.lines[0] == (bad.bottom, "0 %")
+
+
+def test_a_plot_names_a_version_where_it_begins_and_where_there_is_room():
+    plot = plot_of(points(("1.0.0", 9, 9), ("1.0.0", 9, 9), ("1.1.0", 9, 9), ("1.1.0", 9, 9)))
+    assert [mark.begins for mark in plot.marks] == [True, False, True, False]
+    assert [mark.name for mark in plot.marks] == ["1.0.0", "", "1.1.0", ""]
+    crowded = plot_of(points(*((f"1.{number}.0", 9, 9) for number in range(30))))
+    named = [mark.x for mark in crowded.marks if mark.name]
+    assert all(mark.begins for mark in crowded.marks)
+    assert named[0] == crowded.marks[0].x
+    assert 30 > len(named) > 5
+    assert all(after - before >= 60 for before, after in pairwise(named))
