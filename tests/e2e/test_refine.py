@@ -144,6 +144,9 @@ def test_the_healthy_prompt_is_left_alone(repo: GateRepo):
     assert len(sentences) == 20
     assert all(one["cases"] == 8 and not one["hinders"] for one in sentences)
     assert repo.git("diff") == before
+    checked = json.loads(repo.regauge("refine", "verify", "latest", "--recompute", "--json"))
+    assert min(checked["events"], checked["recomputed"]) > 3
+    assert repo.regauge("refine", "diff").startswith(f"{NAME}: no change proposed")
 
 
 def test_ctrl_c_after_the_last_decision_says_where_it_is(repo: GateRepo):
