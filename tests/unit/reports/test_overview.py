@@ -12,21 +12,21 @@ from hypothesis import given, strategies as st
 
 from regauge.project import Project
 from regauge.reports import RunWriter
-from regauge.reports.html._overview import Overview, overview_of, plot_of
+from regauge.reports.html._overview import Overview, cases_by_prompt, overview_of, plot_of
 from regauge.reports.html._source import PassRate, load_source
 from regauge.stats import wilson
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from regauge.runner import EvalResult
 
-def overview(made: Any, place: Path, *outcomes: str, interrupted: bool = False) -> Overview:
-    """The first page of a run with a case of each outcome; ` tracked` marks tracked cases."""
-    writer = RunWriter(place / "run", redact=str)
-    for number, outcome in enumerate(outcomes):
-        word, _, tier = outcome.partition(" ")
-        case = made.case(number, tier=tier or "required")
-        writer.add(made.result([made.trial(0, word)], case=case, node_id=f"eval[c{number}]"))
+
+def write(place: Path, *results: EvalResult, interrupted: bool = False) -> Path:
+    """Write a run; return its directory."""
+    writer = RunWriter(place, redact=str)
+    for result in results:
+        writer.add(result)
     writer.finish(
         started_at=datetime(2026, 1, 31, tzinfo=UTC),
         interrupted=interrupted,
@@ -34,7 +34,18 @@ def overview(made: Any, place: Path, *outcomes: str, interrupted: bool = False) 
         options={"record": "none"},
         git=None,
     )
-    return overview_of(load_source(place / "run", project=Project(root=place)), {})
+    return place
+
+
+def overview(made: Any, place: Path, *outcomes: str, interrupted: bool = False) -> Overview:
+    """The first page of a run with a case of each outcome; ` tracked` marks tracked cases."""
+    results: list[EvalResult] = []
+    for number, outcome in enumerate(outcomes):
+        word, _, tier = outcome.partition(" ")
+        case = made.case(number, tier=tier or "required")
+        results.append(made.result([made.trial(0, word)], case=case, node_id=f"eval[c{number}]"))
+    run = write(place / "run", *results, interrupted=interrupted)
+    return overview_of(load_source(run, project=Project(root=place)), {})
 
 
 @pytest.mark.parametrize(
@@ -82,6 +93,53 @@ def test_a_prompt_counts_measured_cases_alone(made: Any, tmp_path: Path):
     (nothing,) = overview(made, tmp_path / "other", "unmeasured").prompts
     assert (nothing.passed, nothing.measured, nothing.rate) == (0, 0, None)
     assert (nothing.low, nothing.high) == (0, 1)
+
+
+def test_a_case_has_the_trials_and_figures_of_its_side(made: Any, tmp_path: Path):
+    run = write(
+        tmp_path / "run",
+        made.result(
+            [made.trial(0), made.trial(1, "failed"), made.trial(2, "unmeasured")], node_id="a[c0]"
+        ),
+        made.result([made.trial(0)], node_id="b[c0]"),
+        made.result([made.trial(0, "failed")], node_id="a[c1]", case=made.case(1, tier="tracked")),
+    )
+    against = write(
+        tmp_path / "against",
+        made.result([made.trial(0, "failed"), made.trial(1)], pass_rate=0.5, node_id="a[c0]"),
+        made.result([made.trial(0)], node_id="a[c9]", case=made.case(9)),
+    )
+    source = load_source(run, project=Project(root=tmp_path), against=against)
+    cases: dict[str, Any] = {str(case["id"]): case for case in cases_by_prompt(source)["alert"]}
+    # The second eval of a case is a case of its own; one of the other run alone is none.
+    assert list(cases) == ["c0", "c0~2", "c1"]
+    assert {name: case["verdict"] for name, case in cases.items()} == {
+        "c0": "failed",
+        "c0~2": "passed",
+        "c1": "failed (tracked)",
+    }
+    assert {name: case["counts"] for name, case in cases.items()} == {
+        "c0": {"candidate": [1, 2], "base": [1, 2]},
+        "c0~2": {"candidate": [1, 1]},
+        "c1": {"candidate": [0, 1]},
+    }
+    sides = [(trial["side"], trial["n"], trial["outcome"]) for trial in cases["c0"]["trials"]]
+    assert sides == [
+        ("candidate", 0, "passed"),
+        ("candidate", 1, "failed"),
+        ("candidate", 2, "unmeasured"),
+        ("base", 0, "failed"),
+        ("base", 1, "passed"),
+    ]
+    # An unmeasured trial cost nothing, and trials of the base are not the candidate's.
+    figures = {
+        name: (case["failed"], case["latency"], case["cost"]) for name, case in cases.items()
+    }
+    assert figures == {
+        "c0": (["severity"], 0.25, 1.0),
+        "c0~2": ([], 0.25, 0.5),
+        "c1": (["severity"], 0.25, 0.5),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
