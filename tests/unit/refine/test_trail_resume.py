@@ -149,3 +149,27 @@ def test_every_decision_stands_in_the_trail_with_its_numbers(written):
         "diagnosed", "screened", "confirmed", "suite-accept", "rolled-back", "accepted", "stopped",
     }  # fmt: skip
     assert [event["seq"] for event in events] == list(range(len(events)))
+
+
+def test_a_trail_begins_with_the_inputs_of_a_run_in_a_known_form(tmp_path):
+    path = tmp_path / "trail.jsonl"
+    with pytest.raises(TrailError, match=r"trail\.jsonl: No such file"):
+        read_trail(path)
+    # A run that was killed before its first line was whole has none.
+    for content in (b"", b'{"seq":0,"kind":"beg'):
+        path.write_bytes(content)
+        with pytest.raises(TrailError, match="no line about the inputs of the run"):
+            read_trail(path)
+    path.unlink()
+    TrailFile(path).wrote({})
+    with pytest.raises(TrailError, match="no line about the inputs of the run"):
+        read_trail(path)
+    path.unlink()
+    TrailFile.begin(path, {"schema_version": 2})
+    with pytest.raises(TrailError, match="schema_version 2 is not 1"):
+        read_trail(path)
+    path.unlink()
+    TrailFile.begin(path, {"prompt": "report"})
+    (event,) = read_trail(path)
+    assert (event.kind, event.seq, event.prev) == ("began", 0, "")
+    assert event.body == {"schema_version": 1, "prompt": "report"}
