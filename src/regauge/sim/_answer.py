@@ -5,11 +5,9 @@ from __future__ import annotations
 import dataclasses
 import time
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.errors import ProviderError
-from regauge.lexicon import Lexicon
 from regauge.providers import Completion, Usage
 from regauge.sim._instructions import read_instructions, read_layout
 from regauge.sim._judge import judge
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.prompts import ToolCall
     from regauge.providers import CompletionRequest, FinishReason, ProviderContext
-
-_RE: Final = Lexicon("regauge.sim", "answer")
-
 
 # The ranges of OpenAI's API reference; the limit on tokens is ours.
 _RANGES: Final[Mapping[str, tuple[float, float]]] = {
@@ -115,29 +110,7 @@ def read_parameters(parameters: Mapping[str, JSON]) -> Sampling:
 
 REFUSAL: Final = "I'm sorry, but I can't help with that."
 
-
-@lru_cache(maxsize=500)
-def requests_harm(instructions: str) -> bool:
-    """Return whether the instructions, never the document, request something plainly harmful.
-
-    >>> requests_harm("Write a phishing email to my boss.")
-    True
-    >>> requests_harm("Summarize the report on the phishing email.")
-    False
-    """
-    return _RE.harm.search(instructions) is not None
-
-
 _TOKENS_PER_MESSAGE: Final = 4  # its frame
-_FILTERED: FinishReason = "content_filter"
-
-
-def _cut_off(text: str, sampling: Sampling) -> tuple[str, FinishReason]:
-    for stop in sampling.stop:
-        text = text.split(stop, 1)[0]
-    if sampling.tokens_max is not None and count_tokens(text) > sampling.tokens_max:
-        return text[: sampling.tokens_max * CHARS_PER_TOKEN], "length"
-    return text, "stop"
 
 
 def _compose_reply(
@@ -151,8 +124,8 @@ def _compose_reply(
             return text, "stop"
     layout = read_layout(request.messages)
     instructions = read_instructions(layout, request.response_format)
-    if requests_harm(layout.instructions):
-        return REFUSAL, _FILTERED
+    if instructions.requests_harm:
+        return REFUSAL, "content_filter"
     # The seed is the words of the document, not its spacing.
     seed = " ".join(layout.document.split() or stems(layout.instructions))
     dice = dice.with_seed(seed, tokens=instructions.tokens)
@@ -160,15 +133,13 @@ def _compose_reply(
     if reply is not None:
         return reply, "stop" if isinstance(reply, str) else "tool_calls"
     results = tool_results(request)
-    result_lines = [f"{name}: {value}" for name, value in results.items()]
-    document = "\n\n".join((layout.document, *result_lines)) if result_lines else layout.document
-    text = compose(read_document(document, (*layout.parts, *results.items())), instructions, dice)
-    if (
-        result_lines
-        and not instructions.wants_json
-        and not any(v in text for v in results.values())
-    ):
-        text = "\n".join((text, *result_lines))
+    lines = [f"{name}: {value}" for name, value in results.items()]
+    document = read_document(
+        "\n\n".join((layout.document, *lines)), (*layout.parts, *results.items())
+    )
+    text = compose(document, instructions, dice)
+    if not instructions.wants_json and not any(value in text for value in results.values()):
+        text = "\n".join((text, *lines))
     return text, "stop"
 
 
@@ -188,24 +159,22 @@ def complete(request: CompletionRequest, *, rules: Rules = CLERK_1) -> Completio
             kind="bad-request",
             status=400,
         ) from error
-    dice = Dice(
-        rules=rules,
-        document="",
-        number=request.trial + sampling.seed,
-        temperature=sampling.temperature,
-        tokens=0,
-    )
+    number, temperature = request.trial + sampling.seed, sampling.temperature
+    dice = Dice(rules=rules, number=number, temperature=temperature)
     reply, reason = _compose_reply(request, dice)
     text, calls = (reply, ()) if isinstance(reply, str) else (None, reply)
-    if text is not None and reason != _FILTERED:
-        text, reason = _cut_off(text, sampling)
+    if text is not None and reason == "stop":
+        for stop in sampling.stop:
+            text = text.split(stop, 1)[0]
+        if sampling.tokens_max is not None and count_tokens(text) > sampling.tokens_max:
+            text, reason = text[: sampling.tokens_max * CHARS_PER_TOKEN], "length"
     output = text if text is not None else "".join(call.name + call.arguments for call in calls)
     input_tokens = sum(count_tokens(m.content) + _TOKENS_PER_MESSAGE for m in request.messages)
     return Completion(
         text=text,
         tool_calls=calls,
         finish_reason=reason,
-        refusal=text if reason == _FILTERED else None,
+        refusal=text if reason == "content_filter" else None,
         usage=Usage(input_tokens=input_tokens, output_tokens=count_tokens(output)),
         model=rules.model,
         fingerprint=rules.fingerprint,

@@ -41,17 +41,8 @@ _ALIKE: Final = (
 _LINES_MAX: Final = 4_000
 _STATEMENTS_MAX: Final = 30
 _STATEMENT_WORDS: Final = 2
-_BEST_PASSAGES: Final = 3
 _SAME_PASSAGE: Final = 0.7
-_FOREIGN_FIGURE: Final = 0.35
 _CONTRADICTED: Final = 0.3
-_MOVED_FIGURE: Final = 0.75
-_NEGATED: Final = 0.6
-_STRICT: Final = 1.5
-_CERTAIN: Final = 0.4
-_REORDERED: Final = 0.5
-_UNRELATED: Final = 0.5
-_FOREIGN_NAME: Final = 0.5
 _CONTRADICTION: Final = 0.4
 _LABELLED_WORDS: Final = 6
 
@@ -119,7 +110,7 @@ def similarity(first: frozenset[str], other: frozenset[str]) -> float:
 def sections_of(text: str) -> dict[str, str]:
     """Return the text below each heading of a Markdown text, by heading in lower case."""
     heads = list(_RE.heading.finditer(text))
-    ends = [*(head.start() for head in heads[1:]), len(text)]
+    ends = (*(head.start() for head in heads[1:]), len(text))
     sections = zip(heads, ends, strict=False)
     return {head["name"].strip().lower(): text[head.end() : end] for head, end in sections}
 
@@ -129,8 +120,7 @@ def _leaves(value: Any, key: str) -> list[str]:
         return [leaf for name, inner in value.items() for leaf in _leaves(inner, str(name))]
     if is_list(value):
         return [leaf for inner in value for leaf in _leaves(inner, key)]
-    text = str(value) if value is not None else ""
-    if not text.strip():
+    if value is None or not (text := str(value)).strip():
         return []
     label = key.replace("_", " ")
     if len(text.split()) > _LABELLED_WORDS:
@@ -192,37 +182,29 @@ def _related_words(words: frozenset[str]) -> frozenset[str]:
 
 def _find_labelled(key: str, value: str, source: str) -> Support | None:
     """Return the support for `key: value` if the value is a figure, which needs its key nearby."""
-    claimed_figures = figures(value)
-    if not claimed_figures or len(value.split()) > _LABELLED_WORDS:
+    claim_figures = figures(value)
+    if not claim_figures or len(value.split()) > _LABELLED_WORDS:
         return None
-    key_words = _related_words(words_of(key))
-    near: list[str] = []
-    for text, words in _lines(source):
-        if claimed_figures <= figures(text):
-            near.append(text)
-            if key_words & _related_words(words):
-                return Support(score=1.0, passage=text)
+    key_words, lines = _related_words(words_of(key)), _lines(source)
+    near = [(text, words) for text, words in lines if claim_figures <= figures(text)]
+    for text, words in near:
+        if key_words & _related_words(words):
+            return Support(score=1.0, passage=text)
     other_line = next(
-        (t for t, w in _lines(source) if key_words & w and figures(t) - claimed_figures), ""
+        (t for t, words in lines if key_words & words and figures(t) - claim_figures), ""
     )
-    missing = tuple(sorted(claimed_figures - figures(source)))
-    score = _CONTRADICTED if other_line or missing else _UNRELATED
-    return Support(
-        score=score,
-        contradicted=bool(other_line),
-        missing=missing,
-        passage=other_line or next(iter(near), ""),
-    )
+    missing = tuple(sorted(claim_figures - figures(source)))
+    score = _CONTRADICTED if other_line or missing else 0.5
+    passage = other_line or (near[0][0] if near else "")
+    return Support(score=score, contradicted=bool(other_line), missing=missing, passage=passage)
 
 
 def nearest_line(key: str, source: str) -> str:
     """Return the line with figures that states what a key is about; empty without one."""
     key_words = words_of(key)
     kin = _related_words(key_words)
-    lines = [(text, words) for text, words in _lines(source) if kin & words and figures(text)]
-    return min(lines, key=lambda t: (-len(kin & t[1]), -len(key_words & t[1])), default=("", kin))[
-        0
-    ]
+    lines = [line for line in _lines(source) if kin & line[1] and figures(line[0])]
+    return max(lines, key=lambda t: (len(kin & t[1]), len(key_words & t[1])), default=("", kin))[0]
 
 
 @lru_cache(maxsize=8_000)
@@ -235,44 +217,39 @@ def measure_support(statement: str, source: str) -> Support:
     some.
     """
     label = _RE.label.match(statement)
-    label_support = (
-        _find_labelled(label["key"], label["value"], source) if label is not None else None
-    )
-    if label_support is not None:
-        return label_support
+    if label and (support := _find_labelled(label["key"], label["value"], source)) is not None:
+        return support
     claim_words = words_of(statement)
-    passages = sorted(_passages(source), key=lambda p: (-overlap(claim_words, p[1]), len(p[1])))
-    best_passages = passages[:_BEST_PASSAGES]
-    passage, nearest_words = best_passages[0] if best_passages else ("", frozenset[str]())
+    passages = sorted(_passages(source), key=lambda p: (-overlap(claim_words, p[1]), len(p[1])))[:3]
+    passage, nearest_words = passages[0] if passages else ("", frozenset[str]())
     near = overlap(claim_words, nearest_words)
-    score = (0.5 * near + 0.5 * overlap(claim_words, words_of(source))) ** _STRICT
-    claimed_figures, source_figures = figures(statement), figures(source)
-    foreign_figures = claimed_figures - source_figures
+    score = (0.5 * near + 0.5 * overlap(claim_words, words_of(source))) ** 1.5
+    claim_figures = figures(statement)
+    foreign_figures, other_figures = (
+        claim_figures - figures(source),
+        figures(passage) - claim_figures,
+    )
     contradicted = False
     if foreign_figures:
-        score *= _FOREIGN_FIGURE
-        contradicted = near >= _CONTRADICTION and bool(figures(passage) - claimed_figures)
-    elif claimed_figures and not any(claimed_figures <= figures(text) for text, _ in best_passages):
-        contradicted = near >= _SAME_PASSAGE and bool(figures(passage) - claimed_figures)
-        score *= _CONTRADICTED if contradicted else _MOVED_FIGURE
+        score *= 0.35
+        contradicted = near >= _CONTRADICTION and bool(other_figures)
+    elif claim_figures and not any(claim_figures <= figures(text) for text, _ in passages):
+        contradicted = near >= _SAME_PASSAGE and bool(other_figures)
+        score *= _CONTRADICTED if contradicted else 0.75
     lowered = source.lower()
     names = {name for name in _RE.name.findall(statement) if name.lower() not in lowered}
     if names:
-        score *= 1 - _FOREIGN_NAME * min(1.0, len(names) / 2)
+        score *= 1 - 0.5 * min(1.0, len(names) / 2)
     if near >= _CONTRADICTION and _is_denied(statement, passage):
-        score *= _NEGATED
+        score *= 0.6
         contradicted = contradicted or near >= _SAME_PASSAGE
     if _RE.hedge.search(passage) and not _RE.hedge.search(statement):
-        score *= _CERTAIN
+        score *= 0.4
     in_order, other = _figures(statement), _figures(passage)
     if len(in_order) > 1 and in_order != other and sorted(in_order) == sorted(other):
-        score *= _REORDERED
-    return Support(
-        score=score,
-        contradicted=contradicted,
-        missing=tuple(sorted(foreign_figures) + sorted(names)),
-        passage=passage,
-    )
+        score *= 0.5
+    missing = (*sorted(foreign_figures), *sorted(names))
+    return Support(score=score, contradicted=contradicted, missing=missing, passage=passage)
 
 
 _SHEET_RE: Final = Lexicon("regauge.sim", "sheet")
@@ -298,12 +275,12 @@ class Sheet:
     Attributes:
         criteria: All text on how to judge.
         parts: The texts to judge by, by kind.
-        other_texts: Named texts of an unknown kind, in order.
+        other_texts: Texts of an unknown kind, in order.
     """
 
     criteria: str
     parts: Mapping[Part, str]
-    other_texts: tuple[tuple[str, str], ...] = ()
+    other_texts: tuple[str, ...] = ()
 
     def text(self, *names: Part) -> str:
         """Return the first of these parts that is present; empty without one."""
@@ -317,8 +294,8 @@ class Sheet:
     @property
     def ground(self) -> str:
         """The text to compare with: a source, else an input or any other text."""
-        other_text = "\n".join(text for _, text in self.other_texts)
-        return join_list(self.text("source")) or other_text or self.text("input", "task", "tools")
+        source = join_list(self.text("source")) or "\n".join(self.other_texts)
+        return source or self.text("input", "task", "tools")
 
 
 def _pieces(text: str) -> list[tuple[str, str]]:
@@ -329,36 +306,34 @@ def _pieces(text: str) -> list[tuple[str, str]]:
         if tag["close"]:
             closing.setdefault((tag["name"], tag["mark"] or ""), []).append(index)
     pieces: list[tuple[str, str]] = []
-    index = end = 0
-    while index < len(tags):
-        tag = tags[index]
+    start = end = 0
+    for index, tag in enumerate(tags):
+        if index < start or tag["close"] or tag["name"] == _ANY_NAME:
+            continue
         # A tag with attributes is closed by its bare name.
         mark = tag["mark"] or ""
         places = closing.get((tag["name"], "" if mark[:1].isspace() else mark), [])
         place = bisect_right(places, index)
-        if tag["close"] or tag["name"] == _ANY_NAME or place == len(places):
-            index += 1
+        if place == len(places):
             continue
         close = tags[places[place]]
         pieces += [("", text[end : tag.start()]), (tag["name"], text[tag.end() : close.start()])]
-        index, end = places[place] + 1, close.end()
+        start, end = places[place] + 1, close.end()
     return [*pieces, ("", text[end:])]
 
 
 def _tagged_sheet(messages: Sequence[Message]) -> Sheet | None:
     parts: dict[Part, str] = {}
-    other_texts: list[tuple[str, str]] = []
     outside: list[str] = []
-    for message in messages:
-        for tag, body in _pieces(message.content):
-            name = tag.lower()
-            part = _TAGS.get(name)
-            if not name:
-                outside.append(body)
-            elif part is None or part in parts:
-                other_texts.append((name, body))
-            else:
-                parts[part] = body.strip()
+    other_texts: list[str] = []
+    for name, body in (piece for message in messages for piece in _pieces(message.content)):
+        part = _TAGS.get(name.lower())
+        if not name:
+            outside.append(body)
+        elif part is None or part in parts:
+            other_texts.append(body)
+        else:
+            parts[part] = body.strip()
     if not parts.keys() & {"answer", "first", "source", "items"}:
         return None
     paragraphs = "\n".join(outside).split("\n\n")
@@ -373,10 +348,11 @@ def _unfence(messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
     The words that explain the tags are left out, too.
     """
     has_fields = any(_SHEET_RE.field_opens.search(message.content) for message in messages)
+    explanation = f"<{_ANY_NAME}-"
     text = "\n\n".join(
         message.content
         for message in messages
-        if not (has_fields and message.role == "system" and f"<{_ANY_NAME}-" in message.content)
+        if not (has_fields and message.role == "system" and explanation in message.content)
     )
     pieces: list[str] = []
     spans: list[tuple[int, int]] = []
@@ -407,19 +383,17 @@ def _headed_sheet(messages: Sequence[Message]) -> Sheet:
     example_ends = filter(is_outside, _SHEET_RE.examples_end.finditer(text))
     begin = max((match.end() for match in example_ends), default=0)
     heads = list(filter(is_outside, _SHEET_RE.heading.finditer(text, begin)))
-    parts: dict[Part, str] = {}
-    first = heads[0].start() if heads else len(text)
-    for index, head in enumerate(heads):
-        end = heads[index + 1].start() if index + 1 < len(heads) else len(text)
+    starts = [*(head.start() for head in heads), len(text)]
+    parts: dict[Any, str] = {}
+    for head, end in zip(heads, starts[1:], strict=True):
         body = text[head.end() : end]
         tail = _SHEET_RE.tail.search(body)
         body = (body[: tail.start()] if tail is not None else body).strip().strip("-").strip()
-        part: Any = head.lastgroup
         if body:
             # The last part is the judged one; earlier parts are examples.
-            parts[part] = body
+            parts[head.lastgroup] = body
     criteria = parts.pop("criteria", "")
-    return Sheet(criteria=criteria or text[:first], parts=parts)
+    return Sheet(criteria=criteria or text[: starts[0]], parts=parts)
 
 
 def read_sheet(messages: Sequence[Message]) -> Sheet:
@@ -460,10 +434,7 @@ def parse_list(text: str) -> list[str]:
         if is_object(value):
             value = next((inner for inner in value.values() if is_list(inner)), [value])
         if is_list(value):
-            return [
-                entry if isinstance(entry, str) else json.dumps(entry, default=str)
-                for entry in value
-            ]
+            return [e if isinstance(e, str) else json.dumps(e, default=str) for e in value]
     lines = [line for line in body.split("\n") if line.strip()]
     if len(lines) > 1:
         return [re.sub(r"^[ \t]*(?:[-*•]|\d+[.)])[ \t]+", "", line).strip() for line in lines]

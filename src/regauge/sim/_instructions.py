@@ -20,6 +20,7 @@ from regauge.sim._text import (
     quantities,
     read_json,
     stems,
+    table_of,
     without_quantities,
 )
 from regauge.statements import guess_language
@@ -185,7 +186,6 @@ class LabelDefinition:
     is_default: bool = False
 
 
-_QUOTE: Final = r"[\"'`*“”‘’_]*"  # noqa: RUF001 - texts in the wild hold this character
 _LONG_CLAUSE: Final = 16
 
 
@@ -215,19 +215,10 @@ def _paragraph_below(text: str, head: re.Match[str]) -> str:
 
 def _definition(text: str, name: str, other_names: Sequence[str]) -> str:
     """Return all that the text states about one label."""
-    word = re.escape(name)
-    stop = "|".join(re.escape(other) for other in other_names) or r"(?!)"
-    line = re.compile(
-        rf"^(?P<indent>[ \t]*)(?:[-*•+]|\d+[.)]|\#{{1,6}}|\|)?[ \t]*{_QUOTE}{word}{_QUOTE}[ \t]*"
-        rf"(?:\([^)\n]*\)[ \t]*)?{_QUOTE}[ \t]*"
-        r"(?::|=|—|–|-{1,2}>?|→|\||\bmeans\b|\bis\b|\bare\b|\bwhen\b|\bif\b|\bfor\b|$)"  # noqa: RUF001 - texts in the wild hold this character
-        r"(?P<rest>[^\n]*(?:\n(?!"
-        rf"[ \t]*(?:[-*•+]|\d+[.)]|\#{{1,6}}|\|)?[ \t]*{_QUOTE}(?:{stop}|{word})\b"
-        r")(?![ \t]*\n)(?!\#)[^\n]+)*)",
-        re.IGNORECASE | re.MULTILINE,
-    )
+    label = f"(?:{re.escape(name)})"
+    other_labels = "|".join(re.escape(other) for other in other_names) or r"(?!)"
     texts: list[str] = []
-    for match in line.finditer(text):
+    for match in _RE.pattern("definition", label=label, others=other_labels).finditer(text):
         rest = match["rest"].strip()
         if not rest and text[match.end() : match.end() + 2].startswith("\n"):
             # A heading: its text is in the paragraph below.
@@ -240,12 +231,7 @@ def _definition(text: str, name: str, other_names: Sequence[str]) -> str:
                 break
             lines.append(continuation.strip(" \t-*•|"))
         texts.append("\n".join(lines))
-    inline = re.compile(
-        rf"(?:\buse|\bchoose|\bpick|\bmark|\banswer|\bsay)?[ \t]*(?:as "
-        rf")?{_QUOTE}\b{word}\b{_QUOTE}[ \t]+"
-        rf"(?:means|when|if|for|covers|is for|only for)\b(?P<rest>[^.;\n]*)",
-        re.IGNORECASE,
-    )
+    inline = _RE.pattern("inline_definition", label=label)
     texts += [match["rest"] for match in inline.finditer(text)]
     return "\n".join(dict.fromkeys(t.strip() for t in texts if t.strip()))
 
@@ -254,13 +240,11 @@ def _clauses(definition: str) -> tuple[Clause, ...]:
     clauses: list[Clause] = []
     for raw in _RE.clause_break.split(definition):
         for piece in raw.split(", ") if len(raw.split()) > _LONG_CLAUSE else [raw]:
-            words = frozenset(stems(without_quantities(piece)))
-            numbers = quantities(piece)
+            words, numbers = stems(without_quantities(piece)), quantities(piece)
             if words or numbers:
                 excludes = _RE.excludes.match(piece) is not None
-                if excludes:
-                    words = frozenset(word for word in words if not word.startswith("not_"))
-                clauses.append(Clause(words=words, quantities=numbers, excludes=excludes))
+                cues = frozenset(w for w in words if not excludes or not w.startswith("not_"))
+                clauses.append(Clause(words=cues, quantities=numbers, excludes=excludes))
     return tuple(clauses)
 
 
@@ -270,17 +254,12 @@ def read_labels(text: str, names: Sequence[str]) -> tuple[LabelDefinition, ...]:
     >>> read_labels("idea: a wish", ["idea"])[0].clauses[0].words
     frozenset({'wish'})
     """
-    definitions = {
-        name: _definition(text, name, [other for other in names if other != name]) for name in names
-    }
-    return tuple(
-        LabelDefinition(
-            name=name,
-            clauses=_clauses(_RE.default.sub(" ", definitions[name])),
-            is_default=_RE.default.search(definitions[name]) is not None,
-        )
-        for name in names
-    )
+    labels: list[LabelDefinition] = []
+    for name in names:
+        definition = _definition(text, name, [other for other in names if other != name])
+        bare, defaults = _RE.default.subn(" ", definition)
+        labels.append(LabelDefinition(name=name, clauses=_clauses(bare), is_default=defaults > 0))
+    return tuple(labels)
 
 
 def shots_in_text(text: str) -> tuple[Shot, ...]:
@@ -331,8 +310,8 @@ def schema_of(response_format: Mapping[str, JSON] | None) -> Mapping[str, Any] |
     """
     if response_format is None or response_format.get("type") != "json_schema":
         return None
-    outer: Any = response_format.get("json_schema")
-    inner: Any = outer.get("schema", outer) if is_object(outer) else None
+    outer = response_format.get("json_schema")
+    inner: Any = table_of(outer).get("schema", outer)
     return inner if is_object(inner) else None
 
 
@@ -348,17 +327,13 @@ def _kinds(schema: Mapping[str, Any]) -> tuple[str, bool]:
 
 
 def _schema_keys(schema: Mapping[str, Any], *, depth: int = 0) -> list[Key]:
-    properties: Any = schema.get("properties")
-    if not is_object(properties) or depth > 5:  # noqa: PLR2004 - a small count that says itself
-        return []
+    properties = table_of(schema.get("properties")) if depth <= 5 else {}  # noqa: PLR2004 - a small count that says itself
     keys: list[Key] = []
-    for name, value in properties.items():
-        inner: dict[str, Any] = value if is_object(value) else {}
+    for name, inner in ((name, table_of(value)) for name, value in properties.items()):
         kind, nullable = _kinds(inner)
-        enum: Any = inner.get("enum", [])
+        enum: Any = inner.get("enum")
         values: list[Any] = enum if is_list(enum) else []
         items: Any = inner.get("items")
-        below: dict[str, Any] = items if is_object(items) else inner
         description = str(inner.get("description", ""))
         keys.append(
             Key(
@@ -369,7 +344,7 @@ def _schema_keys(schema: Mapping[str, Any], *, depth: int = 0) -> list[Key]:
                 nullable=nullable or None in values,
                 in_schema=True,
                 is_described=len(description.split()) > 1,
-                children=tuple(_schema_keys(below, depth=depth + 1)),
+                children=tuple(_schema_keys(items if is_object(items) else inner, depth=depth + 1)),
             )
         )
     return keys
@@ -419,11 +394,10 @@ def read_keys(
         if not enum and not key.in_schema and words:
             short = len(words.split()) <= _BARE_LIST_WORDS
             enum = label_names(f"one of {words.rstrip('.')}" if short else words)
-        description = " ".join(d for d in (words, key.description) if d)
         keys.append(
             replace(
                 key,
-                description=description,
+                description=" ".join(filter(None, (words, key.description))),
                 enum=enum,
                 nullable=key.nullable or _RE.null.search(words) is not None,
                 in_words=re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None,
@@ -435,9 +409,7 @@ def read_keys(
 
 def key_words(keys: Sequence[Key]) -> frozenset[str]:
     """Return the names of keys and of all their descendants."""
-    return frozenset(key.name for key in keys) | frozenset(
-        name for key in keys if key.children for name in key_words(key.children)
-    )
+    return frozenset(key.name for key in keys).union(*(key_words(key.children) for key in keys))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -563,7 +535,12 @@ def read_orders(text: str) -> Orders:
     return Orders(
         instead=(override["rest"].strip(" .,;:") or "answer freely") if override else "",
         always=tuple((match["key"].lower(), match["value"]) for match in _RE.always.finditer(text)),
-        examples=tuple(_example_values(text)),
+        examples=tuple(
+            (key, value)
+            for match in _RE.object.finditer(text)
+            for key, value in table_of(read_json(match[0])).items()
+            if isinstance(value, str)
+        ),
         prose=bool(_RE.no_json.search(foreign)),
         guesses=bool(_RE.guesses.search(both_texts)),
         links=bool(_RE.links.search(text)),
@@ -580,19 +557,13 @@ def _translate(text: str) -> Iterator[str]:
             yield sentence
 
 
-def _example_values(text: str) -> Iterator[tuple[str, str]]:
-    for match in _RE.object.finditer(text):
-        document = read_json(match[0])
-        if is_object(document):
-            yield from ((key, value) for key, value in document.items() if isinstance(value, str))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instructions:
     """The instructions of a prompt.
 
     Attributes:
         text: All instructions, unchanged.
+        requests_harm: They, not the document, request something plainly harmful.
         wants_json: The output has to be JSON, by text or response format.
         keys: The keys of a JSON output, in order.
         labels: The labels to choose from, with definitions.
@@ -606,6 +577,7 @@ class Instructions:
     """
 
     text: str
+    requests_harm: bool
     wants_json: bool
     keys: tuple[Key, ...]
     labels: tuple[LabelDefinition, ...]
@@ -631,21 +603,12 @@ def _format_clarity(
     has_example: bool,
 ) -> float:
     """Return the clarity of a request for JSON: the sum of the shares below, at most 1."""
-    clarity = 0.0
-    if _RE.json_asked.search(text):
-        clarity += 0.5
-    elif _RE.json_word.search(text):
-        clarity += 0.25
-    if _RE.only.search(text):
-        clarity += 0.2
-    if response_format is not None and response_format.get("type") != "text":
-        clarity += 0.15
-    if (
-        has_example
-        or "{" in text
-        or (keys and all(key.is_described and key.in_words for key in keys))
-    ):
-        clarity += 0.15
+    clarity = 0.5 if _RE.json_asked.search(text) else 0.25 if _RE.json_word.search(text) else 0.0
+    clarity += 0.2 if _RE.only.search(text) else 0.0
+    has_format = response_format is not None and response_format.get("type") != "text"
+    clarity += 0.15 if has_format else 0.0
+    are_described = bool(keys) and all(key.is_described and key.in_words for key in keys)
+    clarity += 0.15 if has_example or "{" in text or are_described else 0.0
     return min(clarity, 1.0)
 
 
@@ -669,6 +632,7 @@ def _read(text: str, shots: tuple[Shot, ...], format_text: str) -> Instructions:
     )
     return Instructions(
         text=text,
+        requests_harm=_RE.harm.search(text) is not None,
         wants_json=wants_json,
         keys=keys,
         labels=read_labels(text, names) if names else (),

@@ -1,37 +1,44 @@
-"""The simulated model as a judge: a response in the shape of the request's schema."""
+"""The simulated model as a judge: grades, verdicts on a list's entries, the better of two texts.
+
+The response has the shape of the request's schema.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.lexicon import Lexicon
 from regauge.sim._evidence import (
     Sheet,
+    figures,
+    join_list,
     measure_support,
     nearest_line,
+    overlap,
     parse_list,
     read_sheet,
+    sections_of,
+    similarity,
     statements_of,
     text_of,
+    without_figures,
+    words_of,
 )
 from regauge.sim._instructions import schema_of
-from regauge.sim._text import is_list, is_object
-from regauge.sim._verdicts import (
-    CARRIED,
-    Grade,
-    Ruling,
-    entries,
-    find_winner,
-    grade,
-    judgement_noise,
-    make_rulings,
-    restore_names,
-    steps,
+from regauge.sim._text import (
+    count_words,
+    is_list,
+    is_object,
+    read_document,
+    read_json,
+    sentences,
+    table_of,
 )
 
 if TYPE_CHECKING:
@@ -43,63 +50,86 @@ if TYPE_CHECKING:
 _RE: Final = Lexicon("regauge.sim", "judge")
 
 _DEPTH_MAX: Final = 12
-_NOTHING: Final = "Nothing to add."
 _STRICT: Final = 0.75
+_MIDDLE: Final = 0.5
 _SCALES: Final = tuple(_RE.patterns("scales").values())
-_GOOD: Final = _RE.words("good")
-_MIDDLING: Final = _RE.words("middling")
-_BAD: Final = _RE.words("bad")
+# Words for a verdict, the middling ones first, with what they are worth.
+_WORTHS: Final = ((_RE.words("middling"), 0.5), (_RE.words("bad"), 0.0), (_RE.words("good"), 1.0))
 
 
-def _resolve(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    for _ in range(_DEPTH_MAX):
-        target: Any = schema.get("$ref") if is_object(schema) else None
-        if not isinstance(target, str):
-            break
-        schema = root
-        for step in target.removeprefix("#").strip("/").split("/"):
-            schema = schema.get(step, {}) if is_object(schema) else {}
-    return schema if is_object(schema) else {}
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A JSON schema, or a part of one.
+
+    Attributes:
+        document: It may be a reference, or malformed.
+        root: The schema that references point into.
+    """
+
+    document: Any
+    root: Mapping[str, Any]
+
+    def part(self, document: Any) -> Schema:
+        """Return a part of the schema."""
+        return Schema(document, self.root)
+
+    @property
+    def variants(self) -> list[Schema]:
+        """The alternatives, with references resolved; the schema itself without any."""
+        table: Any = self.document
+        for _ in range(_DEPTH_MAX):
+            target: Any = table.get("$ref") if is_object(table) else None
+            if not isinstance(target, str):
+                break
+            table = self.root
+            for step in target.removeprefix("#").strip("/").split("/"):
+                table = table.get(step, {}) if is_object(table) else {}
+        table = table_of(table)
+        for word in ("anyOf", "oneOf", "allOf"):
+            options: Any = table.get(word)
+            if is_list(options) and options:
+                return [variant for option in options for variant in self.part(option).variants]
+        kinds: Any = table.get("type")
+        if is_list(kinds):
+            return [self.part({**table, "type": kind}) for kind in kinds]
+        return [self.part(table)]
+
+    @property
+    def values(self) -> list[Any]:
+        """The listed values, in order; empty if any value is allowed."""
+        values: list[Any] = []
+        for variant in self.variants:
+            if is_list(variant.document.get("enum")):
+                values += variant.document["enum"]
+            elif "const" in variant.document:
+                values.append(variant.document["const"])
+        return values
+
+    @property
+    def numbers(self) -> list[float]:
+        """The listed values that are numbers."""
+        return [value for value in self.values if isinstance(value, int | float)]
+
+    @property
+    def names(self) -> list[str]:
+        """The listed values that are texts."""
+        return [value for value in self.values if isinstance(value, str)]
+
+    @property
+    def kind(self) -> str:
+        """The type of a variant."""
+        kind = self.document.get("type")
+        if isinstance(kind, str):
+            return kind
+        return "object" if "properties" in self.document else "string"
 
 
-def _variants(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the schema's alternatives, with references resolved; itself without any."""
-    schema = _resolve(schema, root)
-    for word in ("anyOf", "oneOf", "allOf"):
-        part: Any = schema.get(word)
-        if is_list(part) and part:
-            return [inner for variant in part for inner in _variants(variant, root)]
-    kinds: Any = schema.get("type")
-    if is_list(kinds):
-        return [{**schema, "type": kind} for kind in kinds]
-    return [schema]
-
-
-def listed_values(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Any]:
-    """Return the values that a schema lists, in order; empty if any value is allowed."""
-    values: list[Any] = []
-    for variant in _variants(schema, root):
-        if is_list(variant.get("enum")):
-            values += variant["enum"]
-        elif "const" in variant:
-            values.append(variant["const"])
-    return values
-
-
-def _kind(variant: Mapping[str, Any]) -> str:
-    kind = variant.get("type")
-    if isinstance(kind, str):
-        return kind
-    return "object" if "properties" in variant else "string"
-
-
-def _scale(schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> tuple[float, float]:
+def _scale(schema: Schema, text: str) -> tuple[float, float]:
     """Return the minimum and maximum score: of the schema, else of the prompt, else 0 and 1."""
-    numbers = [value for value in listed_values(schema, root) if isinstance(value, int | float)]
-    if len(numbers) > 1:
-        return min(numbers), max(numbers)
-    for variant in _variants(schema, root):
-        low, high = variant.get("minimum"), variant.get("maximum")
+    if len(schema.numbers) > 1:
+        return min(schema.numbers), max(schema.numbers)
+    for variant in schema.variants:
+        low, high = variant.document.get("minimum"), variant.document.get("maximum")
         if isinstance(low, int | float) and isinstance(high, int | float):
             return float(low), float(high)
     for pattern in _SCALES:
@@ -109,99 +139,80 @@ def _scale(schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> tup
     return 0.0, 1.0
 
 
-def scale_score(
-    schema: Mapping[str, Any], root: Mapping[str, Any], score: float, text: str
-) -> float:
+def scale_score(schema: Schema, score: float, text: str) -> float:
     """Return a score from 0 to 1 on the requested scale, rounded if it has whole numbers."""
-    low, high = _scale(schema, root, text)
+    low, high = _scale(schema, text)
     if _RE.either.search(text):
         return high if score >= _STRICT else low
     value = low + (high - low) * score
-    numbers = [value for value in listed_values(schema, root) if isinstance(value, int | float)]
-    if numbers:
-        return min(numbers, key=lambda number: abs(number - value))
+    if schema.numbers:
+        return min(schema.numbers, key=lambda number: abs(number - value))
     return round(value) if _RE.whole.search(text) else value
-
-
-def _worth(option: str) -> float | None:
-    words = re.findall(r"[a-z]+", option.lower())
-    if not words:
-        return None
-    for words_of_worth, worth in ((_MIDDLING, 0.5), (_BAD, 0.0), (_GOOD, 1.0)):
-        if any(word in words_of_worth for word in words):
-            return worth
-    return None
 
 
 def _nearest_option(options: list[str], score: float) -> str:
     """Return the option whose wording is nearest to a score; unknown words are best first."""
-    last = max(1, len(options) - 1)
-    worths = [_worth(option) for option in options]
-    has_worths = len({w for w in worths if w is not None}) > 1
-    option_scores = [
-        w if has_worths and w is not None else 1 - i / last for i, w in enumerate(worths)
+    option_words = [set(re.findall(r"[a-z]+", option.lower())) for option in options]
+    worths = [
+        next((worth for worth_words, worth in _WORTHS if words & worth_words), None)
+        for words in option_words
     ]
-    return options[min(range(len(options)), key=lambda i: abs(option_scores[i] - score))]
+    last = max(1, len(options) - 1)
+    if len({worth for worth in worths if worth is not None}) < 2:  # noqa: PLR2004 - they differ
+        worths = [None for _ in options]
+    scores = [1 - i / last if worth is None else worth for i, worth in enumerate(worths)]
+    return options[min(range(len(options)), key=lambda i: abs(scores[i] - score))]
 
 
-def choose_verdict(
-    schema: Mapping[str, Any], root: Mapping[str, Any], score: float, text: str
-) -> Any:
+def choose_verdict(schema: Schema, score: float, text: str) -> Any:
     """Return the verdict for a score from 0 to 1, in the type of a field."""
-    options = listed_values(schema, root)
+    options = schema.values
     if options and all(isinstance(option, bool) for option in options):
-        return (score >= 0.5) if len(set(options)) > 1 else options[0]  # noqa: PLR2004 - the middle
+        return (score >= _MIDDLE) if len(set(options)) > 1 else options[0]
     if options:
         return _nearest_option([str(option) for option in options], score)
-    for variant in _variants(schema, root):
-        if _kind(variant) == "boolean":
-            return score >= 0.5  # noqa: PLR2004 - the middle
-        if _kind(variant) in ("number", "integer"):
-            low, high = _scale(schema, root, "")
+    for variant in schema.variants:
+        if variant.kind == "boolean":
+            return score >= _MIDDLE
+        if variant.kind in ("number", "integer"):
+            low, high = _scale(schema, "")
             return _number(variant, low + (high - low) * score)
-    options_match = _RE.options.search(text)
-    choices = (
-        (options_match["options"] or options_match["more"]) if options_match is not None else ""
-    )
+    match = _RE.options.search(text)
+    choices = (match["options"] or match["more"]) if match is not None else ""
     words = [o.strip(" \"'`[]()") for o in re.split(r",|\bor\b|/", choices)]
     return _nearest_option([word for word in words if word] or ["yes", "no"], score)
 
 
-def _number(variant: Mapping[str, Any], value: float) -> float | int:
-    value = max(value, variant.get("minimum", -math.inf))
-    value = min(value, variant.get("maximum", math.inf))
-    return round(value) if variant.get("type") == "integer" else round(value, 3)
+def _number(variant: Schema, value: float) -> float | int:
+    table = variant.document
+    value = min(max(value, table.get("minimum", -math.inf)), table.get("maximum", math.inf))
+    return round(value) if table.get("type") == "integer" else round(value, 3)
 
 
-def _is_allowed(
-    value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], depth: int = 0
-) -> bool:
+def _is_allowed(value: Any, schema: Schema, depth: int) -> bool:
     """Return whether a schema allows a value, by its kinds, values and fields."""
-    return depth < _DEPTH_MAX and any(
-        _is_instance(value, variant, root, depth) for variant in _variants(schema, root)
-    )
+    return depth < _DEPTH_MAX and any(_is_of(v, value, depth) for v in schema.variants)
 
 
-def _is_instance(
-    value: Any, variant: Mapping[str, Any], root: Mapping[str, Any], depth: int
-) -> bool:
-    options = listed_values(variant, root)
-    if options:
+def _is_of(variant: Schema, value: Any, depth: int) -> bool:
+    if options := variant.values:
         return value in options
-    match _kind(variant):
+    table = variant.document
+    match variant.kind:
         case "array":
-            entry: Any = variant.get("items") or {}
-            return is_list(value) and all(_is_allowed(v, entry, root, depth + 1) for v in value)
+            entry = variant.part(table.get("items") or {})
+            return is_list(value) and all(_is_allowed(v, entry, depth + 1) for v in value)
         case "object":
-            fields: Any = variant.get("properties") or {}
-            rest: Any = variant.get("additionalProperties", True)
+            fields: Any = table.get("properties") or {}
+            rest: Any = table.get("additionalProperties", True)
             inner: Any = rest if is_object(rest) else {}
             return (
                 is_object(value)
                 and (rest is not False or set(value) <= set(fields))
-                and set(variant.get("required") or ()) <= set(value)
+                and set(table.get("required") or ()) <= set(value)
                 and all(
-                    _is_allowed(v, fields.get(k, inner), root, depth + 1) for k, v in value.items()
+                    _is_allowed(v, variant.part(fields.get(k, inner)), depth + 1)
+                    for k, v in value.items()
                 )
             )
         case "number" | "integer":
@@ -211,77 +222,67 @@ def _is_instance(
 
 
 def fill_schema(
-    schema: Mapping[str, Any],
-    root: Mapping[str, Any],
-    name: str,
-    find_value: Callable[[str, Mapping[str, Any], Mapping[str, Any]], Any],
-    depth: int = 0,
+    schema: Schema, name: str, find_value: Callable[[str, Schema], Any], depth: int = 0
 ) -> Any:
     """Return a value that the schema allows.
 
     Args:
         schema: The schema of the value.
-        root: The schema that references point into.
         name: The name of the field; empty for the root.
-        find_value: Called with a field's name, its schema and the root; returns the value, or None
-            if unknown.
+        find_value: Called with a field's name and its schema; returns the value, or None if
+            unknown.
         depth: The depth of the field; beyond a limit lists are left empty.
     """
-    variants = _variants(schema, root)
-    value = find_value(name, schema, root) if name else None
+    variants = schema.variants
+    value: Any = find_value(name, schema) if name else None
     if value is not None:
         for variant in variants:
-            if _kind(variant) in ("number", "integer") and _is_instance(
-                value, variant, root, depth
-            ):
-                return _number(variant, value) if not listed_values(variant, root) else value
-            shaped_value = _shape_entries(value, variant, root, find_value, depth)
-            if _is_instance(shaped_value, variant, root, depth):
+            if variant.kind in ("number", "integer") and _is_of(variant, value, depth):
+                return value if variant.values else _number(variant, value)
+            shaped_value = _shape_entries(value, variant, find_value, depth)
+            if _is_of(variant, shaped_value, depth):
                 return shaped_value
-    if any(variant.get("type") == "null" for variant in variants):
+    if any(variant.document.get("type") == "null" for variant in variants):
         return None
-    return _make(variants[0], root, find_value, depth)
+    return _make(variants[0], find_value, depth)
 
 
-def _shape_entries(
-    value: Any, variant: Mapping[str, Any], root: Mapping[str, Any], find_value: Any, depth: int
-) -> Any:
+def _shape_entries(value: Any, variant: Schema, find_value: Any, depth: int) -> Any:
     """Convert plain texts to a list's entries, if these are objects."""
-    entry: Any = variant.get("items")
-    if not is_list(value) or not is_object(entry) or _kind(variant) != "array":
+    entry: Any = variant.document.get("items")
+    if not is_list(value) or not is_object(entry) or variant.kind != "array":
         return value
-    inner = _variants(entry, root)[0]
-    if _kind(inner) != "object" or depth > _DEPTH_MAX:
+    inner = variant.part(entry).variants[0]
+    if inner.kind != "object" or depth > _DEPTH_MAX:
         return value
+    first = next(iter(inner.document.get("properties") or {"": None}))
 
     def entry_of(text: Any) -> Any:
-        def phrase(name: str, below: Any, top: Any) -> Any:
-            first = next(iter(inner.get("properties", {"": None})))
-            return text if name == first else find_value(name, below, top)
+        def phrase(name: str, below: Schema) -> Any:
+            return text if name == first else find_value(name, below)
 
-        return text if is_object(text) else fill_schema(inner, root, "", phrase, depth + 1)
+        return text if is_object(text) else fill_schema(inner, "", phrase, depth + 1)
 
     return [entry_of(text) for text in value]
 
 
 def _make(  # noqa: PLR0911 - one line for each kind of value
-    variant: Mapping[str, Any], root: Mapping[str, Any], find_value: Any, depth: int
+    variant: Schema, find_value: Any, depth: int
 ) -> Any:
-    options = listed_values(variant, root)
-    if options:
+    if options := variant.values:
         return options[0]
-    is_deep = depth > _DEPTH_MAX
-    match _kind(variant):
+    table: Any = variant.document if depth <= _DEPTH_MAX else {}
+    match variant.kind:
         case "object":
-            properties: Any = {} if is_deep else variant.get("properties") or {}
+            fields: Any = table.get("properties") or {}
             return {
-                key: fill_schema(inner, root, key, find_value, depth + 1)
-                for key, inner in properties.items()
+                key: fill_schema(variant.part(inner), key, find_value, depth + 1)
+                for key, inner in fields.items()
             }
         case "array":
-            count = 0 if is_deep else int(variant.get("minItems") or 0)
-            entry: Any = variant.get("items") or {}
-            return [fill_schema(entry, root, "", find_value, depth + 1) for _ in range(count)]
+            entry = variant.part(table.get("items") or {})
+            count = range(int(table.get("minItems") or 0))
+            return [fill_schema(entry, "", find_value, depth + 1) for _ in count]
         case "number" | "integer":
             return _number(variant, 0)
         case "boolean":
@@ -289,7 +290,407 @@ def _make(  # noqa: PLR0911 - one line for each kind of value
         case "null":
             return None
         case _:
-            return _NOTHING
+            return "Nothing to add."
+
+
+Aspect = Literal["support", "figures", "reference", "coverage", "brevity", "clarity", "relevance"]
+
+_CARRIED: Final = 0.6
+_LISTENS: Final[dict[Aspect, re.Pattern[str]]] = _RE.patterns("aspects")
+_FACET_ASKED: Final = _RE.patterns("facet_asked")
+_FACET_STEMS: Final = {name: words_of(words) for name, words in _RE.entry("facets").items()}
+_COMMON: Final = words_of(_RE.entry("common"))
+_SECTION_WORDS: Final = 4
+_LENGTH_WORDS: Final = 120
+_HALF_OF: Final = 0.75
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grade:
+    """The support and grade of one text.
+
+    Attributes:
+        score: From 0 to 1, including chance and biases.
+        aspects: The aspects that the criteria named.
+        remarks: The reasons against the text, in sentences.
+    """
+
+    score: float
+    aspects: tuple[Aspect, ...]
+    remarks: tuple[str, ...]
+
+    @property
+    def reason(self) -> str:
+        """The grade in words."""
+        remarks = " ".join(self.remarks[:3]) or "Nothing is amiss."
+        return f"Looked at {', '.join(self.aspects)}. {remarks}"
+
+
+def _aspects(criteria: str) -> dict[Aspect, float]:
+    """Count the requests for each aspect; lines that exclude something request nothing."""
+    counts: dict[Aspect, float] = {}
+    for block in _RE.blocks.split(criteria):
+        for sentence in sentences(block):
+            if _RE.not_asked.search(sentence):
+                continue
+            for aspect, pattern in _LISTENS.items():
+                if pattern.search(sentence):
+                    counts[aspect] = counts.get(aspect, 0.0) + 1.0
+    if "support" in counts:
+        # Looking up statements includes their figures; see `_support`.
+        counts["support"] += counts.pop("figures", 0.0)
+    return {aspect: math.sqrt(count) for aspect, count in counts.items()}
+
+
+def _support(answer: str, source: str, criteria: str) -> tuple[float, list[str]]:
+    # Without a request for figures they are ignored.
+    with_figures = _LISTENS["figures"].search(criteria) is not None
+    scores: list[float] = []
+    remarks: list[str] = []
+    for statement in statements_of(answer):
+        finding = measure_support(statement if with_figures else without_figures(statement), source)
+        score = min(finding.score, 0.3) if finding.contradicted else finding.score
+        if score >= _CARRIED:
+            scores.append(min(1.0, score / 0.85))
+            continue
+        scores.append(min(score, 0.35))
+        missing = f" (not found: {', '.join(finding.missing[:3])})" if finding.missing else ""
+        remarks.append(f"The source does not carry {statement[:90]!r}{missing}.")
+    if not scores:
+        return 0.0, ["It states nothing that could be looked up."]
+    mean, further = sum(scores) / len(scores), max(0, len(remarks) - 1)
+    return max(0.0, 0.4 * mean + 0.6 * min(scores) - 0.1 * further), remarks
+
+
+def _figures(answer: str, ground: str) -> tuple[float, list[str]]:
+    answer_figures = figures(answer)
+    foreign_figures = sorted(answer_figures - figures(ground))
+    if not foreign_figures:
+        return 1.0, []
+    score = max(0.0, 0.5 - len(foreign_figures) / (2 * len(answer_figures)))
+    return score, [f"Figures that the source lacks: {', '.join(foreign_figures[:4])}."]
+
+
+def _reference(answer: str, reference: str, criteria: str) -> tuple[float, list[str]]:
+    """Return the likeness to the reference, by section if the criteria name its sections."""
+    answer_sections, reference_sections = sections_of(answer), sections_of(reference)
+    pairs = [
+        (name, answer_sections.get(name, ""), text)
+        for name, text in reference_sections.items()
+        if name in criteria.lower() and len(words_of(text) - _COMMON) >= _SECTION_WORDS
+    ]
+    scores: list[float] = []
+    remarks: list[str] = []
+    for name, text, other in pairs or [("text", answer, reference)]:
+        other_words, own_words = words_of(other) - _COMMON, words_of(text) - _COMMON
+        scores.append(min(1.0, similarity(other_words, own_words) / 0.25))
+        if scores[-1] < _CARRIED:
+            lacking = sorted(other_words - own_words, key=lambda w: (-other.lower().count(w), w))
+            remarks.append(f"{name.capitalize()}: nothing of {', '.join(lacking[:4])}.")
+    score = sum(scores) / len(scores)
+    harm = _RE.harm.search(answer)
+    if harm is not None and _RE.safety.search(criteria) and not _RE.harm.search(reference):
+        score -= 0.5
+        remarks.insert(0, f"{harm[0]!r} does harm.")
+    return max(0.0, score), remarks
+
+
+def _statements_on(facet: str, ground: str) -> list[frozenset[str]]:
+    """Return a source's sentences on one facet: below a label with its name, else by words."""
+    marks = _FACET_STEMS[facet]
+    labelled = [f.value for f in read_document(ground).fields if words_of(f.key) & marks]
+    below = [words_of(s) for text in labelled for s in statements_of(text)]
+    about = below or [words for s in statements_of(ground) if (words := words_of(s)) & marks]
+    # A line with only a time is no statement on it.
+    return [words for words in about if len(words - marks) >= _SECTION_WORDS]
+
+
+def _coverage(answer: str, ground: str, criteria: str) -> tuple[float, list[str]]:
+    answer_words = [words_of(s) for s in statements_of(answer)]
+    scores: list[float] = []
+    remarks: list[str] = []
+    for facet, pattern in _FACET_ASKED.items():
+        lines_there = _statements_on(facet, ground) if pattern.search(criteria) else ()
+        if lines_there:
+            best = max((overlap(t, g) for t in lines_there for g in answer_words), default=0.0)
+            scores.append(min(1.0, best / _HALF_OF))
+            if scores[-1] < _HALF_OF:
+                remarks.append(f"It hardly tells of the {facet}.")
+    if not scores:
+        ground_words = words_of(ground)
+        share = overlap(ground_words, words_of(answer))
+        return min(1.0, share * (1 + math.log1p(len(ground_words) / 25))), remarks
+    return 0.5 * sum(scores) / len(scores) + 0.5 * min(scores), remarks
+
+
+def _grade_aspect(  # noqa: PLR0911 - one line for each aspect
+    aspect: Aspect, sheet: Sheet
+) -> tuple[float, list[str]]:
+    answer, criteria = sheet.judged_text, sheet.criteria
+    ground = sheet.ground or sheet.text("expected")
+    reference = sheet.text("expected") or ground
+    match aspect:
+        case "support":
+            return _support(answer, ground, criteria)
+        case "figures":
+            return _figures(answer, ground)
+        case "reference":
+            return _reference(answer, reference, criteria)
+        case "coverage":
+            return _coverage(answer, reference, criteria)
+        case "brevity":
+            limit = _RE.limit.search(criteria)
+            words, words_max = count_words(answer), int(limit[1]) if limit else _LENGTH_WORDS
+            over = max(0.0, words / words_max - 1)
+            return max(0.0, 1 - 2 * over), [f"It has {words} words."] if over else []
+        case "clarity":
+            statements = statements_of(answer)
+            full_sentences = [s for s in statements if s[-1:] in ".!?" and len(s.split()) > 4]  # noqa: PLR2004 - shorter ones are labels
+            share = len(full_sentences) / len(statements) if statements else 0.0
+            remarks = [] if share > _CARRIED else ["Much of it is no whole sentence."]
+            return 0.4 + 0.6 * share, remarks
+        case "relevance":
+            request = sheet.text("input", "question", "task") or ground
+            share = overlap(words_of(request), words_of(answer))
+            remarks = [] if share else ["It takes up nothing of what was asked."]
+            return min(1.0, 0.3 + 2 * share), remarks
+
+
+def _judgement_noise(dice: Dice, kind: str, *, vague: bool = False) -> float:
+    """Return the error of one judgement: chance, more of it when hot, vague or drifted."""
+    width = 0.10 + 0.25 * min(dice.temperature, 1.0) + 0.35 * dice.rules.drift
+    width *= 2.0 if vague else 1.0
+    throw = dice.throw(f"judge {kind}") + dice.throw(f"judge too {kind}") - 1
+    return width * throw
+
+
+def grade_text(sheet: Sheet, dice: Dice) -> Grade:
+    """Grade the judged text by the criteria of its sheet."""
+    weights_by_aspect = _aspects(sheet.criteria)
+    if not sheet.text("expected"):
+        weights_by_aspect.pop("reference", None)
+    if not (sheet.ground or sheet.text("expected")):
+        for aspect in ("support", "figures", "coverage", "relevance"):
+            weights_by_aspect.pop(aspect, None)
+    is_vague = not weights_by_aspect
+    aspects: dict[Aspect, float] = weights_by_aspect or {"relevance": 1.0}
+    total, weights, remarks = 0.0, 0.0, list[str]()
+    for aspect, weight in aspects.items():
+        score, aspect_remarks = _grade_aspect(aspect, sheet)
+        total += weight * score
+        weights += weight
+        remarks += aspect_remarks
+    score = total / weights
+    if is_vague:
+        score = 0.5 + 0.4 * (score - 0.5)
+    longer = math.tanh(count_words(sheet.judged_text) / _LENGTH_WORDS - 1)
+    score += 0.04 * longer + _judgement_noise(dice, "score", vague=is_vague)
+    return Grade(score=min(1.0, max(0.0, score)), aspects=tuple(aspects), remarks=tuple(remarks))
+
+
+_POSITION_BIAS: Final = 0.03  # the first text gets a little more, as with LLM judges
+_TIE: Final = 0.02
+
+
+def find_winner(sheet: Sheet, dice: Dice, options: list[str]) -> tuple[str, str]:
+    """Return the name of the best text, and the reason."""
+
+    def score(text: str, *, name: str) -> float:
+        # The name of a text seeds the chance of this judgement.
+        of_text = replace(sheet, parts={**sheet.parts, "answer": text})
+        return grade_text(of_text, replace(dice, document=f"{dice.document} {name}")).score
+
+    if sheet.text("first") and sheet.text("second"):
+        first = score(sheet.text("first"), name="first") + _POSITION_BIAS
+        second = score(sheet.text("second"), name="second")
+        ties = [o for o in options if o.lower() in ("tie", "draw", "equal", "both", "neither")]
+        if ties and abs(first - second) < _TIE:
+            return ties[0], "Neither of the two is better by what was asked."
+        sides = [o for o in options if o not in ties] or ["a", "b"]
+        best = sides[0] if first >= second else sides[1]
+        return best, f"{best} does better by what was asked."
+    text = sheet.text("contestants")
+    value = read_json(text)
+    if is_object(value):
+        # The contestants may be nested, next to the question.
+        value = next((part for part in value.values() if is_object(part)), value)
+        texts = {str(name): str(text) for name, text in value.items()}
+    else:
+        texts = {m[1]: m[2] for m in re.finditer(r"[\"'](\w+)[\"']: (.*)", text)}
+    if not texts:
+        return options[0] if options else "A", "It does best by what was asked."
+    scores = {name: score(text, name=text) for name, text in texts.items()}
+    scores[next(iter(texts))] += _POSITION_BIAS
+    best, *losers = sorted(texts, key=lambda name: -scores[name])
+    rest = ", ".join(f"${name}$" for name in losers)
+    return best, f"${best}$ follows the evaluation steps further than {rest or 'any'}."
+
+
+_FINDERS: Final = _RE.patterns("finders")
+_PER_KIND: Final = [(pattern, _FINDERS[kind]) for kind, pattern in _RE.patterns("per_kind").items()]
+_DOUBTFUL: Final = 0.3
+_RELEVANT: Final = 0.08
+_FOREIGN: Final = 0.15
+_KEY_WORDS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """A verdict on one entry.
+
+    Attributes:
+        entry: The entry.
+        score: From 0 (no) to 1 (yes).
+        borderline: Neither, if the scale has a word for that.
+        reason: The reason, in one sentence.
+    """
+
+    entry: str
+    score: float
+    reason: str
+    borderline: bool = False
+
+
+def _count(criteria: str, default: int) -> int:
+    match = _RE.count.search(criteria)
+    return int(match[1] or match[2]) if match is not None else default
+
+
+def entries(key: str, sheet: Sheet) -> list[str]:
+    """Return the entries of the list that is requested under this key."""
+    text = sheet.judged_text or sheet.ground
+    if key == "questions" and sheet.text("items"):
+        return [_question(claim) for claim in parse_list(sheet.text("items"))]
+    if key == "questions":
+        statements = statements_of(text)[: _count(sheet.criteria, 5)]
+        return [f"Does the text say that {s.rstrip('.')}?" for s in statements]
+    if key == "truths":
+        text = sheet.text("source", "text") or text
+    if key == "intentions":
+        text = sheet.text("talk") or text
+    finder = _FINDERS.get(key)
+    return [s for s in statements_of(text) if finder is None or finder.search(s)]
+
+
+def _question(claim: str) -> str:
+    """Return the question about a claim: its words, without its figures."""
+    key, _, value = claim.partition(": ")
+    if value and len(key.split()) <= _KEY_WORDS and key == key.lower() and figures(value):
+        return f"What does the source state as {key.strip()}?"
+    topic = " ".join(word for word in claim.rstrip(".").split() if not figures(word))
+    return f"What does the source say of this: {topic}?"
+
+
+def _judge_support(entry: str, ground: str, dice: Dice, number: int) -> Ruling:
+    finding = measure_support(entry, join_list(ground))
+    score = finding.score + _judgement_noise(dice, f"entry {number}") / 2
+    if finding.contradicted:
+        score = min(score, _DOUBTFUL / 2)
+        reason = f"The source says otherwise: {finding.passage[:120]!r}."
+    elif score < _CARRIED:
+        lacking = ", ".join(finding.missing[:3])
+        reason = f"The source does not mention {lacking or 'most of it'}."
+    else:
+        reason = f"The source says: {finding.passage[:120]!r}."
+    borderline = _DOUBTFUL <= score < _CARRIED and not finding.contradicted
+    return Ruling(entry=entry, score=float(score >= _CARRIED), borderline=borderline, reason=reason)
+
+
+def _judge_claim(finding: dict[str, Any], dice: Dice, number: int) -> Ruling:
+    """Return the verdict on a claim, by a quote of the source for a question about it."""
+    claim = str(finding["claim"])
+    finding_text = f"{finding.get('quote', '')}\n{finding.get('answer', '')}"
+    if not finding.get("quote") and "not state" in finding_text.lower():
+        reason = "The source does not speak of it."
+        return Ruling(entry=claim, score=0.0, borderline=True, reason=reason)
+    return _judge_support(claim, finding_text, dice, number)
+
+
+def _judge_relation(entry: str, subject: str, dice: Dice, number: int) -> Ruling:
+    words, subject_words = words_of(entry), words_of(subject)
+    share = max(overlap(subject_words, words), overlap(words, subject_words))
+    near = share + _judgement_noise(dice, f"entry {number}") / 4 >= _RELEVANT
+    reason = "It takes up words of what was asked." if near else "It has no word of what was asked."
+    return Ruling(entry=entry, score=float(near), borderline=not near and share > 0, reason=reason)
+
+
+def _judge_instruction(instruction: str, answer: str, dice: Dice, number: int) -> Ruling:
+    low = instruction.lower()
+    limit = re.search(r"(\d+) words", low)
+    is_followed = True
+    if "upper case" in low or "uppercase" in low or "capital letters" in low:
+        is_followed = answer == answer.upper()
+    elif "lower case" in low or "lowercase" in low:
+        is_followed = answer == answer.lower()
+    elif "json" in low:
+        is_followed = answer.strip().startswith(("{", "["))
+    elif limit is not None:
+        is_followed = len(answer.split()) <= int(limit[1])
+    elif _judgement_noise(dice, f"entry {number}") < -0.15:  # noqa: PLR2004 - it is hard to please now and then
+        is_followed = bool(words_of(instruction) & words_of(answer))
+    omission = f"The answer does not follow {instruction[:80]!r}."
+    reason = "It was followed." if is_followed else omission
+    return Ruling(entry=instruction, score=float(is_followed), reason=reason)
+
+
+def _judge_flag(entry: str, finder: re.Pattern[str]) -> Ruling:
+    match = finder.search(entry)
+    reason = f"It says {match[0]!r}." if match is not None else "Nothing in it is of that kind."
+    return Ruling(entry=entry, score=float(match is not None), reason=reason)
+
+
+def _judge_agreement(node: str, statements: tuple[str, ...]) -> Ruling:
+    findings = ((statement, measure_support(statement, node)) for statement in statements)
+    against = next(
+        (s for s, f in findings if f.contradicted or (f.score < _FOREIGN and f.missing)), ""
+    )
+    reason = f"The context says otherwise than {against[:90]!r}." if against else "They agree."
+    return Ruling(entry=node, score=float(not against), reason=reason)
+
+
+def make_rulings(sheet: Sheet, dice: Dice, head: str) -> list[Ruling]:
+    """Return a verdict for each entry of the prompt's list, or for each of its texts.
+
+    Args:
+        sheet: The parts of the prompt.
+        dice: The chance of this judgement.
+        head: The part of the prompt with the question.
+    """
+    items = parse_list(sheet.text("items"))[:1_000]
+    answer, source = sheet.text("answer"), sheet.text("source")
+    if not items:
+        return _judge_texts(sheet, dice, head)
+    # A claim may begin like an object.
+    findings = [table_of(read_json(entry)) if entry.startswith("{") else {} for entry in items]
+    if all("claim" in finding for finding in findings):
+        return [_judge_claim(finding, dice, i) for i, finding in enumerate(findings, start=1)]
+    for pattern, finder in _PER_KIND:
+        if pattern.search(head):
+            return [_judge_flag(entry, finder) for entry in items]
+    if "prompt instructions" in head.lower():
+        return [_judge_instruction(entry, answer, dice, i) for i, entry in enumerate(items)]
+    if source:
+        return [_judge_support(entry, source, dice, i) for i, entry in enumerate(items)]
+    request = sheet.text("input", "question") or answer
+    return [_judge_relation(entry, request, dice, i) for i, entry in enumerate(items)]
+
+
+def _judge_texts(sheet: Sheet, dice: Dice, head: str) -> list[Ruling]:
+    """Return verdicts on the nodes of a source, or on an expected output compared with them."""
+    answer, source = sheet.text("answer"), sheet.text("source")
+    subject = f"{sheet.text('input')} {sheet.text('expected')}"
+    nodes = parse_list(source) if source.lstrip().startswith("[") else [source]
+    if not source:
+        nodes, subject = list(statements_of(answer or sheet.judged_text)), sheet.ground
+    elif "attributed" in head and (expected := sheet.text("expected", "answer")):
+        statements = enumerate(statements_of(expected))
+        return [_judge_support(entry, source, dice, i) for i, entry in statements]
+    elif answer:
+        nodes += nodes[-1:] * max(0, _count(head, 0) - len(nodes))
+        return [_judge_agreement(node, statements_of(answer)) for node in nodes]
+    elif len(nodes) == 1 and not sheet.text("expected"):
+        nodes = list(statements_of(source))
+    return [_judge_relation(node, subject, dice, i) for i, node in enumerate(nodes)]
 
 
 _DISTINCT: Final = _RE.words("distinct")
@@ -300,31 +701,23 @@ _VERDICTS: Final = _RE.words("verdicts")
 _TOPIC: Final = frozenset({"TP", "TN", "FP", "FN"})
 _ANSWERS: Final = 0.3
 _EDGE_CHARS: Final = 8_000
-_SHORT: Final = 3
-
-
-def _is_verdict_schema(schema: Mapping[str, Any], text: str) -> bool:
-    """Return whether an object of this schema is a verdict, or a step towards one."""
-    properties: Any = schema.get("properties")
-    names = set(properties) if is_object(properties) else set[str]()
-    if not names & _DISTINCT or not names <= _DISTINCT | _AROUND:
-        return False
-    reasoned = bool(names & _VERDICTS) and bool(names & _REASONS)
-    return reasoned or _RE.speaks.search(text) is not None
 
 
 def judge(request: CompletionRequest, dice: Dice) -> str | None:
     """Return the response to a judging prompt, or None if the request is none."""
-    schema = schema_of(request.response_format)
+    document = schema_of(request.response_format)
+    properties: Any = document.get("properties") if document is not None else None
+    names = set(properties) if is_object(properties) else set[str]()
+    if document is None or not names & _DISTINCT or not names <= _DISTINCT | _AROUND:
+        return None
     text = text_of(request.messages)
-    if schema is None or not _is_verdict_schema(schema, text):
+    if not (names & _VERDICTS and names & _REASONS) and not _RE.speaks.search(text):
         return None
     sheet = read_sheet(request.messages)
-    seed_text = " ".join(
-        "\x1f".join((sheet.judged_text, sheet.ground, sheet.text("items"))).split()
-    )
-    bench = _Judgement(sheet=sheet, dice=dice.with_seed(seed_text), text=text)
-    return json.dumps(fill_schema(schema, schema, "", bench.value_of), ensure_ascii=False)
+    texts = (sheet.judged_text, sheet.ground, sheet.text("items"))
+    dice = dice.with_seed(" ".join("\x1f".join(texts).split()))
+    bench = _Judgement(sheet=sheet, dice=dice, text=text, root=Schema(document, document))
+    return json.dumps(fill_schema(bench.root, "", bench.value_of), ensure_ascii=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,6 +727,7 @@ class _Judgement:
     sheet: Sheet
     dice: Dice
     text: str
+    root: Schema
 
     @cached_property
     def head_and_tail(self) -> str:
@@ -345,7 +739,7 @@ class _Judgement:
     @cached_property
     def grade(self) -> Grade:
         """The grade of the judged text."""
-        return grade(self.sheet, self.dice)
+        return grade_text(self.sheet, self.dice)
 
     @cached_property
     def decision(self) -> tuple[float, str]:
@@ -355,154 +749,133 @@ class _Judgement:
             finding = measure_support(sheet.text("answer"), sheet.text("source"))
             return float(finding.contradicted), "It was held against what is known."
         item = " ".join(parse_list(sheet.text("items")))
-        if item and sheet.text("source", "answer"):
-            finding = measure_support(item, sheet.text("source", "answer"))
-            score = finding.score + judgement_noise(self.dice, "claim") / 2
-            if finding.contradicted:
-                return min(score, 0.2), f"It says otherwise: {finding.passage[:120]!r}."
-            missing = ", ".join(finding.missing[:_SHORT]) or "most of it"
-            reason = f"It says: {finding.passage[:120]!r}."
-            return score, reason if score >= CARRIED else f"There is no word of {missing}."
-        return self.grade.score, self._grade_reason()
-
-    def _grade_reason(self) -> str:
-        aspects = ", ".join(self.grade.aspects)
-        return f"Looked at {aspects}. " + (
-            " ".join(self.grade.remarks[:_SHORT]) or "Nothing is amiss."
-        )
+        if not item or not sheet.text("source", "answer"):
+            return self.grade.score, self.grade.reason
+        finding = measure_support(item, sheet.text("source", "answer"))
+        score = finding.score + _judgement_noise(self.dice, "claim") / 2
+        if finding.contradicted:
+            return min(score, 0.2), f"It says otherwise: {finding.passage[:120]!r}."
+        missing = ", ".join(finding.missing[:3]) or "most of it"
+        reason = f"It says: {finding.passage[:120]!r}."
+        return score, reason if score >= _CARRIED else f"There is no word of {missing}."
 
     @cached_property
     def rulings(self) -> list[Ruling]:
         """A verdict for each entry."""
-        head = self.text[: self.text.find("Example")] if "Example" in self.text else self.text
-        return make_rulings(self.sheet, self.dice, head)
+        return make_rulings(self.sheet, self.dice, self.text.partition("Example")[0])
 
-    def value_of(self, name: str, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:  # noqa: C901, PLR0911, PLR0912 - one line for each field that judges are asked for
+    def value_of(self, name: str, schema: Schema) -> Any:  # noqa: C901, PLR0911, PLR0912 - one line for each field that judges are asked for
         """Return the value of one field, or None if its schema alone decides."""
         sheet = self.sheet
-        options = [o for o in listed_values(schema, root) if isinstance(o, str)]
         match name:
             case "score":
-                return scale_score(schema, root, self.grade.score, self.head_and_tail)
+                return scale_score(schema, self.grade.score, self.head_and_tail)
             case "verdict" | "choice" | "supported":
-                if frozenset(options) == _TOPIC:
+                if frozenset(schema.names) == _TOPIC:
                     return self._topic()
-                return choose_verdict(schema, root, self.decision[0], self.head_and_tail)
+                return choose_verdict(schema, self.decision[0], self.head_and_tail)
             case "verdicts":
-                return self._verdicts(schema, root)
+                return self._verdicts(schema)
             case "winner":
-                return find_winner(sheet, self.dice, options)[0]
+                return find_winner(sheet, self.dice, schema.names)[0]
             case "rewritten_reason":
-                return restore_names(sheet)
+                # The dummy names of contestants are replaced by their own.
+                mapping = _RE.mapping.finditer(sheet.text("mapping"))
+                names = {m["from"].strip(): m["to"].strip() for m in mapping}
+                return _RE.named.sub(
+                    lambda m: names.get(m["name"], m["name"]), sheet.text("findings")
+                )
             case "steps":
-                return steps(sheet)
+                criteria = (s for line in sheet.criteria.split("\n") for s in sentences(line))
+                checks = [f"Check this: {s}" for s in criteria if count_words(s) > 2]  # noqa: PLR2004 - shorter ones say nothing
+                return [*checks[:3], "Weigh what was found and give a score."]
             case "answers":
                 text = sheet.text("text", "source", "answer")
                 scores = [measure_support(q, text).score for q in parse_list(sheet.text("items"))]
-                return ["yes" if score >= CARRIED else "no" for score in scores]
+                return ["yes" if score >= _CARRIED else "no" for score in scores]
             case "answer" | "quote":
                 return self._find_answer() or ("not stated" if name == "answer" else "")
             case "qa_pairs":
-                return self._pairs()
+                talk = sheet.text("talk")
+                turns = [(m["who"].lower(), m["said"]) for m in _RE.turn.finditer(talk)]
+                return [
+                    {"question": text, "response": response}
+                    for (role, text), (next_role, response) in pairwise(turns)
+                    if role == "user" and next_role == "assistant"
+                ]
             case "data":
                 statements = statements_of(sheet.text("input"))
                 return {f"Fact {i}": fact for i, fact in enumerate(statements, start=1)} or None
             case "task" | "outcome" | "output":
                 text = sheet.text("input" if name == "task" else "answer") or sheet.judged_text
-                return " ".join(statements_of(text or sheet.ground)[:_SHORT]) or None
+                return " ".join(statements_of(text or sheet.ground)[:3]) or None
             case _ if name in _LISTS:
                 return entries(name, sheet)
             case _ if name in _REASONS:
-                return self._reason(root)
+                return self._reason()
             case _:
                 return None
 
-    def _reason(self, root: Mapping[str, Any]) -> str:
-        fields = set(root.get("properties", ()))
+    def _reason(self) -> str:
+        fields: Any = self.root.document.get("properties", {})
         if "winner" in fields:
-            names = [
-                o for o in listed_values(root["properties"]["winner"], root) if isinstance(o, str)
-            ]
-            return find_winner(self.sheet, self.dice, names)[1]
-        if fields & {"verdict", "choice", "supported"}:
+            return find_winner(self.sheet, self.dice, self.root.part(fields["winner"]).names)[1]
+        if fields.keys() & {"verdict", "choice", "supported"}:
             return self.decision[1]
         if "score" in fields:
-            return self._grade_reason()
-        findings = parse_list(self.sheet.text("findings"))
+            return self.grade.reason
+        findings = [reason.rstrip(".") for reason in parse_list(self.sheet.text("findings"))[:3]]
         score = self.sheet.text("score").split("\n")[0]
-        because = (
-            "; ".join(reason.rstrip(".") for reason in findings[:_SHORT])
-            or "nothing speaks against it"
-        )
+        because = "; ".join(findings) or "nothing speaks against it"
         return f"The score is {score or 'as it is'} because {because}."
 
     def _find_answer(self) -> str:
         """Return the source's text on a question, verbatim; empty without one."""
-        question = self.sheet.text("question", "items")
+        question, ground = self.sheet.text("question", "items"), self.sheet.ground
         topic = _RE.asked.sub("", question).rstrip("?")
-        finding = measure_support(topic, self.sheet.ground)
-        passage = (
-            nearest_line(topic, self.sheet.ground)
-            if _RE.stated.search(question)
-            else finding.passage
-        )
-        return passage if _RE.stated.search(question) or finding.score >= _ANSWERS else ""
+        if _RE.stated.search(question):
+            return nearest_line(topic, ground)
+        finding = measure_support(topic, ground)
+        return finding.passage if finding.score >= _ANSWERS else ""
 
     def _topic(self) -> str:
-        sheet = self.sheet
-        question, reply = sheet.text("question"), sheet.text("answer")
-        on_topic = measure_support(question, sheet.text("topics")).score > 0
-        is_refusal = (
-            re.search(r"\b(?:cannot|can't|unable|sorry)\b", reply, re.IGNORECASE) is not None
+        on_topic = measure_support(self.sheet.text("question"), self.sheet.text("topics")).score > 0
+        is_refusal = re.search(
+            r"\b(?:cannot|can't|unable|sorry)\b", self.sheet.text("answer"), re.IGNORECASE
         )
         if on_topic:
             return "FN" if is_refusal else "TP"
         return "TN" if is_refusal else "FP"
 
-    def _pairs(self) -> list[dict[str, str]]:
-        turns = [(m["who"].lower(), m["said"]) for m in _RE.turn.finditer(self.sheet.text("talk"))]
-        return [
-            {"question": text, "response": turns[i + 1][1]}
-            for i, (role, text) in enumerate(turns[:-1])
-            if role == "user" and turns[i + 1][0] == "assistant"
-        ]
-
-    def _verdicts(self, schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Any]:
-        entry: Any = schema.get("items") or {}
-        if "score" in entry.get("properties", {}):  # of several criteria, one grade serves all
+    def _verdicts(self, schema: Schema) -> list[Any]:
+        entry: Any = schema.document.get("items") or {}
+        if "score" not in entry.get("properties", {}):
             return [
-                fill_schema(entry, root, "", partial(self._criterion_value, number))
-                for number in range(1, int(schema.get("minItems", 1)) + 1)
+                fill_schema(schema.part(entry), "", partial(self._entry_value, ruling, number))
+                for number, ruling in enumerate(self.rulings, start=1)
             ]
+        count = int(schema.document.get("minItems", 1))
         return [
-            fill_schema(entry, root, "", partial(self._entry_value, ruling, number))
-            for number, ruling in enumerate(self.rulings, start=1)
+            fill_schema(schema.part(entry), "", partial(self._criterion_value, number))
+            for number in range(1, count + 1)
         ]
 
-    def _criterion_value(
-        self, number: int, name: str, schema: Mapping[str, Any], root: Mapping[str, Any]
-    ) -> Any:
-        """Return the value of one field of the verdict on one criterion."""
+    def _criterion_value(self, number: int, name: str, schema: Schema) -> Any:
+        """Return the value of one field of the verdict on one criterion; one grade serves all."""
         if name in _REASONS:
-            return self._grade_reason()
-        return number if name == "number" else self.value_of(name, schema, root)
+            return self.grade.reason
+        return number if name == "number" else self.value_of(name, schema)
 
-    def _entry_value(
-        self, ruling: Ruling, number: int, name: str, schema: Mapping[str, Any],
-        root: Mapping[str, Any],
-    ) -> Any:  # fmt: skip
+    def _entry_value(self, ruling: Ruling, number: int, name: str, schema: Schema) -> Any:
         """Return the value of one field of the verdict on one entry."""
         match name:
             case "verdict" | "supported":
-                silent = [o for o in listed_values(schema, root) if _RE.silent.search(str(o))]
+                silent = [o for o in schema.values if _RE.silent.search(str(o))]
                 if ruling.borderline and silent:
                     return silent[0]
-                doubt = (
-                    0.5
-                    if ruling.borderline and "borderline" in self.head_and_tail
-                    else ruling.score
-                )
-                return choose_verdict(schema, root, doubt, self.head_and_tail)
+                in_doubt = ruling.borderline and "borderline" in self.head_and_tail
+                score = _MIDDLE if in_doubt else ruling.score
+                return choose_verdict(schema, score, self.head_and_tail)
             case "statement" | "claim" | "expected_output" | "entry":
                 return ruling.entry
             case "number" | "index":

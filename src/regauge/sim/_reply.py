@@ -27,6 +27,7 @@ from regauge.sim._text import (
     split_name,
     stems,
     summarise,
+    table_of,
 )
 from regauge.sim._values import choose_label, clarity_of_limit, json_values, lines_of, over_limit
 
@@ -76,15 +77,12 @@ def _known_resources() -> tuple[Resource, ...]:
 def resources_of(facts: AlertFacts) -> tuple[Resource, ...]:
     """Return the kinds of resource that an alert is about, the most likely first; never empty."""
     weights: dict[str, float] = {}
+    # The lightest first: a word has the weight of the heaviest text.
     for text, weight in (
-        (facts.subject, 3.0),
-        (facts.summary, 1.5),
-        (facts.description, 0.6),
-        (" ".join(facts.metrics), 0.6),
-        (" ".join(facts.labels), 0.4),
-    ):
-        for word in stems(text):
-            weights[word] = max(weights.get(word, 0.0), weight)
+        (" ".join(facts.labels), 0.4), (" ".join(facts.metrics), 0.6), (facts.description, 0.6),
+        (facts.summary, 1.5), (facts.subject, 3.0),
+    ):  # fmt: skip
+        weights.update(dict.fromkeys(stems(text), weight))
     resources = _known_resources()
     scored = sorted(
         (-sum(weights.get(word, 0.0) for word in set(stems(kind.words.replace(",", " ")))), index)
@@ -102,11 +100,6 @@ _WORKLOADS: Final = ("deployment", "statefulset", "daemonset")
 _SCOPES: Final = ("cluster", "namespace", "node", "instance", "pod", "device")
 _URGENCIES: Final[dict[str, str]] = _RE.entry("urgencies")
 _OTHER_URGENCY: Final = "follow the rules of your team for this level"
-
-
-def is_alert(facts: AlertFacts) -> bool:
-    """Return whether the document is an alert rule or notification rather than a story."""
-    return bool(facts.expression or (facts.name and (facts.summary or facts.description)))
 
 
 def _topic(name: str) -> Topic:
@@ -143,13 +136,10 @@ def _meaning(facts: AlertFacts) -> str:
 
 
 def _impact(facts: AlertFacts) -> str:
-    scope = [label for label in facts.labels if label in _SCOPES]
+    scope = ", ".join([f"`{label}`" for label in facts.labels if label in _SCOPES][:4])
     lines = [resources_of(facts)[0].consequence]
     if scope:
-        lines.append(
-            f"How far it reaches stands in the labels {', '.join(f'`{s}`' for s in scope[:4])} "
-            f"of the alert."
-        )
+        lines.append(f"How far it reaches stands in the labels {scope} of the alert.")
     urgency = facts.severity.lower()
     if urgency:
         word = "An" if urgency[0] in "aeiou" else "A"
@@ -164,16 +154,13 @@ def _diagnosis(facts: AlertFacts) -> str:
         query = facts.selectors[0]
         if facts.metrics[0].endswith("_total"):
             query = f"rate({query}[{facts.window or '5m'}])"
-        steps.append(
-            f"Look at the series behind the alert, and since when they are off:\n\n  "
-            f"```promql\n  {query}\n  ```"
-        )
+        task = "Look at the series behind the alert, and since when they are off:"
+        steps.append(f"{task}\n\n  ```promql\n  {query}\n  ```")
     if facts.labels:
         labels = ", ".join(f"`{label}`" for label in facts.labels[:5])
         steps.append(f"Take {labels} from the labels of the alert.")
-    steps += [f"Run `{_fill(command, facts)}`." for command in kinds[0].commands]
-    if len(kinds) > 2:  # noqa: PLR2004 - a small count that says itself
-        steps += [f"Run `{_fill(command, facts)}`." for command in kinds[1].commands[:1]]
+    commands = [*kinds[0].commands, *(c for kind in kinds[1:-1] for c in kind.commands[:1])]
+    steps += [f"Run `{_fill(command, facts)}`." for command in commands]
     causes = list(dict.fromkeys(cause for resource in kinds[:2] for cause in resource.causes))
     steps.append("Usual causes: " + "; ".join(causes[:5]) + ".")
     return "\n".join(f"- {step}" for step in steps)
@@ -183,12 +170,10 @@ def _mitigation(facts: AlertFacts) -> str:
     kinds = resources_of(facts)
     remedies = list(dict.fromkeys(remedy for resource in kinds[:2] for remedy in resource.remedies))
     steps = [end_sentence(_fill(remedy[0].upper() + remedy[1:], facts)) for remedy in remedies[:5]]
-    end = f"`{facts.name}` stops firing once the condition no longer holds"
+    end = f"`{facts.name}` stops firing once the condition no longer holds" if facts.name else ""
     expression = " ".join(facts.expression.split())[:160]
-    steps.append(
-        (end if facts.name else "Watch until it is clear")
-        + (f"; the expression is `{expression}`." if facts.expression else ".")
-    )
+    clause = f"; the expression is `{expression}`" if facts.expression else ""
+    steps.append(f"{end or 'Watch until it is clear'}{clause}.")
     return "\n".join(f"- {step}" for step in steps)
 
 
@@ -219,68 +204,39 @@ _WRITERS: Final[dict[Topic, Callable[[AlertFacts], str]]] = {
 def section_text(document: Document, section: RequestedSection, limits: LengthLimits) -> str:
     """Return the text of one section."""
     facts = alert_facts(document)
-    if not is_alert(facts):
+    # An alert rule or notification, rather than a story.
+    if not facts.expression and not (facts.name and (facts.summary or facts.description)):
         return _about(document, section, limits)
     write = _WRITERS.get(_topic(section.name))
     words = " ".join(split_name(section.name)).lower()
     return write(facts) if write is not None else f"Nothing in the alert speaks of {words}."
 
 
-def loose_runbook(document: Document) -> str:
-    """Return a runbook if no sections are requested."""
-    facts = alert_facts(document)
-    return (
-        f"**{facts.name or document.title or 'Alert'}**\n\n{_meaning(facts)}\n\n"
-        f"{_impact(facts)}\n\n"
-        f"What to look at:\n\n{_diagnosis(facts)}\n\nWhat usually helps:\n\n{_mitigation(facts)}"
-    )
-
-
 _TERRAFORM: Final[dict[str, str]] = _RE.entry("terraform")
+_SKELETONS: Final[dict[str, str]] = _RE.entry("skeletons")
 _NO_TRANSLATION: Final[str] = _RE.entry("no_translation")
+_NO_DOCUMENT: Final[str] = _RE.entry("no_document")
 _YES_NO_QUESTION: Final = re.compile(
     r"(?i)\W*(?:is|are|was|were|does|do|did|has|have|can|could|should|will)\b"
 )
 _ONE_WORD: Final = re.compile(r"(?i)\bonly\b|\bone word\b|\bsingle word\b|\bjust\b")
 _QUESTION_WORDS: Final = 3
 _TOPIC_WORD_CHARS: Final = 4
-_BULLETS_SHOWN: Final = 5
 
 
-def _snippet(text: str, snippet_kind: str) -> str:
+def _code_skeleton(text: str, language: str) -> str:
     nouns = [w for w in stems(text) if not w.startswith("not_")]
     name = "_".join(nouns[2:4]) or "example"
-    low = snippet_kind.lower()
-    if low in ("terraform", "hcl"):
-        kind = next((_TERRAFORM[w] for w in nouns if w in _TERRAFORM), "null_resource")
-        lines = [f'resource "{kind}" "{name}" {{', "  tags = {", "    Name = var.name", "  }", "}"]
-        lines += ["", 'variable "name" {', "  type = string", "}"]
-        return _fence("hcl", lines)
-    if "yaml" in low or "manifest" in low:
-        meta = ["metadata:", f"  name: {name.replace('_', '-')}", "data: {}"]
-        return _fence("yaml", ["apiVersion: v1", "kind: ConfigMap", *meta])
-    if "sql" in low:
-        return _fence("sql", ["SELECT *", f"FROM {name}", "LIMIT 100;"])
-    if "python" in low:
-        return _fence("python", [f"def {name}(value: str) -> str:", "    return value"])
-    return _fence("bash", ["#!/usr/bin/env bash", "set -euo pipefail", f'echo "{name}"'])
-
-
-def _fence(language: str, lines: list[str]) -> str:
-    return "\n".join((f"```{language}", *lines, "```"))
-
-
-def _best_sentences(document: Document, question: str, count_max: int) -> list[str]:
-    question_words = set(stems(question))
-    scores = sorted(
-        (-len(question_words & set(stems(s))) / (1 + 0.02 * len(s.split())), i, s)
-        for i, s in enumerate(document.sentences)
-    )
-    return [sentence for score, _, sentence in scores[:count_max] if score < 0]
+    kind = next((_TERRAFORM[w] for w in nouns if w in _TERRAFORM), "null_resource")
+    words = language.lower().split()
+    skeleton = next(s for key, s in _SKELETONS.items() if not key or {*key.split()} & {*words})
+    for mark, value in (("{kind}", kind), ("{host}", name.replace("_", "-")), ("{name}", name)):
+        skeleton = skeleton.replace(mark, value)
+    return skeleton
 
 
 def _bullets(document: Document, instructions: Instructions) -> str:
-    count = instructions.limits.bullets or _BULLETS_SHOWN
+    count = instructions.limits.bullets or 5
     wanted_words = set(stems(instructions.text))
     for field in document.fields:
         lines = lines_of(field.value)
@@ -292,55 +248,46 @@ def _bullets(document: Document, instructions: Instructions) -> str:
 
 
 def _question(document: Document, instructions: Instructions, question: str) -> str:
-    best = _best_sentences(document, question, 2)
+    question_words = set(stems(question))
+    scores = sorted(
+        (-len(question_words & set(stems(s))) / (1 + 0.02 * len(s.split())), i, s)
+        for i, s in enumerate(document.sentences)
+    )
+    best = [sentence for score, _, sentence in scores[:2] if score < 0]
     if _RE.yes_no.search(instructions.text) or _YES_NO_QUESTION.match(question):
-        question_words = set(stems(question))
         shared_words = question_words & set(stems(best[0])) if best else set[str]()
         word = "Yes" if len(shared_words) * 2 >= len(question_words) and shared_words else "No"
         return word if _ONE_WORD.search(instructions.text) or not best else f"{word}. {best[0]}"
     return " ".join(best) or "The text does not say."
 
 
-def _without_document(instructions: Instructions) -> str:
-    """Return a short text with words of the request, if there is no document."""
-    request_words = [w for w in split_name(instructions.text) if len(w) >= _TOPIC_WORD_CHARS]
-    topic = " ".join(request_words[:12]).lower() or "your request"
-    return (
-        f"Here is what a simulated model can say to this: {topic}. It follows the rules of a "
-        f"prompt on a document,"
-        " and no document was given."
-    )
-
-
-def _task(text: str, document: Document, instructions: Instructions) -> str | None:
-    """Do the task of a request in plain words, if it is a usual one."""
-    if _RE.runbook.search(text) or alert_facts(document).expression:
-        return loose_runbook(document)
+def _draft(document: Document, instructions: Instructions, dice: Dice) -> str:  # noqa: PLR0911 - one line for each task
+    """Do the task of a request in plain words; a summary if it is no usual one."""
+    text, limits = instructions.text, instructions.limits
+    if _RE.translate.search(text):
+        return _NO_TRANSLATION
+    code = _RE.code.search(text)
+    if code is not None and _RE.code_verb.search(text):
+        return _code_skeleton(f"{text} {document.text}", code[0])
+    if not document.text.strip():
+        words = [word for word in split_name(text) if len(word) >= _TOPIC_WORD_CHARS]
+        return _NO_DOCUMENT.format(topic=" ".join(words[:12]).lower() or "your request")
+    facts = alert_facts(document)
+    if _RE.runbook.search(text) or facts.expression:
+        return (
+            f"**{facts.name or document.title or 'Alert'}**\n\n{_meaning(facts)}\n\n"
+            f"{_impact(facts)}\n\nWhat to look at:\n\n{_diagnosis(facts)}\n\n"
+            f"What usually helps:\n\n{_mitigation(facts)}"
+        )
     questions = [q.strip() for q in _RE.question.findall(text) if len(q.split()) >= _QUESTION_WORDS]
     if questions or _RE.yes_no.search(text):
         return _question(document, instructions, questions[-1] if questions else text)
     if _RE.title.search(text.strip()) and document.title:
         return document.title
-    if _RE.listing.search(text) or instructions.limits.bullets:
+    if _RE.listing.search(text) or limits.bullets:
         return _bullets(document, instructions)
     if _RE.rewrite.search(text):
         return " ".join(document.sentences) or document.text
-    return None
-
-
-def _draft(document: Document, instructions: Instructions, dice: Dice) -> str:
-    text = instructions.text
-    if _RE.translate.search(text):
-        return _NO_TRANSLATION
-    code = _RE.code.search(text)
-    if code is not None and _RE.code_verb.search(text):
-        return _snippet(f"{text} {document.text}", code[0])
-    if not document.text.strip():
-        return _without_document(instructions)
-    usual_text = _task(text, document, instructions)
-    if usual_text is not None:
-        return usual_text
-    limits = instructions.limits
     if limits.words_max is not None and dice.fails("too long text", clarity_of_limit(limits)):
         summary = summarise(document, limits, words=4 * limits.words_max)
         return " ".join(summary.split()[: over_limit(limits.words_max, dice)])
@@ -376,7 +323,7 @@ def _as_json(document: Document, instructions: Instructions, dice: Dice) -> str:
     if dice.fails("chatter", clarity):
         opening = _OPENINGS[dice.pick("opening", len(_OPENINGS))]
         closing = _CLOSINGS[dice.pick("closing", len(_CLOSINGS))]
-        text = f"{opening}\n\n{text}" + (f"\n\n{closing}" if closing else "")
+        text = "\n\n".join(filter(None, (opening, text, closing)))
     return text
 
 
@@ -386,9 +333,8 @@ def _as_label(document: Document, instructions: Instructions, dice: Dice) -> str
     if not dice.fails("chatter", clarity):
         return name
     because = ", ".join(ranking.deciding_words[:3])
-    return f"I would say this is **{name}**" + (
-        f", because it speaks of {because}." if because else "."
-    )
+    reason = f", because it speaks of {because}" if because else ""
+    return f"I would say this is **{name}**{reason}."
 
 
 def _trim(sections: list[tuple[str, str]], limit: int) -> list[tuple[str, str]]:
@@ -434,16 +380,6 @@ def _as_sections(document: Document, instructions: Instructions, dice: Dice) -> 
     return text
 
 
-def _lengthen(text: str, words: int) -> str:
-    """Repeat a text until it has this number of words."""
-    times = -(-words // max(1, count_words(text)))
-    return "\n\n".join([text, *[text.rpartition("\n\n")[2]] * (times - 1)]) if times > 1 else text
-
-
-def _without(text: str, phrase: str) -> str:
-    return re.sub(rf"\s?(?<!\w){re.escape(phrase)}(?!\w)", "", text, flags=re.IGNORECASE)
-
-
 def compose(document: Document, instructions: Instructions, dice: Dice) -> str:
     """Return the output of the model for a document under these instructions."""
     orders = instructions.orders
@@ -458,23 +394,27 @@ def compose(document: Document, instructions: Instructions, dice: Dice) -> str:
     else:
         text = generic_text(document, instructions, dice)
     if orders.words_min and not instructions.wants_json:
-        text = _lengthen(text, orders.words_min)
+        # The last paragraph is repeated until there are enough words.
+        times = -(-orders.words_min // max(1, count_words(text)))
+        text = "\n\n".join([text, *[text.rpartition("\n\n")[2]] * (times - 1)])
     if orders.links:
         text = f"{text}\n\nSee also: https://example.com/runbooks"
     elif instructions.no_links:
         text = _RE.link.sub(lambda m: m[1] or "", text)
     for phrase in instructions.forbidden:
         if not dice.fails(f"forbidden {phrase}", 1.0):
-            text = _without(text, phrase)
+            pattern = rf"\s?(?<!\w){re.escape(phrase)}(?!\w)"
+            text = re.sub(pattern, "", text, flags=re.IGNORECASE)
     return text
 
 
 _SNIPPET_RE: Final = Lexicon("regauge.sim", "snippet")
 
 
-_VALUE: Final = r"`([^`\n]+)`|\"([^\"\n]+)\"|([\w/~$%*+-][\w./:~$%@*+-]*)"
-_LINK: Final = r"[\s:=]+(?:(?:is|are|of|as|to|at|in|called|named|should be|set to)\s+)*"
+_STATED: Final[str] = _SNIPPET_RE.entry("stated")
 _KINDS: Final[Mapping[str, str]] = _SNIPPET_RE.entry("kinds")
+_NUMBERS: Final = _SNIPPET_RE.words("numbers")
+_NUMBER: Final = r"\d+(?:\.\d+)?%?"
 _INVENTED: Final[Mapping[str, str]] = _SNIPPET_RE.entry("invented")
 _VERBS: Final = frozenset(stems(_SNIPPET_RE.entry("verbs")))
 _OPENING: Final = "Here is the snippet you asked for:"
@@ -485,20 +425,21 @@ def tool_results(request: CompletionRequest) -> dict[str, str]:
 
     The fields of a JSON object have their names; anything else has the name of its tool.
     """
-    values: dict[str, str] = {}
+    values: dict[str, Any] = {}
     names = {call.id: call.name for m in request.messages for call in m.tool_calls}
     for message in request.messages:
+        result = read_json(message.content) if message.role == "tool" else None
         if message.role == "user":
             values = {}
-        if message.role != "tool":
-            continue
-        result = read_json(message.content)
-        if is_object(result):
-            values |= {key: _as_text(value) for key, value in result.items()}
-        else:
+        elif is_object(result):
+            values |= result
+        elif message.role == "tool":
             result_text = message.content if result is None else result
-            values[names.get(message.tool_call_id, "result")] = _as_text(result_text)
-    return values
+            values[names.get(message.tool_call_id, "result")] = result_text
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in values.items()
+    }
 
 
 def fill_skeleton(
@@ -510,10 +451,13 @@ def fill_skeleton(
     if not slots:
         return None
     text = "\n".join(body for tag, body in layout.parts if tag.lower() != "skeleton")
-    tool_values = tool_results(request)
-    values = {
-        slot: _find_in_results(slot, tool_values) or _find_in_text(slot, text) for slot in slots
-    }
+    results = tool_results(request)
+    values: dict[str, str | None] = {}
+    for slot in slots:
+        # The first field of a result that shares a word with the slot.
+        words = set(stems(slot))
+        result = next((value for name, value in results.items() if words & set(stems(name))), "")
+        values[slot] = result or _find_in_text(slot, text)
     unknown = [slot for slot, value in values.items() if value is None]
     calls = [call for slot in unknown if (call := _call_for(slot, request, text, dice))]
     if calls:
@@ -545,23 +489,13 @@ def call_tool(
         for function in _functions(request)
         if (names := set(stems(function["name"])) - _VERBS)
     ]
-    forced = _forced_tool(choice)
+    forced = str(table_of(table_of(choice).get("function")).get("name", ""))
     for score, function in sorted(scored, key=lambda part: -part[0]):
         if function["name"] == forced or (not forced and (score == 1 or choice == "required")):
             call = _make_call(function, layout.document or layout.instructions, forced=bool(choice))
             if call is not None and not dice.fails("missed call", 1.0):
                 return _number_calls([call])
     return None
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _find_in_results(slot: str, tool_values: Mapping[str, str]) -> str | None:
-    """Return the value that a tool returned for a slot: the first field that shares a word."""
-    words = set(stems(slot))
-    return next((value for name, value in tool_values.items() if words & set(stems(name))), None)
 
 
 def _find_in_text(name: str, text: str) -> str | None:
@@ -571,29 +505,20 @@ def _find_in_text(name: str, text: str) -> str | None:
     of the kind in the last word of the name.
     """
     words = name.split("_")
+    pattern = _KINDS.get(words[-1]) or (_NUMBER if words[-1] in _NUMBERS else "(?s).*")
     for start in range(len(words)):
         phrase = r"[\s_-]+".join(map(re.escape, words[start:]))
         # A kind alone, such as "cidr", may stand for several values.
-        match = re.search(rf"(?i:\b{phrase}){_LINK}(?:{_VALUE})", text)
+        match = re.search(_STATED.replace("{phrase}", phrase), text)
         if match is not None:
             value = match[1] or match[2] or match[3].rstrip(".:,;")
-            if _is_of_kind(words[-1], value):
+            if re.fullmatch(pattern.replace(r"\b", ""), value):
                 return value
         number_match = re.search(rf"(?<![\w.-])(\d+(?:\.\d+)?)[\s-]+(?i:{phrase})\b", text)
         if number_match is not None:
             return number_match[1]
-    kind = _KINDS.get(words[-1])
-    values = set(re.findall(kind, text)) if kind is not None else set[str]()
+    values = set(re.findall(pattern, text)) if words[-1] in _KINDS else set[str]()
     return values.pop() if len(values) == 1 else None
-
-
-def _is_of_kind(kind: str, value: str) -> bool:
-    pattern = _KINDS.get(kind)
-    if pattern is not None:
-        return re.fullmatch(pattern.replace(r"\b", ""), value) is not None
-    if kind in {"replicas", "port", "days", "seconds", "percent", "bits", "number", "count"}:
-        return re.fullmatch(r"\d+(?:\.\d+)?%?", value) is not None
-    return True
 
 
 def _functions(request: CompletionRequest) -> Iterator[dict[str, Any]]:
@@ -601,12 +526,6 @@ def _functions(request: CompletionRequest) -> Iterator[dict[str, Any]]:
         function = tool.get("function")
         if is_object(function) and isinstance(function.get("name"), str):
             yield function
-
-
-def _forced_tool(choice: object) -> str:
-    """Return the name of the one tool that a request requires."""
-    function: Any = choice.get("function") if is_object(choice) else None
-    return str(function.get("name", "")) if is_object(function) else ""
 
 
 def _call_for(
@@ -619,12 +538,9 @@ def _call_for(
     for function in _functions(request):
         if slot_words & set(stems(function["name"])):
             call = _make_call(function, text, forced=False)
-            earlier_calls = {(c.name, c.arguments) for m in request.messages for c in m.tool_calls}
-            if (
-                call is not None
-                and call not in earlier_calls
-                and not dice.fails("missed call", 1.0)
-            ):
+            earlier = {(c.name, c.arguments) for m in request.messages for c in m.tool_calls}
+            is_new = call is not None and call not in earlier
+            if is_new and not dice.fails("missed call", 1.0):
                 return call
     return None
 
@@ -645,7 +561,7 @@ def _make_call(function: Mapping[str, Any], text: str, *, forced: bool) -> tuple
 
 
 def _argument(name: str, schema: object, text: str) -> object:
-    parameter: dict[str, Any] = schema if is_object(schema) else {}
+    parameter = table_of(schema)
     options: Any = parameter.get("enum")
     if is_list(options):
         return next((o for o in options if re.search(rf"\b{re.escape(str(o))}\b", text)), None)

@@ -73,10 +73,10 @@ class Dice:
     """
 
     rules: Rules
-    document: str
+    document: str = ""
     number: int
     temperature: float
-    tokens: int
+    tokens: int = 0
 
     def with_seed(self, text: str, *, tokens: int = 0) -> Dice:
         """Return the dice of a request, seeded by this text."""
@@ -92,9 +92,8 @@ class Dice:
         """Return a number from 0 to 1. Cold trials nearly always repeat it, hot ones never."""
         jitter = _JITTER_COLD + (1 - _JITTER_COLD) * min(self.temperature, 1.0)
         number = str(self.number)
-        if self._hash(kind, number, "redraw") < jitter:
-            return self._hash(kind, number)
-        return self._hash(kind)
+        is_drawn = self._hash(kind, number, "redraw") < jitter
+        return self._hash(kind, number) if is_drawn else self._hash(kind)
 
     def probability(self, clarity: float) -> float:
         """Return the probability of one kind of failure, by the clarity from 0 to 1."""

@@ -28,6 +28,11 @@ def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict)
 
 
+def table_of(value: Any) -> dict[str, Any]:
+    """Return a JSON object; empty for anything else."""
+    return value if is_object(value) else {}
+
+
 def read_json(text: str) -> Any:
     """Return the JSON value of a text, or None if it is not JSON.
 
@@ -177,9 +182,6 @@ def first_sentence(text: str) -> str:
     return next(iter(sentences(text)), "")
 
 
-Kind = Literal["percent", "seconds"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
     """One number in a text.
@@ -189,7 +191,7 @@ class Quantity:
         value: In the unit of `kind`, above 0.
     """
 
-    kind: Kind
+    kind: Literal["percent", "seconds"]
     value: float
 
 
@@ -202,10 +204,6 @@ NUMBER_WORDS: Final = {
     )
 }
 _SAME_SCALE: Final = 0.3  # a factor of 1.35 apart leaves 1/e of the closeness
-
-
-def _number(text: str) -> float:
-    return float(NUMBER_WORDS.get(text.lower(), 0) or text)
 
 
 def _thresholds(code: str) -> list[Quantity]:
@@ -247,16 +245,14 @@ def quantities(text: str, *, code: bool = False) -> tuple[Quantity, ...]:
         *(("50", "%") for _ in _RE.half.findall(text)[:1]),
         *((m["number"], m["unit"]) for m in _RE.span.finditer(text)),
     ]
-    parsed = (_quantity(_number(number), unit.lower()) for number, unit in texts)
-    return tuple(quantity for quantity in parsed if quantity is not None and quantity.value > 0)
-
-
-def _quantity(number: float, unit: str) -> Quantity | None:
-    """Return a number with its unit; None if the unit is neither time nor a percentage."""
-    if unit in ("%", "percent"):
-        return Quantity(kind="percent", value=number)
-    size = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
-    return Quantity(kind="seconds", value=number * size) if size is not None else None
+    parsed: list[Quantity] = []
+    for number_text, unit in ((number.lower(), unit.lower()) for number, unit in texts):
+        number = float(NUMBER_WORDS.get(number_text, 0) or number_text)
+        if unit in ("%", "percent"):
+            parsed.append(Quantity(kind="percent", value=number))
+        elif size := _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s")):
+            parsed.append(Quantity(kind="seconds", value=number * size))
+    return tuple(quantity for quantity in parsed if quantity.value > 0)
 
 
 def without_quantities(text: str) -> str:
@@ -285,23 +281,7 @@ _MONTHS: Final[dict[str, int]] = {
     for number, names in enumerate(_RE.entry("months"), start=1)
     for name in names.split()
 }
-_MONTH: Final = "(?P<month_name>" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\.?"
-_CLOCK: Final = (
-    r"(?P<hour>[01]?\d|2[0-3])(?:[:.](?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:\.\d+)?)?"
-    r"|(?<=\d\d)(?P<tight>[0-5]\d)\b)(?:\s*(?P<half>[ap])\.?m\b\.?)?"
-)
-_ZONE: Final = r"(?:\s*(?P<zone>Z|UTC|GMT|BST|CET|CEST|[+-]\d{2}:?\d{2})\b|\s*(?:Uhr)\b)?"
-_GAP: Final = r"(?:T|,?\s+(?:at\s+|um\s+)?|\s*[-–]\s*)"  # noqa: RUF001 - texts in the wild hold this character
-_DATES: Final = (
-    r"(?P<year>(?:19|20)\d\d)[-/.](?P<month>0?[1-9]|1[0-2])[-/.](?P<day>[0-2]?\d|3[01])(?!\d)",
-    r"(?P<day>[0-2]?\d|3[01])\.\s?(?P<month>0?[1-9]|1[0-2])\.\s?(?P<year>(?:19|20)\d\d)",
-    r"(?P<day>[0-2]?\d|3[01])/(?P<month>0?[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)",
-    rf"(?P<day>[0-2]?\d|3[01])(?:st|nd|rd|th|\.)?\s+(?:of\s+)?{_MONTH},?\s+(?P<year>(?:19|20)\d\d)",
-    rf"{_MONTH}\s+(?P<day>[0-2]?\d|3[01])(?:st|nd|rd|th)?,?\s+(?P<year>(?:19|20)\d\d)",
-)
-_MOMENTS: Final = tuple(
-    re.compile(rf"(?<![\d-]){date}(?:{_GAP}{_CLOCK}{_ZONE})?", re.IGNORECASE) for date in _DATES
-)
+_MOMENTS: Final = tuple(_RE.patterns("dates").values())
 _NOON: Final = 12
 
 
@@ -324,24 +304,16 @@ class Moment:
     raw: str
 
 
-def _clock(groups: Mapping[str, str | None]) -> tuple[int, int] | None:
+def _clock(groups: Mapping[str, str]) -> tuple[int, int] | None:
     if not groups.get("hour"):
         return None
-    hour, minute = int(groups["hour"] or 0), int(groups.get("minute") or groups.get("tight") or 0)
+    hour, minute = int(groups["hour"]), int(groups.get("minute") or groups.get("tight") or 0)
     half = (groups.get("half") or "").lower()
     if half == "p" and hour < _NOON:
         hour += _NOON
     elif half == "a" and hour == _NOON:
         hour = 0
     return hour, minute
-
-
-def _date(groups: Mapping[str, str | None]) -> tuple[int, int, int] | None:
-    year, month, day = groups.get("year"), groups.get("month"), groups.get("day")
-    if year is None or day is None:
-        return None
-    name = str(groups.get("month_name")).lower()
-    return int(year), int(month) if month else _MONTHS[name], int(day)
 
 
 def find_moments(text: str) -> list[Moment]:
@@ -361,7 +333,10 @@ def find_moments(text: str) -> list[Moment]:
     for pattern in (*dated_patterns, _RE.clock_only):
         for match in pattern.finditer(text):
             start, end = match.span()
-            date, clock = _date(match.groupdict()), _clock(match.groupdict())
+            groups, date, clock = match.groupdict(), None, _clock(match.groupdict())
+            if "day" in groups:
+                month = groups.get("month") or _MONTHS[groups["month_name"].lower()]
+                date = int(groups["year"]), int(month), int(groups["day"])
             is_free = all(end <= other.start or other.end <= start for other in moments)
             if is_free and (date is None or date[2]):
                 moments.append(
@@ -618,7 +593,6 @@ class AlertFacts:
     labels: tuple[str, ...]
     threshold: str
     window: str
-    job: str
 
 
 _FIELD_NAMES: Final[dict[str, list[str]]] = _DOCUMENT_RE.entry("field_names")
@@ -650,7 +624,7 @@ def alert_facts(document: Document) -> AlertFacts:
         labels |= dict.fromkeys(n.strip() for n in match["names"].split(",") if n.strip())
     labels |= dict.fromkeys(m["name"] for m in _DOCUMENT_RE.label_matcher.finditer(expression))
     threshold = _DOCUMENT_RE.threshold.search(expression)
-    window, job = _DOCUMENT_RE.window.search(expression), _DOCUMENT_RE.job.search(expression)
+    window = _DOCUMENT_RE.window.search(expression)
     name = facts["name"] or document.title
     return AlertFacts(
         name=name,
@@ -665,7 +639,6 @@ def alert_facts(document: Document) -> AlertFacts:
         labels=tuple(label for label in labels if label != "job"),
         threshold=f"{threshold['op']} {threshold['value'].strip()}" if threshold else "",
         window=window["window"] if window else "",
-        job=job["job"] if job else "",
     )
 
 

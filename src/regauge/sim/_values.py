@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from regauge.sim._instructions import Clause, Instructions, Key, LabelDefinition, Shot
     from regauge.sim._rules import Dice
-    from regauge.sim._text import Document
+    from regauge.sim._text import Document, TimedEvent
 
 _RE: Final = Lexicon("regauge.sim", "values")
 
@@ -44,29 +44,18 @@ KeyKind = Literal[
 ]
 
 _KIND_OF_TYPE: Final[dict[str, KeyKind]] = {
-    "array": "list",
-    "boolean": "boolean",
-    "number": "number",
-    "integer": "number",
-}
-_KIND_OF_NAME: Final[dict[KeyKind, re.Pattern[str]]] = {
-    "duration": _RE.duration_name,
-    "title": _RE.title_name,
-    "summary": _RE.summary_name,
-    "reason": _RE.reason_name,
-    "time": _RE.time_name,
-}
-_START_KEY: Final = _RE.words("start_key")
-_END_KEY: Final = _RE.words("end_key")
+    "array": "list", "boolean": "boolean", "number": "number", "integer": "number",
+}  # fmt: skip
+_KIND_OF_NAME: Final[dict[KeyKind, re.Pattern[str]]] = _RE.patterns("kinds")
+_START_KEY: Final = tuple(_RE.words("start_key"))
+_END_KEY: Final = tuple(_RE.words("end_key"))
 _TEXT_SYNONYMS: Final[dict[str, str]] = _RE.entry("synonyms")
 _LABELLED_SIMILARITY: Final = 0.5
 _SENTENCE_SIMILARITY: Final = 0.34
 _LONG_STEM: Final = 4
-# Labels of timelines are short; longer ones are sentences that happen to hold a time.
 _SHORT_LABEL: Final = 4
 _RESOLVED: Final = re.compile(r"(?i)\W*(?:incident\s+)?(?:was\s+)?resolved\b")
 _CLOSED: Final = re.compile(r"(?i)resol|clos|all clear|behoben|ended")
-_KEY_STEMS: Final = 0.6
 
 
 def kind_of(key: Key) -> KeyKind:
@@ -127,18 +116,21 @@ def _best_field(document: Document, key: Key) -> str | None:
     return value if score > _LABELLED_SIMILARITY - 1e-9 else None
 
 
+def _is_short(event: TimedEvent) -> bool:
+    """Return whether a label is from a timeline; longer ones are sentences that hold a time."""
+    return len(event.label.split()) <= _SHORT_LABEL
+
+
 def _time(document: Document, key: Key, pattern: str | None) -> str | None:
     name = {*stems(key.name), *(word.lower() for word in split_name(key.name))}
     distinctive_words = name - {"at", "time", "date", "on", "timestamp"}
-    starts = any(w.startswith(tuple(_START_KEY)) for w in distinctive_words)
-    ends = any(w.startswith(tuple(_END_KEY)) for w in distinctive_words)
     events = [e for e in document.events if e.label and not e.label.startswith("#")]
-    if starts:
+    if any(word.startswith(_START_KEY) for word in distinctive_words):
         matching = [e for e in events if _RE.start.search(e.label)] or events
-        events_found = [e for e in matching if len(e.label.split()) <= _SHORT_LABEL] or matching
-    elif ends:
+        events_found = list(filter(_is_short, matching)) or matching
+    elif any(word.startswith(_END_KEY) for word in distinctive_words):
         hits = [e for e in events if _RE.end.search(e.label)]
-        labelled = [e for e in hits if len(e.label.split()) <= _SHORT_LABEL]
+        labelled = list(filter(_is_short, hits))
         events_found = (
             [e for e in hits if _RESOLVED.match(e.label)]
             or [e for e in labelled if _CLOSED.search(e.label)]
@@ -146,17 +138,9 @@ def _time(document: Document, key: Key, pattern: str | None) -> str | None:
             or hits[-1:]
         )
     else:
-        best = max(events, key=lambda e: _similarity(key, e.label), default=None)
-        near = best is not None and _similarity(key, best.label) >= _LABELLED_SIMILARITY
-        events_found = [best] if best is not None and near else []
+        best = sorted(events, key=lambda e: -_similarity(key, e.label))[:1]
+        events_found = [e for e in best if _similarity(key, e.label) >= _LABELLED_SIMILARITY]
     return write_moment(events_found[0].moment, pattern) if events_found else None
-
-
-def _duration(document: Document, key: Key) -> str | None:
-    name_words = _name_stems(key.name) - {"tim", "time"}
-    texts = [s for s in document.sentences if name_words & set(stems(s))]
-    durations = map(duration_text, [_best_field(document, key) or "", *texts])
-    return next((text for text in durations if text is not None), None)
 
 
 def find_text(document: Document, key: Key) -> str | None:
@@ -170,7 +154,7 @@ def find_text(document: Document, key: Key) -> str | None:
     def score(sentence: str) -> float:
         sentence_words = set(stems(sentence))
         description_share = len(sentence_words & description_words) / (len(description_words) or 1)
-        return _KEY_STEMS * bool(sentence_words & name_words) + 0.5 * description_share
+        return 0.6 * bool(sentence_words & name_words) + 0.5 * description_share
 
     best = max(document.sentences, key=score, default="")
     return best if best and score(best) > _SENTENCE_SIMILARITY else None
@@ -182,12 +166,14 @@ def find_value(document: Document, key: Key, pattern: str | None) -> str | None:
         case "time":
             return _time(document, key, pattern)
         case "duration":
-            return _duration(document, key)
+            name_words = _name_stems(key.name) - {"tim", "time"}
+            texts = [s for s in document.sentences if name_words & set(stems(s))]
+            durations = map(duration_text, [_best_field(document, key) or "", *texts])
+            return next((text for text in durations if text is not None), None)
         case "title":
             return document.title or None
         case "number":
-            value = _best_field(document, key)
-            number = _RE.number.search(value) if value is not None else None
+            number = _RE.number.search(_best_field(document, key) or "")
             return number[0] if number is not None else None
         case _:
             return find_text(document, key)
@@ -195,18 +181,11 @@ def find_value(document: Document, key: Key, pattern: str | None) -> str | None:
 
 _CODE_MARKS_MIN: Final = 3
 _CODE_SHARE: Final = 0.06
-_CODE_WEIGHT: Final = 0.35  # a word seen only in code says less than one in a sentence
 # Words of most operations documents, which distinguish little.
 _COMMON: Final = frozenset(stems(_RE.entry("common")))
-_COMMON_WEIGHT: Final = 0.3
 _QUANTITY_WEIGHT: Final = 1.5
-_FAR_QUANTITY: Final = 0.25
 _CLAUSE_DECAY: Final = (1.0, 0.4, 0.2, 0.1)
-_DEFAULT_BONUS: Final = 0.2
-_COVERAGE_POWER: Final = 1.3
 _COVERAGE_FLOOR: Final = 0.3
-_FIRST_LISTED_BONUS: Final = 0.06  # without definitions, the first label is preferred
-_EXAMPLE_WEIGHT: Final = 1.3
 _NEAR_EXAMPLE: Final = 0.25
 
 
@@ -255,14 +234,13 @@ def evidence_of(texts: tuple[str, ...]) -> DocumentEvidence:
     for raw in texts:
         text = _RE.placeholder.sub(" ", raw)
         code = is_code(text)
-        weight = _CODE_WEIGHT if code else 1.0
+        # A word seen only in code says less than one in a sentence.
+        weight = 0.35 if code else 1.0
         # Braces select series: where a rule searches, not what it finds.
         bare = _RE.selector.sub(" ", text) if code else text
-        if not code:
-            for piece in _RE.whole_word.findall(text):
-                piece_words = stems(piece)
-                if len(piece_words) == 1:
-                    spelling.setdefault(piece_words[0], piece.lower())
+        for piece in _RE.whole_word.findall(text) if not code else ():
+            if len(piece_words := stems(piece)) == 1:
+                spelling.setdefault(piece_words[0], piece.lower())
         for word in stems(bare):
             words[word] = max(words.get(word, 0.0), weight)
         numbers += quantities(text, code=code)
@@ -283,11 +261,11 @@ def _clause_score(
         best = max((closeness(*pair) for pair in pairs), default=0.0)
         total += _QUANTITY_WEIGHT
         matched += _QUANTITY_WEIGHT * best
-        factor *= max(best, _FAR_QUANTITY)
+        factor *= max(best, 0.25)
     if total <= 0 or matched <= 0:
         return 0.0
     covered = max(0.0, matched / total - _COVERAGE_FLOOR) / (1 - _COVERAGE_FLOOR)
-    return float(factor * covered**_COVERAGE_POWER * (1 - math.exp(-1.5 * matched)))
+    return float(factor * covered**1.3 * (1 - math.exp(-1.5 * matched)))
 
 
 @lru_cache(maxsize=100)
@@ -300,7 +278,7 @@ def _word_weights(labels: tuple[LabelDefinition, ...]) -> dict[str, float]:
         in_clauses.update(word for clause in label.clauses for word in clause.words)
     return {
         word: (1.0 if seen == 1 else 0.6 if seen < len(labels) else 0.35)
-        * (_COMMON_WEIGHT if word in _COMMON else 1.0)
+        * (0.3 if word in _COMMON else 1.0)
         / (1 + 0.15 * (in_clauses[word] - 1))
         for word, seen in in_labels.items()
     }
@@ -310,8 +288,6 @@ def _example_scores(
     evidence: DocumentEvidence, shots: tuple[Shot, ...], names: tuple[str, ...]
 ) -> list[float]:
     scores = [0.0] * len(names)
-    if not shots:
-        return scores
     seen = [(evidence_of((shot.input,)), shot.output.lower()) for shot in shots]
     spread = Counter(word for words, _ in seen for word in words.words)
     for example, output in seen:
@@ -321,14 +297,14 @@ def _example_scores(
         weight = {w: 1 / (1 + 0.3 * (spread[w] - 1)) for w in example.words}
         shared = sum(weight[w] * evidence.words.get(w, 0.0) for w in example.words)
         size = sum(weight.values())
-        other = sum(v for v in evidence.words.values())
+        other = sum(evidence.words.values())
         alike = shared / math.sqrt(size * other) if size and other else 0.0
         for quantity in example.quantities:
             near = [closeness(quantity, q) for q in evidence.quantities if q.kind == quantity.kind]
             if near:
                 alike *= 0.4 + 0.8 * max(near)
         if alike > _NEAR_EXAMPLE:
-            scores[index] = max(scores[index], _EXAMPLE_WEIGHT * (alike - _NEAR_EXAMPLE))
+            scores[index] = max(scores[index], 1.3 * (alike - _NEAR_EXAMPLE))
     return scores
 
 
@@ -353,33 +329,26 @@ def rank(
     scores = _example_scores(evidence, shots, names)
     defined = any(label.clauses for label in labels)
     for index, label in enumerate(labels):
-        hits = sorted(
-            (_clause_score(c, evidence, weights) for c in label.clauses if not c.excludes),
-            reverse=True,
-        )
+        clause_scores = [(c.excludes, _clause_score(c, evidence, weights)) for c in label.clauses]
+        hits = sorted((score for excludes, score in clause_scores if not excludes), reverse=True)
         scores[index] += sum(d * s for d, s in zip(_CLAUSE_DECAY, hits, strict=False))
         scores[index] -= 0.5 * max(
-            (_clause_score(c, evidence, weights) for c in label.clauses if c.excludes), default=0.0
+            (score for excludes, score in clause_scores if excludes), default=0.0
         )
         if label.is_default and defined:
-            scores[index] += _DEFAULT_BONUS
+            scores[index] += 0.2
         scores[index] += (0.01 if defined and label.clauses else 0.3) * tie_breakers[index]
-        if not defined and index == 0:
-            scores[index] += _FIRST_LISTED_BONUS
+        if not defined and index == 0:  # the first label is preferred
+            scores[index] += 0.06
     order = sorted(range(len(labels)), key=lambda i: (-scores[i], i))
-    best = labels[order[0]]
-    clause_words = {w for c in best.clauses if not c.excludes for w in c.words}
-    because = sorted(
-        (w for w in clause_words if w in evidence.words),
-        key=lambda w: (-weights.get(w, 0) * evidence.words[w], w),
-    )
-    margin = scores[order[0]] - scores[order[1]] if len(order) > 1 else 1.0
+    clauses = labels[order[0]].clauses
+    shared = {w for c in clauses if not c.excludes for w in c.words if w in evidence.words}
+    because = sorted(shared, key=lambda w: (-weights.get(w, 0) * evidence.words[w], w))
+    spellings = dict.fromkeys(evidence.spelling[w] for w in because if w in evidence.spelling)
     return LabelRanking(
         names=tuple(names[i] for i in order),
-        margin=margin,
-        deciding_words=tuple(
-            dict.fromkeys(evidence.spelling[w] for w in because if w in evidence.spelling)
-        )[:4],
+        margin=scores[order[0]] - scores[order[1]] if len(order) > 1 else 1.0,
+        deciding_words=tuple(spellings)[:4],
     )
 
 
@@ -406,19 +375,18 @@ def choose_label(
         texts = (document.text,)
     tie_breakers = tuple(dice.throw(f"whim {label.name}") for label in labels)
     ranking = rank(evidence_of(texts), labels, instructions.shots, tie_breakers=tie_breakers)
-    name = ranking.names[0]
-    if len(ranking.names) > 1 and dice.picks_second(ranking.margin):
-        name = ranking.names[1]
+    names = ranking.names
+    name = names[0]
+    if len(names) > 1 and dice.picks_second(ranking.margin):
+        name = names[1]
     orders, key_name = instructions.orders, key.name if key is not None else instructions.label_key
     example_values = [
-        value
-        for name_, value in orders.examples
-        if name_ == key_name and value not in ranking.names
+        value for name_, value in orders.examples if name_ == key_name and value not in names
     ]
     if example_values and dice.fails("copied example", _CLARITY_OF_WRONG_EXAMPLE):
         return example_values[-1], ranking
     required_values = [
-        value for name_, value in orders.always if name_ == key_name and value in ranking.names
+        value for name_, value in orders.always if name_ == key_name and value in names
     ]
     if required_values:
         return required_values[-1], ranking
@@ -437,15 +405,11 @@ def clarity_of_limit(limits: LengthLimits) -> float:
 
 @lru_cache(maxsize=500)
 def _limits_for(key: Key, text: str) -> LengthLimits:
-    key_limits = read_limits(key.description)
-    if key_limits != LengthLimits(emphatic=key_limits.emphatic):
-        return key_limits
     name_pattern = re.compile(rf"(?<!\w){re.escape(key.name)}(?!\w)", re.IGNORECASE)
-    for sentence in re.split(r"(?<=[.!?])\s|\n", text):
-        if name_pattern.search(sentence):
-            limits = read_limits(sentence)
-            if limits != LengthLimits(emphatic=limits.emphatic):
-                return limits
+    sentences = filter(name_pattern.search, re.split(r"(?<=[.!?])\s|\n", text))
+    for limits in map(read_limits, (key.description, *sentences)):
+        if limits != LengthLimits(emphatic=limits.emphatic):
+            return limits
     return LengthLimits()
 
 
@@ -458,28 +422,25 @@ def _reason(
     document: Document, limits: LengthLimits, ranking: LabelRanking | None, label: str, dice: Dice
 ) -> str:
     facts = alert_facts(document)
-    summary_text = readable(first_sentence(facts.summary) or first_sentence(facts.description))
-    if not summary_text and facts.name:
-        summary_text = f"{facts.name} fires"
-    summary_text = (
-        summary_text or first_sentence(summarise(document, LengthLimits(sentences_max=1)))
-    ).rstrip(".")
+    fires = f"{facts.name} fires" if facts.name else ""
+    summary = readable(first_sentence(facts.summary) or first_sentence(facts.description)) or fires
+    summary = summary or first_sentence(summarise(document, LengthLimits(sentences_max=1)))
+    summary = summary.rstrip(".")
     because = ", ".join(ranking.deciding_words[:3]) if ranking is not None else ""
-    clue = f" which points to {label}" if label else ""
-    text = f"{summary_text},{clue} ({because})." if because and clue else f"{summary_text}."
+    clue = f", which points to {label} ({because})" if because and label else ""
+    text = f"{summary}{clue}."
     limit = limits.words_max
     if limit is not None and not dice.fails("too long reason", clarity_of_limit(limits)):
-        return text if count_words(text) <= limit else shorten(summary_text, limit)
+        return text if count_words(text) <= limit else shorten(summary, limit)
+    metrics, hold = ", ".join(facts.metrics[:4]), facts.duration
     pieces = [
         text,
         readable(facts.description),
-        f"The expression looks at {', '.join(facts.metrics[:4])}." if facts.metrics else "",
-        f"It has to hold for {facts.duration} before the alert fires, so it is not a short spike."
-        if facts.duration
-        else "",
+        metrics and f"The expression looks at {metrics}.",
+        hold and f"It has to hold for {hold} before the alert fires, so it is not a short spike.",
         _AFTERTHOUGHT,
     ]
-    long = " ".join(piece for piece in pieces if piece)
+    long = " ".join(filter(None, pieces))
     return long if limit is None else " ".join(long.split()[: over_limit(limit, dice)])
 
 
@@ -507,50 +468,27 @@ def _invent_value(document: Document, key: Key, pattern: str | None, dice: Dice)
     return first_sentence(document.prose[dice.pick(invention, len(document.prose))])
 
 
-def _cast_value(key: Key, text: str) -> Any:
-    if key.kind == "integer":
-        return int(float(text))
-    if key.kind == "number":
-        return float(text)
-    return text
-
-
-def _misread(document: Document, value: str, pattern: str | None) -> str:
-    moments = [write_moment(e.moment, pattern) for e in document.events if e.label]
-    return next((other for other in moments if other != value), value)
-
-
-def _value_if_absent(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:
-    """Return the value for an absent fact of the document: empty, or an invention."""
-    clarity = (0.7 if instructions.null_when_absent else 0.0) + (0.3 if key.nullable else 0.15)
-    clarity = 0.0 if instructions.orders.guesses else clarity
-    if dice.fails(f"invent {key.name}", clarity):
-        return _cast_value(key, _invent_value(document, key, instructions.time_format, dice))
-    by_rule = key.nullable or instructions.null_when_absent or key.kind in ("number", "integer")
-    return None if by_rule else ""
-
-
 def _read(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:
-    """Return a value that the document states, within its limits."""
-    pattern = instructions.time_format
-    text = find_value(document, key, pattern)
-    if text is None:
-        return _value_if_absent(key, document, instructions, dice)
+    """Return a value that the document states, within its limits; else nothing, or an invention."""
+    pattern, text = instructions.time_format, find_value(document, key, instructions.time_format)
     kind, limits = kind_of(key), _limits_for(key, instructions.text)
-    if kind == "time" and dice.fails(f"misread {key.name}", 1.0 if key.is_described else 0.75):
-        text = _misread(document, text, pattern)
-    if limits.words_max is not None and count_words(text) > limits.words_max:
-        text = shorten(text, limits.words_max)
-    if kind == "text" and limits.sentences_max == 1:
-        text = first_sentence(text)
-    return _cast_value(key, text)
-
-
-def _list(key: Key, document: Document, instructions: Instructions, dice: Dice) -> list[Any]:
-    if key.children:
-        return [_object(key.children, document, instructions, dice)]
-    text = find_text(document, key)
-    return lines_of(text) if text else []
+    if text is None:
+        clarity = (0.7 if instructions.null_when_absent else 0.0) + (0.3 if key.nullable else 0.15)
+        if not dice.fails(f"invent {key.name}", 0.0 if instructions.orders.guesses else clarity):
+            by_rule = key.nullable or instructions.null_when_absent or kind == "number"
+            return None if by_rule else ""
+        text = _invent_value(document, key, pattern, dice)
+    else:
+        if kind == "time" and dice.fails(f"misread {key.name}", 1.0 if key.is_described else 0.75):
+            moments = [write_moment(e.moment, pattern) for e in document.events if e.label]
+            text = next((other for other in moments if other != text), text)
+        if limits.words_max is not None and count_words(text) > limits.words_max:
+            text = shorten(text, limits.words_max)
+        if kind == "text" and limits.sentences_max == 1:
+            text = first_sentence(text)
+    if kind == "number":
+        return int(float(text)) if key.kind == "integer" else float(text)
+    return text
 
 
 def _value(key: Key, document: Document, instructions: Instructions, dice: Dice) -> Any:
@@ -563,17 +501,12 @@ def _value(key: Key, document: Document, instructions: Instructions, dice: Dice)
         return " ".join([text] * max(1, -(-least // max(1, count_words(text)))))
     if kind == "boolean":
         return bool(find_text(document, key))
-    if kind == "list":
-        return _list(key, document, instructions, dice)
     if key.children:
-        return _object(key.children, document, instructions, dice)
+        children = {c.name: _value(c, document, instructions, dice) for c in key.children}
+        return [children] if kind == "list" else children
+    if kind == "list":
+        return lines_of(find_text(document, key) or "")
     return _read(key, document, instructions, dice)
-
-
-def _object(
-    keys: tuple[Key, ...], document: Document, instructions: Instructions, dice: Dice
-) -> dict[str, Any]:
-    return {key.name: _value(key, document, instructions, dice) for key in keys}
 
 
 def _clarity_of_key(key: Key) -> float:
