@@ -73,6 +73,9 @@ def test_replies_that_cannot_be_read_are_unmeasured_and_kept(
     replies = {line["case"]: line for line in judged.recordings("judges/triage")}
     assert replies["disk-000"]["completion"]["text"] == NONSENSE["disk-000"]
     assert replies["disk-005"]["completion"]["refusal"] == "I do not judge."
+    # A measurement without a verdict is not kept: a mended judge measures again.
+    measured = {line["case"] for line in judged.recordings("verdicts/triage")}
+    assert measured == ({"disk-008"} if kind == "Memoised" else set())
     endpoint.forget()
     again = judged.run("--record=none")
     assert again.parseoutcomes() == {"passed": 1, "unmeasured": len(NONSENSE)}
