@@ -211,7 +211,8 @@ def headline(
         title += f" ({name(document.base_commit[:_SHORT_HASH])})"
     counts = _balance(document)
     text = f"{title}: {counts}" if counts else title
-    text += words(_allowed(document))
+    if allowed := _allowed(document):
+        text += f" ({words(allowed)})"
     if document.looser_options:
         text += f" (with {words(', '.join(document.looser_options))})"
     if document.caveats and document.decision == "accept":
@@ -271,8 +272,7 @@ def _allowed(document: DecisionDocument) -> str:
     tracked = sum(case.tier == "tracked" for case in broken)
     parts: list[str] = []
     if accepted:
-        of = f"{accepted} of {len(document.cases)} {'case' if accepted == 1 else 'cases'}"
-        parts.append(f"{of} accepted by the author")
+        parts.append(f"{accepted} of {plural(len(document.cases), 'case')} accepted by the author")
     if left := len(broken) - accepted - tracked:
         is_net = any(prompt.test is not None and prompt.test.net for prompt in document.prompts)
         policy = document.policy.get("on_broken")
@@ -281,7 +281,7 @@ def _allowed(document: DecisionDocument) -> str:
             if policy == "net" and is_net
             else f"{left} allowed by on_broken = {policy}"
         )
-    return f" ({'; '.join(parts)})"
+    return "; ".join(parts)
 
 
 def difference_words(difference: RateDifference, *, left_out: int = 0) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from regauge.evidence import AnchorReport
 from regauge.reports._documents import AuditDocument, RuleDocument
+from regauge.reports._gate_console import headline
 from regauge.reports.decisions import (
     lasting_fix,
     next_step,
@@ -95,6 +97,42 @@ def test_the_reasons_of_a_gate_are_those_that_were_written_down(name: str):
         lines.append(f"{prompt}: {dict(sorted(verdict_counts(outcome, prompt).items()))}")
         lines.append(f"{whole and (whole.verdict, whole.difference is None)}")
     assert_as_written("\n".join([*lines, ""]), f"reasons/{name}")
+
+
+PASSES = a_case("p", "passed")
+FREE = a_case("b", blocks=False)
+ACCEPTED = a_case("c", blocks=False, accepted="agreed")
+TRACKED = a_case("d", blocks=False, tier="tracked")
+
+
+@pytest.mark.parametrize(
+    ("cases", "policy", "reason"),
+    [
+        ([PASSES], "warn", ""),
+        ([TRACKED], "warn", ""),
+        ([ACCEPTED], "block", " (1 of 1 case accepted by the author)"),
+        ([ACCEPTED, TRACKED, PASSES], "block", " (1 of 3 cases accepted by the author)"),
+        ([ACCEPTED, ACCEPTED, PASSES], "block", " (2 of 3 cases accepted by the author)"),
+        ([FREE], "warn", " (1 allowed by on_broken = warn)"),
+        ([FREE, FREE, TRACKED], "net", " (2 allowed by on_broken = net)"),
+        (
+            [FREE, ACCEPTED, TRACKED],
+            "warn",
+            " (1 of 3 cases accepted by the author; 1 allowed by on_broken = warn)",
+        ),
+    ],
+)
+def test_the_headline_gives_the_reason_why_broken_cases_pass(
+    cases: list[Any], policy: str, reason: str
+):
+    document = a_decision(
+        *cases, decision="accept", prompts=[a_prompt()], policy={"on_broken": policy}
+    )
+    found = re.search(r" \([12] (of|allowed).*", headline(document, words=str.strip))
+    assert (found[0] if found else "") == reason
+    assert "()" not in headline(document)
+    rejected = document.model_copy(update={"decision": "reject"})
+    assert "allowed" not in headline(rejected)
 
 
 BEFORE = """\
