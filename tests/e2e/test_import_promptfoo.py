@@ -169,8 +169,8 @@ def checks_of(here: Here, *assertions: object, **keys: object) -> list[Any]:
     ("files", "said"),
     [
         ({}, "has no configuration of promptfoo"),
-        ({"promptfooconfig.yaml": "prompts: [a\ntests: 1"}, "promptfooconfig.yaml:2: not YAML"),
-        ({"promptfooconfig.yaml": "prompts: a\nprompts: b\n"}, "'prompts' is given twice, first on line 1"),
+        ({"promptfooconfig.yaml": "prompts: [a\ntests: 1"}, "promptfooconfig.yaml:1: not YAML: the `[` of this line is not closed"),
+        ({"promptfooconfig.yaml": "prompts: a\nprompts: b\n"}, "the file gives 'prompts' twice, first on line 1"),
         ({"promptfooconfig.yaml": b"prompts: [caf\xe9]\ntests: []\n"}, "promptfooconfig.yaml:1 is not UTF-8"),
         ({"promptfooconfig.js": "module.exports = {}"}, "is code and is not run"),
         ({"promptfooconfig.yaml": "prompts: &a [*a]\ntests: []\n"}, "contains itself through an alias"),
@@ -263,7 +263,7 @@ def test_all_configurations_of_a_directory_are_imported(here: Here):
         "shop.prompt.yml",
         "smoke.prompt.yml",
     }
-    assert "`evals/promptfooconfig.bad.yaml:2`: not imported: not YAML" in here.read("IMPORT.md")
+    assert "`evals/promptfooconfig.bad.yaml:1`: not imported: not YAML" in here.read("IMPORT.md")
 
 
 def test_tests_of_one_provider_are_an_eval_with_its_model(here: Here):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 import yaml
 
@@ -20,7 +20,14 @@ from regauge.strict_json import (
     unique,
 )
 from regauge.wording import closest, cut, did_you_mean
-from regauge.yaml_errors import explain_yaml_error
+from regauge.yaml_document import (
+    Entries,
+    NodeReader,
+    YamlError,
+    compose_document,
+    line_of,
+    scalar_tag,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +36,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
 
 
-_Values = TypeVar("_Values")
 _ENTRY_KEYS = ("args", "result", "error")
 _ENTRY_FIX = "write `- args: {id: 7}` and `result: ...` below it, or `error`"
 
@@ -154,177 +160,92 @@ def _whole_line(source: Source) -> str:
     return "" if any(diagnostic.fix == fix for diagnostic in source.diagnostics) else fix
 
 
-# Aliases of YAML grow exponentially; no dataset expands to as many values.
-_NODES_MAX = 1_000_000
 # Plain words that YAML 1.1 turns into something else than they look like: no, on, 0755, 11:45.
 _SURPRISES = {
-    "tag:yaml.org,2002:bool": re.compile(r"(?!(?i:true|false)$)"),
-    "tag:yaml.org,2002:int": re.compile(r"[-+]?0[0-9_]|.*[:_]"),
-    "tag:yaml.org,2002:float": re.compile(r".*[:_]"),
+    "bool": re.compile(r"(?!(?i:true|false)$)"),
+    "int": re.compile(r"[-+]?0[0-9_]|.*[:_]"),
+    "float": re.compile(r".*[:_]"),
 }
-_COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
-_MERGE = "tag:yaml.org,2002:merge"
 
 
-class _Reader:
-    """Turns nodes into JSON values; adds errors for values that JSON does not have."""
+class _Reader(NodeReader):
+    """Reads values by the rules of YAML 1.1; a word that they change surprisingly is an error."""
 
-    def __init__(self, source: Source, loader: yaml.SafeLoader) -> None:
+    def __init__(self, source: Source) -> None:
+        super().__init__()
         self.source = source
-        self._loader = loader
-        self._open: set[int] = set()
-        self._count = 0
+        # The stubs of yaml leave the type of this method half unknown.
+        constructor = yaml.constructor.SafeConstructor()
+        self._construct = cast("Callable[[yaml.Node], object]", constructor.construct_document)  # pyright: ignore[reportUnknownMemberType]
 
-    def value(self, node: yaml.Node) -> JSON:
-        """The JSON value of a node; None, with an error added, if it has none."""
-        self._count += 1
-        if self._count > _NODES_MAX:
-            raise yaml.YAMLError(f"aliases expand to more than {_NODES_MAX:,} values")
-        if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node)
-        if id(node) in self._open:
-            self._add_error(node, "an alias contains itself")
-            return None
-        self._open.add(id(node))
-        try:
-            if node.tag not in _COLLECTIONS:
-                self._add_error(node, f"the tag {node.tag} has no JSON value")
-            elif isinstance(node, yaml.MappingNode):
-                return {key: self.value(item) for key, item in self.pairs(node)}
-            elif isinstance(node, yaml.SequenceNode):
-                return [self.value(item) for item in node.value]
-        finally:
-            self._open.discard(id(node))
-        return None
+    def add_error(self, node: yaml.Node, message: str, fix: str = "") -> None:
+        """Add an error about a node."""
+        self.source.add_error(line_of(node), message, fix)
 
-    def pairs(self, node: yaml.MappingNode) -> list[tuple[str, yaml.Node]]:
-        """The keys and values of a mapping, merged ones first; repeated keys are errors."""
-        own_keys: set[str] = set()
-        merges = False
+    def entries(self, node: yaml.MappingNode, subject: str) -> Entries:
+        """The entries of a mapping, whose keys must be texts."""
         for key, _ in node.value:
-            if key.tag == _MERGE:
-                merges = True
-            elif key.tag != "tag:yaml.org,2002:str":
-                key_text = key.value if isinstance(key, yaml.ScalarNode) else "this key"
-                self._add_error(key, f"the key {key_text!r} is not text", "put it in quotes")
-            elif key.value in own_keys:
-                self._add_error(key, f"the key {key.value!r} is given twice")
-            else:
-                own_keys.add(key.value)
-        if merges:
-            self._loader.flatten_mapping(node)
-        return [(key.value, item) for key, item in node.value if isinstance(key.value, str)]
+            if isinstance(key, yaml.ScalarNode) and scalar_tag(key) not in {"str", "merge"}:
+                self.add_error(key, f"the key {key.value!r} is not text", "put it in quotes")
+        return super().entries(node, subject)
 
-    def _scalar(self, node: yaml.ScalarNode) -> JSON:
-        text: str = node.value
-        if node.tag == "tag:yaml.org,2002:timestamp":
-            self._add_error(node, f"{text} reads as a date in YAML", "put it in quotes")
+    def scalar(self, node: yaml.Node, subject: str) -> JSON:
+        """The value of a scalar; None, with an error, for a surprising one or no JSON."""
+        text, tag = str(node.value), scalar_tag(node)
+        if tag == "str":
+            return text
+        if tag == "timestamp":
+            self.add_error(node, f"{text} reads as a date in YAML", "put it in quotes")
             return None
         try:
             value = self._construct(node)
         except (yaml.YAMLError, ValueError, LookupError, AttributeError):
             # The error that yaml raises depends on how a value does not fit its tag.
-            self._add_error(node, f"{text!r} with the tag {node.tag} has no JSON value")
-            return None
-        surprise = _SURPRISES.get(node.tag)
-        if surprise and surprise.match(text):
-            self._add_error(
-                node, f"{text} reads as {json.dumps(value)} in YAML", "put it in quotes"
-            )
-            return None
-        if isinstance(value, float) and not math.isfinite(value):
-            self._add_error(node, f"{text} is no JSON number")
-            return None
-        if value is None or isinstance(value, bool | int | float | str):
+            value = self
+        if tag in _SURPRISES and value is not self and _SURPRISES[tag].match(text):
+            problem = f"{text} reads as {json.dumps(value)} in YAML"
+            self.add_error(node, problem, "put it in quotes")
+        elif isinstance(value, float) and not math.isfinite(value):
+            self.add_error(node, f"{text} is no JSON number")
+        elif value is None or isinstance(value, bool | int | float | str):
             return value
-        self._add_error(node, f"{text!r} with the tag {node.tag} has no JSON value")
+        else:
+            self.add_error(node, f"{subject}: {text!r} with the tag {tag} has no JSON value")
         return None
-
-    def _construct(self, node: yaml.ScalarNode) -> object:
-        # The stubs of yaml leave the type of this method half unknown.
-        construct = cast("Callable[[yaml.Node], object]", self._loader.construct_object)  # pyright: ignore[reportUnknownMemberType]
-        return construct(node)
-
-    def _add_error(self, node: yaml.Node, message: str, fix: str = "") -> None:
-        self.source.add_error(node.start_mark.line + 1, message, fix)
 
 
 def read_yaml(source: Source) -> list[Record]:
     """The records of a YAML file: one list of mappings."""
-    return _read(source, _records) or []
-
-
-def _mapping(source: Source, content_noun: str, fix: str) -> tuple[dict[str, JSON], dict[str, int]]:
-    """The values of a YAML file that is one mapping, and the lines of its keys.
-
-    Args:
-        source: The file.
-        content_noun: The content of the file, in words.
-        fix: The fix for a file that is no mapping.
-    """
-    lines: dict[str, int] = {}
-
-    def values(reader: _Reader, root: yaml.Node) -> dict[str, JSON]:
-        if not isinstance(root, yaml.MappingNode):
-            source.add_error(
-                root.start_mark.line + 1, f"the file is no mapping: {content_noun}", fix
-            )
-            return {}
-        pairs = reader.pairs(root)
-        lines.update({key.value: key.start_mark.line + 1 for key, _ in root.value})
-        return {key: reader.value(item) for key, item in pairs}
-
-    return _read(source, values) or {}, lines
-
-
-def _read(source: Source, values: Callable[[_Reader, yaml.Node], _Values]) -> _Values | None:
-    """The content of a YAML file; None, with errors added, if it is unreadable or empty."""
-    text = decode_lines(source)
-    if text is None:
-        return None
-    try:
-        loader = yaml.SafeLoader(text)
-        try:
-            root = loader.get_single_node()
-            return None if root is None else values(_Reader(source, loader), root)
-        finally:
-            loader.dispose()
-    except yaml.MarkedYAMLError as error:
-        line, problem, fix = explain_yaml_error(error)
-        source.add_error(line, f"not YAML: {problem}", fix)
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        source.add_error(line, f"not YAML: the character {chr(error.character)!r} is not allowed")
-    except yaml.YAMLError as error:
-        source.add_error(None, str(error))
-    except RecursionError:
-        source.add_error(None, "nested too deeply")
-    return None
-
-
-def _records(reader: _Reader, root: yaml.Node) -> list[Record]:
-    source = reader.source
+    reader, root = _compose(source)
+    if root is None:
+        return []
     if not isinstance(root, yaml.SequenceNode):
-        source.add_error(
-            root.start_mark.line + 1,
-            "a dataset in YAML is a list of cases",
-            "start each case with `- id: ...`",
-        )
+        problem = "a dataset in YAML is a list of cases"
+        reader.add_error(root, problem, "start each case with `- id: ...`")
         return []
     records: list[Record] = []
     for node in root.value:
-        line: int = node.start_mark.line + 1
         if not isinstance(node, yaml.MappingNode):
-            source.add_error(line, "a case is a mapping with `id` and `inputs`")
+            reader.add_error(node, "a case is a mapping with `id` and `inputs`")
             continue
-        lines = {
-            key.value: key.start_mark.line + 1
-            for key, _ in node.value
-            if isinstance(key.value, str)
-        }
-        values: dict[str, object] = {key: reader.value(item) for key, item in reader.pairs(node)}
-        records.append(Record(line=line, values=values, lines=lines))
+        entries = reader.entries(node, "a case")
+        values = {name: reader.json(value, "a case") for name, (_, value) in entries.items()}
+        lines = {name: line_of(key) for name, (key, _) in entries.items()}
+        records.append(Record(line=line_of(node), values={**values}, lines=lines))
     return records
+
+
+def _compose(source: Source) -> tuple[_Reader, yaml.Node | None]:
+    """A reader and the root node of a YAML file; None, with errors added, if there is none."""
+    reader = _Reader(source)
+    text = decode_lines(source)
+    if text is None:
+        return reader, None
+    try:
+        return reader, compose_document(text, yaml.SafeLoader)
+    except YamlError as error:
+        source.add_error(error.line, str(error), error.fix)
+        return reader, None
 
 
 class ToolFiles:
@@ -363,22 +284,29 @@ class ToolFiles:
             source.add_error(line, f"tools: there is no file {place}", fix)
             return None
         file = Source(path=path, place=path.relative_to(self._dir.parents[1]))
-        document, lines = _mapping(file, "results by tool", "write `lookup_order:` and a list")
+        reader, root = _compose(file)
+        tools: Entries = {}
+        if isinstance(root, yaml.MappingNode):
+            tools = reader.entries(root, "the file")
+        elif root is not None:
+            problem = "the file is no mapping: results by tool"
+            reader.add_error(root, problem, "write `lookup_order:` and a list")
         entries: dict[str, tuple[ToolResult, ...]] = {}
         functions: dict[str, str] = {}
-        for tool, value in document.items():
+        for tool, (key, node) in tools.items():
+            value = reader.json(node, tool)
             function = value.get("function") if isinstance(value, dict) else None
             if isinstance(function, str) and ":" in function:
                 functions[tool] = function
                 continue
             if function is not None:
                 fix = "write `function: module:name`, such as app.orders:lookup"
-                file.add_error(lines.get(tool), f"{tool}: {function!r} names no function", fix)
+                reader.add_error(key, f"{tool}: {function!r} names no function", fix)
                 continue
             entries[tool] = tuple(
                 entry
                 for item in (value if isinstance(value, list) else [value])
-                if (entry := _entry(item, tool, file, lines.get(tool))) is not None
+                if (entry := _entry(item, tool, file, line_of(key))) is not None
             )
         source.diagnostics += file.diagnostics
         if file.diagnostics:
@@ -386,7 +314,7 @@ class ToolFiles:
         return ToolResults(name=name, entries=entries, functions=functions)
 
 
-def _entry(item: JSON, tool: str, file: Source, line: int | None) -> ToolResult | None:
+def _entry(item: JSON, tool: str, file: Source, line: int) -> ToolResult | None:
     """Read one result; None, with an error added, if it is invalid."""
     if item == "error":
         return ToolResult(args={}, content=error_content("the call failed"))

@@ -13,12 +13,18 @@ from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 import yaml
-from yaml.reader import ReaderError
 
 from regauge.errors import Diagnostic, InvalidFileError
 from regauge.importers._description import SourcePlace
-from regauge.prompts._yaml import scalar_resolvers, scalar_tag, scalar_value
 from regauge.regular_file import read_regular
+from regauge.yaml_document import (
+    StrictReader,
+    YamlError,
+    compose_document,
+    line_of,
+    scalar_resolvers,
+    scalar_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,8 +33,6 @@ if TYPE_CHECKING:
 # patterns before they fill the memory. Real suites are far below them.
 _BYTES_MAX: Final = 16 * 1024 * 1024
 _ALL_BYTES_MAX: Final = 256 * 1024 * 1024
-_VALUES_MAX: Final = 1_000_000
-_DEPTH_MAX: Final = 100
 _NAME_MAX: Final = 255
 _MESSAGE_MAX: Final = 300
 _SHOWN: Final = 100
@@ -123,7 +127,7 @@ def is_list(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
 
 
-class _Resolver(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """A loader for the scalars of YAML 1.2, as other tools read them."""
 
     yaml_implicit_resolvers = scalar_resolvers()
@@ -271,7 +275,12 @@ class SourceTree:
         text = self.read_text(path) if text is None else text
         if path.suffix == ".json":
             text = _as_yaml(text)
-        return _Documents(self.relative(path)).read(text)
+        name = self.relative(path)
+        try:
+            node = compose_document(text, _Loader)
+            return None if node is None else _TableReader(name).json(node, "the file")
+        except YamlError as error:
+            raise _faulty(name, error.line, str(error), error.fix or "correct the file") from error
 
     def read_json(self, path: Path) -> Any:
         """The document of a JSON file, with the lines of the entries of a list.
@@ -401,90 +410,36 @@ def _faulty(path: str, line: int | None, message: str, fix: str = "") -> Invalid
     return InvalidFileError([Diagnostic(path=Path(path), line=line, message=message, fix=fix)])
 
 
-class _Documents:
-    """A reader that converts YAML nodes of one file into plain values with lines."""
+class _TableReader(StrictReader):
+    """Reads the values of one YAML file, each mapping and list with its lines; tags are ignored."""
 
     def __init__(self, name: str) -> None:
+        super().__init__()
         self._name = name
-        self._left = _VALUES_MAX
 
-    def read(self, text: str) -> Any:
-        try:
-            nodes = list(self._compose(text))
-        except ReaderError as error:
-            line = text.count("\n", 0, error.position) + 1
-            raise self._error(
-                line, f"YAML does not allow the character {chr(int(error.character))!r}"
-            ) from error
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            problem = error.problem or error.context or "cannot be parsed"
-            error_line = mark.line + 1 if mark else None
-            raise self._error(error_line, f"not YAML: {problem}", "correct the file") from error
-        except RecursionError as error:
-            raise self._error(None, f"nested deeper than {_DEPTH_MAX} levels") from error
-        values = [self._value(node, ()) for node in nodes]
-        if len(values) == 1:
-            return values[0]
-        if not values:
-            return None
-        raise self._error(
-            nodes[1].start_mark.line + 1, "a second document starts here", "keep one in a file"
-        )
-
-    def _compose(self, text: str) -> Iterator[yaml.Node]:
-        loader: Any = _Resolver(text)
-        try:
-            while loader.check_node():
-                yield loader.get_node()
-        finally:
-            loader.dispose()
-
-    def _value(self, node: yaml.Node, above: tuple[int, ...]) -> Any:
-        self._left -= 1
-        line = node.start_mark.line + 1
-        if self._left <= 0:
-            raise self._error(line, f"more than {_VALUES_MAX:,} values, aliases resolved")
-        if id(node) in above:
-            raise self._error(line, "a value contains itself through an alias")
-        if len(above) > _DEPTH_MAX:
-            raise self._error(line, f"nested deeper than {_DEPTH_MAX} levels")
-        below = (*above, id(node))
-        if isinstance(node, yaml.MappingNode):
-            return self._table(node, below)
-        if isinstance(node, yaml.SequenceNode):
-            items = Items(SourcePlace(path=self._name, line=line))
-            items.extend(self._value(item, below) for item in node.value)
-            items.lines = [item.start_mark.line + 1 for item in node.value]
+    def json(self, node: yaml.Node, subject: str, above: tuple[int, ...] = ()) -> Any:
+        """The value of a node."""
+        value: Any = super().json(node, subject, above)
+        place = SourcePlace(path=self._name, line=line_of(node))
+        if is_mapping(value):
+            table = Table(place)
+            table.update(value)
+            table.lines = {key.value: line_of(key) for key, _ in node.value}
+            return table
+        if is_list(value):
+            items = Items(place)
+            items.extend(value)
+            items.lines = [line_of(item) for item in node.value]
             return items
+        return value
+
+    def scalar(self, node: yaml.Node, subject: str) -> Any:
+        """The value of a scalar; its text if it is no JSON."""
+        del subject
         try:
             return scalar_value(node)
         except ValueError:
             return str(node.value)
 
-    def _table(self, node: yaml.MappingNode, below: tuple[int, ...]) -> Table:
-        table = Table(SourcePlace(path=self._name, line=node.start_mark.line + 1))
-        merged: dict[str, Any] = {}
-        for key, value in node.value:
-            if scalar_tag(key) == "merge":
-                part = self._value(value, below)
-                for source in reversed(part if is_list(part) else [part]):
-                    merged.update(mapping_of(source))
-                continue
-            if not isinstance(key, yaml.ScalarNode):
-                raise self._error(key.start_mark.line + 1, "a key must be a text")
-            name = str(key.value)
-            if name in table.lines:
-                raise self._error(
-                    key.start_mark.line + 1,
-                    f"{name!r} is given twice, first on line {table.lines[name]}",
-                    "keep one of them",
-                )
-            table[name] = self._value(value, below)
-            table.lines[name] = key.start_mark.line + 1
-        for name, value in merged.items():
-            table.setdefault(name, value)
-        return table
-
-    def _error(self, line: int | None, message: str, fix: str = "") -> InvalidFileError:
-        return _faulty(self._name, line, message, fix)
+    def refuse_tag(self, node: yaml.Node, usual: str, subject: str) -> None:
+        """Ignore a tag."""

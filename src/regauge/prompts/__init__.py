@@ -1,8 +1,8 @@
 """Prompts: files, rendering, digests, versions.
 
-`_prompt.py` is the value and its rendering; `_parse.py` parses files. `_edit.py`, which changes
-files in place, and `_files.py` release versions; `_history.py` finds older ones. `_lint.py` checks
-a project.
+`_prompt.py` is the value and its rendering; `_parse.py` parses files. `_versions.py` finds prompts
+by name and version; `_edit.py` changes files in place and releases versions. `_lint.py` checks a
+project.
 """
 
 from __future__ import annotations
@@ -17,27 +17,6 @@ if TYPE_CHECKING:
         bump as bump,
         set_contents as set_contents,
         set_model as set_model,
-    )
-    from regauge.prompts._files import (
-        CANDIDATES_ENV as CANDIDATES_ENV,
-        LOADED_SUFFIX as LOADED_SUFFIX,
-        LOCK_NAME as LOCK_NAME,
-        LockEntry as LockEntry,
-        PromptLock as PromptLock,
-        find_prompt as find_prompt,
-        load_prompt as load_prompt,
-        lock_of as lock_of,
-        prompt_files as prompt_files,
-        read_prompt_text as read_prompt_text,
-    )
-    from regauge.prompts._history import (
-        Commit as Commit,
-        Repository as Repository,
-        VersionRecord as VersionRecord,
-        load_version as load_version,
-        prompt_at as prompt_at,
-        text_at as text_at,
-        version_records as version_records,
     )
     from regauge.prompts._lint import (
         content_errors as content_errors,
@@ -55,6 +34,7 @@ if TYPE_CHECKING:
         replaceable_errors as replaceable_errors,
         section_below as section_below,
     )
+    from regauge.prompts._repository import Commit as Commit, Repository as Repository
     from regauge.prompts._tools import (
         RubricKind as RubricKind,
         RubricSpec as RubricSpec,
@@ -76,6 +56,23 @@ if TYPE_CHECKING:
         attachment_of as attachment_of,
         content_of as content_of,
         input_text as input_text,
+    )
+    from regauge.prompts._versions import (
+        CANDIDATES_ENV as CANDIDATES_ENV,
+        LOADED_SUFFIX as LOADED_SUFFIX,
+        LOCK_NAME as LOCK_NAME,
+        LockEntry as LockEntry,
+        PromptLock as PromptLock,
+        VersionRecord as VersionRecord,
+        find_prompt as find_prompt,
+        load_prompt as load_prompt,
+        load_version as load_version,
+        lock_of as lock_of,
+        prompt_at as prompt_at,
+        prompt_files as prompt_files,
+        read_prompt_text as read_prompt_text,
+        text_at as text_at,
+        version_records as version_records,
     )
 else:
     __getattr__ = lazy_getattr(__name__)

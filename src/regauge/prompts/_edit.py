@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 import yaml
 
 from regauge.errors import Diagnostic, PromptError, UsageError
-from regauge.prompts._parse import parse_prompt
+from regauge.prompts._parse import Reader, parse_prompt
 from regauge.prompts._types import ChangelogEntry, Semver
-from regauge.prompts._yaml import compose, line_of
+from regauge.yaml_document import line_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from regauge.prompts._files import PromptLock
     from regauge.prompts._prompt import Prompt
     from regauge.prompts._types import Part
+    from regauge.prompts._versions import PromptLock
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 ,.;()/+'-]*[A-Za-z0-9.)]")
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
@@ -47,7 +47,7 @@ class _Edit:
         self._subject = subject
         self._fix = fix
         self.before = parse_prompt(text, path=path)
-        self.root = compose(text, path)
+        self.root = Reader(text, path).root
         self.keys = {
             key.value: (key, value)
             for key, value in self.root.value

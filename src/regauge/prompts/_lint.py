@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import Diagnostic, GitError, LockError, PromptError
-from regauge.prompts._files import LOCK_NAME, PromptLock, prompt_files, read_prompt_text
-from regauge.prompts._history import Repository
 from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
 from regauge.prompts._replaceable import replaceable_errors
+from regauge.prompts._repository import Repository
+from regauge.prompts._versions import LOCK_NAME, PromptLock, prompt_files, read_prompt_text
 from regauge.statements import guess_language, is_negated, normalise, parse
 from regauge.strict_json import read_json
 

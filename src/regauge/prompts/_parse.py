@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
-from itertools import islice
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
 import yaml
 
-from regauge.errors import PromptError
+from regauge.errors import Diagnostic, PromptError
 from regauge.prompts._prompt import Prompt
 from regauge.prompts._replaceable import read_replaceable
 from regauge.prompts._tools import read_message_extras, read_rubric, read_tool_choice, read_tools
 from regauge.prompts._types import (
     NAME,
-    TEMPLATE_TAG,
     Acknowledgement,
     ChangelogEntry,
     Evaluator,
@@ -24,19 +22,150 @@ from regauge.prompts._types import (
     Role,
     Semver,
     compile_template,
-    odd_braces,
     placeholder_lines,
+    template_warnings,
 )
-from regauge.prompts._yaml import Entries, Reader, compose, line_of, scalar_tag
 from regauge.regular_file import read_regular
 from regauge.strict_json import refuse_constant, unique
 from regauge.wording import did_you_mean, snake_case
+from regauge.yaml_document import NodeReader, YamlError, compose_document, line_of, scalar_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
+    from regauge.yaml_document import Entries
+
+_TEXT_TAGS = frozenset({"str", "int", "float", "bool", "merge"})
+
+
+class Reader(NodeReader):
+    """Reads the nodes of one file, and collects its errors.
+
+    Args:
+        text: The text of the file.
+        path: The path of the file, for errors.
+        lenient: Unknown keys are warnings, as for texts of commits.
+
+    Raises:
+        PromptError: The text is no YAML, or is not one mapping.
+
+    Attributes:
+        root: The mapping of the file, with marks that index the text.
+        errors: The errors, in order.
+        warnings: The warnings, in order.
+    """
+
+    # No prompt has this many values.
+    values_max: ClassVar[int] = 100_000
+
+    def __init__(self, text: str, path: Path, *, lenient: bool = False) -> None:
+        super().__init__()
+        try:
+            root = compose_document(text)
+        except YamlError as error:
+            diagnostic = Diagnostic(path=path, line=error.line, message=str(error), fix=error.fix)
+            raise PromptError([diagnostic]) from error
+        if not isinstance(root, yaml.MappingNode):
+            line, problem = 1, "the file is empty"
+            fix = "write at least `messages:` with one message"
+            if root is not None:
+                line, problem = line_of(root), "a prompt file is a mapping of keys"
+                fix = "start with keys such as `model:` and `messages:`"
+            raise PromptError([Diagnostic(path=path, line=line, message=problem, fix=fix)])
+        self.root = root
+        self.path = path
+        self._lenient = lenient
+        self.errors: list[Diagnostic] = []
+        self.warnings: list[Diagnostic] = []
+
+    def add_error(self, node: yaml.Node, message: str, fix: str = "") -> None:
+        """Add an error about a node."""
+        self.add_error_at(line_of(node), message, fix)
+
+    def add_error_at(self, line: int, message: str, fix: str = "") -> None:
+        """Add an error about a line."""
+        self.errors.append(Diagnostic(path=self.path, line=line, message=message, fix=fix))
+
+    def add_warning(self, line: int, message: str, fix: str = "") -> None:
+        """Add a warning about a line."""
+        self.warnings.append(Diagnostic(path=self.path, line=line, message=message, fix=fix))
+
+    def mapping(self, node: yaml.Node, subject: str, fix: str = "") -> Entries | None:
+        """The entries of a mapping; None, with an error, for another node."""
+        if isinstance(node, yaml.MappingNode):
+            return self.entries(node, subject)
+        self.add_error(node, f"{subject} must be a mapping of keys, not {kind_of(node)}", fix)
+        return None
+
+    def items(self, node: yaml.Node, subject: str, fix: str = "") -> list[yaml.Node]:
+        """The items of a list; null is an empty list, another node an error."""
+        if isinstance(node, yaml.SequenceNode):
+            self.refuse_tag(node, "seq", subject)
+            return list(node.value)
+        if scalar_tag(node) != "null":
+            self.add_error(node, f"{subject} must be a list, not {kind_of(node)}", fix)
+        return []
+
+    def text(self, node: yaml.Node, subject: str, fix: str = "") -> str | None:
+        """The text of a scalar as written, even of a number; None, with an error, otherwise."""
+        if isinstance(node, yaml.ScalarNode) and scalar_tag(node) in _TEXT_TAGS:
+            return str(node.value)
+        self.add_error(node, f"{subject} must be a text, not {kind_of(node)}", fix)
+        return None
+
+    def word(
+        self, node: yaml.Node, subject: str, words: Sequence[str], *, noun: str, fix: str = ""
+    ) -> str | None:
+        """A text that is one of some words; None, with an error, for another node.
+
+        Args:
+            node: The node.
+            subject: Its name in errors.
+            words: The allowed words.
+            noun: The noun in the error for an unknown word.
+            fix: The fix in errors; by default the list of words.
+        """
+        text = self.text(node, subject, fix)
+        if text is None or text in words:
+            return text
+        fix = did_you_mean(text, words) or fix or f"write one of {', '.join(words)}"
+        self.add_error(node, f"{noun} {text!r} is unknown", fix)
+        return None
+
+    def flag(self, node: yaml.Node, subject: str) -> bool | None:
+        """A boolean; None, with an error, for another node."""
+        value = self.json(node, subject)
+        if isinstance(value, bool):
+            return value
+        self.add_error(node, f"{subject} must be true or false")
+        return None
+
+    def unknown(self, entries: Entries, names: Iterable[str], subject: str) -> None:
+        """Add an error for each unknown key."""
+        names = tuple(names)
+        for name, (key, _) in entries.items():
+            if name not in names:
+                message = f"{subject} has no key {name!r}"
+                fix = did_you_mean(name, names) or f"known keys: {', '.join(names)}"
+                if self._lenient:
+                    self.add_warning(line_of(key), f"{message}; it is ignored", fix)
+                else:
+                    self.add_error(key, message, fix)
+
+
+def kind_of(node: yaml.Node) -> str:
+    """The kind of a node, for error messages."""
+    if isinstance(node, yaml.MappingNode):
+        return "a mapping"
+    if isinstance(node, yaml.SequenceNode):
+        return "a list"
+    names = {"str": "a text", "int": "a number", "float": "a number", "bool": "a boolean"}
+    return (
+        "nothing" if scalar_tag(node) == "null" else names.get(scalar_tag(node), "a tagged value")
+    )
+
 
 _NUMBERS = {"temperature", "top_p", "frequency_penalty", "presence_penalty", "min_p"}
 _INTEGERS = {"max_tokens", "seed", "top_k", "top_logprobs"}
@@ -419,8 +548,6 @@ _TOOLS_BYTES_MAX = 1024 * 1024
 _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id")
 _TOOL_MESSAGE_KEYS = frozenset({"tool_calls", "tool_call_id"})
 _ROLES: tuple[Role, ...] = get_args(Role)
-# A text full of braces is in another template language; a few warnings suffice.
-_ODD_MAX = 20
 _MESSAGES_FIX = "write `- role: user` and `content: ...` for each message"
 
 
@@ -451,16 +578,16 @@ def parse_prompt(
     Raises:
         PromptError: All errors of the text, each with its line.
     """
-    root = compose(text, path)
-    reader = Reader(path, lenient=committed is not None)
-    entries = reader.entries(root, "the file")
+    name = prompt_name(path)
+    reader = Reader(text, path, lenient=committed is not None)
+    entries = reader.entries(reader.root, "the file")
     _refuse_other_formats(reader, entries)
     lines = {name: line_of(key) for name, (key, _) in entries.items()}
     # A key without a value is ignored, except `messages` and `rubric`.
     values = {name: entry for name, entry in entries.items() if scalar_tag(entry[1]) != "null"}
-    fields = _read_fields(reader, values, lines, prompt_name(path))
+    fields = _read_fields(reader, values, lines, name)
     _read_tools(reader, values, lines, fields, committed)
-    messages = _read_messages(reader, root, entries, lines)
+    messages = _read_messages(reader, entries, lines)
     _note_variables(reader, text, messages, lines)
     variables = [
         place.removeprefix("variables.") for place in lines if place.startswith("variables.")
@@ -468,14 +595,19 @@ def parse_prompt(
     rubric = read_rubric(reader, entries, variables, lines) if "rubric" in entries else None
     if rubric is not None:
         fields["response_format"] = rubric.response_format()
-    _refuse_undeclared(reader, fields.get("inputs"), lines)
+    if fields.get("inputs") is not None:
+        input_names = [spec.name for spec in fields["inputs"]]
+        for variable in (name for name in variables if name not in input_names):
+            fix = did_you_mean(variable, input_names) or f"declare {variable!r} under `inputs:`"
+            problem = f"{{{{{variable}}}}} is not among the declared inputs"
+            reader.add_error_at(lines[f"variables.{variable}"], problem, fix)
     # A misspelt key would silently change the prompt; keys that start with `x-` are free.
     foreign = {name: entry for name, entry in entries.items() if not name.startswith("x-")}
     reader.unknown(foreign, TOP_KEYS, "a prompt file")
     if reader.errors:
         raise PromptError(sorted(reader.errors, key=lambda diagnostic: diagnostic.line or 0))
     return Prompt(
-        name=prompt_name(path),
+        name=name,
         path=path,
         messages=tuple(message for message, _ in messages),
         warnings=tuple(sorted(reader.warnings, key=lambda warning: warning.line or 0)),
@@ -484,6 +616,16 @@ def parse_prompt(
         rubric=rubric,
         **fields,
     )
+
+
+def parse_or_none(
+    text: str, path: Path, committed: Callable[[str], bytes | None] | None = None
+) -> Prompt | None:
+    """Parse the text of a prompt file; None if it is invalid."""
+    try:
+        return parse_prompt(text, path=path, committed=committed)
+    except PromptError:
+        return None
 
 
 def _refuse_other_formats(reader: Reader, entries: Entries) -> None:
@@ -544,11 +686,11 @@ def _text_fix(key: str, node: yaml.Node) -> str:
 
 
 def _read_messages(
-    reader: Reader, root: yaml.Node, entries: Entries, lines: dict[str, int]
+    reader: Reader, entries: Entries, lines: dict[str, int]
 ) -> list[tuple[Message, yaml.Node]]:
     """Read all messages, each with the node of its content."""
     if "messages" not in entries:
-        reader.add_error(root, "there are no `messages`", _MESSAGES_FIX)
+        reader.add_error(reader.root, "there are no `messages`", _MESSAGES_FIX)
         return []
     key, node = entries["messages"]
     messages: list[tuple[Message, yaml.Node]] = []
@@ -617,43 +759,15 @@ def _note_variables(
     """Add the line of each variable's first use, and warn of braces without a name."""
     for message, node in messages:
         slots = compile_template(message.content).slots
+        span = node.start_mark.index, node.end_mark.index
         # With YAML escapes in placeholders only the line of the message is known.
-        seen = placeholder_lines(text, node.start_mark.index, node.end_mark.index) if slots else {}
+        seen = placeholder_lines(text, *span) if slots else {}
         for _, name in slots:
             lines.setdefault(f"variables.{name}", seen.get(name, line_of(node)))
-        for odd in islice(dict.fromkeys(odd_braces(message.content)), _ODD_MAX):
-            line = _line_of_text(text, node, odd)
-            fix = "write {{name}} for an input; see the reference for literal braces"
-            inner = odd.strip("{} ")
-            if odd.startswith("{{{{"):
-                message_text = f"{odd} is {{{{{inner}}}}} between two literal pairs of braces"
-            else:
-                message_text = f"{odd} holds no name of an input, so it stays text"
-            reader.add_warning(line, message_text, fix)
-        for tag in islice(dict.fromkeys(TEMPLATE_TAG.findall(message.content)), _ODD_MAX):
-            line = _line_of_text(text, node, tag)
-            fix = "write the text as it is to be sent; a template has {{name}} alone"
-            reader.add_warning(line, f"{tag} is plain text, not a condition or a loop", fix)
-
-
-def _line_of_text(text: str, node: yaml.Node, part: str) -> int:
-    """The line of a text in a node."""
-    position = text.find(part, node.start_mark.index, node.end_mark.index)
-    return line_of(node) if position < 0 else text.count("\n", 0, position) + 1
-
-
-def _refuse_undeclared(
-    reader: Reader, inputs: tuple[InputSpec, ...] | None, lines: dict[str, int]
-) -> None:
-    if inputs is None:
-        return
-    input_names = [spec.name for spec in inputs]
-    for place, line in list(lines.items()):
-        prefix, _, name = place.partition(".")
-        if prefix == "variables" and name not in input_names:
-            fix = did_you_mean(name, input_names) or f"declare {name!r} under `inputs:`"
-            message = f"{{{{{name}}}}} is not among the declared inputs"
-            reader.add_error_at(line, message, fix)
+        for part, problem, fix in template_warnings(message.content):
+            position = text.find(part, *span)
+            line = line_of(node) if position < 0 else text.count("\n", 0, position) + 1
+            reader.add_warning(line, problem, fix)
 
 
 def _sibling_reader(

@@ -10,14 +10,14 @@ import yaml
 
 from regauge.errors import Diagnostic, RegaugeError
 from regauge.prompts._types import Role
-from regauge.prompts._yaml import line_of, scalar_tag
+from regauge.yaml_document import line_of, scalar_tag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from regauge.prompts._parse import Reader
     from regauge.prompts._prompt import Prompt
     from regauge.prompts._types import Message
-    from regauge.prompts._yaml import Reader
 
 _HEADING = re.compile(r"(?P<marks>#{1,6})\s+\S")
 _TAG = re.compile(r"<(?P<name>[A-Za-z][\w-]*)>")

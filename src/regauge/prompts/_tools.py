@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 import yaml
 
 from regauge.prompts._types import Message, Role, ToolCall, content_of
-from regauge.prompts._yaml import line_of, scalar_tag
 from regauge.wording import did_you_mean
-from regauge.yaml_errors import explain_yaml_error
+from regauge.yaml_document import YamlError, line_of, read_yaml, scalar_tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from regauge.digests import JSON
-    from regauge.prompts._yaml import Entries, Reader
+    from regauge.prompts._parse import Reader
+    from regauge.yaml_document import Entries
 
 _TOOL_KEYS: Final = ("name", "description", "parameters", "strict")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -89,18 +89,17 @@ def _values_in_file(
         )
         return ()
     try:
-        document: object = yaml.safe_load(read(file))
-    except yaml.MarkedYAMLError as error:
-        line, problem, fix = explain_yaml_error(error)
-        reader.add_error(node, f"tools: the file {file!r}, line {line}: {problem}", fix)
+        document = read_yaml(read(file))
+    except YamlError as error:
+        problem = str(error).removeprefix("not YAML: ")
+        reader.add_error(node, f"tools: the file {file!r}, line {error.line}: {problem}", error.fix)
         return ()
-    except (ValueError, OSError, yaml.YAMLError, RecursionError) as error:
+    except (ValueError, OSError) as error:
         problem = getattr(error, "strerror", None) or " ".join(str(error).split())
         fix = "write it in the folder of the prompt, or correct the path"
         reader.add_error(node, f"tools: the file {file!r} cannot be read: {problem}", fix)
         return ()
-    values = cast("list[JSON]", document if isinstance(document, list) else [document])
-    return tuple(values)
+    return tuple(document) if isinstance(document, list) else (document,)
 
 
 def _value(reader: Reader, node: yaml.Node) -> JSON:

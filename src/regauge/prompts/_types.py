@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass, field, replace
 from functools import total_ordering
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 if TYPE_CHECKING:
@@ -175,26 +176,35 @@ def placeholder_lines(text: str, start: int, end: int) -> dict[str, int]:
     return lines
 
 
-def odd_braces(text: str) -> Iterator[str]:
-    """Texts in double braces that are no placeholders.
+_TEMPLATE_TAG: Final = re.compile(r"\{%[-+]?\s*(?:if|elif|for|set|unless)\s[^%{}\n]{1,200}%\}")
+# A text full of braces is in another template language; a few warnings suffice.
+_ODD_MAX: Final = 20
 
-    >>> list(odd_braces("{{ x }} {{ x | upper }} {{{{ y }}}} {{}}"))
-    ['{{ x | upper }}', '{{{{ y }}}}', '{{}}']
+
+def template_warnings(text: str) -> Iterator[tuple[str, str, str]]:
+    """The parts of a template that look like placeholders, conditions or loops and stay text.
+
+    Yields:
+        The part, the problem and the fix; each part once.
+
+    >>> parts = template_warnings("{{ x }} {{ x | upper }} {{{{ y }}}} {{}} {% if x %} 5 {% 6 %}")
+    >>> [part for part, _, _ in parts]
+    ['{{ x | upper }}', '{{{{ y }}}}', '{{}}', '{% if x %}']
     """
+    odd: dict[str, str] = {}
     for match in _ODD.finditer(text):
         start, end = match.span()
         if _PLACEHOLDER.fullmatch(match[0]) is None:
-            yield match[0]
+            odd[match[0]] = f"{match[0]} holds no name of an input, so it stays text"
         elif text.endswith("{{", 0, start) and text.startswith("}}", end):
-            yield "{{" + match[0] + "}}"
-
-
-TEMPLATE_TAG: Final = re.compile(r"\{%[-+]?\s*(?:if|elif|for|set|unless)\s[^%{}\n]{1,200}%\}")
-"""The pattern of conditions and loops of other template languages.
-
->>> TEMPLATE_TAG.findall("{% if x %}{{ x }}{% endif %} 5 {% 6 %}")
-['{% if x %}']
-"""
+            outer = "{{" + match[0] + "}}"
+            inner = match[0].strip("{} ")
+            odd[outer] = f"{outer} is {{{{{inner}}}}} between two literal pairs of braces"
+    fix = "write {{name}} for an input; see the reference for literal braces"
+    yield from ((part, problem, fix) for part, problem in islice(odd.items(), _ODD_MAX))
+    fix = "write the text as it is to be sent; a template has {{name}} alone"
+    for tag in islice(dict.fromkeys(_TEMPLATE_TAG.findall(text)), _ODD_MAX):
+        yield tag, f"{tag} is plain text, not a condition or a loop", fix
 
 
 def input_text(value: JSON) -> str:

@@ -98,10 +98,11 @@ fixtures/golden/demo.yaml:17: .nan is no JSON number
 fixtures/golden/demo.yaml:18: .inf is no JSON number
 fixtures/golden/demo.yaml:19: the key '1' is not text
   fix: put it in quotes
-fixtures/golden/demo.yaml:21: the key 'x' is given twice
-fixtures/golden/demo.yaml:22: the tag tag:yaml.org,2002:set has no JSON value
-fixtures/golden/demo.yaml:23: 'aGk=' with the tag tag:yaml.org,2002:binary has no JSON value
-fixtures/golden/demo.yaml:24: '3' with the tag !mine has no JSON value\
+fixtures/golden/demo.yaml:21: a case gives 'x' twice, first on line 20
+fixtures/golden/demo.yaml:22: a case: the tag 'set' is not supported
+  fix: remove the tag
+fixtures/golden/demo.yaml:23: a case: 'aGk=' with the tag binary has no JSON value
+fixtures/golden/demo.yaml:24: a case: '3' with the tag !mine has no JSON value\
 """)
 
 
@@ -135,7 +136,7 @@ fixtures/golden/demo.yaml:2: not YAML: found undefined alias 'nowhere'
         ),
         (
             "- id: a\n  inputs: &me {x: *me}\n",
-            snapshot("fixtures/golden/demo.yaml:2: an alias contains itself"),
+            snapshot("fixtures/golden/demo.yaml:2: a case contains itself through an alias"),
         ),
         (
             "- id: a\n  inputs: {}\n---\n- id: b\n",
@@ -148,7 +149,10 @@ fixtures/golden/demo.yaml:3: not YAML: a second document starts here
         ),
         (
             "- id: a\n  inputs: {x: \x07}\n",
-            snapshot("fixtures/golden/demo.yaml:2: not YAML: the character '\\x07' is not allowed"),
+            snapshot("""\
+fixtures/golden/demo.yaml:2: the character '\\x07' is not allowed in YAML
+  fix: remove it, or write it as an escape\
+"""),
         ),
         (
             "id: a\ninputs: {}\n",
@@ -164,7 +168,7 @@ fixtures/golden/demo.yaml: no cases
   fix: add one, or remove the file\
 """),
         ),
-        ("[" * 5000, snapshot("fixtures/golden/demo.yaml: nested too deeply")),
+        ("[" * 5000, snapshot("fixtures/golden/demo.yaml: nested deeper than 100 levels")),
     ],
     ids=[
         "unclosed",
@@ -186,7 +190,7 @@ def test_aliases_of_aliases_do_not_fill_the_memory(error_of):
     levels = "\n".join(f"    l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 9))
     content = f"- id: a\n  inputs:\n    l0: &l0 [x]\n{levels}\n"
     assert error_of(content, "demo.yaml") == snapshot(
-        "fixtures/golden/demo.yaml: aliases expand to more than 1,000,000 values"
+        "fixtures/golden/demo.yaml:3: a case: the file holds over 1,000,000 values, aliases resolved"
     )
 
 

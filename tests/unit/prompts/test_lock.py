@@ -138,7 +138,7 @@ def test_a_lock_that_is_not_there_has_no_entries(tmp_path):
 
 def test_a_lock_that_is_no_text_is_told(tmp_path):
     (tmp_path / "prompts.lock").write_bytes(b"\xff\xfe")
-    with pytest.raises(LockError, match="cannot be read"):
+    with pytest.raises(LockError, match=r"prompts.lock:1: not UTF-8: byte 0xff at offset 0"):
         PromptLock.load(tmp_path / "prompts.lock")
     with pytest.raises(LockError, match="a prompt without a version cannot be released"):
         LOCK.add(prompt(""))

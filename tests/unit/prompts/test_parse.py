@@ -167,7 +167,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
             ":2: jsonSchema and responseFormat give two schemas",
         ),
         (f"<<: x\n{MESSAGES}", "`<<` merges a mapping or a list of mappings"),
-        (f"<<: {{<<: {{}}}}\n{MESSAGES}", "`<<` may not merge a mapping that itself uses `<<`"),
+        (f"<<: &a {{<<: *a}}\n{MESSAGES}", "`<<` merges a mapping into itself"),
         (f"testData: [{{a: {'[' * 120}{']' * 120}}}]\n{MESSAGES}", "deeper than 100 levels"),
         ("prompt: Say hi\nmodel: {name: x}", ":1: there are no `messages`: `prompt` is another"),
         ("a: *b", ":1: not YAML: found undefined alias 'b'"),
@@ -192,6 +192,10 @@ def test_aliases_and_merge_keys_of_good_will_are_read():
         f"x-base: &base {{a: 1, b: 2}}\n{MESSAGES}testData:\n  - {{<<: *base, b: 3}}\n  - *base\n"
     )
     assert parse(text).test_data == ({"a": 1, "b": 3}, {"a": 1, "b": 2})
+    chained = (
+        f"x-a: &a {{a: 1, b: 1}}\nx-b: &b {{<<: *a, b: 2}}\n{MESSAGES}testData: [{{<<: *b}}]\n"
+    )
+    assert parse(chained).test_data == ({"a": 1, "b": 2},)
 
 
 def test_scalars_follow_yaml_1_2():

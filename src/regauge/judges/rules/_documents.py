@@ -465,7 +465,7 @@ def _yaml_loader() -> Any:
     """Return a loader of YAML 1.2 that refuses duplicate keys and ignores tags such as `!Ref`."""
     import yaml
 
-    from regauge.prompts._yaml import scalar_resolvers
+    from regauge.yaml_document import scalar_resolvers
 
     base: Any = _yaml_composer()
 

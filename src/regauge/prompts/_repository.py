@@ -1,24 +1,17 @@
-"""Older versions of a prompt, in git and `prompts.lock`."""
+"""A git repository: its commits, their files, and the working tree."""
 
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from regauge.errors import GitError, PromptError
+from regauge.errors import GitError
 from regauge.git import git, work_tree
-from regauge.prompts._files import lock_of, read_prompt_text
-from regauge.prompts._parse import parse_prompt, prompt_name
-from regauge.prompts._types import Semver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from regauge.prompts._files import LockEntry
-    from regauge.prompts._prompt import Prompt
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +164,17 @@ class Repository:
             position += size + 1
         return contents
 
+    def read_beside(self, commit: str, path: str, name: str) -> bytes | None:
+        """Read a file in a commit by its path from the folder of another one; None for no file."""
+        return self.read(commit, (PurePosixPath(path).parent / name).as_posix())
+
+    def contents(self, path: Path) -> list[tuple[Commit, bytes]]:
+        """The commits that touched a file and did not remove it, newest first, with its content."""
+        commits = self.history(self.inside(path))
+        contents = self.read_all((commit.hash, commit.path) for commit in commits)
+        pairs = zip(commits, contents, strict=True)
+        return [(commit, data) for commit, data in pairs if data is not None]
+
     def history(self, path: str) -> list[Commit]:
         """The commits that touched a file, newest first, followed through renames."""
         return [commit for commit in self._log("--follow", "--", path) if commit.path]
@@ -280,228 +284,3 @@ _SUBMODULES = "--ignore-submodules=dirty"
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", _SUBMODULES)
 _MAIN_BRANCHES = ("main", "master", "trunk")
 _OBJECT_KINDS = {b"blob", b"tree", b"commit", b"tag"}
-
-
-_VERSION_LINE = re.compile(r"""^["']?version["']?[ \t]*:[ \t]+["']?([^\s"'#,}]+)""", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseState:
-    """The text of a prompt file in one commit.
-
-    Attributes:
-        stated_version: None if the text states no readable version.
-        read_sibling: Called with the name of a file next to the prompt, for its content in that
-            commit; None if it has no such file.
-    """
-
-    commit: Commit
-    text: str
-    stated_version: Semver | None
-    read_sibling: Callable[[str], bytes | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionRecord:
-    """One version of a prompt.
-
-    Attributes:
-        digest: As released; for an unreleased version, of its newest commit, or None if no valid
-            text is left.
-        contract_digest: The digest of the contract, like `digest`.
-        released: It is in `prompts.lock`.
-        date: The day of the first commit with that content, else that of the changelog.
-        commit: The hash of that commit; empty for none.
-        text: The changelog text.
-    """
-
-    version: Semver
-    digest: str | None
-    contract_digest: str | None
-    released: bool
-    date: str = ""
-    commit: str = ""
-    text: str = ""
-
-
-def load_version(path: Path, version: Semver) -> Prompt:
-    """Load a version of a prompt: as released, else from the newest commit that states it.
-
-    Raises:
-        GitError: Neither the file nor any commit has the version.
-    """
-    name = prompt_name(path)
-    entry = lock_of(path).get(name, version)
-    working = _parse_or_none(_read_or_empty(path), path)
-    if (
-        working is not None
-        and working.version == version
-        and (entry is None or entry.matches(working))
-    ):
-        return working
-    repository = Repository.open(path.parent)
-    released = list_states(path, repository)
-    stating = [state for state in released if state.stated_version == version]
-    for state in stating:
-        prompt = _parse_or_none(state.text, path, state.read_sibling)
-        if prompt is not None and (entry is None or entry.matches(prompt)):
-            return prompt
-    if entry is not None and stating:
-        raise GitError(
-            f"{name}@{version} was released with digest {entry.digest[:12]}, but no commit that"
-            " states this version has that content\n"
-            "  fix: commit a prompt together with its bump; `regauge lint` reports when it changed"
-        )
-    if entry is not None and not repository.is_shallow():
-        raise GitError(
-            f"{name}@{version} was released, but never committed, and {path.name} no"
-            " longer holds it\n"
-            "  fix: commit a prompt and prompts.lock together, right after the bump"
-        )
-    versions = ", ".join(
-        dict.fromkeys(str(s.stated_version) for s in released if s.stated_version is not None)
-    )
-    message = f"no commit has version {version} of {path}"
-    raise repository.missing_error(message + (f"; there are: {versions}" if versions else ""))
-
-
-def text_at(path: Path, ref: str) -> str:
-    """The text of a prompt file at a branch, tag or commit, also under its older names.
-
-    Raises:
-        GitError: There is no such commit, or the prompt is not in it.
-    """
-    repository = Repository.open(path.parent)
-    commit = repository.commit(ref)
-    names = [repository.inside(path)]
-    data = repository.read(commit, names[0])
-    if data is None:
-        names = list(dict.fromkeys(c.path for c in repository.history(names[0])))
-        places = [(commit, name) for name in names]
-        data = next((d for d in repository.read_all(places) if d is not None), None)
-    if data is None:
-        raise repository.missing_error(f"{ref} ({commit[:9]}) has no {repository.inside(path)}")
-    return data.decode("utf-8", "replace")
-
-
-def prompt_at(path: Path, ref: str) -> Prompt:
-    """Load a prompt at a branch, tag or commit.
-
-    Raises:
-        GitError: There is no such commit, or the prompt is not in it.
-        PromptError: Its text is invalid.
-    """
-    repository = Repository.open(path.parent)
-    commit = repository.commit(ref)
-    read_sibling = _sibling_reader(repository, commit, repository.inside(path))
-    return parse_prompt(text_at(path, ref), path=path, committed=read_sibling)
-
-
-def _sibling_reader(
-    repository: Repository, commit: str, name: str
-) -> Callable[[str], bytes | None]:
-    """Return a function that reads a file next to a prompt in a commit."""
-    folder = PurePosixPath(name).parent
-    return lambda inner: repository.read(commit, (folder / inner).as_posix())
-
-
-def list_states(path: Path, repository: Repository) -> list[ReleaseState]:
-    """The states of a prompt in git, newest first, one for each commit that changed it."""
-    commits = repository.history(repository.inside(path))
-    texts = repository.read_all((commit.hash, commit.path) for commit in commits)
-    release_states: list[ReleaseState] = []
-    for commit, data in zip(commits, texts, strict=True):
-        if data is not None:
-            text = data.decode("utf-8", "replace")
-            read_sibling = _sibling_reader(repository, commit.hash, commit.path)
-            version = _stated_version(text, path)
-            release_states.append(
-                ReleaseState(
-                    commit=commit, text=text, stated_version=version, read_sibling=read_sibling
-                )
-            )
-    return release_states
-
-
-def version_records(path: Path, repository: Repository | None) -> list[VersionRecord]:
-    """All versions in the lock, git and the changelog, newest first."""
-    name = prompt_name(path)
-    entries = {entry.version: entry for entry in lock_of(path).entries_of(name)}
-    committed = list_states(path, repository) if repository is not None else []
-    working = _parse_or_none(_read_or_empty(path), path)
-    versions = set(entries) | {
-        state.stated_version for state in committed if state.stated_version is not None
-    }
-    if working is not None and working.version is not None:
-        versions.add(working.version)
-    records = [
-        _record(version, entries.get(version), committed, working, path) for version in versions
-    ]
-    return sorted(records, key=lambda record: record.version, reverse=True)
-
-
-def _record(
-    version: Semver,
-    entry: LockEntry | None,
-    committed: list[ReleaseState],
-    working: Prompt | None,
-    path: Path,
-) -> VersionRecord:
-    stating = [state for state in committed if state.stated_version == version]
-    # A release has the date of the first commit with its content, an unreleased version that of the
-    # newest.
-    ordered_states = reversed(stating) if entry is not None else iter(stating)
-    candidates = (
-        (state.commit, _parse_or_none(state.text, path, state.read_sibling))
-        for state in ordered_states
-    )
-    matching = ((c, p) for c, p in candidates if p and (entry is None or entry.matches(p)))
-    commit, prompt = next(matching, (None, None))
-    if prompt is None and working is not None and working.version == version:
-        prompt = working
-    notes = [
-        note
-        for source in (working, prompt)
-        if source is not None
-        for note in source.changelog
-        if note.version == str(version)
-    ]
-    date = commit.date[:10] if commit is not None else ""
-    digests = entry if entry is not None else prompt
-    return VersionRecord(
-        version=version,
-        digest=digests.digest if digests is not None else None,
-        contract_digest=digests.contract_digest if digests is not None else None,
-        released=entry is not None,
-        date=date or next((note.date for note in notes if note.date), ""),
-        commit=commit.hash if commit is not None else "",
-        text=notes[0].text if notes else "",
-    )
-
-
-def _stated_version(text: str, path: Path) -> Semver | None:
-    """The version that a text states; parse the text only if its form is unusual."""
-    match = _VERSION_LINE.search(text)
-    if match is None:
-        prompt = _parse_or_none(text, path, lambda _: b"[]") if "version" in text else None
-        return prompt.version if prompt is not None else None
-    try:
-        return Semver.parse(match[1])
-    except ValueError:
-        return None
-
-
-def _parse_or_none(
-    text: str, path: Path, committed: Callable[[str], bytes | None] | None = None
-) -> Prompt | None:
-    try:
-        return parse_prompt(text, path=path, committed=committed)
-    except PromptError:
-        return None
-
-
-def _read_or_empty(path: Path) -> str:
-    try:
-        return read_prompt_text(path)
-    except PromptError:
-        return ""

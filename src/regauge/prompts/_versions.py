@@ -1,28 +1,33 @@
-"""Prompt files by name or path; `prompts.lock`, to which each release adds a line."""
+"""Prompts by name, path and version: their files, `prompts.lock`, and the commits of git."""
 
 from __future__ import annotations
 
 import os
 import re
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from regauge.atomic import write_whole
-from regauge.errors import Diagnostic, LockError, PromptError, UsageError
-from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
+from regauge.errors import Diagnostic, GitError, LockError, PromptError, UsageError
+from regauge.prompts._parse import SUFFIXES, parse_or_none, parse_prompt, prompt_name
+from regauge.prompts._repository import Repository
 from regauge.prompts._types import Semver
-from regauge.regular_file import read_regular
+from regauge.regular_file import BYTES_MAX, read_regular
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from regauge.errors import InvalidFileError
     from regauge.prompts._prompt import Prompt
+    from regauge.prompts._repository import Commit
 
 LOCK_NAME = "prompts.lock"
 # Far above any prompt: a larger file is an attack or a mistake.
-_BYTES_MAX = 1024 * 1024
+_MIB = 1024 * 1024
+_BYTES_MAX = _MIB
 _HEADER = """\
 # Released prompt versions: name@version, digest of its behaviour, digest of its contract.
 # Lines are only added, by `regauge bump`; `regauge lint` checks them against the files and git.
@@ -68,16 +73,8 @@ class PromptLock:
         Raises:
             LockError: Lines are no entries, or a version has two digests.
         """
-        try:
-            text = read_regular(path).decode("utf-8")
-        except FileNotFoundError:
-            return cls(path)
-        except OSError as error:
-            raise LockError([Diagnostic.unreadable(path, error)]) from error
-        except UnicodeDecodeError as error:
-            message = f"cannot be read: {error}"
-            raise LockError([Diagnostic(path=path, line=None, message=message)]) from error
-        return cls.parse(text, path)
+        text = _read_text(path, LockError, bytes_max=BYTES_MAX)
+        return cls(path) if text is None else cls.parse(text, path)
 
     @classmethod
     def parse(cls, text: str, path: Path) -> PromptLock:
@@ -348,8 +345,6 @@ def load_prompt(
         file = _candidate(path, Path(candidates)) if candidates else path
         text = read_prompt_text(file)
         return parse_prompt(text, path=path)
-    from regauge.prompts._history import load_version
-
     return load_version(path, parse_version(version))
 
 
@@ -359,25 +354,35 @@ def read_prompt_text(path: Path) -> str:
     Raises:
         PromptError: The file cannot be read, is larger than 1 MiB or is not UTF-8.
     """
+    text = _read_text(path, PromptError, bytes_max=_BYTES_MAX)
+    if text is None:
+        message = "there is no such prompt file"
+        raise PromptError([Diagnostic(path=path, line=None, message=message)])
+    return text
+
+
+def _read_text(path: Path, error_class: type[InvalidFileError], *, bytes_max: int) -> str | None:
+    """The text of a file; None for a missing one."""
     try:
         size = path.stat().st_size
-        data = read_regular(path) if size <= _BYTES_MAX else b""
-    except FileNotFoundError as error:
-        message = "there is no such prompt file"
-        raise PromptError([Diagnostic(path=path, line=None, message=message)]) from error
+        data = read_regular(path) if size <= bytes_max else b""
+    except FileNotFoundError:
+        return None
     except OSError as error:
-        raise PromptError([Diagnostic.unreadable(path, error)]) from error
-    if size > _BYTES_MAX:
-        message = f"{size / _BYTES_MAX:.1f} MiB is more than a prompt file may have (1 MiB)"
+        raise error_class([Diagnostic.unreadable(path, error)]) from error
+    if size > bytes_max:
+        message = (
+            f"{size / _MIB:.1f} MiB is more than a prompt file may have ({bytes_max // _MIB} MiB)"
+        )
         fix = "keep long inputs in fixtures and give them as inputs"
-        raise PromptError([Diagnostic(path=path, line=None, message=message, fix=fix)])
+        raise error_class([Diagnostic(path=path, line=None, message=message, fix=fix)])
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         message = f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}"
         fix = "save the file as UTF-8"
-        raise PromptError([Diagnostic(path=path, line=line, message=message, fix=fix)]) from error
+        raise error_class([Diagnostic(path=path, line=line, message=message, fix=fix)]) from error
 
 
 def _candidate(path: Path, directory: Path) -> Path:
@@ -404,9 +409,214 @@ def parse_version(text: str) -> Semver:
 def _by_path(path: Path, root: Path | None) -> Path:
     candidates = [path] if root is None or path.is_absolute() else [root / path, path]
     for candidate in candidates:
-        if candidate.is_file():
+        # Reading a directory with the name of a prompt file reports the error.
+        if candidate.is_file() or (candidate.is_dir() and candidate.name.endswith(SUFFIXES)):
             return candidate
-    if path.is_dir() and path.name.endswith(SUFFIXES):
-        raise PromptError([Diagnostic.unreadable(path, IsADirectoryError())])
     message = "this is a directory" if path.is_dir() else "there is no such prompt file"
     raise PromptError([Diagnostic(path=path, line=None, message=message)])
+
+
+_VERSION_LINE = re.compile(r"""^["']?version["']?[ \t]*:[ \t]+["']?([^\s"'#,}]+)""", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseState:
+    """The text of a prompt file in one commit.
+
+    Attributes:
+        stated_version: None if the text states no readable version.
+        read_sibling: Called with the name of a file next to the prompt, for its content in that
+            commit; None if it has no such file.
+    """
+
+    commit: Commit
+    text: str
+    stated_version: Semver | None
+    read_sibling: Callable[[str], bytes | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionRecord:
+    """One version of a prompt.
+
+    Attributes:
+        digest: As released; for an unreleased version, of its newest commit, or None if no valid
+            text is left.
+        contract_digest: The digest of the contract, like `digest`.
+        released: It is in `prompts.lock`.
+        date: The day of the first commit with that content, else that of the changelog.
+        commit: The hash of that commit; empty for none.
+        text: The changelog text.
+    """
+
+    version: Semver
+    digest: str | None
+    contract_digest: str | None
+    released: bool
+    date: str = ""
+    commit: str = ""
+    text: str = ""
+
+
+def load_version(path: Path, version: Semver) -> Prompt:
+    """Load a version of a prompt: as released, else from the newest commit that states it.
+
+    Raises:
+        GitError: Neither the file nor any commit has the version.
+    """
+    lock, text = lock_of(path), _read_or_empty(path)
+    name = prompt_name(path)
+    entry, working = lock.get(name, version), parse_or_none(text, path)
+    if (
+        working is not None
+        and working.version == version
+        and (entry is None or entry.matches(working))
+    ):
+        return working
+    repository = Repository.open(path.parent)
+    released = list_states(path, repository)
+    stating = [state for state in released if state.stated_version == version]
+    for state in stating:
+        prompt = parse_or_none(state.text, path, state.read_sibling)
+        if prompt is not None and (entry is None or entry.matches(prompt)):
+            return prompt
+    if entry is not None and stating:
+        raise GitError(
+            f"{name}@{version} was released with digest {entry.digest[:12]}, but no commit that"
+            " states this version has that content\n"
+            "  fix: commit a prompt together with its bump; `regauge lint` reports when it changed"
+        )
+    if entry is not None and not repository.is_shallow():
+        raise GitError(
+            f"{name}@{version} was released, but never committed, and {path.name} no"
+            " longer holds it\n"
+            "  fix: commit a prompt and prompts.lock together, right after the bump"
+        )
+    versions = ", ".join(
+        dict.fromkeys(str(s.stated_version) for s in released if s.stated_version is not None)
+    )
+    message = f"no commit has version {version} of {path}"
+    raise repository.missing_error(message + (f"; there are: {versions}" if versions else ""))
+
+
+def text_at(path: Path, ref: str) -> str:
+    """The text of a prompt file at a branch, tag or commit, also under its older names.
+
+    Raises:
+        GitError: There is no such commit, or the prompt is not in it.
+    """
+    repository = Repository.open(path.parent)
+    commit = repository.commit(ref)
+    names = [repository.inside(path)]
+    data = repository.read(commit, names[0])
+    if data is None:
+        names = list(dict.fromkeys(c.path for c in repository.history(names[0])))
+        places = [(commit, name) for name in names]
+        data = next((d for d in repository.read_all(places) if d is not None), None)
+    if data is None:
+        raise repository.missing_error(f"{ref} ({commit[:9]}) has no {repository.inside(path)}")
+    return data.decode("utf-8", "replace")
+
+
+def prompt_at(path: Path, ref: str) -> Prompt:
+    """Load a prompt at a branch, tag or commit.
+
+    Raises:
+        GitError: There is no such commit, or the prompt is not in it.
+        PromptError: Its text is invalid.
+    """
+    repository = Repository.open(path.parent)
+    commit = repository.commit(ref)
+    read_sibling = partial(repository.read_beside, commit, repository.inside(path))
+    return parse_prompt(text_at(path, ref), path=path, committed=read_sibling)
+
+
+def list_states(path: Path, repository: Repository) -> list[ReleaseState]:
+    """The states of a prompt in git, newest first, one for each commit that changed it."""
+    texts = [
+        (commit, data.decode("utf-8", "replace")) for commit, data in repository.contents(path)
+    ]
+    return [
+        ReleaseState(
+            commit=commit,
+            text=text,
+            stated_version=_stated_version(text),
+            read_sibling=partial(repository.read_beside, commit.hash, commit.path),
+        )
+        for commit, text in texts
+    ]
+
+
+def version_records(path: Path, repository: Repository | None) -> list[VersionRecord]:
+    """All versions in the lock, git and the changelog, newest first."""
+    name = prompt_name(path)
+    entries = {entry.version: entry for entry in lock_of(path).entries_of(name)}
+    committed = list_states(path, repository) if repository is not None else []
+    working = parse_or_none(_read_or_empty(path), path)
+    versions = set(entries) | {
+        state.stated_version for state in committed if state.stated_version is not None
+    }
+    if working is not None and working.version is not None:
+        versions.add(working.version)
+    records = [
+        _record(version, entries.get(version), committed, working, path) for version in versions
+    ]
+    return sorted(records, key=lambda record: record.version, reverse=True)
+
+
+def _record(
+    version: Semver,
+    entry: LockEntry | None,
+    committed: list[ReleaseState],
+    working: Prompt | None,
+    path: Path,
+) -> VersionRecord:
+    stating = [state for state in committed if state.stated_version == version]
+    # A release has the date of the first commit with its content, an unreleased version that of the
+    # newest.
+    ordered_states = reversed(stating) if entry is not None else iter(stating)
+    candidates = (
+        (state.commit, parse_or_none(state.text, path, state.read_sibling))
+        for state in ordered_states
+    )
+    matching = ((c, p) for c, p in candidates if p and (entry is None or entry.matches(p)))
+    commit, prompt = next(matching, (None, None))
+    if prompt is None and working is not None and working.version == version:
+        prompt = working
+    notes = [
+        note
+        for source in (working, prompt)
+        if source is not None
+        for note in source.changelog
+        if note.version == str(version)
+    ]
+    date = commit.date[:10] if commit is not None else ""
+    digests = entry if entry is not None else prompt
+    return VersionRecord(
+        version=version,
+        digest=digests.digest if digests is not None else None,
+        contract_digest=digests.contract_digest if digests is not None else None,
+        released=entry is not None,
+        date=date or next((note.date for note in notes if note.date), ""),
+        commit=commit.hash if commit is not None else "",
+        text=notes[0].text if notes else "",
+    )
+
+
+def _stated_version(text: str) -> Semver | None:
+    """The version that a text states; parse the text only if its form is unusual."""
+    match = _VERSION_LINE.search(text)
+    if match is None:
+        prompt = parse_or_none(text, Path(), lambda _: b"[]") if "version" in text else None
+        return prompt.version if prompt is not None else None
+    try:
+        return Semver.parse(match[1])
+    except ValueError:
+        return None
+
+
+def _read_or_empty(path: Path) -> str:
+    try:
+        return read_prompt_text(path)
+    except PromptError:
+        return ""

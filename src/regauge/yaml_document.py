@@ -1,0 +1,330 @@
+"""YAML documents: JSON values of their nodes with line numbers, and errors with line and fix."""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+
+import yaml
+from yaml.reader import ReaderError
+
+if TYPE_CHECKING:
+    from regauge.digests import JSON
+
+# Far above any document: a deeper one is an attack or a mistake.
+DEPTH_MAX: Final = 100
+_STANDARD: Final = "tag:yaml.org,2002:"
+# The form of each kind of scalar, and its first characters ("" for an empty one).
+_SCALARS: Final = {
+    "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    "null": (r"~|null|Null|NULL|", "~nN"),
+    "int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
+    "float": (
+        (
+            r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+            r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+        ),
+        "-+.0123456789",
+    ),
+    "merge": (r"<<", "<"),
+}
+
+
+def scalar_resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    """The scalars of YAML 1.2 for a PyYAML loader, by their first character."""
+    table: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+    for tag, (pattern, first) in _SCALARS.items():
+        entry = (_STANDARD + tag, re.compile(rf"(?:{pattern})\Z"))
+        for character in (*first, *([""] if tag == "null" else [])):
+            table.setdefault(character, []).append(entry)
+    return table
+
+
+class Yaml12Loader(yaml.SafeLoader):
+    """PyYAML with the scalars of YAML 1.2: `no` and `on` are texts, and so are 12:30 and dates."""
+
+    yaml_implicit_resolvers = scalar_resolvers()
+
+
+class YamlError(ValueError):
+    """A text that is no single YAML document.
+
+    Attributes:
+        line: The line, from 1; None for the text as a whole.
+        fix: The fix; empty for none.
+    """
+
+    def __init__(self, line: int | None, message: str, fix: str = "") -> None:
+        super().__init__(message)
+        self.line = line
+        self.fix = fix
+
+
+def compose_document(text: str, loader_class: Any = Yaml12Loader) -> yaml.Node | None:
+    """Parse a document to its root node, with marks that index `text`; None for an empty one.
+
+    Args:
+        text: The text.
+        loader_class: A loader of PyYAML, whose resolvers decide the tags of scalars.
+
+    Raises:
+        YamlError: The text is no YAML, or more than one document.
+    """
+    loader: Any = None
+    try:
+        loader = loader_class(text)
+        node: yaml.Node | None = loader.get_single_node()
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        problem = f"the character {chr(int(error.character))!r} is not allowed in YAML"
+        raise YamlError(line, problem, "remove it, or write it as an escape") from error
+    except yaml.MarkedYAMLError as error:
+        raise _explain(error) from error
+    except RecursionError as error:
+        raise YamlError(None, f"nested deeper than {DEPTH_MAX} levels") from error
+    finally:
+        if loader is not None:
+            loader.dispose()
+    return node
+
+
+def line_of(node: yaml.Node) -> int:
+    """The first line of a node, from 1."""
+    return node.start_mark.line + 1
+
+
+def scalar_tag(node: yaml.Node) -> str:
+    r"""The short name of a node's tag: `str`, `int`, `null`, or the full tag if it is none of YAML.
+
+    >>> [scalar_tag(v) for _, v in compose_document("a: no\nb: 010\nc: 1e3\nd:").value]
+    ['str', 'int', 'float', 'null']
+    """
+    return node.tag.removeprefix(_STANDARD)
+
+
+def scalar_value(node: yaml.Node) -> JSON:
+    """The value of a scalar by the rules of YAML 1.2.
+
+    Raises:
+        ValueError: The value has no JSON form, or its tag is none of YAML.
+    """
+    text = str(node.value)
+    match scalar_tag(node):
+        case "str" | "merge":
+            return text
+        case "null":
+            return None
+        case "bool":
+            return text.lower() == "true"
+        case "int":
+            return int(text, 0 if text[:2] in {"0o", "0x"} else 10)
+        case "float":
+            number = float(text.replace(".inf", "inf").replace(".nan", "nan"))
+            if math.isfinite(number):
+                return number
+        case _:
+            pass
+    raise ValueError(f"{text!r} has no JSON value")
+
+
+# By key: the node of the key and the node of its value.
+Entries: TypeAlias = "dict[str, tuple[yaml.Node, yaml.Node]]"
+
+
+class NodeReader:
+    """Converts the nodes of one document to JSON values; a subclass decides what an error does.
+
+    Attributes:
+        values_max: The most values, with aliases resolved: a small file can hold a huge value.
+    """
+
+    values_max: ClassVar[int] = 1_000_000
+
+    def __init__(self) -> None:
+        self._values_left = self.values_max
+        self._refused_size = False
+        self._merging: set[int] = set()
+
+    @abstractmethod
+    def add_error(self, node: yaml.Node, message: str, fix: str = "") -> None:
+        """Add an error about a node, or raise it."""
+
+    def entries(self, node: yaml.MappingNode, subject: str) -> Entries:
+        """The entries of a mapping, with merged ones (`<<`); a duplicate key is an error."""
+        self.refuse_tag(node, "map", subject)
+        direct: Entries = {}
+        merged: Entries = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self.add_error(key, f"a key of {subject} must be a text")
+            elif scalar_tag(key) == "merge":
+                merged = self._merge(value, subject) | merged
+            elif key.value in direct:
+                first = line_of(direct[key.value][0])
+                self.add_error(key, f"{subject} gives {key.value!r} twice, first on line {first}")
+            else:
+                direct[key.value] = (key, value)
+        return merged | direct
+
+    def json(self, node: yaml.Node, subject: str, above: tuple[int, ...] = ()) -> JSON:
+        """The JSON value of a node; None, with an error, for a value that is no JSON.
+
+        Args:
+            node: The node.
+            subject: Its name in errors.
+            above: The ids of the enclosing nodes.
+        """
+        if id(node) in above:
+            self.add_error(node, f"{subject} contains itself through an alias")
+            return None
+        if len(above) > DEPTH_MAX:
+            self.add_error(node, f"{subject} is nested deeper than {DEPTH_MAX} levels")
+            return None
+        if not self._count_values(1, node, subject):
+            return None
+        below = (*above, id(node))
+        if isinstance(node, yaml.MappingNode):
+            entries = self.entries(node, subject)
+            return {key: self.json(value, subject, below) for key, (_, value) in entries.items()}
+        if isinstance(node, yaml.SequenceNode):
+            self.refuse_tag(node, "seq", subject)
+            return [self.json(item, subject, below) for item in node.value]
+        return self.scalar(node, subject)
+
+    def scalar(self, node: yaml.Node, subject: str) -> JSON:
+        """The value of a scalar; None, with an error, for one that is no JSON."""
+        try:
+            return scalar_value(node)
+        except ValueError:
+            value, tag = str(node.value), scalar_tag(node)
+        if tag in {"bool", "int", "float"}:
+            self.add_error(node, f"{subject}: {value[:40]!r} is no number or word that JSON knows")
+        else:
+            self.refuse_tag(node, "str", subject)
+        return None
+
+    def refuse_tag(self, node: yaml.Node, usual: str, subject: str) -> None:
+        """Add an error for a tag other than the usual one."""
+        tag = scalar_tag(node)
+        if tag != usual:
+            self.add_error(node, f"{subject}: the tag {tag!r} is not supported", "remove the tag")
+
+    def _merge(self, node: yaml.Node, subject: str) -> Entries:
+        merged: Entries = {}
+        for source in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+            if not isinstance(source, yaml.MappingNode):
+                self.add_error(node, "`<<` merges a mapping or a list of mappings")
+            elif id(source) in self._merging:
+                self.add_error(node, "`<<` merges a mapping into itself")
+            elif self._count_values(len(source.value) + 1, node, subject):
+                self._merging.add(id(source))
+                merged = self.entries(source, subject) | merged
+                self._merging.discard(id(source))
+        return merged
+
+    def _count_values(self, count: int, node: yaml.Node, subject: str) -> bool:
+        """Return whether there may be more values; add one error if not."""
+        self._values_left -= count
+        if self._values_left > 0:
+            return True
+        if not self._refused_size:
+            self._refused_size = True
+            self.add_error(
+                node, f"{subject}: the file holds over {self.values_max:,} values, aliases resolved"
+            )
+        return False
+
+
+class StrictReader(NodeReader):
+    """A reader that raises the first error as `YamlError`."""
+
+    def add_error(self, node: yaml.Node, message: str, fix: str = "") -> None:
+        """Raise the error."""
+        raise YamlError(line_of(node), message, fix)
+
+
+def read_yaml(text: str) -> JSON:
+    """The value of a YAML 1.2 document; None for an empty one.
+
+    Raises:
+        YamlError: It is no YAML, or holds a value that JSON does not have.
+
+    >>> read_yaml("a: [1, no]")
+    {'a': [1, 'no']}
+    """
+    node = compose_document(text)
+    return None if node is None else StrictReader().json(node, "the document")
+
+
+_UNCLOSED: Final = "close it, or remove it"
+# Patterns of the context and the problem in errors of PyYAML, joined by ` | `: the problem, empty
+# for PyYAML's own text; the fix; and whether the line is that where the broken part begins. The
+# first match counts.
+_MISTAKES: Final = (
+    (r"'\\t'", "", "indent with spaces: YAML allows no tab there", False),
+    ("single document", "a second document starts here", "keep one document in one file", False),
+    (
+        "undefined alias", "",
+        "define it with `&name` above, or quote the text that starts with `*`", False,
+    ),
+    (
+        "simple key", "this line is neither `key: value` nor part of the text above",
+        "indent it as far as the text it belongs to", True,
+    ),
+    (
+        "flow node", "a `[` or `{` above is not closed, or has no value between its commas",
+        _UNCLOSED, False,
+    ),
+    ("flow sequence", "the `[` of this line is not closed", _UNCLOSED, True),
+    ("flow mapping", "the `{` of this line is not closed", _UNCLOSED, True),
+    ("quoted scalar.*escape", "", "double the backslash, or use single quotes", False),
+    (
+        "quoted scalar", "the quote of this line is not closed",
+        "close the quote, or write a long text as a block after `|`", True,
+    ),
+    (
+        "mapping values are not allowed", "",
+        "quote a text that holds `: `, or indent a key below the one that it belongs to", False,
+    ),
+    ("cannot start any token", "", "quote the text that starts with it", False),
+    (
+        "a block (mapping|collection)", "this line does not fit the lines above it",
+        "indent this line as its neighbours, or quote the whole text", False,
+    ),
+    ("", "", "quote the text, or write it as a block after `|`", False),
+)  # fmt: skip
+
+
+def _explain(error: yaml.MarkedYAMLError) -> YamlError:
+    r"""The line, the problem and the fix of a syntax error.
+
+    >>> def explain(text):
+    ...     try:
+    ...         compose_document(text)
+    ...     except YamlError as error:
+    ...         return error.line, str(error), error.fix
+    >>> explain('a: [1, 2\nb: 3')
+    (1, 'not YAML: the `[` of this line is not closed', 'close it, or remove it')
+    >>> explain('a: b\n  c: d')[0::2]
+    (2, 'quote a text that holds `: `, or indent a key below the one that it belongs to')
+    >>> explain('a: [1,\n\n')[0]
+    1
+    >>> explain('- a\nb: 1')[1]
+    'not YAML: this line does not fit the lines above it'
+    """
+    explanation = " | ".join(filter(None, (error.context, error.problem)))
+    _, problem, fix, at_start = next(row for row in _MISTAKES if re.search(row[0], explanation))
+    mark = (error.context_mark if at_start else None) or error.problem_mark or error.context_mark
+    problem = problem or error.problem or error.context or "cannot be parsed"
+    return YamlError(None if mark is None else _line_of(mark), f"not YAML: {problem}", fix)
+
+
+def _line_of(mark: yaml.Mark) -> int:
+    """The line of a mark, from 1; at the end of a text, its last line that is not blank."""
+    line = mark.line + 1
+    if mark.buffer is None or mark.buffer[mark.pointer :].strip("\0\r\n\t "):
+        return line
+    before = mark.buffer[: mark.pointer].replace("\r\n", "\n")
+    return max(1, line - before[len(before.rstrip()) :].count("\n"))
