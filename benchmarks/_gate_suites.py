@@ -55,10 +55,10 @@ MIXES: Mapping[str, tuple[tuple[float, Sampler], ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """How often each case passes today, wave by wave.
+    """How often each case passes today, round by round.
 
     Attributes:
-        main: The pass rates of main in a wave.
+        main: The pass rates of main in a round.
         candidate: Those of the changed prompt.
     """
 
@@ -193,10 +193,10 @@ def _rerolled(rng: np.random.Generator, p: Rates, percent: float, mix: str) -> R
 def _moods(rng: np.random.Generator, p: Rates, spread: float) -> Callable[[int], Rates]:
     moods: dict[int, Rates] = {}
 
-    def rates(wave: int) -> Rates:
-        if wave not in moods:
-            moods[wave] = rng.normal(0, spread, (len(p), 1))
-        return shifted(p, moods[wave])
+    def rates(round_number: int) -> Rates:
+        if round not in moods:
+            moods[round_number] = rng.normal(0, spread, (len(p), 1))
+        return shifted(p, moods[round_number])
 
     return rates
 
@@ -224,7 +224,7 @@ _Day: TypeAlias = "Callable[[np.random.Generator, Rates, float], Callable[[int],
 _DAYS: Mapping[str, _Day] = {
     "drift": lambda _rng, p, size: _constant(lowered(p, size)),
     "drift-logit": lambda _rng, p, size: _constant(shifted(p, size)),
-    "mood": lambda _rng, p, size: lambda wave: p if wave else shifted(p, size),
+    "mood": lambda _rng, p, size: lambda round_number: p if round_number else shifted(p, size),
     "moods": _moods,
     "sag": lambda rng, p, size: _constant(
         np.where(rng.random(p.shape) < size / 100, p * rng.uniform(0.2, 0.8, p.shape), p)

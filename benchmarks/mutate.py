@@ -159,7 +159,7 @@ class Family:
             passed = sum(one.facts.passed is True for one in drawn)
             count = Count(passed=passed, trials=_BASELINE)
             distinct = len({one.output for one in drawn})
-            history = BaseTrials(
+            baseline = BaseTrials(
                 checks={"label": count, "note": Count(passed=_BASELINE, trials=_BASELINE)},
                 total=count,
                 distinct_outputs=distinct,
@@ -169,7 +169,7 @@ class Family:
                     key=str(number),
                     text=text,
                     checks=("label", "note"),
-                    history=history,
+                    baseline=baseline,
                     repeats=_BASELINE if distinct == 1 else 0,
                     output_digest=drawn[0].facts.output_digest if distinct == 1 else "",
                 )

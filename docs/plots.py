@@ -165,12 +165,12 @@ def real_answers() -> str:
 
 def _line(kinds: Sequence[tuple[int, float]], cases: int, sizes: Sequence[float]) -> OperatingLine:
     """What the gate finds with so many cases of these kinds, each with twelve trials of main."""
-    histories = [
+    baselines = [
         Count(passed=passed, trials=12)
         for passed, share in kinds
         for _ in range(round(1000 * share))
     ]
-    line = operating_line(histories, GatePolicy(), cases=cases, drops=sizes)
+    line = operating_line(baselines, GatePolicy(), cases=cases, drops=sizes)
     assert line is not None
     return line
 

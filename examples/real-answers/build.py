@@ -110,7 +110,7 @@ def _ran_at(task: str) -> str:
 def _date_session(baseline: Path, at: str) -> None:
     """Let the one session of a baseline bear the time of the recorded runs."""
     text = baseline.read_text(encoding="utf-8")
-    session = json.loads(text)["histories"][0]["sessions"][0]["id"]
+    session = json.loads(text)["baselines"][0]["sessions"][0]["id"]
     baseline.write_text(text.replace(session, at), encoding="utf-8")
 
 

@@ -148,18 +148,18 @@ class ControlReport:
     """Control trials of the base in the first round: an outage check, which decides nothing.
 
     Attributes:
-        p_history: Probability of these trials if the base matches its baseline.
+        p_baseline: Probability of these trials if the base matches its baseline.
         bound: Largest p-value that counts as worse than the baseline.
     """
 
     base: Count
-    p_history: float
+    p_baseline: float
     bound: float
 
     @property
     def below(self) -> bool:
         """Return whether the base is worse than its baseline today. False proves nothing."""
-        return self.p_history <= self.bound
+        return self.p_baseline <= self.bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +249,7 @@ class AnchorReport:
         cases: Number of compared cases.
         difference: Candidate minus anchor; None if nothing was compared.
         p_value: Probability of at least this many failures if nothing changed since; None, too.
-        of_base: Whether the base's baseline was compared, as the candidate has no trials.
+        of_base: Whether the baseline was compared, as the candidate has no trials.
         base_lost: Whether `regauge baseline update` confirmed a loss of the base.
         has_loss: Whether the base has a confirmed loss and the change does not make up for it.
         blocks: Whether the loss rejects the change.

@@ -441,10 +441,10 @@ class PytestGate:
             guards=guards,
         )
         # It quotes prompts, completions and errors of providers, in log, comment and run record.
-        # Its cells hold only counts.
-        words = document.model_copy(update={"cells": []})
+        # Its gate cases hold only counts.
+        words = document.model_copy(update={"gate_cases": []})
         clean = map_texts(words, self._session.completions.redact)
-        return clean.model_copy(update={"cells": document.cells})
+        return clean.model_copy(update={"gate_cases": document.gate_cases})
 
     def _keep(self, decided: GateResult, nodes: Mapping[int, str]) -> None:
         """Write the trials of both sides, and keep the candidate's for the items."""

@@ -100,7 +100,7 @@ def test_losses_since_the_anchor_add_up_to_a_finding_of_update_and_gate(
     assert small["version"] == "1.0.0"
     assert small["message"].startswith("since 1.0.0: -")
     assert " points (" in small["message"]
-    assert not small["redrawn"]
+    assert not small["rerun"]
     (anchor,) = project.anchors()
     assert {case["trials"] for case in anchor["cases"].values()} == {24}
 
@@ -161,7 +161,7 @@ def test_a_provider_that_got_worse_is_no_loss_since_the_anchor(project: Anchored
     project.provider_drop = 30
     project.release("1.1.0", drop=0)
     found = project.update()["anchor"]
-    assert found["redrawn"]
+    assert found["rerun"]
     assert not found["confirmed"]
     assert "not confirmed with fresh trials of both" in found["message"]
 

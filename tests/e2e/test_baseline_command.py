@@ -68,8 +68,10 @@ triage: 4 cases with 4 trials each from 1 session, not complete yet: 2 more sess
     (done,) = json.loads(forced.stdout)["done"]
     assert (done["drawn"], done["sessions"], done["complete"]) == (32, 2, False)
 
-    (history,) = baseline(live)["histories"]
-    cases = {name: (case["passed"], case["trials"]) for name, case in history["cases"].items()}
+    (stored_baseline,) = baseline(live)["baselines"]
+    cases = {
+        name: (case["passed"], case["trials"]) for name, case in stored_baseline["cases"].items()
+    }
     assert cases == snapshot(
         {"disk-000": (12, 12), "disk-001": (12, 12), "disk-002": (12, 12), "disk-003": (0, 12)}
     )
@@ -116,7 +118,7 @@ def test_a_session_that_was_cut_off_asks_only_for_the_rest(live: EvalProject, en
     (live.root / "fixtures" / "baselines" / "triage.json").unlink()
     live.command("baseline", "update")
     assert endpoint.total == 20
-    assert len(baseline(live)["histories"][0]["cases"]) == 5
+    assert len(baseline(live)["baselines"][0]["cases"]) == 5
 
 
 def test_a_version_that_broke_a_case_is_reported_after_the_merge(
@@ -137,7 +139,7 @@ triage: 5 cases with 8 trials each from 1 session, not complete yet: 2 more sess
   disk-003: not contains(never) worse: passed 0 of 8; 12 of 12 with the version before
   wrote fixtures/baselines/triage.json: commit it
 """)
-    assert [len(baseline(live)[part]) for part in ("histories", "previous")] == [1, 1]
+    assert [len(baseline(live)[part]) for part in ("baselines", "previous")] == [1, 1]
 
 
 def test_losses_that_the_changelog_accepts_are_named(live: EvalProject, endpoint: Endpoint):
@@ -212,20 +214,20 @@ triage: fresh trials passed 5 of 5; 60 of 60 when the baseline was made
 triage@1.0.0 (local:clerk): complete, compared with 10 trials of 5 cases, 5 calls: about 1.6k tokens, $0.0031
 triage: fresh trials passed 9 of 10; 60 of 60 when the baseline was made
   disk-003: not contains(never) worse: passed 1 of 7; 12 of 12 when the baseline was made
-  a new history begins
+  a new baseline begins
 triage: 5 cases with 4 trials each from 1 session, not complete yet: 2 more sessions, an hour apart
   wrote fixtures/baselines/triage.json: commit it
 """,
         )
     )
-    assert endpoint.total == 65 + 5 + 5 + 20  # first trials, suspects, the new history
+    assert endpoint.total == 65 + 5 + 5 + 20  # first trials, suspects, the new stored_baseline
     assert issue["body"].splitlines()[1:] == snapshot(
         [
             "Fresh trials of the default branch fail where earlier ones passed.",
             "",
             "**triage 1.0.0 (local:clerk)**",
             "",
-            "The prompt is the same, so the model or a judge changed: fresh trials passed 9 of 10, 60 of 60 when the baseline was made. A new history begins.",
+            "The prompt is the same, so the model or a judge changed: fresh trials passed 9 of 10, 60 of 60 when the baseline was made. A new baseline begins.",
             "",
             "| case | check | passed before | passes now |",
             "|---|---|--:|--:|",
@@ -234,10 +236,12 @@ triage: 5 cases with 4 trials each from 1 session, not complete yet: 2 more sess
             "Revert the change, propose another (`regauge refine`), or list cases that may pass less often under `accepted` in the prompt's changelog. If the model changed, compare another one: `regauge gate --model`.",
         ]
     )
-    (history,) = baseline(live)["histories"]
-    drawn = {name: (case["numbers"], case["passed"]) for name, case in history["cases"].items()}
+    (stored_baseline,) = baseline(live)["baselines"]
+    drawn = {
+        name: (case["numbers"], case["passed"]) for name, case in stored_baseline["cases"].items()
+    }
     assert drawn["disk-003"] == ("112-115", 0)
-    assert [session["trials"] for session in history["sessions"]] == ["112-115"]
+    assert [session["trials"] for session in stored_baseline["sessions"]] == ["112-115"]
 
 
 def test_a_baseline_that_cannot_be_read_stops_before_anything_is_drawn(
@@ -295,5 +299,5 @@ def test_cases_that_settings_deselect_are_not_announced(live: EvalProject, endpo
         " in an hour; 4 cases left out"
     )
     assert endpoint.total == 14
-    (history,) = baseline(live)["histories"]
-    assert len(history["cases"]) == 4
+    (stored_baseline,) = baseline(live)["baselines"]
+    assert len(stored_baseline["cases"]) == 4

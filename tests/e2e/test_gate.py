@@ -89,14 +89,16 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
 
     # Where main always failed, nothing broke; what main did under other judges says nothing.
     baseline = json.loads(repo.read(BASELINE))
-    (history,) = baseline["histories"]
-    for case in history["cases"].values():
+    (stored_baseline,) = baseline["baselines"]
+    for case in stored_baseline["cases"].values():
         case |= {"passed": 0, "failed": {"field_equals(severity)": case["trials"]}}
     repo.write("failing.json", json.dumps(baseline))
     said = repo.regauge("gate", "--from", "latest", "--baseline", "failing.json", code=None)
     assert "broken:" not in said
     assert "known failing:" in said
-    history["judges"]["field_equals(severity)"] = history["judges"].pop("json_parses(kind=object)")
+    stored_baseline["judges"]["field_equals(severity)"] = stored_baseline["judges"].pop(
+        "json_parses(kind=object)"
+    )
     repo.write("failing.json", json.dumps(baseline))
     said = repo.regauge("gate", "--from", "latest", "--baseline", "failing.json", code=2)
     assert "does not match the base of this run" in said
@@ -300,9 +302,7 @@ def test_a_model_that_drifted_under_its_name_is_not_blamed_on_the_change(
     verdicts = list(repo.verdicts().values())
     assert "broken" not in verdicts
     assert repo.decision()["prompts"][0]["test"]["verdict"] == "unconfirmed"
-    assert re.search(
-        r"the base's baseline predicts .*\(p [=<] [\d.]+\), not confirmed side by side", said
-    )
+    assert re.search(r"the baseline predicts .*\(p [=<] [\d.]+\), not confirmed side by side", said)
     assert "base is below its record today" in said
     assert "gate: accepted against main" in said
 
@@ -342,7 +342,7 @@ def test_a_renamed_prompt_is_followed_and_one_that_is_gone_is_said(repo: GateRep
     repo.commit("Another prompt in its place")
     said = repo.gate(code=0)
     assert "alert-severity is gone: main has it" in said
-    assert "other/one: no history; passed 3 of 3 (bar: 3 of 3)." in said
+    assert "other/one: no baseline; passed 3 of 3 (bar: 3 of 3)." in said
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "yaml"])

@@ -420,7 +420,7 @@ def drop_the_version(broken: Broken) -> None:
 
 def empty_the_record(broken: Broken) -> None:
     document = json.loads(broken.repo.read(BASELINE))
-    broken.repo.write(BASELINE, json.dumps({**document, "histories": []}))
+    broken.repo.write(BASELINE, json.dumps({**document, "baselines": []}))
 
 
 def call_through_another_provider(broken: Broken) -> None:
@@ -664,15 +664,15 @@ def test_a_baseline_without_a_change_of_a_prompt_is_let_through(repo: GateRepo):
 
 def test_an_edited_record_of_the_base_is_named_where_no_prompt_changes(repo: GateRepo):
     document = json.loads(repo.read(BASELINE))
-    (history,) = document["histories"]
-    trials = sum(case["trials"] for case in history["cases"].values())
-    for case in history["cases"].values():
+    (baseline,) = document["baselines"]
+    trials = sum(case["trials"] for case in baseline["cases"].values())
+    for case in baseline["cases"].values():
         case |= {"passed": 6, "failed": {"field_equals(severity)": case["trials"] - 6}}
     repo.write(BASELINE, json.dumps(document))
     output = repo.gate(code=0)
     assert f"{BASELINE}: the record of 1.0.0 was edited: " in output
-    assert f"{6 * len(history['cases'])} of {trials} now; later gates compare with it" in output
-    repo.write(BASELINE, json.dumps({**document, "histories": []}))
+    assert f"{6 * len(baseline['cases'])} of {trials} now; later gates compare with it" in output
+    repo.write(BASELINE, json.dumps({**document, "baselines": []}))
     assert f"{BASELINE}: the record of 1.0.0 is gone" in repo.gate(code=0)
 
 

@@ -11,9 +11,9 @@ from inline_snapshot import snapshot
 from regauge.gate import Count
 from regauge.gate.baselines import (
     Baseline,
-    HistoryKey,
+    BaselineKey,
     Session,
-    StoredHistory,
+    StoredBaseline,
     StoredTrials,
     save_baseline,
 )
@@ -22,10 +22,10 @@ from regauge.gate.baselines import (
 def baseline(records: list[tuple[int, int]], *, prompt: str = "triage") -> Baseline:
     """One case for each pair of passes and trials."""
     trials = max([of for _, of in records], default=0)
-    key = HistoryKey(
+    key = BaselineKey(
         prompt="1" * 64, model="sim:clerk-1", dataset=prompt, judges={"agrees": "2" * 64}
     )
-    history = StoredHistory(
+    baseline = StoredBaseline(
         key=key,
         version="1.0.0",
         sessions=(
@@ -42,7 +42,7 @@ def baseline(records: list[tuple[int, int]], *, prompt: str = "triage") -> Basel
             for number, (passed, of) in enumerate(records)
         },
     )
-    return Baseline(prompt=prompt, histories=(history,))
+    return Baseline(prompt=prompt, baselines=(baseline,))
 
 
 @pytest.fixture

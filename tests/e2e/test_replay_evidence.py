@@ -61,14 +61,14 @@ class Project:
     def base_passes(self, passed: int, trials: int) -> None:
         """Write a baseline of the case with these counts."""
         document = json.loads(self.read(BASELINE))
-        history = document["histories"][0]
-        history["sessions"][0]["trials"] = f"100-{99 + trials}"
-        row = history["cases"][FLAKY]
+        baseline = document["baselines"][0]
+        baseline["sessions"][0]["trials"] = f"100-{99 + trials}"
+        row = baseline["cases"][FLAKY]
         row |= {"trials": trials, "passed": passed, "numbers": f"100-{99 + trials}"}
         row["failed"] = {"field_equals(Answer)": trials - passed}
         if passed == trials:
             del row["failed"]
-        history["cases"] = {FLAKY: row}
+        baseline["cases"] = {FLAKY: row}
         self.write(BASELINE, json.dumps(document))
 
     def gate_drew(self, *passed: bool) -> None:

@@ -35,7 +35,7 @@ from regauge.gate import (
     policy_of,
 )
 from regauge.gate.baselines import baseline_path, load_baseline
-from regauge.maintenance.baseline_views import history_json, history_lines, no_baseline
+from regauge.maintenance.baseline_views import baseline_json, baseline_lines, no_baseline
 from regauge.maintenance.baselines import BaselineUpdate
 from regauge.maintenance.batches import BatchOptions
 from regauge.maintenance.collection import option_words, with_evals
@@ -164,7 +164,7 @@ def update(
     done = BaselineUpdate(
         project=project,
         policy=policy,
-        redraw=recheck,
+        recheck=recheck,
         dry_run=dry_run,
         print_line=print_line,
         meter=Meter,
@@ -208,17 +208,17 @@ def show(prompts: tuple[str, ...], *, all_cases: bool, as_json: bool) -> None:
     baselines = [*_baselines(project, prompts)]
     if as_json:
         documents = [
-            history_json(project, baseline, history)
+            baseline_json(project, baseline, stored_baseline)
             for baseline in baselines
-            for history in baseline.histories
+            for stored_baseline in baseline.baselines
         ]
         click.echo(json.dumps(documents, ensure_ascii=False, indent=2))
         return
     if not baselines:
         click.echo("there are no baselines yet: regauge baseline update")
     for baseline in baselines:
-        for history in baseline.histories:
-            title, *lines = history_lines(project, baseline, history, all_cases=all_cases)
+        for stored_baseline in baseline.baselines:
+            title, *lines = baseline_lines(project, baseline, stored_baseline, all_cases=all_cases)
             echo(title, bold=True)
             for line in lines:
                 echo(line)
@@ -503,19 +503,22 @@ def _simulate(
     seed: int,
 ) -> _Power:
     """Simulate the gate on one prompt's baseline."""
-    histories = baseline.histories
+    baselines = baseline.baselines
     measured_cases = [
-        case for history in histories for case in history.cases.values() if case.numbers
+        case
+        for stored_baseline in baselines
+        for case in stored_baseline.cases.values()
+        if case.numbers
     ]
     counts = [case.total for case in measured_cases]
     required = cases_needed(counts, policy, target, at_most=_MOST_CASES) if target else None
-    cells = sum(len(case.checks) for case in measured_cases)
+    checks = sum(len(case.checks) for case in measured_cases)
     return _Power(
         prompt=baseline.prompt,
         policy=policy,
         target=target,
         counts=counts,
-        line=operating_line(counts, policy, seed=seed, cells=cells, cases=cases),
+        line=operating_line(counts, policy, seed=seed, checks=checks, cases=cases),
         needed_cases=required.cases if required is not None else None,
         needed_draws=first_trials_needed(counts, policy, target) if target else None,
     )

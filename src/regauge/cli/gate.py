@@ -427,8 +427,8 @@ def _print_estimate(
         echo(f"rejected without any trial: {reason}", style="red")
     cases = plural(about.cases, "case")
     echo(f"{cases} to compare with {comparison.base_commit.ref}, all others are unchanged")
-    echo(f"first wave: {_bill(about.first)}; {about.recorded} recorded")
-    likely = "unknown, base has no history of these cases"
+    echo(f"first round: {_bill(about.first)}; {about.recorded} recorded")
+    likely = "unknown, base has no baseline of these cases"
     if about.likely is not None:
         likely = f"{_bill(about.likely)}, if nothing got worse"
     echo(f"likely: {likely}")

@@ -283,7 +283,7 @@ def _sample(mutants: Sequence[Mutant], limit: int | None) -> list[Mutant]:
 
 
 def _note_baseline(subject: MutationSubject) -> None:
-    unknown = sum(case.history is None for case in subject.cases)
+    unknown = sum(case.baseline is None for case in subject.cases)
     if unknown:
         echo(
             f"note: {plural(unknown, 'case')} without a baseline for these judges, so trials of the"

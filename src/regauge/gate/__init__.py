@@ -37,8 +37,8 @@ if TYPE_CHECKING:
         compare_with_base as compare_with_base,
     )
     from regauge.gate._cases import (
-        CellTest as CellTest,
-        OpenCellCounts as OpenCellCounts,
+        CheckTest as CheckTest,
+        OpenCheckCounts as OpenCheckCounts,
     )
     from regauge.gate._commit import (
         BaseCommit as BaseCommit,
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     )
     from regauge.gate._compare import (
         AnchorComparison as AnchorComparison,
-        CellChange as CellChange,
+        CheckChange as CheckChange,
         accepted_since as accepted_since,
         anchor_suite as anchor_suite,
         anchor_version as anchor_version,
         changes_between as changes_between,
-        compare_histories as compare_histories,
+        compare_baselines as compare_baselines,
         stored_anchor as stored_anchor,
     )
     from regauge.gate._coverage import (
@@ -96,22 +96,6 @@ if TYPE_CHECKING:
         policy_to_json as policy_to_json,
         stored_number as stored_number,
     )
-    from regauge.gate._redraw import (
-        SESSIONS as SESSIONS,
-        Drift as Drift,
-        Redraw as Redraw,
-        RedrawSuite as RedrawSuite,
-        SuiteTrials as SuiteTrials,
-        TopUp as TopUp,
-        TopUpPolicy as TopUpPolicy,
-        TopUpSuite as TopUpSuite,
-        add_session as add_session,
-        draw_trials as draw_trials,
-        draws_of as draws_of,
-        merge_histories as merge_histories,
-        redraw_trials as redraw_trials,
-        top_up as top_up,
-    )
     from regauge.gate._replay import (
         ReplayEvidence as ReplayEvidence,
     )
@@ -132,6 +116,22 @@ if TYPE_CHECKING:
         GateProgress as GateProgress,
         GateRun as GateRun,
         is_base_unavailable as is_base_unavailable,
+    )
+    from regauge.gate._sessions import (
+        SESSIONS as SESSIONS,
+        Drift as Drift,
+        Recheck as Recheck,
+        RecheckSuite as RecheckSuite,
+        SuiteTrials as SuiteTrials,
+        TopUp as TopUp,
+        TopUpPolicy as TopUpPolicy,
+        TopUpSuite as TopUpSuite,
+        add_session as add_session,
+        draw_trials as draw_trials,
+        draws_of as draws_of,
+        merge_baselines as merge_baselines,
+        recheck_trials as recheck_trials,
+        top_up as top_up,
     )
     from regauge.gate._suites import (
         screen as screen,

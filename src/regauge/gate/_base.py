@@ -21,7 +21,7 @@ from regauge.gate._compare import (
     AnchorComparison,
     accepted_since,
     anchor_version,
-    compare_histories,
+    compare_baselines,
     stored_anchor,
 )
 from regauge.gate._coverage import RuleBreach, lock_breaches, version_breaches
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from regauge.evidence import CaseState, CaseTier
     from regauge.gate._commit import BaseCommit
     from regauge.gate._refusal import AcceptedChange
-    from regauge.gate.baselines import Baseline, KeyDifference, StoredHistory
+    from regauge.gate.baselines import Baseline, KeyDifference, StoredBaseline
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
     from regauge.runner import Eval
@@ -80,7 +80,7 @@ def find_anchor(
     lock: PromptLock,
     *,
     baselines: Sequence[Baseline],
-    history: StoredHistory | None,
+    baseline: StoredBaseline | None,
 ) -> BaseAnchor | None:
     """Find the anchor; None if the base's settings name none or it is the base version itself.
 
@@ -90,7 +90,7 @@ def find_anchor(
         prompt: Prompt of the base under its name there.
         lock: Lock of the base.
         baselines: Baselines of the prompt, newest first.
-        history: Trials of the base.
+        baseline: Trials of the base.
     """
     released = [entry.version for entry in lock.entries_of(prompt.name)]
     version = anchor_version(
@@ -101,8 +101,8 @@ def find_anchor(
     anchor = stored_anchor(baselines, str(version), key_of(base_eval))
     accepted = accepted_since(candidate.prompt, str(version))
     base = None
-    if anchor is not None and history is not None:
-        base = compare_histories(anchor, history, accepted=accepted)
+    if anchor is not None and baseline is not None:
+        base = compare_baselines(anchor, baseline, accepted=accepted)
     return BaseAnchor(version=str(version), anchor=anchor, base=base, accepted=accepted)
 
 
@@ -119,7 +119,7 @@ class Base:
         suite: The base's prompt and model with today's cases and judges, so that both sides are
             judged alike; None if the prompt is new.
         cases: Input of the engine: today's cases in their order, then removed ones.
-        history: Trials of the base in the baseline; None without any under this key.
+        baseline: Trials of the base in the baseline; None without any under this key.
         anchor: Old version that the candidate is also compared with; None without any.
         refusals: Reasons not to compare anything.
         breaches: Broken version rules, each of which rejects the change.
@@ -135,7 +135,7 @@ class Base:
     candidate: Eval
     suite: Eval | None
     cases: tuple[GateCase, ...]
-    history: StoredHistory | None = None
+    baseline: StoredBaseline | None = None
     anchor: BaseAnchor | None = None
     refusals: tuple[Refusal, ...] = ()
     breaches: tuple[RuleBreach, ...] = ()
@@ -244,7 +244,7 @@ def compare_with_base(
                 base_commit,
                 lock,
                 baselines=baselines,
-                history=match.history,
+                baseline=match.baseline,
             )
     refusals: tuple[Refusal, ...] = ()
     if base_eval is not None:
@@ -257,7 +257,7 @@ def compare_with_base(
             prompt_changed="changed" in states.values(),
         )
     judges = tuple(key_of(suite).judges)
-    history = match.history if not refusals else None
+    stored_baseline = match.baseline if not refusals else None
     # A changed prompt is held to the bar at the tip of the base branch.
     today = before
     bar_commit = (
@@ -277,7 +277,7 @@ def compare_with_base(
         today=today,
         accepted=entries,
         judges=judges,
-        history=history,
+        baseline=stored_baseline,
     )
     partners = (
         read_or_note(lambda: edited_partners(suite, bar_commit), bar_commit, unreadable) or {}
@@ -296,7 +296,7 @@ def compare_with_base(
         suite,
         prompt,
         base_commit,
-        runs_base=match.history is None and not refusals and "changed" in states.values(),
+        runs_base=match.baseline is None and not refusals and "changed" in states.values(),
         differences=() if refusals else match.differences,
         edited=edited,
     )
@@ -305,7 +305,7 @@ def compare_with_base(
         candidate=suite,
         suite=base_eval,
         cases=tuple(cases),
-        history=history,
+        baseline=stored_baseline,
         anchor=anchor,
         refusals=refusals,
         breaches=() if pinned else _breaches(head, prompt, base_commit, unreadable),
@@ -324,7 +324,7 @@ def compare_with_base(
         notes=(
             *unreadable,
             *(() if unread else notes),
-            *critical_notes(suite, history, states),
+            *critical_notes(suite, stored_baseline, states),
         ),
     )
     bars = [*moved_tiers(suite.dataset, today), *moved_checks(suite.dataset, today)]
@@ -445,12 +445,12 @@ class BaselineMatch:
     """The trials of a baseline under a key, or the differences from the nearest ones.
 
     Attributes:
-        history: Trials under the key; None without any.
+        baseline: Trials under the key; None without any.
         differences: Differences of the nearest key of the same prompt and dataset.
         judges: Judges that differ for another version of the prompt, if this one has no trials.
     """
 
-    history: StoredHistory | None = None
+    baseline: StoredBaseline | None = None
     differences: tuple[KeyDifference, ...] = ()
     judges: tuple[KeyDifference, ...] = ()
 
@@ -463,18 +463,18 @@ def match_baseline(base: Eval, baselines: Sequence[Baseline]) -> BaselineMatch:
     """
     key = key_of(base)
     for baseline in baselines:
-        if (history := baseline.find(key)) is not None:
-            return BaselineMatch(history=history)
+        if (stored_baseline := baseline.find(key)) is not None:
+            return BaselineMatch(baseline=stored_baseline)
     nearest = next(
         (near for baseline in baselines if (near := baseline.find_nearest(key)) is not None), None
     )
     if nearest is not None:
         return BaselineMatch(differences=nearest.key.differences(key))
     older = [
-        stored_history.key.differences(key)
+        stored_baseline.key.differences(key)
         for baseline in baselines
-        for stored_history in baseline.histories
-        if stored_history.key.dataset == key.dataset
+        for stored_baseline in baseline.baselines
+        if stored_baseline.key.dataset == key.dataset
     ]
     judges = (part for part in (older[0] if older else ()) if part.part == "judge")
     return BaselineMatch(judges=tuple(judges))
@@ -563,7 +563,7 @@ def gate_cases(
     today: Dataset | None,
     accepted: AcceptedChange,
     judges: tuple[str, ...],
-    history: StoredHistory | None,
+    baseline: StoredBaseline | None,
 ) -> list[GateCase]:
     """The cases of today in their order, then removed ones.
 
@@ -572,7 +572,7 @@ def gate_cases(
         today: Golden cases that set the tiers.
         accepted: Cases that the changelog accepts.
         judges: Names of the blocking judges.
-        history: Trials of the base in the baseline.
+        baseline: Trials of the base in the baseline.
     """
     name = suite.prompt.name
     cases = [
@@ -580,11 +580,11 @@ def gate_cases(
             prompt=name,
             case=case.id,
             checks=judges,
-            history=history.history(case.id, case.digest)
-            if history is not None and states[case.id] != "new"
+            baseline=baseline.find_trials(case.id, case.digest)
+            if baseline is not None and states[case.id] != "new"
             else None,
             state=states[case.id],
-            tier=proven_tier(case, history, tier=_tier_on_base(case, today)),
+            tier=proven_tier(case, baseline, tier=_tier_on_base(case, today)),
             accepted=accepted.accepted.get(case.id, ""),
             broke_before=accepted.broke_before.get(case.id, 0),
             recorded=suite.target is not None and suite.target.outputs is not None,

@@ -29,7 +29,7 @@ class Request(NamedTuple):
     """All trials of one side of a case below a number.
 
     Attributes:
-        paired: Whether the trials run next to those of the other side in the same wave.
+        paired: Whether the trials run next to those of the other side in the same round.
     """
 
     case_trials: CaseTrials
@@ -44,7 +44,7 @@ class CaseTrials:
     Attributes:
         case: The case.
         first: Trials of the candidate in the first round.
-        seeds: Number of first trials of the base that replace a missing history.
+        seeds: Number of first trials of the base that replace a missing baseline.
         replay: Whether a recorded first round may be shorter.
         pairs: Numbers of the paired trials of the case test: candidate, base.
         case_stop: End of the candidate's trials for the case test, before those for the suite; None
@@ -52,17 +52,17 @@ class CaseTrials:
     """
 
     def __init__(self, case: GateCase, *, first: int, seeds: int, replay: bool = False) -> None:
-        history = case.history
+        baseline = case.baseline
         self.case = case
-        self._stored_history = history if history is not None and trials_of(history) else None
+        self._baseline = baseline if baseline is not None and trials_of(baseline) else None
         self.first = first
-        self.seeds = seeds if self._stored_history is None and case.state == "changed" else 0
+        self.seeds = seeds if self._baseline is None and case.state == "changed" else 0
         self.replay = replay
         self.pairs: list[tuple[range, range]] = []
-        self._stored_history_varies = (
-            history is not None
-            and history.distinct_outputs > 1
-            and varies(history.distinct_outputs, trials_of(history))
+        self._baseline_varies = (
+            baseline is not None
+            and baseline.distinct_outputs > 1
+            and varies(baseline.distinct_outputs, trials_of(baseline))
         )
         self.case_stop: int | None = None
         self._sides: dict[Side, list[TrialFacts | NotRecorded | str | None]] = {
@@ -168,21 +168,21 @@ class CaseTrials:
                 passed += verdict
         return Count(passed=passed, trials=measured) if measured else NO_TRIALS
 
-    def history(self, check: str | None = None) -> Count:
+    def count_baseline(self, check: str | None = None) -> Count:
         """Trials of the base before this run, for one check or all together."""
-        history = self._stored_history
-        if history is None:
+        baseline = self._baseline
+        if baseline is None:
             return self.count("base", [range(self.seeds)], check)
         if check is None:
-            return history.total
-        return history.checks.get(check, NO_TRIALS)
+            return baseline.total
+        return baseline.checks.get(check, NO_TRIALS)
 
-    def history_scores(self, check: str) -> Sequence[float]:
+    def baseline_scores(self, check: str) -> Sequence[float]:
         """Scores of the base before this run."""
-        history = self._stored_history
-        if history is None:
+        baseline = self._baseline
+        if baseline is None:
             return self.scores("base", check, [range(self.seeds)])
-        return history.scores.get(check, ())
+        return baseline.scores.get(check, ())
 
     def scores(self, side: Side, check: str, numbers: Iterable[range]) -> list[float]:
         """Scores of measured trials, by number."""
@@ -194,9 +194,9 @@ class CaseTrials:
         return [score for score in given_scores if score is not None]
 
     @property
-    def has_history(self) -> bool:
+    def has_baseline(self) -> bool:
         """Return whether the base has trials from before this run."""
-        return self._stored_history is not None
+        return self._baseline is not None
 
     @property
     def repeat_count(self) -> int:
@@ -210,7 +210,7 @@ class CaseTrials:
 
     def _uncached(self, side: Side) -> frozenset[int] | None:
         """The trials with a completion new to their side; None if all count."""
-        if not self._stored_history_varies:
+        if not self._baseline_varies:
             return None
         if self._new is None:
             self._new = (
@@ -244,9 +244,9 @@ class CaseTrials:
         return len(digests) > 1 and not varies(len({*digests}), len(digests))
 
 
-def trials_of(history: BaseTrials) -> int:
-    """The number of trials in a history: that of its most often judged check."""
-    return max([history.total.trials, *(count.trials for count in history.checks.values())])
+def trials_of(baseline: BaseTrials) -> int:
+    """The number of trials in a baseline: that of its most often judged check."""
+    return max([baseline.total.trials, *(count.trials for count in baseline.checks.values())])
 
 
 def varies(distinct: int, trials: int) -> bool:
@@ -269,8 +269,8 @@ def tallies_of(counts: Sequence[Count]) -> Tallies:
     return passed, np.array([count.trials for count in counts], dtype=np.int64)
 
 
-class CellState(IntEnum):
-    """The state of a cell."""
+class CheckState(IntEnum):
+    """The state of a check."""
 
     UNTESTED = 0
     OPEN = 1
@@ -282,8 +282,8 @@ class CellState(IntEnum):
     MISSING = 7
 
 
-class OpenCellCounts(NamedTuple):
-    """Passes and trials of the open cells so far, in their order.
+class OpenCheckCounts(NamedTuple):
+    """Passes and trials of the open checks so far, in their order.
 
     Attributes:
         candidate: All trials of the candidate, first round included.
@@ -296,12 +296,12 @@ class OpenCellCounts(NamedTuple):
     paired: Tallies
 
 
-class CellTest:
-    """The test of many cells in one direction, look by look.
+class CheckTest:
+    """The test of many checks in one direction, look by look.
 
     Attributes:
-        steps: Further trials of an open cell for each look after the first round.
-        states: `CellState` of each cell; shape (runs, cells).
+        steps: Further trials of an open check for each look after the first round.
+        states: `CheckState` of each check; shape (runs, checks).
         log_e: Evidence against all trials of the base at the last look.
         log_today: Evidence of the pairs alone at the last look; -inf without any.
         log_bound: Bound of `log_e` in each run at the last look; shape (runs,).
@@ -317,13 +317,13 @@ class CellTest:
         direction: Direction = "worse",
         passes_at_most: float = 1.0,
     ) -> None:
-        """Begin with the cells whose first round leaves a doubt.
+        """Begin with the checks whose first round leaves a doubt.
 
         Args:
-            base: Passes and trials of the base's history; shape (runs, cells).
+            base: Passes and trials of the baseline; shape (runs, checks).
             first: Passes and trials of the candidate in the first round.
-            family: Number of cells tested together, if more than these.
-            direction: `better` tests whether cells that the base fails are fixed.
+            family: Number of checks tested together, if more than these.
+            direction: `better` tests whether checks that the base fails are fixed.
             passes_at_most: Largest pass rate of the base for a test of `better`.
         """
         self._policy = policy
@@ -341,7 +341,9 @@ class CellTest:
         doubt &= self.log_e >= np.log(least)
         self.steps = policy.all_steps
         self.tested = doubt
-        self.states = np.where(doubt, int(CellState.OPEN), int(CellState.UNTESTED)).astype(np.int8)
+        self.states = np.where(doubt, int(CheckState.OPEN), int(CheckState.UNTESTED)).astype(
+            np.int8
+        )
         self.log_today = np.full(doubt.shape, -np.inf)
         self._record = np.full(doubt.shape, -np.inf)
         self._family = max(family or 1, doubt.shape[1])
@@ -349,28 +351,28 @@ class CellTest:
 
     @property
     def open(self) -> tuple[IntArray, ...]:
-        """Runs and cells that are not decided, as indices."""
-        return np.nonzero(self.states == CellState.OPEN)
+        """Runs and checks that are not decided, as indices."""
+        return np.nonzero(self.states == CheckState.OPEN)
 
     def paired(self, number: int) -> BoolArray:
-        """The open cells, in order, that need the base as well at a look, counted from 0."""
+        """The open checks, in order, that need the base as well at a look, counted from 0."""
         evidence = self.log_e[self.open]
         if number + 2 >= self._policy.paired_from:
             return np.ones(evidence.shape, dtype=np.bool_)
         return np.asarray(evidence >= log(self._policy.serious))
 
-    def evaluate(self, number: int, counts: OpenCellCounts) -> None:
-        """Decide the open cells as far as possible.
+    def evaluate(self, number: int, counts: OpenCheckCounts) -> None:
+        """Decide the open checks as far as possible.
 
         Args:
             number: Number of the look, from 0.
-            counts: Counts of the open cells.
+            counts: Counts of the open checks.
         """
-        rows, cells = index = self.open
+        rows, checks = index = self.open
         if not rows.size:
             return
         policy = self._policy
-        # Passes and trials, in the letters of `stats`: s of m in the base's history, k of r of the
+        # Passes and trials, in the letters of `stats`: s of m in the baseline, k of r of the
         # candidate, and in pairs b of n of the base and kd of nd of the candidate.
         s, m = self._base[0][index], self._base[1][index]
         (k, r), (b, n), (kd, nd) = counts
@@ -379,9 +381,9 @@ class CellTest:
         self.log_e[index], self.log_today[index] = evidence, today
         before = self._evidence(s, m, k, r)
         self._record[index] = np.maximum(self._record[index], np.maximum(evidence, before))
-        is_named, is_confirmed = self._name_cells(rows, cells)
+        is_named, is_confirmed = self._name_checks(rows, checks)
         controlled = n >= policy.control_min
-        ratio = log_drift_ratio((b, n), history=(s, m), candidate=(k, r))
+        ratio = log_drift_ratio((b, n), baseline=(s, m), candidate=(k, r))
         has_drifted = controlled & (ratio > log(policy.drifted))
         # The lead of the base in the tested direction, in paired trials.
         ahead = b - kd if self._direction == "worse" else (n - b) - (nd - kd)
@@ -391,17 +393,17 @@ class CellTest:
         is_unclear = has_drifted & never & (ahead >= policy.indistinct_lead)
         # A few pairs that both sides fail cannot distinguish a rare pass of the base from none.
         drifted = has_drifted & (today < 0) & (at_cap & ~is_unclear | (ahead <= 0) & ~never)
-        self.states[rows, cells] = np.select(
+        self.states[rows, checks] = np.select(
             [
                 is_confirmed & controlled,
                 drifted,
                 evidence < log(policy.clear),
             ],
-            [CellState.CONFIRMED, CellState.DRIFTED, CellState.CLEARED],
-            CellState.OPEN,
+            [CheckState.CONFIRMED, CheckState.DRIFTED, CheckState.CLEARED],
+            CheckState.OPEN,
         )
         if at_cap:
-            open_cells = self.states[rows, cells] == CellState.OPEN
+            open_checks = self.states[rows, checks] == CheckState.OPEN
             state = self._at_cap(
                 number,
                 is_named=is_named,
@@ -412,27 +414,27 @@ class CellTest:
                 has_drifted=has_drifted,
                 is_unclear=is_unclear,
             )
-            self.states[rows[open_cells], cells[open_cells]] = state[open_cells]
+            self.states[rows[open_checks], checks[open_checks]] = state[open_checks]
 
-    def stop(self, row: int, cell: int) -> None:
-        """End the test of a cell because trials of it are missing."""
-        self.states[row, cell] = CellState.MISSING
+    def stop(self, row: int, check: int) -> None:
+        """End the test of a check because trials of it are missing."""
+        self.states[row, check] = CheckState.MISSING
 
     def _evidence(self, s: IntArray, m: IntArray, k: IntArray, r: IntArray) -> NDArray[np.float64]:
         return log_e_value(s, m, k, r, direction=self._direction)
 
-    def _name_cells(self, rows: IntArray, cells: IntArray) -> tuple[BoolArray, BoolArray]:
-        """The open cells above the bound by all trials, and those that the pairs confirm."""
+    def _name_checks(self, rows: IntArray, checks: IntArray) -> tuple[BoolArray, BoolArray]:
+        """The open checks above the bound by all trials, and those that the pairs confirm."""
         policy = self._policy
         runs, row = np.unique(rows, return_inverse=True)
-        bounds = e_bh(self._record[runs], alpha=policy.alpha, cells=self._family)
+        bounds = e_bh(self._record[runs], alpha=policy.alpha, checks=self._family)
         self.log_bound[runs] = bounds.log_bound
-        live = (self.states[runs] == CellState.OPEN) | (self.states[runs] == CellState.CONFIRMED)
+        live = (self.states[runs] == CheckState.OPEN) | (self.states[runs] == CheckState.CONFIRMED)
         is_named = (self._record[runs] >= bounds.log_bound[:, np.newaxis]) & live
         among = np.where(is_named, self.log_today[runs], -np.inf)
-        confirm = e_bh(among, alpha=1 / policy.confirm, cells=np.maximum(is_named.sum(axis=1), 1))
+        confirm = e_bh(among, alpha=1 / policy.confirm, checks=np.maximum(is_named.sum(axis=1), 1))
         is_confirmed = is_named & (among >= confirm.log_bound[:, np.newaxis])
-        return is_named[row, cells], is_confirmed[row, cells]
+        return is_named[row, checks], is_confirmed[row, checks]
 
     def _at_cap(
         self,
@@ -445,41 +447,41 @@ class CellTest:
         has_drifted: BoolArray,
         is_unclear: BoolArray,
     ) -> IntArray:
-        """The end of each cell after the regular steps; OPEN if it continues."""
+        """The end of each check after the regular steps; OPEN if it continues."""
         policy = self._policy
         worth = is_named & ((today >= log(policy.late_from)) | (ahead >= policy.base_lead))
         open_end = likely | is_unclear
         step, regular = number + 1, len(policy.steps)
         late = regular + len(policy.late_steps)
-        # A continued run gives an undecided cell these further steps.
+        # A continued run gives an undecided check these further steps.
         has_more_steps = step < regular + len(policy.extra_steps) or late <= step < len(self.steps)
         continues = (worth & (step < late)) | (open_end & has_more_steps)
         return np.select(
             [continues, open_end, has_drifted],
-            [int(CellState.OPEN), int(CellState.UNDECIDED), int(CellState.DRIFTED)],
-            int(CellState.MIXED),
+            [int(CheckState.OPEN), int(CheckState.UNDECIDED), int(CheckState.DRIFTED)],
+            int(CheckState.MIXED),
         )
 
 
 class CaseStage:
-    """All cells of the required cases, tested both ways.
+    """All checks of the required cases, tested both ways.
 
     Attributes:
-        cells: Case and check of each column of the tests.
-        worse: Test for broken cells.
-        better: Test for fixed cells, applied to cells that the base hardly ever passes.
+        checks: Case and check of each column of the tests.
+        worse: Test for broken checks.
+        better: Test for fixed checks, applied to checks that the base hardly ever passes.
     """
 
     def __init__(self, cases: Sequence[CaseTrials], policy: GatePolicy) -> None:
         """Begin after the first round."""
-        self.cells: list[tuple[CaseTrials, str]] = [
+        self.checks: list[tuple[CaseTrials, str]] = [
             (case, check) for case in cases for check in case.case.checks
         ]
-        self._column = {(case.case.key, check): i for i, (case, check) in enumerate(self.cells)}
-        base = _row([case.history(check) for case, check in self.cells])
-        first = _row([case.candidate(check, case.first) for case, check in self.cells])
-        self.worse = CellTest(policy.case, base, first)
-        self.better = CellTest(
+        self._column = {(case.case.key, check): i for i, (case, check) in enumerate(self.checks)}
+        base = _row([case.count_baseline(check) for case, check in self.checks])
+        first = _row([case.candidate(check, case.first) for case, check in self.checks])
+        self.worse = CheckTest(policy.case, base, first)
+        self.better = CheckTest(
             policy.case,
             base,
             first,
@@ -487,18 +489,18 @@ class CaseStage:
             passes_at_most=policy.improved_at_most,
         )
 
-    def waves(self) -> Iterator[list[Request]]:
+    def rounds(self) -> Iterator[list[Request]]:
         """The trials of each look; the results are evaluated between them."""
         for number, step in enumerate(self.worse.steps):
-            wave = self._next_requests(number, step)
-            if not wave:
+            requests = self._next_requests(number, step)
+            if not requests:
                 return
-            yield wave
+            yield requests
             for test in (self.worse, self.better):
                 self._evaluate(test, number)
 
-    def find_test(self, case_trials: CaseTrials, check: str) -> tuple[CellTest, int] | None:
-        """Return the test of a cell and its column; None if it was not tested."""
+    def find_test(self, case_trials: CaseTrials, check: str) -> tuple[CheckTest, int] | None:
+        """Return the test of a check and its column; None if it was not tested."""
         column = self._column.get((case_trials.case.key, check))
         if column is None:
             return None
@@ -513,28 +515,28 @@ class CaseStage:
         for test in (self.worse, self.better):
             columns: list[int] = test.open[1].tolist()
             for column, pair in zip(columns, test.paired(number).tolist(), strict=True):
-                case = self.cells[column][0]
+                case = self.checks[column][0]
                 cases[case.case.key] = case
                 if pair:
                     paired.add(case.case.key)
-        wave: list[Request] = []
+        requests: list[Request] = []
         for key, case in cases.items():
-            wave += case.request_more(step, pairs=key in paired)
-        return wave
+            requests += case.request_more(step, pairs=key in paired)
+        return requests
 
-    def _evaluate(self, test: CellTest, number: int) -> None:
+    def _evaluate(self, test: CheckTest, number: int) -> None:
         columns: list[int] = test.open[1].tolist()
         if not columns:
             return
-        cells = [self.cells[column] for column in columns]
-        counts = OpenCellCounts(
-            candidate=tallies_of([case.candidate(check) for case, check in cells]),
-            today=tallies_of([case.paired("base", check) for case, check in cells]),
-            paired=tallies_of([case.paired("candidate", check) for case, check in cells]),
+        checks = [self.checks[column] for column in columns]
+        counts = OpenCheckCounts(
+            candidate=tallies_of([case.candidate(check) for case, check in checks]),
+            today=tallies_of([case.paired("base", check) for case, check in checks]),
+            paired=tallies_of([case.paired("candidate", check) for case, check in checks]),
         )
         test.evaluate(number, counts)
-        for column, (case, _) in zip(columns, cells, strict=True):
-            if any(case.gaps()) and test.states[0, column] != CellState.CONFIRMED:
+        for column, (case, _) in zip(columns, checks, strict=True):
+            if any(case.gaps()) and test.states[0, column] != CheckState.CONFIRMED:
                 test.stop(0, column)
 
 

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from regauge.evidence import Count, RateDifference
-    from regauge.gate.baselines import AnchorTrials, Baseline, HistoryKey, StoredHistory
+    from regauge.gate.baselines import AnchorTrials, Baseline, BaselineKey, StoredBaseline
     from regauge.prompts import Prompt
     from regauge.runner import Eval
     from regauge.stats import Direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellChange:
+class CheckChange:
     """One check of one case whose pass rate changed with certainty.
 
     Attributes:
         e_value: Evidence.
-        bound: E-value required among all cells.
+        bound: E-value required among all checks.
         since: When the counts in `before` were measured.
     """
 
@@ -48,42 +48,42 @@ class CellChange:
 
 
 def changes_between(
-    before: StoredHistory,
-    now: StoredHistory,
+    before: StoredBaseline,
+    now: StoredBaseline,
     *,
     alpha: float = 0.05,
     accepted: Collection[str] = (),
-) -> tuple[CellChange, ...]:
-    """Find the cells that pass less or more often, by the gate's own test of one case.
+) -> tuple[CheckChange, ...]:
+    """Find the checks that pass less or more often, by the gate's own test of one case.
 
     It finds what the few trials of a gate cannot, such as a case that now fails every other time.
 
     Args:
-        alpha: False discovery rate over all cells, for each direction.
+        alpha: False discovery rate over all checks, for each direction.
         accepted: Cases that may pass less often.
     """
-    cells = [
+    checks = [
         (case_id, check, case.checks[check], now.cases[case_id].checks[check])
         for case_id, case in sorted(before.cases.items())
         if case_id in now.cases and now.cases[case_id].digest == case.digest
         for check in sorted(case.checks)
         if check in now.cases[case_id].checks
     ]
-    if not cells:
+    if not checks:
         return ()
-    cell_changes: list[CellChange] = []
+    check_changes: list[CheckChange] = []
     directions: tuple[Direction, ...] = ("worse", "better")
     for direction in directions:
         log_e = log_e_value(
-            [old.passed for *_, old, _ in cells],
-            [old.trials for *_, old, _ in cells],
-            [new.passed for *_, new in cells],
-            [new.trials for *_, new in cells],
+            [old.passed for *_, old, _ in checks],
+            [old.trials for *_, old, _ in checks],
+            [new.passed for *_, new in checks],
+            [new.trials for *_, new in checks],
             direction=direction,
         )
         bound = float(np.asarray(e_bh(log_e, alpha=alpha).log_bound).item())
-        cell_changes += [
-            CellChange(
+        check_changes += [
+            CheckChange(
                 case=case_id,
                 check=check,
                 direction=direction,
@@ -92,10 +92,10 @@ def changes_between(
                 e_value=exp(min(float(evidence), 700.0)),
                 bound=exp(bound),
             )
-            for (case_id, check, old, new), evidence in zip(cells, log_e, strict=True)
+            for (case_id, check, old, new), evidence in zip(checks, log_e, strict=True)
             if evidence >= bound and not (direction == "worse" and case_id in accepted)
         ]
-    return tuple(cell_changes)
+    return tuple(check_changes)
 
 
 def accepted_since(prompt: Prompt, version: str) -> frozenset[str]:
@@ -119,7 +119,7 @@ class AnchorComparison:
         difference: The version minus the anchor.
         p_value: Probability of at least this many failures if nothing changed since the anchor,
             without cases that changelogs accept since.
-        is_redrawn: Whether the anchor was re-run alongside this version.
+        is_rerun: Whether the anchor was re-run alongside this version.
         is_suspected: Whether the stored trials suggest a loss, so that the anchor should be re-run.
         is_confirmed: Whether trials of the same days show the loss, too.
     """
@@ -128,7 +128,7 @@ class AnchorComparison:
     cases: int
     difference: RateDifference
     p_value: float
-    is_redrawn: bool
+    is_rerun: bool
     is_suspected: bool
     is_confirmed: bool
 
@@ -184,7 +184,7 @@ def anchor_suite(suite: Eval, version: Semver) -> Eval:
 
 
 def stored_anchor(
-    baselines: Iterable[Baseline], version: str, key: HistoryKey
+    baselines: Iterable[Baseline], version: str, key: BaselineKey
 ) -> AnchorTrials | None:
     """The stored trials of a version with the dataset and judges of a key; None without any.
 
@@ -197,34 +197,34 @@ def stored_anchor(
         anchor
         for baseline in baselines
         for anchor in baseline.anchors
-        if anchor.history.version == version
-        and anchor.history.key.dataset == key.dataset
-        and anchor.history.key.judges == key.judges
+        if anchor.baseline.version == version
+        and anchor.baseline.key.dataset == key.dataset
+        and anchor.baseline.key.judges == key.judges
     ]
-    fitting.sort(key=lambda anchor: anchor.history.key.model != key.model)
+    fitting.sort(key=lambda anchor: anchor.baseline.key.model != key.model)
     return next(iter(fitting), None)
 
 
-def compare_histories(
+def compare_baselines(
     anchor: AnchorTrials,
-    history: StoredHistory,
+    baseline: StoredBaseline,
     *,
     accepted: Collection[str] = (),
     policy: AnchorPolicy | None = None,
 ) -> AnchorComparison | None:
     """Compare a version's trials with the anchor's; None without a common case."""
     policy = policy or AnchorPolicy()
-    counts = {case_id: case.total for case_id, case in history.cases.items()}
-    digests = {case_id: case.digest for case_id, case in history.cases.items()}
+    counts = {case_id: case.total for case_id, case in baseline.cases.items()}
+    digests = {case_id: case.digest for case_id, case in baseline.cases.items()}
     comparison = compare_with_anchor(anchor, counts, digests, accepted=accepted)
     if comparison is None:
         return None
-    is_redrawn = anchor.drawn_for == history.key.prompt
+    is_rerun = anchor.drawn_for == baseline.key.prompt
     return replace(
         comparison,
-        is_redrawn=is_redrawn,
-        is_suspected=not is_redrawn and comparison.p_value <= policy.trigger,
-        is_confirmed=is_redrawn and comparison.p_value <= policy.confirm,
+        is_rerun=is_rerun,
+        is_suspected=not is_rerun and comparison.p_value <= policy.trigger,
+        is_confirmed=is_rerun and comparison.p_value <= policy.confirm,
     )
 
 
@@ -243,12 +243,12 @@ def compare_with_anchor(
         accepted: Cases left out of the test, as they may be worse since the anchor.
     """
     pairs = {
-        case_id: (history.total, count)
+        case_id: (baseline.total, count)
         for case_id, count in sorted(counts.items())
         if count.trials
-        and (history := anchor.history.cases.get(case_id)) is not None
-        and history.digest == digests[case_id][:CASE_DIGITS]
-        and history.total.trials
+        and (baseline := anchor.baseline.cases.get(case_id)) is not None
+        and baseline.digest == digests[case_id][:CASE_DIGITS]
+        and baseline.total.trials
     }
     base, new = _sides(pairs.values())
     difference = rate_difference(*base, *new) if pairs else None
@@ -260,11 +260,11 @@ def compare_with_anchor(
         base, new = _sides(tested)
         p_value = float(suite_p_value(*base, *new))
     return AnchorComparison(
-        version=anchor.history.version,
+        version=anchor.baseline.version,
         cases=len(pairs),
         difference=difference,
         p_value=p_value,
-        is_redrawn=False,
+        is_rerun=False,
         is_suspected=False,
         is_confirmed=False,
     )

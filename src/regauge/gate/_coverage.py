@@ -290,7 +290,9 @@ def _not_measured(base_commit: BaseCommit, suites: Iterable[Eval]) -> Sequence[t
             baseline = base_commit.baseline(data, place=Path(path))
         except BaselineError:
             continue  # reported by the comparison of its prompt
-        baseline_names |= {(baseline.prompt, history.key.dataset) for history in baseline.histories}
+        baseline_names |= {
+            (baseline.prompt, stored_baseline.key.dataset) for stored_baseline in baseline.baselines
+        }
     return sorted(
         baseline_names
         - {name for suite in suites for name in _names_of(base_commit, suite, baseline_names)}
@@ -324,7 +326,7 @@ def _still_stored(base_commit: BaseCommit, prompt: str, dataset: str) -> bool:
     except BaselineError:
         return True
     return baseline is not None and any(
-        history.key.dataset == dataset for history in baseline.histories
+        stored_baseline.key.dataset == dataset for stored_baseline in baseline.baselines
     )
 
 

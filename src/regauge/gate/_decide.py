@@ -268,7 +268,7 @@ def draw_part(
         compared_cases, policy, session=session, on_progress=on_progress, elsewhere=elsewhere
     )
     try:
-        run.draw_first_wave()
+        run.draw_first_round()
     finally:
         comparison.base_commit.checkout.remove()
     return run
@@ -333,12 +333,12 @@ def _edited_case_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator
     """Notes on edited cases that the base fails and passed before the edit."""
     today = {(case.prompt, case.case): case.before + case.today for case in outcome.cases}
     for suite in comparison.suites:
-        if (history := suite.base.history) is None:
+        if (baseline := suite.base.baseline) is None:
             continue
         names = [
             case.id
             for case in suite.suite.dataset
-            if (base_trials := history.cases.get(case.id)) is not None
+            if (base_trials := baseline.cases.get(case.id)) is not None
             and base_trials.digest != case.digest[: len(base_trials.digest)]
             and not base_trials.total.failed
             and (count := today.get((suite.name, case.id))) is not None
@@ -368,7 +368,7 @@ def _bars(
     yield from moved_judging(
         bar,
         [
-            (suite.suite, suite.base.history is not None and bar is base_commit)
+            (suite.suite, suite.base.baseline is not None and bar is base_commit)
             for suite in changed
             if not suite.base.refusals
         ],
@@ -439,7 +439,7 @@ class GateEstimate:
         cases: Number of compared cases, without unchanged ones.
         recorded: Recorded trials of the first round; their verdicts count as recorded, too.
         first: The first round.
-        likely: All rounds on average if nothing got worse; None if the base has no history.
+        likely: All rounds on average if nothing got worse; None if the base has no baseline.
         worst: Upper limit: every case up to the cap, and both sides paired.
         rejected: Reasons that reject the change without any trial.
     """
@@ -459,7 +459,7 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
         RegaugeError: Recordings cannot be read, or a request cannot be built.
     """
     compared_cases = collect_compared_cases(comparison.suites)
-    draws = list(_first_wave(compared_cases, policy, StoredNumbers(session)))
+    draws = list(_first_round(compared_cases, policy, StoredNumbers(session)))
     missing = [draw for draw in draws if not session.completions.has(draw.planned_case, draw.key)]
     first = replace(bill_trials(missing, session), trials=len(draws))
     first_keys = {
@@ -499,16 +499,16 @@ def _estimate_likely(
     if not changed:
         return first
     recorded = [
-        compared_case for compared_case in changed if compared_case.case.history is not None
+        compared_case for compared_case in changed if compared_case.case.baseline is not None
     ]
     calls = unchanged_calls(
         [
-            compared_case.case.history.total
+            compared_case.case.baseline.total
             for compared_case in recorded
-            if compared_case.case.history is not None
+            if compared_case.case.baseline is not None
         ],
         policy,
-        cells=sum(len(compared_case.case.checks) for compared_case in recorded),
+        checks=sum(len(compared_case.case.checks) for compared_case in recorded),
         prompts=[compared_case.case.prompt for compared_case in recorded],
     )
     if calls is None:
@@ -560,7 +560,7 @@ def _name_candidate(compared_case: CaseComparison) -> tuple[str, str]:
     )
 
 
-def _first_wave(
+def _first_round(
     compared_cases: Sequence[CaseComparison], policy: GatePolicy, numbers: StoredNumbers
 ) -> Iterator[PlannedTrial]:
     by_key = {compared_case.case.key: compared_case for compared_case in compared_cases}

@@ -146,7 +146,7 @@ def key_of_comparison(
 ) -> str:
     """The digest of everything that a decision depends on, apart from the trials.
 
-    It covers the requests and judges of both sides, the base's history, tiers and policy, and no
+    It covers the requests and judges of both sides, the baseline, tiers and policy, and no
     commit: a comparison is the same after a rebase.
 
     Args:

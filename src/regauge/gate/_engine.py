@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from regauge.digests import digest_of
 from regauge.evidence import CheckReport, Count
-from regauge.gate._cases import CaseStage, CaseTrials, CellState, Request
+from regauge.gate._cases import CaseStage, CaseTrials, CheckState, Request
 from regauge.gate._suites import SuiteStage
 from regauge.gate._types import CaseReport, GateOutcome, Reason, TrialRequest, accepted_broken
 from regauge.stats import flaky_probability, rule_of_three
@@ -55,7 +55,7 @@ def case_report(case_trials: CaseTrials, stage: CaseStage | None, policy: GatePo
     """The result of a case; pending trials count as unmeasured."""
     case = case_trials.case
     unmeasured, not_recorded = case_trials.gaps()
-    history = case_trials.history()
+    baseline = case_trials.count_baseline()
     stop = case_trials.case_stop
     verdicts = [facts.passed for facts in case_trials.facts("candidate", 0, stop)]
     report = CaseReport(
@@ -66,7 +66,7 @@ def case_report(case_trials: CaseTrials, stage: CaseStage | None, policy: GatePo
         verdict="passed",
         blocks=False,
         candidate=Count(passed=verdicts.count(True), trials=len(verdicts) - verdicts.count(None)),
-        before=history,
+        before=baseline,
         today=case_trials.paired("base"),
         checks=tuple(_check_report(case_trials, check, stage) for check in case.checks),
         accepted=case.accepted,
@@ -75,7 +75,7 @@ def case_report(case_trials: CaseTrials, stage: CaseStage | None, policy: GatePo
         unmeasured_trials=unmeasured,
         unrecorded_trials=not_recorded,
         recorded=len(verdicts),
-        flaky=is_flaky(history.passed, history.trials),
+        flaky=is_flaky(baseline.passed, baseline.trials),
     )
     match case.state:
         case "unchanged":
@@ -167,20 +167,20 @@ def _only_fix_waits(report: CaseReport) -> bool:
 
 
 def _check_report(case_trials: CaseTrials, check: str, stage: CaseStage | None) -> CheckReport:
-    candidate, history = (
+    candidate, baseline = (
         case_trials.candidate(check, case_trials.case_stop),
-        case_trials.history(check),
+        case_trials.count_baseline(check),
     )
-    flaky = is_flaky(history.passed, history.trials)
+    flaky = is_flaky(baseline.passed, baseline.trials)
     report = CheckReport(
         check=check,
         verdict=_untested_status(
             case_trials.candidate(check, case_trials.first),
-            history,
+            baseline,
             lacking=any(case_trials.gaps()),
             flaky=flaky,
         ),
-        before=history,
+        before=baseline,
         today=case_trials.paired("base", check),
         candidate=candidate,
         paired=case_trials.paired("candidate", check),
@@ -189,17 +189,17 @@ def _check_report(case_trials: CaseTrials, check: str, stage: CaseStage | None) 
     if tested is None:
         return report
     test, column = tested
-    state = CellState(int(test.states[0, column]))
-    if state == CellState.DRIFTED and not case_trials.has_history:
+    state = CheckState(int(test.states[0, column]))
+    if state == CheckState.DRIFTED and not case_trials.has_baseline:
         # All trials of the base are of this run, so the case is mixed, not drifted.
-        state = CellState.MIXED
+        state = CheckState.MIXED
     better = stage is not None and test is stage.better
     today = float(test.log_today[0, column])
     return replace(
         report,
         verdict=_fixed_status(state, candidate, flaky=flaky)
         if better
-        else _broken_status(state, case_trials, candidate, history, flaky=flaky),
+        else _broken_status(state, case_trials, candidate, baseline, flaky=flaky),
         direction="better" if better else "worse",
         e_value=exp(min(float(test.log_e[0, column]), _LARGEST_LOG)),
         bound=round(exp(float(test.log_bound[0])), 6),
@@ -207,44 +207,46 @@ def _check_report(case_trials: CaseTrials, check: str, stage: CaseStage | None) 
     )
 
 
-def _untested_status(candidate: Count, history: Count, *, lacking: bool, flaky: bool) -> CaseStatus:
+def _untested_status(
+    candidate: Count, baseline: Count, *, lacking: bool, flaky: bool
+) -> CaseStatus:
     """The status of a check without a test."""
     if not candidate.trials:
         # A check that always abstains shows nothing; one that abstains only now may hide a failure.
-        return "unmeasured" if lacking else "undecided" if history.trials else "passed"
+        return "unmeasured" if lacking else "undecided" if baseline.trials else "passed"
     if not candidate.failed:
         return "passed"
-    if not history.trials:
+    if not baseline.trials:
         return "undecided"
-    return _failing_status(candidate, history, flaky=flaky)
+    return _failing_status(candidate, baseline, flaky=flaky)
 
 
 def _broken_status(
-    state: CellState, case_trials: CaseTrials, candidate: Count, history: Count, *, flaky: bool
+    state: CheckState, case_trials: CaseTrials, candidate: Count, baseline: Count, *, flaky: bool
 ) -> CaseStatus:
     match state:
-        case CellState.CONFIRMED:
+        case CheckState.CONFIRMED:
             return "broken"
-        case CellState.DRIFTED:
+        case CheckState.DRIFTED:
             return "drifted"
-        case CellState.UNDECIDED:
+        case CheckState.UNDECIDED:
             return "undecided"
-        case CellState.OPEN | CellState.MISSING:
+        case CheckState.OPEN | CheckState.MISSING:
             return "unmeasured"
-        case CellState.CLEARED | CellState.MIXED | CellState.UNTESTED:
-            if state != CellState.CLEARED and not candidate.passed and case_trials.repeat_count:
+        case CheckState.CLEARED | CheckState.MIXED | CheckState.UNTESTED:
+            if state != CheckState.CLEARED and not candidate.passed and case_trials.repeat_count:
                 # A cache repeats one failure, which may be rare.
                 return "undecided"
-            return _failing_status(candidate, history, flaky=flaky)
+            return _failing_status(candidate, baseline, flaky=flaky)
         case _:
             assert_never(state)
 
 
-def _fixed_status(state: CellState, candidate: Count, *, flaky: bool) -> CaseStatus:
+def _fixed_status(state: CheckState, candidate: Count, *, flaky: bool) -> CaseStatus:
     match state:
-        case CellState.CONFIRMED:
+        case CheckState.CONFIRMED:
             return "fixed"
-        case CellState.DRIFTED:
+        case CheckState.DRIFTED:
             return "drifted"
         case _ if not candidate.failed:
             return "passed"
@@ -259,9 +261,9 @@ def _tracked_status(report: CaseReport) -> CaseStatus:
     return _failing_status(report.candidate, report.before, flaky=report.flaky)
 
 
-def _failing_status(candidate: Count, history: Count, *, flaky: bool) -> CaseStatus:
+def _failing_status(candidate: Count, baseline: Count, *, flaky: bool) -> CaseStatus:
     """The status of failures that no test calls broken."""
-    if 2 * history.passed < history.trials and not candidate.passed:
+    if 2 * baseline.passed < baseline.trials and not candidate.passed:
         return "known-failing"
     return "flaky" if flaky else "mixed"
 
@@ -278,10 +280,10 @@ def _critical_bar(rule: CriticalPolicy) -> Count:
     return Count(passed=trials - rule.failures + 1, trials=trials)
 
 
-def _failure_bound(history: Count) -> float | None:
-    if not history.trials or history.failed:
+def _failure_bound(baseline: Count) -> float | None:
+    if not baseline.trials or baseline.failed:
         return None
-    return rule_of_three(history.trials)
+    return rule_of_three(baseline.trials)
 
 
 # The first of these among the reasons decides.
@@ -427,7 +429,7 @@ def _if_blocking(choice: str) -> Decision:
 
 
 class Gate:
-    """Compares a candidate with the base, wave by wave.
+    """Compares a candidate with the base, round by round.
 
     Run all `pending_trials` in any order, `observe` each result, and repeat until none are pending.
     The same trials always give the same outcome, in whatever order they arrive.
@@ -461,7 +463,7 @@ class Gate:
             CaseTrials(
                 case,
                 first=self._first_trials_of(case),
-                seeds=max(policy.first_history, self._first[case.prompt]),
+                seeds=max(policy.first_baseline, self._first[case.prompt]),
                 replay=policy.provisional,
             )
             for case in gate_cases
@@ -476,7 +478,7 @@ class Gate:
         self._pending: list[tuple[CaseTrials, Side, range, bool]] = []
         self._pending_count = 0
         self._finished = False
-        self._waves = self._process()
+        self._rounds = self._process()
         self._advance()
 
     def first_trials(self, prompt: str) -> int:
@@ -484,7 +486,7 @@ class Gate:
         return self._first[prompt]
 
     def pending_trials(self) -> tuple[TrialRequest, ...]:
-        """The trials of this wave without a result; empty when all is decided.
+        """The trials of this round without a result; empty when all is decided.
 
         Paired trials of both sides come next to each other, pair by pair. Repeated calls return the
         same trials; an observed trial is never requested again.
@@ -555,14 +557,14 @@ class Gate:
             suites=suites,
             reasons=reasons,
             policy=self._policy,
-            cells=len(self._case_stage.cells) if self._case_stage is not None else 0,
+            checks=len(self._case_stage.checks) if self._case_stage is not None else 0,
             base_trials=sum(sum(1 for _ in case.facts("base")) for case in self._cases),
             finished=self._finished,
             first_trials=self._first,
         )
 
     def _process(self) -> Iterator[list[Request]]:
-        """The waves from beginning to end; results are evaluated between them."""
+        """The rounds from beginning to end; results are evaluated between them."""
         compared_cases = [
             case_trials
             for case_trials in self._cases
@@ -574,12 +576,12 @@ class Gate:
         by_prompt: dict[str, list[CaseTrials]] = {}
         for case_trials in changed:
             by_prompt.setdefault(case_trials.case.prompt, []).append(case_trials)
-        yield list(self._first_wave(compared_cases, by_prompt))
+        yield list(self._first_round(compared_cases, by_prompt))
         self._case_stage = CaseStage(
             [case_trials for case_trials in changed if case_trials.case.tier == "required"],
             self._policy,
         )
-        yield from _merge_waves([self._critical_trials(compared_cases), self._case_stage.waves()])
+        yield from _merge_rounds([self._critical_trials(compared_cases), self._case_stage.rounds()])
         for case_trials in compared_cases:
             case_trials.end_case_test()
         self._reports = self._case_reports()
@@ -609,17 +611,19 @@ class Gate:
         blocked = any(case.blocks for case in self._reports) or any(
             suite.rejects_cases for suite in self._suites
         )
-        yield from _merge_waves([suite.waves(blocked=blocked) for suite in self._suites])
+        yield from _merge_rounds([suite.rounds(blocked=blocked) for suite in self._suites])
 
-    def _first_wave(
+    def _first_round(
         self, compared_cases: list[CaseTrials], by_prompt: Mapping[str, list[CaseTrials]]
     ) -> Iterator[Request]:
         for case_trials in compared_cases:
             yield Request(case_trials, "candidate", case_trials.first)
             yield Request(case_trials, "base", case_trials.seeds)
         for cases in by_prompt.values():
-            cases_with_history = sorted((case for case in cases if case.has_history), key=_hash_of)
-            for case_trials in cases_with_history[: self._policy.suite.control]:
+            cases_with_baseline = sorted(
+                (case for case in cases if case.has_baseline), key=_hash_of
+            )
+            for case_trials in cases_with_baseline[: self._policy.suite.control]:
                 yield Request(case_trials, "base", 1)
 
     def _first_trials_of(self, case: GateCase) -> int:
@@ -632,34 +636,34 @@ class Gate:
 
     def _critical_trials(self, compared_cases: list[CaseTrials]) -> Iterator[list[Request]]:
         """Further trials of critical cases that failed."""
-        wave: list[Request] = []
+        requests: list[Request] = []
         for case in compared_cases:
             if case.case.tier == "critical":
                 failures = sum(facts.passed is False for facts in case.facts("candidate"))
                 trials = critical_policy(case, self._policy).count_trials(failures)
-                wave.append(Request(case, "candidate", trials))
-        yield wave
+                requests.append(Request(case, "candidate", trials))
+        yield requests
 
     def _case_reports(self) -> tuple[CaseReport, ...]:
         return tuple(case_report(case, self._case_stage, self._policy) for case in self._cases)
 
     def _advance(self) -> None:
-        """Continue to the next wave with a new trial."""
+        """Continue to the next round with a new trial."""
         while not self._pending_count and not self._finished:
-            wave = next(self._waves, None)
-            self._finished = wave is None
+            requests = next(self._rounds, None)
+            self._finished = requests is None
             self._pending = []
-            for case, side, stop, paired in wave or ():
+            for case, side, stop, paired in requests or ():
                 if trials := case.request(side, stop):
                     self._pending.append((case, side, trials, paired))
                     self._pending_count += len(trials)
 
 
-def _merge_waves(processes: list[Iterator[list[Request]]]) -> Iterator[list[Request]]:
-    """The waves of several processes side by side."""
-    empty_wave: list[Request] = []
-    for waves in zip_longest(*processes, fillvalue=empty_wave):
-        yield list(chain.from_iterable(waves))
+def _merge_rounds(processes: list[Iterator[list[Request]]]) -> Iterator[list[Request]]:
+    """The rounds of several processes side by side."""
+    empty_round: list[Request] = []
+    for rounds in zip_longest(*processes, fillvalue=empty_round):
+        yield list(chain.from_iterable(rounds))
 
 
 def _trial_request(key: tuple[str, str], side: Side, trials: range) -> TrialRequest:
@@ -669,7 +673,7 @@ def _trial_request(key: tuple[str, str], side: Side, trials: range) -> TrialRequ
 
 def _hash_of(case: CaseTrials) -> str:
     """A sort key of cases that depends on their records only."""
-    before = case.history()
+    before = case.count_baseline()
     return digest_of({"case": [*case.case.key], "before": [before.passed, before.trials]})
 
 

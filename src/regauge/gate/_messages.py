@@ -20,15 +20,15 @@ class MessageContext:
     """The facts of a run that messages about cases use.
 
     Attributes:
-        cells: Number of pairs of case and check tested together.
-        has_history: Whether the base has trials from before this run.
+        checks: Number of checks tested together.
+        has_baseline: Whether the base has trials from before this run.
         unmeasured: Cause of missing verdicts, on one line.
         across_models: Whether two models are compared, and not only two prompts.
         provisional: Whether recorded trials alone decided.
     """
 
-    cells: int
-    has_history: bool = True
+    checks: int
+    has_baseline: bool = True
     unmeasured: str = ""
     across_models: bool = False
     provisional: bool = False
@@ -50,7 +50,7 @@ def _broken_text(report: CaseReport, context: MessageContext) -> str:
     check = f" {decisive.check} in" if decisive is not None and len(report.checks) > 1 else ""
     side = "the other model" if context.across_models else "the candidate"
     words = f"failed{check} {_failed(new)} new trials; base passed {before} before."
-    if not context.has_history:
+    if not context.has_baseline:
         words = f"failed{check} {_failed(new)} new trials; base passed {before} in this run."
     if decisive is not None and today.trials:
         words += f" Side by side today: {side} {decisive.paired}, base {today}."
@@ -87,7 +87,7 @@ def _known_failing_text(report: CaseReport, _: MessageContext) -> str:
 
 def _new_case_text(report: CaseReport, _: MessageContext) -> str:
     bar = f" (bar: {report.bar})" if report.bar is not None else ""
-    passed = f"no history; passed {report.candidate}{bar}."
+    passed = f"no baseline; passed {report.candidate}{bar}."
     if not report.blocks:
         return passed
     failed = ", ".join(
@@ -158,7 +158,7 @@ def _undecided_text(report: CaseReport, context: MessageContext) -> str:
     side = f", {today} today" if today.trials else ""
     return (
         f"passed {new}; base passed {before} before{side}. Probably worse, not certain among"
-        f" {context.cells} checks. {_MORE_TRIALS_HINT}"
+        f" {context.checks} checks. {_MORE_TRIALS_HINT}"
     )
 
 
@@ -237,7 +237,7 @@ def control_note(outcome: GateOutcome) -> str:
     The outage check has few trials: without evidence, it adds no text.
     """
     below = [
-        f"{suite.prompt} (passed {suite.control.base}, p = {suite.control.p_history:.2g})"
+        f"{suite.prompt} (passed {suite.control.base}, p = {suite.control.p_baseline:.2g})"
         for suite in outcome.suites
         if suite.control is not None and suite.control.below
     ]
@@ -278,7 +278,7 @@ def _loss_text(report: SuiteReport) -> str:
         else ""
     )
     words = (
-        f"{last.fails} of {last.total_trials} trials failed; the base's baseline predicts"
+        f"{last.fails} of {last.total_trials} trials failed; the baseline predicts"
         f" {_decimal(last.expected)}{stable}"
     )
     lower = [check for check in report.suspects if check]

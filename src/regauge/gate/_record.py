@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EVALS_FIRST: Final = 0
 """First trial number of the evals, which may be recorded again."""
 
-HISTORY_FIRST: Final = 100
+BASELINE_FIRST: Final = 100
 """First trial number of baselines: trials of the base that decide nothing."""
 
 CONTROL_FIRST: Final = 1000
@@ -47,7 +47,7 @@ GATE_TRIALS: Final = IndependentTrials(
 """The gate's own trials. CI jobs share them by caching `.regauge/gate`."""
 
 
-EVALS_COPIES: Final = HISTORY_FIRST - EVALS_FIRST
+EVALS_COPIES: Final = BASELINE_FIRST - EVALS_FIRST
 """Limit of candidate trials that evals can reuse."""
 
 
@@ -87,8 +87,8 @@ class StoredNumbers:
             is_recorded = self._candidates[digest] = self._session.completions.has(
                 planned_case, first
             )
-        # Numbers after those of the evals belong to the base's history.
-        return number if is_recorded or EVALS_FIRST + nth >= HISTORY_FIRST else EVALS_FIRST + nth
+        # Numbers after those of the evals belong to the baseline.
+        return number if is_recorded or EVALS_FIRST + nth >= BASELINE_FIRST else EVALS_FIRST + nth
 
 
 _NOT_RECORDED = frozenset({MissingOutputError.__name__, MissingRecordingError.__name__})

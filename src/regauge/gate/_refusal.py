@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from regauge.evidence import CaseState, CaseTier
     from regauge.gate._bar import MovedBar
     from regauge.gate._commit import BaseCommit
-    from regauge.gate.baselines import KeyDifference, StoredHistory
+    from regauge.gate.baselines import KeyDifference, StoredBaseline
     from regauge.prompts import Prompt
     from regauge.runner import Eval
 
@@ -136,7 +136,7 @@ def _baseline_notes(base_commit: BaseCommit, name: str) -> Iterator[str]:
         head = base_commit.baseline(path.read_bytes(), place=Path(name)) if path.is_file() else None
     except BaselineError:
         return  # reported where the baseline is used
-    for before in base.histories if base is not None else ():
+    for before in base.baselines if base is not None else ():
         now = head.find(before.key) if head is not None else None
         record = f"{name}: the record of {before.version or 'the base'}"
         if now is None:
@@ -148,7 +148,7 @@ def _baseline_notes(base_commit: BaseCommit, name: str) -> Iterator[str]:
             )
 
 
-def _has_fewer_passes(before: StoredHistory, now: StoredHistory) -> bool:
+def _has_fewer_passes(before: StoredBaseline, now: StoredBaseline) -> bool:
     """Return whether any case has fewer trials or fewer passes than before."""
     pairs = (
         (case.total, now.cases[case_id].total if case_id in now.cases else NO_TRIALS)
@@ -157,8 +157,8 @@ def _has_fewer_passes(before: StoredHistory, now: StoredHistory) -> bool:
     return any(new.passed < old.passed or new.failed < old.failed for old, new in pairs)
 
 
-def _total_text(history: StoredHistory) -> str:
-    counts = [case.total for case in history.cases.values()]
+def _total_text(baseline: StoredBaseline) -> str:
+    counts = [case.total for case in baseline.cases.values()]
     return f"{sum(count.passed for count in counts)} of {sum(count.trials for count in counts)}"
 
 
@@ -362,7 +362,7 @@ def refusals_of(
 
     Args:
         base: The base's side.
-        differences: Differences between the baseline's nearest history and the required one.
+        differences: Differences between the nearest baseline and the required one.
         across_models: Whether two models are compared on purpose.
         prompt_changed: Whether any request changed.
     """
@@ -514,7 +514,7 @@ def notes_of(
     Args:
         prompt: Base version of the prompt; None if it is new.
         runs_base: Whether the base is run as well because no baseline has its pass rates.
-        differences: Differences between the baseline's nearest history and the required one.
+        differences: Differences between the nearest baseline and the required one.
         edited: Cases with other inputs or expectations than on the base.
     """
     name, notes = suite.prompt.name, list[str]()
@@ -526,14 +526,14 @@ def notes_of(
     changed = {part: _changed_rule(part, suite) for part in differences}
     if rules := sorted({rule for rule in changed.values() if rule}):
         notes.append(
-            f"regauge changed these rules since the base's baseline of {name}: {', '.join(rules)}."
+            f"regauge changed these rules since the baseline of {name}: {', '.join(rules)}."
             f" Base and candidate are compared by the new ones; after the merge: {update}"
         )
     other_differences = [part for part, rule in changed.items() if not rule]
     if other_differences:
         parts = "; ".join(map(str, other_differences))
         notes.append(
-            f"the base's baseline of {name} is not used, as it differs ({parts});"
+            f"the baseline of {name} is not used, as it differs ({parts});"
             f" after the merge: {update}"
         )
     elif runs_base and not changed:
@@ -550,24 +550,24 @@ def notes_of(
     return notes
 
 
-def proven_tier(case: GoldenCase, history: StoredHistory | None, *, tier: CaseTier) -> CaseTier:
+def proven_tier(case: GoldenCase, baseline: StoredBaseline | None, *, tier: CaseTier) -> CaseTier:
     """The tier that applies to a case: a critical one is required until the base has proven it."""
-    trials = history.history(case.id, case.digest) if history is not None else None
+    trials = baseline.find_trials(case.id, case.digest) if baseline is not None else None
     return tier_held(tier, trials.total if trials is not None else NO_TRIALS, CRITICAL_TRIALS)
 
 
 def critical_notes(
-    suite: Eval, history: StoredHistory | None, states: Mapping[str, CaseState]
+    suite: Eval, baseline: StoredBaseline | None, states: Mapping[str, CaseState]
 ) -> list[str]:
     """Notes on critical cases that the base has not passed often enough."""
     unproven: list[str] = []
     for case in suite.dataset:
         if (
-            proven_tier(case, history, tier=case.tier) == case.tier
+            proven_tier(case, baseline, tier=case.tier) == case.tier
             or states[case.id] == "unchanged"
         ):
             continue
-        trials = history.history(case.id, case.digest) if history is not None else None
+        trials = baseline.find_trials(case.id, case.digest) if baseline is not None else None
         passed = trials.total if trials is not None else "none"
         unproven.append(f"{case.id} {passed}")
     if not unproven:

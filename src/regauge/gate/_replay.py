@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.gate._types import BaseTrials
-    from regauge.gate.baselines import Baseline, StoredHistory
+    from regauge.gate.baselines import Baseline, StoredBaseline
     from regauge.runner import Eval, EvalResult, EvalSession, Trial
 
 
@@ -41,7 +41,7 @@ class ReplayEvidence:
     def __init__(self, session: EvalSession, *, environ: Mapping[str, str]) -> None:
         self._session = session
         self._base_branch = base_branch(environ)
-        self._stored_histories: dict[int, Sequence[StoredHistory]] = {}
+        self._stored_baselines: dict[int, Sequence[StoredBaseline]] = {}
         self._gate_trials: dict[str, dict[str, list[int]]] = {}
 
     def reason(self, result: EvalResult) -> str:
@@ -56,13 +56,13 @@ class ReplayEvidence:
             for trial in result.trials
         ):
             return ""
-        histories = self._histories(result)
-        for history in histories:
-            if is_flaky(history.total.passed, history.total.trials):
-                return f"flaky: the base passes {history.total} trials"
-        return _accepted_reason(result) or self._not_broken(result, next(iter(histories), None))
+        baselines = self._baselines(result)
+        for baseline in baselines:
+            if is_flaky(baseline.total.passed, baseline.total.trials):
+                return f"flaky: the base passes {baseline.total} trials"
+        return _accepted_reason(result) or self._not_broken(result, next(iter(baselines), None))
 
-    def _not_broken(self, result: EvalResult, history: BaseTrials | None) -> str:
+    def _not_broken(self, result: EvalResult, baseline: BaseTrials | None) -> str:
         trials = self._recorded_by_gate(result)
         if not trials:
             return ""
@@ -78,11 +78,11 @@ class ReplayEvidence:
         if not measured:
             return ""
         counts = Count(passed=passed, trials=measured)
-        if history is None:
+        if baseline is None:
             return f"the gate's trials: passed {counts}" if passed else ""
         evidence = max(
             _log_evidence(
-                history.checks.get(check, NO_TRIALS),
+                baseline.checks.get(check, NO_TRIALS),
                 [trial_facts.checks.get(check) for trial_facts in facts],
             )
             for check in checks
@@ -91,7 +91,7 @@ class ReplayEvidence:
         # An e-value below 1 favours the candidate; up to the bound a pass is needed as well, or too
         # few trials would hide a case that always fails.
         if evidence < 0 or (passed and evidence < bound):
-            return f"the gate's trials: passed {counts}, on the base {history.total}"
+            return f"the gate's trials: passed {counts}, on the base {baseline.total}"
         return ""
 
     def _recorded_by_gate(self, result: EvalResult) -> Sequence[Trial]:
@@ -115,22 +115,24 @@ class ReplayEvidence:
             [PlannedTrial(planned_case, number) for number in sorted(recorded)]
         )
 
-    def _histories(self, result: EvalResult) -> Sequence[BaseTrials]:
+    def _baselines(self, result: EvalResult) -> Sequence[BaseTrials]:
         """The case under this version and, until its baseline is complete, the one before."""
         suite, case = result.suite, result.case
-        if id(suite) not in self._stored_histories:
+        if id(suite) not in self._stored_baselines:
             baseline, key = self._baseline(suite), key_of(suite)
-            stored_histories = (
+            stored_baselines = (
                 (baseline.find(key), baseline.find_previous(key)) if baseline is not None else ()
             )
-            self._stored_histories[id(suite)] = [
-                stored_history for stored_history in stored_histories if stored_history is not None
+            self._stored_baselines[id(suite)] = [
+                stored_baseline
+                for stored_baseline in stored_baselines
+                if stored_baseline is not None
             ]
-        histories = [
-            stored_history.history(case.id, case.digest)
-            for stored_history in self._stored_histories[id(suite)]
+        baselines = [
+            stored_baseline.find_trials(case.id, case.digest)
+            for stored_baseline in self._stored_baselines[id(suite)]
         ]
-        return [history for history in histories if history is not None]
+        return [stored_baseline for stored_baseline in baselines if stored_baseline is not None]
 
     def _baseline(self, suite: Eval) -> Baseline | None:
         """The committed baseline; in a pull request the base's, as the author could edit it."""

@@ -80,8 +80,8 @@ def _compare_first_round(
     for case in suite.base.cases:
         if case.case not in digests:
             continue
-        if case.history is not None:
-            record[case.case] = case.history.total
+        if case.baseline is not None:
+            record[case.case] = case.baseline.total
         verdicts = [
             passed for passed in outcomes.get((suite.name, case.case), ()) if passed is not None
         ]
@@ -193,9 +193,9 @@ def _with_deciding_judges(suite: Eval, base: Base) -> Eval:
 
 
 def _find_graded(base: Base) -> frozenset[str]:
-    """The judges that give scores: as in the base's history, or all that are no rules."""
-    if base.history is not None:
-        return base.history.graded
+    """The judges that give scores: as in the baseline, or all that are no rules."""
+    if base.baseline is not None:
+        return base.baseline.graded
     return frozenset(judge.name for judge in base.candidate.judges if not isinstance(judge, Rule))
 
 

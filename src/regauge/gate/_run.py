@@ -1,4 +1,4 @@
-"""Runs the trials that the gate requests, wave by wave on both sides, until it decides."""
+"""Runs the trials that the gate requests, round by round on both sides, until it decides."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ def is_base_unavailable(error: BaseException | None) -> bool:
 
 @dataclass(slots=True)
 class GateProgress:
-    """The progress of a gate run; the number of waves is not known in advance.
+    """The progress of a gate run; the number of rounds is not known in advance.
 
     Attributes:
-        wave: Current wave, from 1.
-        requested_trials: Trials of this wave.
-        finished_trials: Finished trials of this wave.
-        trials: Finished trials of all waves.
+        round: Current round, from 1.
+        requested_trials: Trials of this round.
+        finished_trials: Finished trials of this round.
+        trials: Finished trials of all rounds.
         spent_usd: Cost so far.
     """
 
-    wave: int = 0
+    round: int = 0
     requested_trials: int = 0
     finished_trials: int = 0
     trials: int = 0
     spent_usd: float = 0.0
     _started: float = field(default=0.0)
 
-    def start_wave(self, requested: int) -> None:
-        """Start a wave with no finished trials."""
-        self.wave += 1
+    def start_round(self, requested: int) -> None:
+        """Start a round with no finished trials."""
+        self.round += 1
         self.requested_trials, self.finished_trials = requested, 0
         self._started = time.monotonic()
 
@@ -70,7 +70,7 @@ class GateProgress:
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds until the end of this wave, at its pace so far; None before its first trial."""
+        """Seconds until the end of this round, at its pace so far; None before its first trial."""
         if not self.finished_trials:
             return None
         return (
@@ -128,9 +128,9 @@ class GateRun:
         run_stoppable(self._decide())
         return self.gate.outcome()
 
-    def draw_first_wave(self) -> None:
-        """Run the trials of the first wave only, which do not depend on results."""
-        run_stoppable(self._decide(waves=1))
+    def draw_first_round(self) -> None:
+        """Run the trials of the first round only, which do not depend on results."""
+        run_stoppable(self._decide(rounds=1))
 
     def first_outcomes(self) -> dict[tuple[str, str], list[bool | None]]:
         """The candidate's outcomes in the first round, by suite and case; None if unmeasured."""
@@ -149,9 +149,9 @@ class GateRun:
     def base_today(self) -> list[tuple[Count, Count]]:
         """Re-run the base as often as in the first round; return old and new counts by case."""
         recorded = [
-            (compared_case, compared_case.base, compared_case.case.history.total)
+            (compared_case, compared_case.base, compared_case.case.baseline.total)
             for compared_case in self.compared_cases
-            if compared_case.base is not None and compared_case.case.history is not None
+            if compared_case.base is not None and compared_case.case.baseline is not None
         ]
         counts: list[tuple[Count, Count]] = []
 
@@ -176,23 +176,23 @@ class GateRun:
         run_stoppable(draw())
         return counts
 
-    async def _decide(self, *, waves: int | None = None) -> None:
+    async def _decide(self, *, rounds: int | None = None) -> None:
         async with (
             ticking(self._report, every_s=_PROGRESS_EVERY_S),
             self._session.open_trials() as trials,
         ):
-            while self._progress.wave != waves and (requests := self.gate.pending_trials()):
-                await self._wave(
+            while self._progress.round != rounds and (requests := self.gate.pending_trials()):
+                await self._round(
                     trials,
                     [(w.prompt, w.case, w.side, n) for w in requests for n in w.trials],
                 )
             await self._copy_for_evals(trials)
 
-    async def _wave(
+    async def _round(
         self, trials: TrialRunner, requests: Sequence[tuple[str, str, Side, int]]
     ) -> None:
-        """Run all trials of one wave at once; the session limits concurrent calls."""
-        self._progress.start_wave(len(requests))
+        """Run all trials of one round at once; the session limits concurrent calls."""
+        self._progress.start_round(len(requests))
         draws = [self._draw(*request) for request in requests]
         new_trials = await trials.run_all(draws, on_trial=self._progress.count)
         for (prompt, case, side, number), trial in zip(requests, new_trials, strict=True):

@@ -49,7 +49,7 @@ _BOUND_DIGITS = 9
 
 
 class Pairs(NamedTuple):
-    """Passes and trials of both sides in one wave of pairs; shape (runs, cases)."""
+    """Passes and trials of both sides in one round of pairs; shape (runs, cases)."""
 
     base: Tallies
     candidate: Tallies
@@ -84,26 +84,26 @@ def rest_better(base: Tallies, candidate: Tallies, broken: BoolArray) -> FloatAr
     return suite_p_value(s * rest, m * rest, k * rest, r * rest, direction="better", weights=1)
 
 
-def pair_weights(base: Tallies, waves: Sequence[Pairs], equal: ArrayLike) -> IntArray:
+def pair_weights(base: Tallies, rounds: Sequence[Pairs], equal: ArrayLike) -> IntArray:
     """The weight of a failure of each case, from the baseline and all pairs of both sides."""
     fails, trials = base[1] - base[0], base[1]
-    for wave in waves:
-        for passed, paired_trials in wave:
+    for pairs in rounds:
+        for passed, paired_trials in pairs:
             fails, trials = fails + paired_trials - passed, trials + paired_trials
     is_equal = np.asarray(equal)[..., np.newaxis]
     return np.where(is_equal, 1, failure_weight(fails, trials))
 
 
 def pairs_p_value(
-    waves: Sequence[Pairs], weights: ArrayLike, *, direction: Direction = "worse"
+    rounds: Sequence[Pairs], weights: ArrayLike, *, direction: Direction = "worse"
 ) -> FloatArray:
-    """The exact p-value of all waves; trials are exchanged within case and wave only."""
+    """The exact p-value of all rounds; trials are exchanged within case and round only."""
     base_passed, base_trials, candidate_passed, candidate_trials = (
         np.concatenate(sides, axis=-1)
-        for sides in zip(*((*wave.base, *wave.candidate) for wave in waves), strict=True)
+        for sides in zip(*((*pairs.base, *pairs.candidate) for pairs in rounds), strict=True)
     )
-    case_weights = np.broadcast_to(np.asarray(weights), waves[0].base[0].shape)
-    all_weights = np.concatenate([case_weights] * len(waves), axis=-1)
+    case_weights = np.broadcast_to(np.asarray(weights), rounds[0].base[0].shape)
+    all_weights = np.concatenate([case_weights] * len(rounds), axis=-1)
     return suite_p_value(
         base_passed,
         base_trials,
@@ -114,10 +114,10 @@ def pairs_p_value(
     )
 
 
-def candidate_lead(waves: Sequence[Pairs]) -> FloatArray:
+def candidate_lead(rounds: Sequence[Pairs]) -> FloatArray:
     """The mean pass rate of the candidate minus that of the base over cases, from -1 to 1."""
-    base_passes, base_trials = _add_up([wave.base for wave in waves])
-    passes, trials = _add_up([wave.candidate for wave in waves])
+    base_passes, base_trials = _add_up([pairs.base for pairs in rounds])
+    passes, trials = _add_up([pairs.candidate for pairs in rounds])
     has_both = (base_trials > 0) & (trials > 0)
     base_rates = base_passes / np.maximum(base_trials, 1)
     candidate_rates = passes / np.maximum(trials, 1)
@@ -217,7 +217,7 @@ class SuiteStage:
         self._cases = [
             SuiteCase(case, [range(first_trials)])
             for case in cases
-            if case.history().trials and case.case.case not in accepted
+            if case.count_baseline().trials and case.case.case not in accepted
         ]
         self._broken, self._fixed = frozenset(broken), frozenset(fixed)
         self._graded = graded_checks([case.case_trials for case in self._cases])
@@ -242,7 +242,7 @@ class SuiteStage:
             case "warn":
                 return False
 
-    def waves(self, *, blocked: bool) -> Iterator[list[Request]]:
+    def rounds(self, *, blocked: bool) -> Iterator[list[Request]]:
         """The trials of each test; results are evaluated between them.
 
         Args:
@@ -266,7 +266,7 @@ class SuiteStage:
         sides = [
             (case.paired("base"), case.paired("candidate"))
             if self._look_count
-            else (case.case_trials.history(), case.candidate)
+            else (case.case_trials.count_baseline(), case.candidate)
             for case in self._cases
         ]
         return SuiteReport(
@@ -286,7 +286,7 @@ class SuiteStage:
             side_by_side=self._look_count > 0,
             control=self._control(),
             stable_failed=sum(
-                not case.case_trials.history().failed and case.candidate.failed > 0
+                not case.case_trials.count_baseline().failed and case.candidate.failed > 0
                 for case in self._cases
             ),
             unrecorded_trials=self._missing[1],
@@ -307,7 +307,7 @@ class SuiteStage:
         policy = self._policy.suite
         for number in range(policy.rounds):
             if number:
-                yield self._next_round()
+                yield self._more_trials()
                 self._rounds.append(self._round(number))
             self._note_missing()
             last = self._rounds[-1]
@@ -320,16 +320,16 @@ class SuiteStage:
                 break
         self._set_verdict("passed")
 
-    def _next_round(self) -> list[Request]:
+    def _more_trials(self) -> list[Request]:
         """Further trials of every case, without cases that have missing trials."""
-        wave: list[Request] = []
+        requests: list[Request] = []
         extra = self._policy.suite.extra_round(self._first)
         for case in self._cases:
             if not any(case.case_trials.gaps()):
                 start = case.case_trials.requested_count("candidate")
                 case.blocks.append(range(start, start + extra))
-                wave.append(Request(case.case_trials, "candidate", start + extra))
-        return wave
+                requests.append(Request(case.case_trials, "candidate", start + extra))
+        return requests
 
     def _round(self, number: int) -> RoundReport:
         base, candidate = self._record(), self._candidate()
@@ -337,7 +337,7 @@ class SuiteStage:
         scores = {
             check: self._score_p_value(
                 check,
-                [case.case_trials.history_scores(check) for case in self._cases],
+                [case.case_trials.baseline_scores(check) for case in self._cases],
                 [case.case_trials.scores("candidate", check, case.blocks) for case in self._cases],
             )
             for check in self._graded
@@ -360,7 +360,7 @@ class SuiteStage:
         number = 0
         while True:
             pairs = policy.pairs_of_look(number, cases=len(self._cases), first_trials=self._first)
-            yield self._next_wave(pairs)
+            yield self._next_round(pairs)
             p_values = {check: self._p_value(check) for check in self._suspects}
             bound = pairs_bound(policy, number, prompts=self._prompts, tests=tests)
             base, candidate = self._totals()
@@ -386,7 +386,7 @@ class SuiteStage:
         policy = self._policy.net
         for number in range(len(policy.all_levels)):
             pairs = policy.pairs_of_look(number, cases=len(self._cases), first_trials=self._first)
-            yield self._next_wave(pairs)
+            yield self._next_round(pairs)
             sides = self._sides()
             worse = float(pairs_p_value(sides, 1))
             better = float(pairs_p_value(sides, 1, direction="better"))
@@ -408,14 +408,14 @@ class SuiteStage:
         )
         self._set_verdict("passed" if enough else "undecided")
 
-    def _next_wave(self, pairs: int) -> list[Request]:
+    def _next_round(self, pairs: int) -> list[Request]:
         """Pairs of every case; of recorded outputs all, as there are no others.
 
         The screen has used recorded trials before. The bound of this test applies to them all the
         same, so a change without a loss is rejected no more often.
         """
         self._look_count += 1
-        wave: list[Request] = []
+        requests: list[Request] = []
         for case in self._cases:
             for side, numbers in case.pairs.items():
                 if self._recorded:
@@ -423,8 +423,8 @@ class SuiteStage:
                 else:
                     start = case.case_trials.requested_count(side)
                     numbers.append(range(start, start + pairs))
-            wave += [] if self._recorded else case.case_trials.request_pairs(pairs)
-        return wave
+            requests += [] if self._recorded else case.case_trials.request_pairs(pairs)
+        return requests
 
     def _sides(self) -> list[Pairs]:
         def tallies_of_look(side: Side, index: int) -> Tallies:
@@ -471,7 +471,7 @@ class SuiteStage:
         )
 
     def _record(self) -> Tallies:
-        return tallies_of([case.case_trials.history() for case in self._cases])
+        return tallies_of([case.case_trials.count_baseline() for case in self._cases])
 
     def _candidate(self) -> Tallies:
         return tallies_of([case.candidate for case in self._cases])
@@ -479,9 +479,9 @@ class SuiteStage:
     def _control(self) -> ControlReport | None:
         """Control trials of the base in the first round: an outage check, which decides nothing."""
         controls = [
-            (case.history(), case.count("base", [range(case.seeds, case.seeds + 1)]))
+            (case.count_baseline(), case.count("base", [range(case.seeds, case.seeds + 1)]))
             for case in (case.case_trials for case in self._cases)
-            if case.has_history
+            if case.has_baseline
         ]
         checked = [(before, now) for before, now in controls if now.trials]
         if not checked:
@@ -489,7 +489,7 @@ class SuiteStage:
         before, now = (tallies_of(side) for side in zip(*checked, strict=True))
         return ControlReport(
             base=sum((now for _, now in checked), NO_TRIALS),
-            p_history=float(suite_p_value(*before, *now, weights=1)),
+            p_baseline=float(suite_p_value(*before, *now, weights=1)),
             bound=self._policy.suite.control_p,
         )
 
@@ -529,7 +529,7 @@ def graded_checks(cases: Sequence[CaseTrials]) -> tuple[str, ...]:
         sorted(
             check
             for check in checks
-            if any(0 < score < 1 for case in cases for score in case.history_scores(check))
+            if any(0 < score < 1 for case in cases for score in case.baseline_scores(check))
         )
     )
 

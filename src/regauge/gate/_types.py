@@ -56,7 +56,7 @@ class GatePolicy:
         accepted_max: Limit of broken cases that changelogs may accept in one change; None for no
             limit.
         min_effect: Decrease of scores that does not count, from 0 to below 1.
-        first_history: Minimum trials of the base in the same run for a case without a history.
+        first_baseline: Minimum trials of the base in the same run for a case without a baseline.
         new_trials: Trials of a new case.
         new_passes: Trials of a new case that must pass.
         improved_at_most: Largest pass rate of the base for a case to be tested for a fix; below 0
@@ -77,7 +77,7 @@ class GatePolicy:
     baseline_trials: int | Auto = "auto"
     accepted_max: int | None = None
     min_effect: float = 0.0
-    first_history: int = 3
+    first_baseline: int = 3
     new_trials: int = 3
     new_passes: int = 3
     improved_at_most: float = 0.25
@@ -90,8 +90,8 @@ class GatePolicy:
                 raise ValueError(f"{name} must be at least 1 or 'auto', not {value}")
         if not 0 <= self.min_effect < 1 or not self.improved_at_most < 1:
             raise ValueError("min_effect must be at least 0, and it and improved_at_most below 1")
-        if self.first_history < 1:
-            raise ValueError(f"first_history must be at least 1, not {self.first_history}")
+        if self.first_baseline < 1:
+            raise ValueError(f"first_baseline must be at least 1, not {self.first_baseline}")
         if not 0 <= self.new_passes <= self.new_trials or self.new_trials < 1:
             raise ValueError(
                 f"new_passes must be 0 to new_trials, not {self.new_passes} of {self.new_trials}"
@@ -218,13 +218,13 @@ class BaseTrials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateCase:
-    """One golden case of one prompt, and its history on the base.
+    """One golden case of one prompt, and its baseline.
 
     Attributes:
         prompt: Name of the prompt.
         case: Id of the golden case.
         checks: Names of the required checks; at least one.
-        history: Trials of the base; None without any.
+        baseline: Trials of the base; None without any.
         state: `unchanged` if the request is the same to the byte: no trials are needed. `new` if
             the base has no such case, so that it has its own bar.
         tier: `critical` cases must not fail whatever the base does; `tracked` ones only count for
@@ -238,7 +238,7 @@ class GateCase:
     prompt: str
     case: str
     checks: tuple[str, ...]
-    history: BaseTrials | None = None
+    baseline: BaseTrials | None = None
     state: CaseState = "changed"
     tier: CaseTier = "required"
     strict: bool = False
@@ -352,7 +352,7 @@ class CaseReport:
         unmeasured_trials: Requested trials that could not be measured.
         unrecorded_trials: Live trials needed because a recording is too short.
         recorded: Measured trials of the candidate.
-        flaky: Whether the base's history is flaky.
+        flaky: Whether the baseline is flaky.
         bar: Passes and trials required of a new or critical case; None for others.
         broke_before: Number of recent versions that broke the case and were accepted.
         failure_bound: For a critical case that never failed on the base: the greatest plausible
@@ -433,7 +433,7 @@ class GateOutcome:
         cases: Reports in the order of the input.
         suites: One for each changed prompt, in order of first mention.
         reasons: Reasons, strongest first.
-        cells: Number of pairs of case and check tested together.
+        checks: Number of checks tested together.
         base_trials: Measured trials of the base in this run.
         finished: Whether no trials are pending.
         first_trials: Trials of every case in the first round, by prompt.
@@ -444,7 +444,7 @@ class GateOutcome:
     suites: tuple[SuiteReport, ...]
     reasons: tuple[Reason, ...]
     policy: GatePolicy
-    cells: int
+    checks: int
     base_trials: int
     finished: bool
     first_trials: Mapping[str, int] = field(default_factory=dict[str, int])

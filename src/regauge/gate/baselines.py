@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from regauge.atomic import write_whole
 from regauge.errors import Diagnostic, GitError, InvalidFileError, UsageError
 from regauge.evidence import Count
-from regauge.gate._record import CONTROL_FIRST, HISTORY_FIRST
+from regauge.gate._record import BASELINE_FIRST, CONTROL_FIRST
 from regauge.gate._types import BaseTrials
 from regauge.judges import check_versions, is_case_checks
 from regauge.prompts import Repository
@@ -50,7 +50,7 @@ class KeyDifference:
         name: Name of the judge; empty for other parts.
         stored_value: Value of the stored trials; None if there was no such judge.
         current_value: Value now; None if the judge was removed.
-        rules: Rule versions of the stored trials, as in `HistoryKey`.
+        rules: Rule versions of the stored trials, as in `BaselineKey`.
     """
 
     part: KeyPart
@@ -69,8 +69,8 @@ class KeyDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryKey:
-    """Everything but the case that can change a result; each key has its own history.
+class BaselineKey:
+    """Everything but the case that can change a result; each key has its own baseline.
 
     Attributes:
         prompt: Digest of the prompt.
@@ -88,7 +88,7 @@ class HistoryKey:
     judges: Mapping[str, str]
     rules: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
 
-    def differences(self, key: HistoryKey) -> tuple[KeyDifference, ...]:
+    def differences(self, key: BaselineKey) -> tuple[KeyDifference, ...]:
         """The differences between this key and another."""
         key_differences: list[KeyDifference] = []
         parts: tuple[tuple[KeyPart, str, str], ...] = (
@@ -194,7 +194,7 @@ class StoredTrials:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredHistory:
+class StoredBaseline:
     """The trials of the base under one key.
 
     Attributes:
@@ -205,7 +205,7 @@ class StoredHistory:
         audit_digest: Digest of the recorded trials of the last audit; empty without any.
     """
 
-    key: HistoryKey
+    key: BaselineKey
     version: str = ""
     sessions: tuple[Session, ...] = ()
     cases: Mapping[str, StoredTrials] = field(default_factory=dict[str, StoredTrials])
@@ -222,8 +222,8 @@ class StoredHistory:
         )
         object.__setattr__(self, "graded", graded)
 
-    def history(self, case_id: str, digest: str) -> BaseTrials | None:
-        """The history of a case for the engine; None without one.
+    def find_trials(self, case_id: str, digest: str) -> BaseTrials | None:
+        """The baseline of a case for the engine; None without one.
 
         Args:
             digest: Digest of the current case; stored trials of an older state do not count.
@@ -263,7 +263,7 @@ class AnchorTrials:
             are older.
     """
 
-    history: StoredHistory
+    baseline: StoredBaseline
     drawn_for: str = ""
 
 
@@ -272,63 +272,64 @@ class Baseline:
     """The baseline of one prompt: `fixtures/baselines/<prompt>.json`.
 
     Attributes:
-        histories: History of each eval of the prompt on the base.
-        previous: Histories of the version before, kept until the new ones are complete.
+        baselines: Baseline of each eval of the prompt on the base.
+        previous: Baselines of the version before, kept until the new ones are complete.
         anchors: Trials of the anchor version, for each eval.
     """
 
     prompt: str
-    histories: tuple[StoredHistory, ...] = ()
-    previous: tuple[StoredHistory, ...] = ()
+    baselines: tuple[StoredBaseline, ...] = ()
+    previous: tuple[StoredBaseline, ...] = ()
     anchors: tuple[AnchorTrials, ...] = ()
 
-    def find(self, key: HistoryKey) -> StoredHistory | None:
-        """The history under a key, of the current version or the one before."""
+    def find(self, key: BaselineKey) -> StoredBaseline | None:
+        """The baseline under a key, of the current version or the one before."""
         return next(
-            (history for history in self._all_histories() if not history.key.differences(key)), None
+            (baseline for baseline in self._all_baselines() if not baseline.key.differences(key)),
+            None,
         )
 
-    def find_nearest(self, key: HistoryKey) -> StoredHistory | None:
-        """The history of the same prompt text and dataset that differs least from a key."""
-        histories = [
-            history
-            for history in self._all_histories()
-            if (history.key.prompt, history.key.dataset) == (key.prompt, key.dataset)
+    def find_nearest(self, key: BaselineKey) -> StoredBaseline | None:
+        """The baseline of the same prompt text and dataset that differs least from a key."""
+        baselines = [
+            baseline
+            for baseline in self._all_baselines()
+            if (baseline.key.prompt, baseline.key.dataset) == (key.prompt, key.dataset)
         ]
-        return min(histories, key=lambda history: len(history.key.differences(key)), default=None)
+        return min(baselines, key=lambda baseline: len(baseline.key.differences(key)), default=None)
 
-    def find_previous(self, key: HistoryKey) -> StoredHistory | None:
-        """The history of another prompt version under an otherwise equal key."""
+    def find_previous(self, key: BaselineKey) -> StoredBaseline | None:
+        """The baseline of another prompt version under an otherwise equal key."""
         return next(
             (
-                history
-                for history in self._all_histories()
-                if {part.part for part in history.key.differences(key)} == {"prompt"}
+                baseline
+                for baseline in self._all_baselines()
+                if {part.part for part in baseline.key.differences(key)} == {"prompt"}
             ),
             None,
         )
 
     def with_dataset(self, before: str, now: str) -> Baseline:
         """The baseline after a dataset was renamed; unchanged if it has the new name already."""
-        if any(history.key.dataset == now for history in self._all_histories()):
+        if any(baseline.key.dataset == now for baseline in self._all_baselines()):
             return self
 
-        def rename(history: StoredHistory) -> StoredHistory:
-            if history.key.dataset != before:
-                return history
-            return replace(history, key=replace(history.key, dataset=now))
+        def rename(baseline: StoredBaseline) -> StoredBaseline:
+            if baseline.key.dataset != before:
+                return baseline
+            return replace(baseline, key=replace(baseline.key, dataset=now))
 
         return replace(
             self,
-            histories=tuple(map(rename, self.histories)),
+            baselines=tuple(map(rename, self.baselines)),
             previous=tuple(map(rename, self.previous)),
             anchors=tuple(
-                replace(anchor, history=rename(anchor.history)) for anchor in self.anchors
+                replace(anchor, baseline=rename(anchor.baseline)) for anchor in self.anchors
             ),
         )
 
-    def _all_histories(self) -> Iterable[StoredHistory]:
-        yield from self.histories
+    def _all_baselines(self) -> Iterable[StoredBaseline]:
+        yield from self.baselines
         yield from self.previous
 
 
@@ -342,7 +343,7 @@ def blocking_judges(suite: Eval) -> tuple[Judge, ...]:
     return tuple(judge for judge in suite.judges if suite.status_of(judge).blocking)
 
 
-def key_of(suite: Eval) -> HistoryKey:
+def key_of(suite: Eval) -> BaselineKey:
     """The key of a suite's trials in a baseline.
 
     Raises:
@@ -355,7 +356,7 @@ def key_of(suite: Eval) -> HistoryKey:
             f"{suite.prompt.name}: no judge decides, all of them only inform: {names}\n"
             "  fix: add a rule, or calibrate a judge: regauge judges calibrate"
         )
-    return HistoryKey(
+    return BaselineKey(
         prompt=suite.prompt.digest,
         model=str(suite.model),
         parameters=suite.prompt.parameters,
@@ -372,15 +373,15 @@ def baseline_text(baseline: Baseline) -> str:
     """The text of a baseline file."""
     head = [f'  "schema_version": {SCHEMA_VERSION}', f'  "prompt": {_json(baseline.prompt)}']
     head += [
-        f'  "{name}": {_encode_histories([(history, "") for history in histories])}'
-        for name, histories in (
-            ("histories", baseline.histories),
+        f'  "{name}": {_encode_stored([(stored_baseline, "") for stored_baseline in baselines])}'
+        for name, baselines in (
+            ("baselines", baseline.baselines),
             ("previous", baseline.previous),
         )
     ]
     if baseline.anchors:
-        anchors = [(anchor.history, anchor.drawn_for) for anchor in baseline.anchors]
-        head.append(f'  "anchors": {_encode_histories(anchors)}')
+        anchors = [(anchor.baseline, anchor.drawn_for) for anchor in baseline.anchors]
+        head.append(f'  "anchors": {_encode_stored(anchors)}')
     return "{\n" + ",\n".join(head) + "\n}\n"
 
 
@@ -418,23 +419,23 @@ def plain_scores(count: Count) -> tuple[float, ...]:
     return (0.0,) * count.failed + (1.0,) * count.passed
 
 
-def _encode_histories(histories: Sequence[tuple[StoredHistory, str]]) -> str:
-    if not histories:
+def _encode_stored(baselines: Sequence[tuple[StoredBaseline, str]]) -> str:
+    if not baselines:
         return "[]"
-    sorted_histories = sorted(histories, key=_sort_key)
-    return "[\n" + ",\n".join(_history_text(*entry) for entry in sorted_histories) + "\n  ]"
+    sorted_baselines = sorted(baselines, key=_sort_key)
+    return "[\n" + ",\n".join(_stored_text(*entry) for entry in sorted_baselines) + "\n  ]"
 
 
-def _sort_key(entry: tuple[StoredHistory, str]) -> tuple[str, str, str]:
-    history, _ = entry
-    return history.key.dataset, history.key.model, str(history)
+def _sort_key(entry: tuple[StoredBaseline, str]) -> tuple[str, str, str]:
+    baseline, _ = entry
+    return baseline.key.dataset, baseline.key.model, str(baseline)
 
 
-def _history_text(history: StoredHistory, drawn_for: str) -> str:
-    key = history.key
+def _stored_text(baseline: StoredBaseline, drawn_for: str) -> str:
+    key = baseline.key
     lines = [
         f'      "prompt_digest": {_json(key.prompt)}',
-        f'      "version": {_json(history.version)}',
+        f'      "version": {_json(baseline.version)}',
         *([f'      "drawn_for": {_json(drawn_for)}'] if drawn_for else []),
         f'      "model": {_json(key.model)}',
         f'      "parameters": {_json(key.parameters, sort_keys=True)}',
@@ -443,11 +444,18 @@ def _history_text(history: StoredHistory, drawn_for: str) -> str:
             "judges", [f"{_json(name)}: {_json(key.judges[name])}" for name in sorted(key.judges)]
         ),
         *([f'      "rules": {_json(key.rules, sort_keys=True)}'] if key.rules else []),
-        *([f'      "audit_digest": {_json(history.audit_digest)}'] if history.audit_digest else []),
-        _block("sessions", [_session_text(session) for session in history.sessions], ends="[]"),
+        *(
+            [f'      "audit_digest": {_json(baseline.audit_digest)}']
+            if baseline.audit_digest
+            else []
+        ),
+        _block("sessions", [_session_text(session) for session in baseline.sessions], ends="[]"),
         _block(
             "cases",
-            [f"{_json(name)}: {_case_text(history.cases[name])}" for name in sorted(history.cases)],
+            [
+                f"{_json(name)}: {_case_text(baseline.cases[name])}"
+                for name in sorted(baseline.cases)
+            ],
         ),
     ]
     return "    {\n" + ",\n".join(lines) + "\n    }"
@@ -576,7 +584,7 @@ class _CaseDocument(_BaselineDocument):
         )
 
 
-class _HistoryDocument(_BaselineDocument):
+class _StoredDocument(_BaselineDocument):
     prompt_digest: str = Field(pattern=r"^[0-9a-f]{64}$")
     version: str = ""
     model: str
@@ -589,14 +597,14 @@ class _HistoryDocument(_BaselineDocument):
     cases: dict[str, _CaseDocument]
 
     @model_validator(mode="after")
-    def _check_trials(self) -> _HistoryDocument:
-        end = HISTORY_FIRST
+    def _check_trials(self) -> _StoredDocument:
+        end = BASELINE_FIRST
         for session in self.sessions:
             numbers = numbers_of(session.trials)
             if not end <= numbers[0] <= numbers[-1] < CONTROL_FIRST:
                 message = (
                     f"trials {session.trials} of session {session.id} do not follow those before;"
-                    f" they go from {HISTORY_FIRST} to {CONTROL_FIRST - 1}"
+                    f" they go from {BASELINE_FIRST} to {CONTROL_FIRST - 1}"
                 )
                 raise _contradiction(message, key="sessions")
             end = numbers[-1] + 1
@@ -616,9 +624,9 @@ class _HistoryDocument(_BaselineDocument):
                 raise _contradiction(message, key=name)
         return self
 
-    def value(self) -> StoredHistory:
-        return StoredHistory(
-            key=HistoryKey(
+    def value(self) -> StoredBaseline:
+        return StoredBaseline(
+            key=BaselineKey(
                 prompt=self.prompt_digest,
                 model=self.model,
                 parameters=self.parameters,
@@ -633,7 +641,7 @@ class _HistoryDocument(_BaselineDocument):
         )
 
 
-class _AnchorDocument(_HistoryDocument):
+class _AnchorDocument(_StoredDocument):
     drawn_for: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
 
 
@@ -642,29 +650,29 @@ class BaselineDocument(_BaselineDocument):
 
     schema_version: Literal[1]
     prompt: str
-    histories: list[_HistoryDocument] = []
-    previous: list[_HistoryDocument] = []
+    baselines: list[_StoredDocument] = []
+    previous: list[_StoredDocument] = []
     anchors: list[_AnchorDocument] = []
 
     def value(self) -> Baseline:
         """The baseline in the file."""
         return Baseline(
             prompt=self.prompt,
-            histories=tuple(history.value() for history in self.histories),
-            previous=tuple(history.value() for history in self.previous),
+            baselines=tuple(baseline.value() for baseline in self.baselines),
+            previous=tuple(baseline.value() for baseline in self.previous),
             anchors=tuple(
-                AnchorTrials(history=anchor.value(), drawn_for=anchor.drawn_for)
+                AnchorTrials(baseline=anchor.value(), drawn_for=anchor.drawn_for)
                 for anchor in self.anchors
             ),
         )
 
 
 def _contradiction(message: str, *, key: str) -> PydanticCustomError:
-    """An error in a whole history, with the key whose line shows it best."""
+    """An error in a whole baseline, with the key whose line shows it best."""
     return PydanticCustomError("contradiction", "{message}", {"message": message, "key": key})
 
 
-# The lists of histories after the first one.
+# The lists of baselines after the first one.
 _LATER_LISTS = frozenset({"previous", "anchors"})
 _KEY = re.compile(r'^\s*(?:\{\s*)?("(?:[^"\\]|\\.)*")\s*:')
 
@@ -815,16 +823,16 @@ class _KeyLines:
     def __init__(self, text: str) -> None:
         self._keys: list[tuple[int, int, str]] = []
         self._starts: dict[str, int] = {}
-        history = -1
+        baseline = -1
         for number, line in enumerate(text.splitlines(), 1):
             key = _key_of(line)
             if key is None:
                 continue
             if key == "prompt_digest":
-                history += 1
+                baseline += 1
             elif key in _LATER_LISTS:
-                self._starts[key] = history + 1
-            self._keys.append((history, number, key))
+                self._starts[key] = baseline + 1
+            self._keys.append((baseline, number, key))
 
     def line(self, place: tuple[int | str, ...]) -> int | None:
         """The line of the innermost key of a path that begins a line."""
@@ -833,8 +841,8 @@ class _KeyLines:
         if index is not None:
             index += self._starts.get(keys[0], 0)
         for name in reversed(keys):
-            for history, number, key in self._keys:
-                if key == name and index in {None, history}:
+            for baseline, number, key in self._keys:
+                if key == name and index in {None, baseline}:
                     return number
         return None
 
@@ -888,7 +896,9 @@ def older_names(project: Project, path: Path) -> list[str]:
 
 
 def _older_datasets(project: Project, suite: Eval, baseline: Baseline) -> list[str]:
-    datasets = {history.key.dataset for history in (*baseline.histories, *baseline.previous)}
+    datasets = {
+        stored_baseline.key.dataset for stored_baseline in (*baseline.baselines, *baseline.previous)
+    }
     if suite.dataset.name in datasets:
         return []
     return older_names(project, suite.dataset.path)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from regauge.gate._cases import CellState, CellTest, OpenCellCounts
+from regauge.gate._cases import CheckState, CheckTest, OpenCheckCounts
 from regauge.gate._suites import (
     Pairs,
     candidate_lead,
@@ -106,7 +106,7 @@ class SimulatedSuite:
 
     Attributes:
         base: Passes and trials of the base; shape (cases,).
-        family: Number of cells tested together.
+        family: Number of checks tested together.
         prompts: Columns of the cases of each prompt.
         recorded: Trials of each case in a replay; 0 if models may be called.
     """
@@ -118,25 +118,25 @@ class SimulatedSuite:
     recorded: int = 0
 
     @classmethod
-    def from_histories(
+    def from_baselines(
         cls,
-        histories: Sequence[Count],
+        baselines: Sequence[Count],
         policy: GatePolicy,
         *,
-        cells: int | None = None,
+        checks: int | None = None,
         cases: int | None = None,
         prompts: Sequence[str] = (),
     ) -> SimulatedSuite | None:
-        """A suite with these histories of the base; None without any trial."""
-        prompt_names = list(prompts) or [""] * len(histories)
+        """A suite with these baselines; None without any trial."""
+        prompt_names = list(prompts) or [""] * len(baselines)
         recorded = [
             (count, prompt)
-            for count, prompt in zip(histories, prompt_names, strict=True)
+            for count, prompt in zip(baselines, prompt_names, strict=True)
             if count.trials
         ]
         if not recorded:
             return None
-        per_case = 1.0 if cells is None else max(1.0, cells / len(recorded))
+        per_case = 1.0 if checks is None else max(1.0, checks / len(recorded))
         if cases is not None:
             # The requested number of cases, with the pass rates of the suite.
             recorded.sort(key=lambda case: case[0].passed / case[0].trials)
@@ -238,23 +238,23 @@ def _sample_rates(
     return p, rng
 
 
-# First wave number after the case test, as in the gate.
-_WAVES_OF_CASES = 30
+# First round number after the case test, as in the gate.
+_ROUNDS_OF_CASES = 30
 
 
 class SimulatedTrials(Protocol):
     """The trials of simulated runs."""
 
-    def draw(self, side: Side, wave: int, index: Index, count: IntArray | int) -> IntArray:
-        """Passes of `count` further trials of some runs and cases, all of one wave."""
+    def draw(self, side: Side, round_number: int, index: Index, count: IntArray | int) -> IntArray:
+        """Passes of `count` further trials of some runs and cases, all of one round."""
         ...
 
 
 class RandomTrials:
-    """Random trials, at rates that may differ between waves.
+    """Random trials, at rates that may differ between rounds.
 
     Args:
-        base: Returns the pass rates of the base in a wave; shape (runs, cases).
+        base: Returns the pass rates of the base in a round; shape (runs, cases).
         candidate: Returns those of the candidate.
     """
 
@@ -262,9 +262,9 @@ class RandomTrials:
         self._rng = rng
         self._rates: dict[Side, Rates] = {"base": base, "candidate": candidate}
 
-    def draw(self, side: Side, wave: int, index: Index, count: IntArray | int) -> IntArray:
+    def draw(self, side: Side, round_number: int, index: Index, count: IntArray | int) -> IntArray:
         """Passes of further trials."""
-        return self._rng.binomial(count, self._rates[side](wave)[index])
+        return self._rng.binomial(count, self._rates[side](round_number)[index])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,7 +313,7 @@ def simulate(
     Args:
         base: Passes and trials of the base; shape (runs, cases).
         trials: Source of further trials.
-        family: Number of cells tested together; None for the number of cases.
+        family: Number of checks tested together; None for the number of cases.
         prompts: Columns of the cases of each prompt; None for a single prompt.
         recorded: Trials of each case in a replay, which has none of the base; 0 if models may be
             called.
@@ -378,14 +378,14 @@ class _Runs:
             control += min(policy.suite.control, columns.size)
         self._calls = np.full(runs, control, dtype=np.int64)
         self._first_passes = self._draw("candidate", 0, _range(runs), _range(cases), self._first)
-        self._worse = self._cell_test("worse")
-        self._better = self._cell_test("better")
+        self._worse = self._check_test("worse")
+        self._better = self._check_test("better")
 
     def simulate(self) -> SimulatedRun:
         runs = len(self._calls)
-        is_named = self._worse.states == CellState.CONFIRMED
-        fixed = self._better.states == CellState.CONFIRMED
-        unclear = self._worse.states == CellState.UNDECIDED
+        is_named = self._worse.states == CheckState.CONFIRMED
+        fixed = self._better.states == CheckState.CONFIRMED
+        unclear = self._worse.states == CheckState.UNDECIDED
         rejects = np.zeros((runs, len(self._columns)), dtype=np.bool_)
         weighs = np.zeros_like(rejects)
         for number, columns in enumerate(self._columns):
@@ -417,15 +417,15 @@ class _Runs:
             worse=worse,
             paired=paired,
             net_tested=np.asarray(weighs.any(axis=1)),
-            drifted=np.any(self._worse.states == CellState.DRIFTED, axis=1),
+            drifted=np.any(self._worse.states == CheckState.DRIFTED, axis=1),
             calls=self._calls,
         )
 
-    def _cell_test(self, direction: str) -> CellTest:
+    def _check_test(self, direction: str) -> CheckTest:
         """The test of single cases in one direction, after all looks."""
         s = self._base[0]
         better = direction == "better"
-        test = CellTest(
+        test = CheckTest(
             self._policy.case,
             self._base,
             (self._first_passes, np.broadcast_to(self._first, s.shape)),
@@ -452,7 +452,7 @@ class _Runs:
             np.add.at(self._calls, pair_index[0], step)
             test.evaluate(
                 number,
-                OpenCellCounts((k[index], r[index]), (b[index], n[index]), (kd[index], n[index])),
+                OpenCheckCounts((k[index], r[index]), (b[index], n[index]), (kd[index], n[index])),
             )
         return test
 
@@ -488,8 +488,8 @@ class _Runs:
                 break
             if number:
                 extra = policy.extra_round(int(self._first[columns[0]]))
-                wave = _WAVES_OF_CASES + number
-                k = k + self._draw("candidate", wave, going, columns, extra)
+                round_number = _ROUNDS_OF_CASES + number
+                k = k + self._draw("candidate", round_number, going, columns, extra)
                 r = r + extra
             result = screen((s, m), (k, r))
             hit = result.p_value <= screen_bound(policy, number, prompts=prompts)
@@ -508,21 +508,24 @@ class _Runs:
         record = self._base[0][index], self._base[1][index]
         worse = np.zeros(rows.size, dtype=np.bool_)
         open_rows = np.arange(rows.size)
-        waves: list[Pairs] = []
+        rounds: list[Pairs] = []
         first = int(self._first[columns[0]])
         for number in range(len(policy.levels)):
             pairs = policy.pairs_of_look(number, cases=columns.size, first_trials=first)
-            wave = 2 * _WAVES_OF_CASES + number
-            waves.append(self._pairs(wave, rows[open_rows], columns, pairs))
+            round_number = 2 * _ROUNDS_OF_CASES + number
+            rounds.append(self._pairs(round_number, rows[open_rows], columns, pairs))
             now = record[0][open_rows], record[1][open_rows]
-            p = pairs_p_value(waves, pair_weights(now, waves, equal[open_rows]))
-            lower = np.asarray(candidate_lead(waves) < 0)
+            p = pairs_p_value(rounds, pair_weights(now, rounds, equal[open_rows]))
+            lower = np.asarray(candidate_lead(rounds) < 0)
             if self._policy.on_broken != "net":
                 lower = np.ones_like(lower)
             hit = (p <= pairs_bound(policy, number, prompts=prompts)) & lower
             worse[open_rows[hit]] = True
             keep = ~hit & pairs_continue(policy, number, p)
-            open_rows, waves = open_rows[keep], [_select(wave_pairs, keep) for wave_pairs in waves]
+            open_rows, rounds = (
+                open_rows[keep],
+                [_select(round_pairs, keep) for round_pairs in rounds],
+            )
             if not open_rows.size:
                 break
         return worse
@@ -533,31 +536,39 @@ class _Runs:
         rejected = np.zeros(rows.size, dtype=np.bool_)
         undecided = np.zeros_like(rejected)
         open_rows = np.arange(rows.size)
-        waves: list[Pairs] = []
+        rounds: list[Pairs] = []
         first = int(self._first[columns[0]])
         for number in range(len(policy.all_levels)):
             pairs = policy.pairs_of_look(number, cases=columns.size, first_trials=first)
-            wave = 2 * _WAVES_OF_CASES + number
-            waves.append(self._pairs(wave, rows[open_rows], columns, pairs))
-            worse = pairs_p_value(waves, 1) <= net_bound(policy, number, prompts=prompts)
-            better = pairs_p_value(waves, 1, direction="better") <= policy.better
+            round_number = 2 * _ROUNDS_OF_CASES + number
+            rounds.append(self._pairs(round_number, rows[open_rows], columns, pairs))
+            worse = pairs_p_value(rounds, 1) <= net_bound(policy, number, prompts=prompts)
+            better = pairs_p_value(rounds, 1, direction="better") <= policy.better
             rejected[open_rows[worse]] = True
             keep = ~worse & ~better
-            undecided[open_rows] = keep & (candidate_lead(waves) < 0)
-            open_rows, waves = open_rows[keep], [_select(wave_pairs, keep) for wave_pairs in waves]
+            undecided[open_rows] = keep & (candidate_lead(rounds) < 0)
+            open_rows, rounds = (
+                open_rows[keep],
+                [_select(round_pairs, keep) for round_pairs in rounds],
+            )
             if not open_rows.size:
                 break
         return rejected, undecided
 
-    def _pairs(self, wave: int, rows: IntArray, columns: IntArray, pairs: int) -> Pairs:
+    def _pairs(self, round_number: int, rows: IntArray, columns: IntArray, pairs: int) -> Pairs:
         trials = np.full((rows.size, columns.size), pairs, dtype=np.int64)
         return Pairs(
-            (self._draw("base", wave, rows, columns, pairs), trials),
-            (self._draw("candidate", wave, rows, columns, pairs), trials),
+            (self._draw("base", round_number, rows, columns, pairs), trials),
+            (self._draw("candidate", round_number, rows, columns, pairs), trials),
         )
 
     def _draw(
-        self, side: Side, wave: int, rows: IntArray, columns: IntArray, count: IntArray | int
+        self,
+        side: Side,
+        round_number: int,
+        rows: IntArray,
+        columns: IntArray,
+        count: IntArray | int,
     ) -> IntArray:
         """Passes of further trials of some runs; shape (rows, cases)."""
         shape = (rows.size, columns.size)
@@ -567,15 +578,15 @@ class _Runs:
         )
         counts = np.broadcast_to(count, shape)
         self._calls[rows] += counts.sum(axis=1)
-        return self._trials.draw(side, wave, index, counts)
+        return self._trials.draw(side, round_number, index, counts)
 
 
 def _range(stop: int) -> IntArray:
     return np.arange(stop, dtype=np.int64)
 
 
-def _select(wave: Pairs, keep: BoolArray) -> Pairs:
-    (s, m), (k, r) = wave
+def _select(round_number: Pairs, keep: BoolArray) -> Pairs:
+    (s, m), (k, r) = round_number
     return Pairs((s[keep], m[keep]), (k[keep], r[keep]))
 
 
@@ -731,11 +742,11 @@ class RequiredCases:
 
 
 def operating_line(
-    histories: Sequence[Count],
+    baselines: Sequence[Count],
     policy: GatePolicy,
     *,
     seed: int = 0,
-    cells: int | None = None,
+    checks: int | None = None,
     cases: int | None = None,
     prompts: Sequence[str] = (),
     drops: Sequence[float] = _DROPS,
@@ -747,9 +758,9 @@ def operating_line(
     trials may still fail sometimes.
 
     Args:
-        histories: Trials of the base for each compared case, all checks together.
+        baselines: Trials of the base for each compared case, all checks together.
         seed: Seed of the simulation.
-        cells: Number of pairs of case and check tested together; None for the number of cases.
+        checks: Number of checks tested together; None for the number of cases.
         cases: Number of cases like these to simulate instead, as one prompt.
         prompts: Prompt of each case, if there are several: each has its own suite test.
         drops: Sizes of drops, each between 0 and 1.
@@ -758,8 +769,8 @@ def operating_line(
     Returns:
         None without any trial of the base.
     """
-    suite = SimulatedSuite.from_histories(
-        histories, policy, cells=cells, cases=cases, prompts=prompts
+    suite = SimulatedSuite.from_baselines(
+        baselines, policy, checks=checks, cases=cases, prompts=prompts
     )
     if suite is not None and recorded:
         suite = replace(suite, recorded=recorded)
@@ -776,7 +787,7 @@ def operating_line(
     losses = tuple(
         (drop, _detection_rate(suite, seed + 2, lower_rates(drop), runs=runs)) for drop in drops
     )
-    size = cases or sum(1 for count in histories if count.trials)
+    size = cases or sum(1 for count in baselines if count.trials)
     first_trials = min(2 * policy.first_trials_of(size), FIRST_TRIALS_MAX)
     weak = dict(losses)[_STEP_DROP].value < _STEP_POWER if _STEP_DROP in drops else False
     step = None
@@ -831,10 +842,10 @@ def _detection_rate(
 
 
 def unchanged_calls(
-    histories: Sequence[Count],
+    baselines: Sequence[Count],
     policy: GatePolicy,
     *,
-    cells: int | None = None,
+    checks: int | None = None,
     prompts: Sequence[str] = (),
     seed: int = 0,
 ) -> float | None:
@@ -842,7 +853,7 @@ def unchanged_calls(
 
     The arguments are those of `operating_line`. None without any trial of the base.
     """
-    suite = SimulatedSuite.from_histories(histories, policy, cells=cells, prompts=prompts)
+    suite = SimulatedSuite.from_baselines(baselines, policy, checks=checks, prompts=prompts)
     if suite is None:
         return None
     results = suite.simulate(seed, lambda p: p, runs=min(suite.runs, _CHANGE_RUNS))
@@ -850,7 +861,7 @@ def unchanged_calls(
 
 
 def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine | None:
-    """The line for the cases that a gate compared; None without a history."""
+    """The line for the cases that a gate compared; None without a baseline."""
     compared_cases = [
         case for case in outcome.cases if case.state == "changed" and case.before.trials
     ]
@@ -862,7 +873,7 @@ def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine |
         [case.before for case in compared_cases],
         outcome.policy,
         seed=seed,
-        cells=outcome.cells or None,
+        checks=outcome.checks or None,
         prompts=[case.prompt for case in compared_cases],
         drops=_DROPS[1:],
         recorded=recorded,
@@ -870,7 +881,7 @@ def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine |
 
 
 def cases_needed(
-    histories: Sequence[Count], policy: GatePolicy, target: DetectableDrop, *, at_most: int = 3_000
+    baselines: Sequence[Count], policy: GatePolicy, target: DetectableDrop, *, at_most: int = 3_000
 ) -> RequiredCases | None:
     """The number of cases that detect a drop of every case's pass rate with a required power.
 
@@ -885,7 +896,7 @@ def cases_needed(
     """
 
     def detection(cases: int) -> Rate | None:
-        suite = SimulatedSuite.from_histories(histories, policy, cases=cases)
+        suite = SimulatedSuite.from_baselines(baselines, policy, cases=cases)
         return None if suite is None else target.detection_rate(suite)
 
     low, high = 0, 10
@@ -908,7 +919,7 @@ def cases_needed(
 
 
 def first_trials_needed(
-    histories: Sequence[Count],
+    baselines: Sequence[Count],
     policy: GatePolicy,
     target: DetectableDrop,
     *,
@@ -923,9 +934,9 @@ def first_trials_needed(
     Returns:
         None if `at_most` is not enough, or the base has no trial.
     """
-    first_trials = policy.first_trials_of(len(histories))
+    first_trials = policy.first_trials_of(len(baselines))
     while first_trials <= at_most:
-        suite = SimulatedSuite.from_histories(histories, replace(policy, first_trials=first_trials))
+        suite = SimulatedSuite.from_baselines(baselines, replace(policy, first_trials=first_trials))
         if suite is None:
             return None
         if target.detection_rate(suite).value >= target.power:

@@ -1,4 +1,4 @@
-"""Histories of baselines as text and JSON, and the issue about a worse base."""
+"""Baselines as text and JSON, and the issue about a worse base."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from regauge.errors import PromptError, RegaugeError, UsageError
-from regauge.gate import accepted_since, compare_histories, is_flaky, stored_anchor
+from regauge.gate import accepted_since, compare_baselines, is_flaky, stored_anchor
 from regauge.gate.baselines import Baseline, baseline_path
 from regauge.github import GitHub, Mark
 from regauge.project import TARGET_KINDS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from regauge.gate import AnchorComparison
-    from regauge.gate.baselines import StoredHistory
+    from regauge.gate.baselines import StoredBaseline
     from regauge.github import Posted
     from regauge.project import Project
 
@@ -37,28 +37,29 @@ def no_baseline(project: Project, name: str) -> RegaugeError:
     return UsageError(f"there is no baseline of {name!r}: {path}", fix=fix)
 
 
-def history_lines(
-    project: Project, baseline: Baseline, history: StoredHistory, *, all_cases: bool
+def baseline_lines(
+    project: Project, baseline: Baseline, stored_baseline: StoredBaseline, *, all_cases: bool
 ) -> Iterator[str]:
-    """Lines on a history: its key, its totals, and cases that do not always pass.
+    """Lines on a baseline: its key, its totals, and cases that do not always pass.
 
     Args:
         all_cases: Also list cases that always pass.
     """
-    key = history.key
+    key = stored_baseline.key
     simulated = ", simulated" if key.model.startswith("sim:") else ""
-    title = f"{baseline.prompt}@{history.version or '-'}  {key.prompt[:12]}  {key.model}{simulated}"
-    yield title + _describe_mismatch(project, baseline, history)
-    cases = sorted(history.cases.items())
+    version = stored_baseline.version or "-"
+    title = f"{baseline.prompt}@{version}  {key.prompt[:12]}  {key.model}{simulated}"
+    yield title + _describe_mismatch(project, baseline, stored_baseline)
+    cases = sorted(stored_baseline.cases.items())
     if cases:
         passed = sum(case.passed for _, case in cases) / sum(len(case.numbers) for _, case in cases)
         yield (
-            f"  {plural(len(cases), 'case')} of {key.dataset}, {trials_each(history)} from"
-            f" {plural(len(history.sessions), 'session')}; {100 * passed:.1f} % passed"
+            f"  {plural(len(cases), 'case')} of {key.dataset}, {trials_each(stored_baseline)} from"
+            f" {plural(len(stored_baseline.sessions), 'session')}; {100 * passed:.1f} % passed"
         )
-    if (anchor := _anchor_of(project, baseline, history)) is not None:
+    if (anchor := _anchor_of(project, baseline, stored_baseline)) is not None:
         yield f"  {anchor}{'; a confirmed loss' if anchor.is_confirmed else ''}"
-    for session in history.sessions:
+    for session in stored_baseline.sessions:
         models = f", served by {', '.join(session.models)}" if session.models else ""
         yield f"  session {session.id}: trials {session.first}-{session.last}{models}"
     for name in sorted(key.judges):
@@ -77,26 +78,28 @@ def history_lines(
         yield f"  {plural(len(cases) - len(listed_cases), 'case')} passed every time"
 
 
-def trials_each(history: StoredHistory) -> str:
-    """The trials per case of a history with cases."""
-    counts = [len(case.numbers) for case in history.cases.values()]
+def trials_each(baseline: StoredBaseline) -> str:
+    """The trials per case of a baseline with cases."""
+    counts = [len(case.numbers) for case in baseline.cases.values()]
     smallest, largest = min(counts), max(counts)
     if smallest == largest:
         return f"{plural(largest, 'trial')} each"
     return f"{smallest} to {largest} trials each"
 
 
-def history_json(project: Project, baseline: Baseline, history: StoredHistory) -> dict[str, Any]:
-    """A history as a JSON document."""
-    anchor = _anchor_of(project, baseline, history)
+def baseline_json(
+    project: Project, baseline: Baseline, stored_baseline: StoredBaseline
+) -> dict[str, Any]:
+    """A baseline as a JSON document."""
+    anchor = _anchor_of(project, baseline, stored_baseline)
     return {
         "prompt": baseline.prompt,
-        "version": history.version,
-        "prompt_digest": history.key.prompt,
-        "model": history.key.model,
-        "parameters": dict(history.key.parameters),
-        "dataset": history.key.dataset,
-        "judges": dict(history.key.judges),
+        "version": stored_baseline.version,
+        "prompt_digest": stored_baseline.key.prompt,
+        "model": stored_baseline.key.model,
+        "parameters": dict(stored_baseline.key.parameters),
+        "dataset": stored_baseline.key.dataset,
+        "judges": dict(stored_baseline.key.judges),
         "anchor": {
             "version": anchor.version,
             "cases": anchor.cases,
@@ -105,7 +108,7 @@ def history_json(project: Project, baseline: Baseline, history: StoredHistory) -
         }
         if anchor is not None
         else None,
-        "sessions": [asdict(session) for session in history.sessions],
+        "sessions": [asdict(session) for session in stored_baseline.sessions],
         "cases": [
             {
                 "case": case_id,
@@ -113,35 +116,37 @@ def history_json(project: Project, baseline: Baseline, history: StoredHistory) -
                 "trials": len(case.numbers),
                 "flaky": is_flaky(case.total.passed, case.total.trials),
                 "distinct_answers": len(case.output_digests),
-                "sessions": len(history.sessions_of(case)),
+                "sessions": len(stored_baseline.sessions_of(case)),
                 "judges": {name: asdict(count) for name, count in sorted(case.checks.items())},
             }
-            for case_id, case in sorted(history.cases.items())
+            for case_id, case in sorted(stored_baseline.cases.items())
         ],
     }
 
 
 def _anchor_of(
-    project: Project, baseline: Baseline, history: StoredHistory
+    project: Project, baseline: Baseline, stored_baseline: StoredBaseline
 ) -> AnchorComparison | None:
-    """The comparison of a history with the baseline's anchor; None without one."""
+    """The comparison of a baseline with the baseline's anchor; None without one."""
     anchors = (
-        stored_anchor([baseline], trials.history.version, history.key)
+        stored_anchor([baseline], trials.baseline.version, stored_baseline.key)
         for trials in baseline.anchors
     )
     anchor = next((trials for trials in anchors if trials is not None), None)
-    if anchor is None or anchor.history.version == history.version:
+    if anchor is None or anchor.baseline.version == stored_baseline.version:
         return None
     accepted: Collection[str] = ()
     with suppress(RegaugeError):
         prompt = load_prompt(baseline.prompt, root=project.root)
-        accepted = accepted_since(prompt, anchor.history.version)
-    return compare_histories(anchor, history, accepted=accepted)
+        accepted = accepted_since(prompt, anchor.baseline.version)
+    return compare_baselines(anchor, stored_baseline, accepted=accepted)
 
 
-def _describe_mismatch(project: Project, baseline: Baseline, history: StoredHistory) -> str:
-    """A note if the prompt or target differs from the history's; else empty."""
-    kind, _, target = history.key.model.partition(":")
+def _describe_mismatch(
+    project: Project, baseline: Baseline, stored_baseline: StoredBaseline
+) -> str:
+    """A note if the prompt or target differs from the baseline's; else empty."""
+    kind, _, target = stored_baseline.key.model.partition(":")
     noun = "target" if kind in TARGET_KINDS else "prompt"
     try:
         if kind in TARGET_KINDS:
@@ -155,7 +160,7 @@ def _describe_mismatch(project: Project, baseline: Baseline, history: StoredHist
             digest, version = prompt.digest, str(prompt.version or "")
     except RegaugeError:
         return f"  (the {noun} is gone)"
-    if digest == history.key.prompt:
+    if digest == stored_baseline.key.prompt:
         return ""
     return f"  (not of the {noun} as it is, {version or 'unversioned'} {digest[:12]})"
 
@@ -221,7 +226,7 @@ def _result_lines(result: Mapping[str, Any]) -> Iterator[str]:
         yield (
             "\nThe prompt is the same, so the model or a judge changed: fresh trials passed"
             f" {_format_count(drift['now'])}, {_format_count(drift['before'])} when the baseline"
-            " was made. A new history begins."
+            " was made. A new baseline begins."
         )
         yield from _table([change for change in drift["changes"] if change["direction"] == "worse"])
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from regauge.digests import digest_of
 from regauge.errors import GitError, InvalidFileError, RegaugeError
 from regauge.gate import (
-    Redraw,
-    RedrawSuite,
+    Recheck,
+    RecheckSuite,
     SuiteTrials,
     TopUp,
     TopUpSuite,
@@ -23,14 +23,14 @@ from regauge.gate import (
     audit_fresh,
     bill_trials,
     changes_between,
-    compare_histories,
+    compare_baselines,
     draw_trials,
     draws_of,
     fresh_counts,
-    merge_histories,
+    merge_baselines,
     policy_of,
+    recheck_trials,
     recorded_outcomes,
-    redraw_trials,
     stored_anchor,
     stored_number,
     today_is_worse,
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from regauge.gate import AnchorComparison, AuditReport, CellChange, Drift, TopUpPolicy
-    from regauge.gate.baselines import StoredHistory
+    from regauge.gate import AnchorComparison, AuditReport, CheckChange, Drift, TopUpPolicy
+    from regauge.gate.baselines import StoredBaseline
     from regauge.maintenance.batches import BatchOptions
     from regauge.project import Project
     from regauge.prompts import Prompt
@@ -77,7 +77,7 @@ class AnchorUpdate:
         cases: The cases that the anchor's prompt can render.
         trouble: The reason why trials of all or some cases are impossible; else empty.
         request: The trials to run before the comparison; None without any.
-        session_trials: The trials of this session, with those of a redraw.
+        session_trials: The trials of this session, with those of a recheck.
         has_new_trials: Whether any of them count.
         comparison: The comparison of both; None without trials to compare.
     """
@@ -104,43 +104,43 @@ class AnchorUpdate:
             return
         self.session_trials.append(trials)
         before = self.stored_trials.drawn_for if self.stored_trials is not None else ""
-        history = add_session(self.request.top_up, trials.facts, now=now, models=trials.models)
-        if history.cases:
+        baseline = add_session(self.request.top_up, trials.facts, now=now, models=trials.models)
+        if baseline.cases:
             self.has_new_trials = self.has_new_trials or any(trials.facts.values())
-            self.stored_trials = AnchorTrials(history=history, drawn_for=before)
+            self.stored_trials = AnchorTrials(baseline=baseline, drawn_for=before)
 
-    def compare(self, history: StoredHistory, *, complete: bool) -> None:
+    def compare(self, baseline: StoredBaseline, *, complete: bool) -> None:
         """Compare the current version with the anchor; only a complete one is suspected."""
         if self.stored_trials is None:
             return
         accepted = accepted_since(self.head.prompt, self.version)
-        comparison = compare_histories(self.stored_trials, history, accepted=accepted)
+        comparison = compare_baselines(self.stored_trials, baseline, accepted=accepted)
         if comparison is not None and not complete:
             comparison = replace(comparison, is_suspected=False)
         self.comparison = comparison
 
-    def plan_redraw(self, now: datetime, policy: TopUpPolicy) -> TopUpSuite | None:
-        """The trials for a redraw of both; None unless stored trials suspect a loss."""
+    def plan_rerun(self, now: datetime, policy: TopUpPolicy) -> TopUpSuite | None:
+        """The trials for a re-run of both; None unless stored trials suspect a loss."""
         suspected = self.comparison is not None and self.comparison.is_suspected
         if not suspected or self.suite is None or not self.cases:
             return None
-        histories = (self.stored_trials.history,) if self.stored_trials is not None else ()
+        baselines = (self.stored_trials.baseline,) if self.stored_trials is not None else ()
         full_policy = replace(policy, per_session=policy.complete_trials, sessions=1, any_time=True)
-        plan = _top_up(self.suite, histories, self.cases, now=now, policy=full_policy, restart=True)
+        plan = _top_up(self.suite, baselines, self.cases, now=now, policy=full_policy, restart=True)
         return TopUpSuite(top_up=plan, cases=self.cases)
 
     def replace_trials(
-        self, request: TopUpSuite, trials: SuiteTrials, history: StoredHistory, *, now: datetime
+        self, request: TopUpSuite, trials: SuiteTrials, baseline: StoredBaseline, *, now: datetime
     ) -> None:
-        """Replace the stored trials by a redraw that measured every case; compare again."""
+        """Replace the stored trials by a re-run that measured every case; compare again."""
         self.session_trials.append(trials)
         measured = {case for case, case_trials in trials.facts.items() if case_trials}
         if measured != {*request.top_up.trials_by_case}:
             return
-        history_of_day = add_session(request.top_up, trials.facts, now=now, models=trials.models)
-        self.stored_trials = AnchorTrials(history=history_of_day, drawn_for=history.key.prompt)
+        baseline_of_day = add_session(request.top_up, trials.facts, now=now, models=trials.models)
+        self.stored_trials = AnchorTrials(baseline=baseline_of_day, drawn_for=baseline.key.prompt)
         self.has_new_trials = True
-        self.compare(history, complete=True)
+        self.compare(baseline, complete=True)
 
     def line(self) -> str:
         """The difference since the anchor, or the reason why it is not measured."""
@@ -154,7 +154,7 @@ class AnchorUpdate:
         elif comparison.is_suspected:
             reason = f": {self.trouble}" if self.trouble else ""
             words += f"; {self.version} was not measured again, so this is not confirmed{reason}"
-        elif comparison.is_redrawn:
+        elif comparison.is_rerun:
             words += f"; not confirmed with fresh trials of both (p = {comparison.p_value:.2g})"
         return words
 
@@ -167,7 +167,7 @@ class AnchorUpdate:
             "cases": comparison.cases if comparison is not None else 0,
             "difference": asdict(comparison.difference) if comparison is not None else None,
             "p_value": comparison.p_value if comparison is not None else None,
-            "redrawn": comparison is not None and comparison.is_redrawn,
+            "rerun": comparison is not None and comparison.is_rerun,
             "confirmed": comparison is not None and comparison.is_confirmed,
             "trouble": self.trouble,
         }
@@ -211,12 +211,12 @@ def plan_anchor(
         (
             anchor_trials
             for anchor_trials in baseline.anchors
-            if not anchor_trials.history.key.differences(key)
+            if not anchor_trials.baseline.key.differences(key)
         ),
         None,
     )
-    if anchor.stored_trials is None and (history := baseline.find(key)) is not None:
-        anchor.stored_trials = AnchorTrials(history=replace(history, audit_digest=""))
+    if anchor.stored_trials is None and (stored_baseline := baseline.find(key)) is not None:
+        anchor.stored_trials = AnchorTrials(baseline=replace(stored_baseline, audit_digest=""))
     anchor_cases = (PlannedCase(anchor.suite, case.case) for case in cases)
     anchor.cases = tuple(case for case in anchor_cases if _can_render(case))
     if left_out := len(cases) - len(anchor.cases):
@@ -230,15 +230,15 @@ def plan_anchor(
         anchor_policy = replace(
             policy, complete_trials=trials_max, per_session=share, sessions=1, any_time=True
         )
-        histories = (anchor.stored_trials.history,) if anchor.stored_trials is not None else ()
-        plan = _top_up(anchor.suite, histories, anchor.cases, now=now, policy=anchor_policy)
+        baselines = (anchor.stored_trials.baseline,) if anchor.stored_trials is not None else ()
+        plan = _top_up(anchor.suite, baselines, anchor.cases, now=now, policy=anchor_policy)
         anchor.request = TopUpSuite(top_up=plan, cases=anchor.cases)
     return anchor
 
 
 def _top_up(
     suite: Eval,
-    histories: tuple[StoredHistory, ...],
+    baselines: tuple[StoredBaseline, ...],
     cases: Sequence[PlannedCase],
     *,
     now: datetime,
@@ -246,7 +246,7 @@ def _top_up(
     restart: bool = False,
 ) -> TopUp:
     return top_up(
-        Baseline(prompt=suite.prompt.name, histories=histories),
+        Baseline(prompt=suite.prompt.name, baselines=baselines),
         key_of(suite),
         version=str(suite.prompt.version or ""),
         cases={case.case.id: case.case.digest for case in cases},
@@ -274,14 +274,14 @@ class EvalUpdate:
 
     Attributes:
         request: The trials of this session.
-        session_trials: The finished trials for the history.
-        redrawn: Fresh trials to compare with a complete history; None without any.
+        session_trials: The finished trials for the baseline.
+        rechecked: Fresh trials to compare with a complete baseline; None without any.
         drift: That comparison.
         audit: Committed completions compared with fresh trials; None without any.
         audit_digest: The digest of the audited recordings.
         anchor: The comparison with an old version; None without one.
-        history: The history, with this session's trials once they are saved.
-        missing_text: The sessions that the history still needs; empty if it is complete.
+        baseline: The baseline, with this session's trials once they are saved.
+        missing_text: The sessions that the baseline still needs; empty if it is complete.
         written_file: The file of the baseline; empty if it did not change.
         changes: The checks whose pass rate certainly changed since the previous version.
         accepted: Cases whose losses the changelog accepts.
@@ -291,18 +291,18 @@ class EvalUpdate:
     request: TopUpSuite
     anchor: AnchorUpdate | None = None
     session_trials: SuiteTrials = field(default_factory=SuiteTrials)
-    redrawn: SuiteTrials | None = None
+    rechecked: SuiteTrials | None = None
     drift: Drift | None = None
     audit: AuditReport | None = None
     audit_digest: str = ""
-    history: StoredHistory = field(init=False)
+    baseline: StoredBaseline = field(init=False)
     missing_text: str = ""
     written_file: str = ""
-    changes: tuple[CellChange, ...] = ()
+    changes: tuple[CheckChange, ...] = ()
     accepted: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.history = self.top_up.history
+        self.baseline = self.top_up.baseline
 
     @property
     def top_up(self) -> TopUp:
@@ -326,10 +326,10 @@ class EvalUpdate:
 
     def to_json(self) -> dict[str, Any]:
         """For programs, and for the issue."""
-        key = self.history.key
+        key = self.baseline.key
         return {
             "prompt": self.prompt,
-            "version": self.history.version,
+            "version": self.baseline.version,
             "prompt_digest": key.prompt,
             "model": key.model,
             "dataset": key.dataset,
@@ -337,7 +337,7 @@ class EvalUpdate:
             "unmeasured": sum(trials.unmeasured.total() for trials in self._all_trials()),
             "complete": not self.missing_text,
             "waits_h": self.top_up.waits_h,
-            "sessions": len(self.history.sessions),
+            "sessions": len(self.baseline.sessions),
             "file": self.written_file,
             "changes": [_change(change) for change in self.changes],
             "drift": _drift(self.drift) if self.drift is not None else None,
@@ -346,11 +346,11 @@ class EvalUpdate:
             "anchor_lost": self.anchor is not None and self.anchor.has_loss,
         }
 
-    def lines(self, before: StoredHistory | None) -> Iterator[str]:
+    def lines(self, before: StoredBaseline | None) -> Iterator[str]:
         """Lines for the user.
 
         Args:
-            before: The history of the previous version; None without a comparison.
+            before: The baseline of the previous version; None without a comparison.
         """
         if self.drift is not None:
             yield from _drift_lines(self.prompt, self.drift)
@@ -360,7 +360,7 @@ class EvalUpdate:
                 yield f"  fix: {self.audit.fix}"
         if self._trial_count:
             state = f"not complete yet: {self.missing_text}" if self.missing_text else "complete"
-            yield f"{self.prompt}: {summary(self.history)}, {state}"
+            yield f"{self.prompt}: {summary(self.baseline)}, {state}"
         if before is not None:
             yield f"  compared with {before.version or before.key.prompt[:12]}:"
             yield from (f"  {change}" for change in self.changes)
@@ -391,16 +391,16 @@ class EvalUpdate:
 
     def _all_trials(self) -> list[SuiteTrials]:
         anchor_trials = self.anchor.session_trials if self.anchor is not None else []
-        fresh_trials = [self.redrawn] if self.redrawn is not None else []
+        fresh_trials = [self.rechecked] if self.rechecked is not None else []
         return [*fresh_trials, self.session_trials, *anchor_trials]
 
 
-def summary(history: StoredHistory) -> str:
-    """The number of cases, trials and sessions of a history."""
-    if not history.cases:
+def summary(baseline: StoredBaseline) -> str:
+    """The number of cases, trials and sessions of a baseline."""
+    if not baseline.cases:
         return "no trials"
-    sessions = plural(len(history.sessions), "session")
-    return f"{plural(len(history.cases), 'case')} with {trials_each(history)} from {sessions}"
+    sessions = plural(len(baseline.sessions), "session")
+    return f"{plural(len(baseline.cases), 'case')} with {trials_each(baseline)} from {sessions}"
 
 
 def _drift_lines(prompt: str, drift: Drift) -> Iterator[str]:
@@ -416,7 +416,7 @@ def _drift_lines(prompt: str, drift: Drift) -> Iterator[str]:
         )
     if drift.new_models:
         yield f"  completions come from {', '.join(drift.new_models)} now, as never before"
-    yield "  a new history begins" if drift.stale else "  fresh trials agree with the baseline"
+    yield "  a new baseline begins" if drift.stale else "  fresh trials agree with the baseline"
 
 
 def _drift(drift: Drift) -> dict[str, Any]:
@@ -434,7 +434,7 @@ def _drift(drift: Drift) -> dict[str, Any]:
     }
 
 
-def _change(change: CellChange) -> dict[str, Any]:
+def _change(change: CheckChange) -> dict[str, Any]:
     return {name: value for name, value in asdict(change).items() if name != "since"}
 
 
@@ -457,7 +457,7 @@ _AUDITED_NUMBERS = 24
 
 
 def uncommitted_notes(project: Project, prompts: Iterable[Prompt]) -> Iterator[str]:
-    """Notes on prompts that differ from the committed file, whose history no gate can use."""
+    """Notes on prompts that differ from the committed file, whose baseline no gate can use."""
     repository = Repository.find(project.root)
     if repository is None or not repository.has_commits():
         return
@@ -480,7 +480,7 @@ class BaselineUpdate:
     Attributes:
         project: The project.
         policy: The plan for filling a baseline of this number of cases.
-        redraw: Fresh trials per case to compare with a complete history; 0 for none.
+        recheck: Fresh trials per case to compare with a complete baseline; 0 for none.
         dry_run: Whether to stop after the estimate.
         print_line: Called with each line for the user.
         meter: A context that shows progress.
@@ -491,7 +491,7 @@ class BaselineUpdate:
 
     project: Project
     policy: Callable[[int], TopUpPolicy]
-    redraw: int
+    recheck: int
     dry_run: bool
     print_line: Callable[[str], None]
     meter: Callable[[Callable[[], str]], AbstractContextManager[object]]
@@ -550,9 +550,9 @@ class BaselineUpdate:
         self, prompts: list[PromptUpdate], updates: list[EvalUpdate], evals: EvalSession
     ) -> None:
         self._draw(updates, evals)
-        complete = [update for update in updates if self._needs_redraw(update)]
+        complete = [update for update in updates if self._needs_recheck(update)]
         if complete:
-            self._redraw(complete, evals)
+            self._recheck(complete, evals)
         if evals.options.record != "none":
             self._audit(prompts, evals)
         self._compare_with_anchors(updates, evals)
@@ -565,7 +565,7 @@ class BaselineUpdate:
         Recordings are audited with live trials only.
         """
         for update in updates:
-            update.audit_digest = update.top_up.history.audit_digest
+            update.audit_digest = update.top_up.baseline.audit_digest
         batches = ProjectBatches(self.project, evals, options, environ=os.environ)
         with batches.open():
             self._draw(updates, evals)
@@ -593,41 +593,41 @@ class BaselineUpdate:
             anchor.add_trials(trials, now=self._now)
 
     def _compare_with_anchors(self, updates: list[EvalUpdate], evals: EvalSession) -> None:
-        """Compare each version with its anchor; redraw both if the version seems worse."""
+        """Compare each version with its anchor; re-run both if the version seems worse."""
         for update in updates:
             if update.anchor is None:
                 continue
-            history, after = self._extend_history(update)
-            update.anchor.compare(history, complete=after.complete)
-            request = update.anchor.plan_redraw(self._now, self.policy(len(update.suite.dataset)))
+            baseline, after = self._extend_baseline(update)
+            update.anchor.compare(baseline, complete=after.complete)
+            request = update.anchor.plan_rerun(self._now, self.policy(len(update.suite.dataset)))
             if request is not None:
                 (trials,) = draw_trials([request], session=evals, on_progress=lambda _: None)
-                update.anchor.replace_trials(request, trials, history, now=self._now)
+                update.anchor.replace_trials(request, trials, baseline, now=self._now)
 
-    def _redraw(self, complete: list[EvalUpdate], evals: EvalSession) -> None:
-        """Compare complete histories with fresh trials; restart those that no longer agree."""
+    def _recheck(self, complete: list[EvalUpdate], evals: EvalSession) -> None:
+        """Compare complete baselines with fresh trials; restart those that no longer agree."""
         policy = policy_of(self.project.settings.gate)
-        redraws = [
-            RedrawSuite(
-                redraw=Redraw(
-                    update.top_up.history,
+        rechecks = [
+            RecheckSuite(
+                recheck=Recheck(
+                    update.top_up.baseline,
                     {case.case.id: case.case.digest for case in update.request.cases},
                     policy,
                     prompt=update.prompt,
-                    trials=self.redraw,
+                    trials=self.recheck,
                     prompts=len(complete),
                 ),
-                checks=update.top_up.history.key.judges,
+                checks=update.top_up.baseline.key.judges,
                 cases=self._today(update.request.cases),
             )
             for update in complete
         ]
-        redraw_results = redraw_trials(redraws, session=evals, on_progress=lambda _: None)
+        recheck_results = recheck_trials(rechecks, session=evals, on_progress=lambda _: None)
         stale: list[EvalUpdate] = []
-        for update, redraw, trials in zip(complete, redraws, redraw_results, strict=True):
-            update.redrawn, update.drift = trials, redraw.redraw.drift(models=trials.models)
+        for update, recheck, trials in zip(complete, rechecks, recheck_results, strict=True):
+            update.rechecked, update.drift = trials, recheck.recheck.drift(models=trials.models)
             if update.drift.stale:
-                baseline = Baseline(prompt=update.prompt, histories=(update.top_up.history,))
+                baseline = Baseline(prompt=update.prompt, baselines=(update.top_up.baseline,))
                 restarted = self._top_up(update.suite, baseline, restart=True)
                 update.request = replace(update.request, top_up=restarted)
                 stale.append(update)
@@ -637,7 +637,7 @@ class BaselineUpdate:
     def _audit(self, prompts: list[PromptUpdate], evals: EvalSession) -> None:
         """Compare committed completions with fresh trials, once per state of the recordings.
 
-        The session's trials are reused; complete histories need few further ones.
+        The session's trials are reused; complete baselines need few further ones.
         """
         reader = evals.replay_session()
         try:
@@ -650,16 +650,16 @@ class BaselineUpdate:
     def _audit_eval(
         self, update: EvalUpdate, baseline: Baseline, evals: EvalSession, reader: EvalSession
     ) -> None:
-        name, history = update.prompt, update.top_up.history
-        checks = sorted(history.key.judges)
+        name, stored_baseline = update.prompt, update.top_up.baseline
+        checks = sorted(stored_baseline.key.judges)
         cases = {case.case.id: case for case in update.request.cases}
         audited_cases = [(name, case, checks) for case in cases.values()]
         recorded = recorded_outcomes(reader, audited_cases, numbers=lambda _: _AUDITED_NUMBERS)
         state = digest_of([[x.case, x.series, x.number, x.recorded_at] for x in recorded])
-        trials = update.session_trials if update.session_trials.facts else update.redrawn
+        trials = update.session_trials if update.session_trials.facts else update.rechecked
         facts = trials.facts if trials is not None else {}
-        if not recorded or history.audit_digest == state:
-            update.audit_digest = history.audit_digest
+        if not recorded or stored_baseline.audit_digest == state:
+            update.audit_digest = stored_baseline.audit_digest
             return
         if facts:
             fresh = {
@@ -679,31 +679,32 @@ class BaselineUpdate:
         update.audit = report
 
     def _base_is_worse(self, update: EvalUpdate, baseline: Baseline, evals: EvalSession) -> bool:
-        """Return whether base passes less today than in its history.
+        """Return whether base passes less today than in its baseline.
 
-        A new version has no history; then the previous version is run again.
+        A new version has no baseline; then the previous version is run again.
         """
-        history, suite = update.top_up.history, update.suite
-        if not history.cases:
-            before = baseline.find_previous(history.key)
+        stored_baseline, suite = update.top_up.baseline, update.suite
+        if not stored_baseline.cases:
+            before = baseline.find_previous(stored_baseline.key)
             if before is None or not before.version:
                 return False
             try:
                 prompt = load_prompt(suite.prompt.name, before.version, root=self.project.root)
             except RegaugeError:  # no commit holds it
                 return False
-            history, suite = before, replace(suite, prompt=prompt)
+            stored_baseline, suite = before, replace(suite, prompt=prompt)
         measured_cases = {
-            case.case.id: (PlannedCase(suite, case.case), case_history.total)
+            case.case.id: (PlannedCase(suite, case.case), case_trials.total)
             for case in update.request.cases
-            if (case_history := history.history(case.case.id, case.case.digest)) is not None
+            if (case_trials := stored_baseline.find_trials(case.case.id, case.case.digest))
+            is not None
         }
         if not measured_cases:
             return False
         today = fresh_counts(
             evals,
             self._today(case for case, _ in measured_cases.values()),
-            sorted(history.key.judges),
+            sorted(stored_baseline.key.judges),
             nth=_AUDITED_NUMBERS,
         )
         return today_is_worse(
@@ -722,10 +723,10 @@ class BaselineUpdate:
             return ""
         return repository.commit("HEAD")
 
-    def _needs_redraw(self, update: EvalUpdate) -> bool:
-        """Return whether to compare a complete history with fresh trials."""
+    def _needs_recheck(self, update: EvalUpdate) -> bool:
+        """Return whether to compare a complete baseline with fresh trials."""
         top_up = update.top_up
-        return bool(self.redraw and top_up.complete and top_up.history.cases)
+        return bool(self.recheck and top_up.complete and top_up.baseline.cases)
 
     def _plan(self, evals: EvalSession) -> list[PromptUpdate]:
         by_suite: dict[Eval, list[PlannedCase]] = {}
@@ -741,7 +742,7 @@ class BaselineUpdate:
                 )
             key = key_of(suite)
             prompt = prompts[name]
-            if any(not update.top_up.history.key.differences(key) for update in prompt.suites):
+            if any(not update.top_up.baseline.key.differences(key) for update in prompt.suites):
                 continue  # another eval measures the same
             request = TopUpSuite(top_up=self._top_up(suite, prompt.baseline), cases=tuple(cases))
             anchor = plan_anchor(
@@ -776,18 +777,18 @@ class BaselineUpdate:
     def _estimate(self, evals: EvalSession, update: EvalUpdate) -> None:
         """Print the planned trials and their cost, before the first call."""
         suite, request = update.suite, update.request
-        is_redraw = self._needs_redraw(update)
+        is_recheck = self._needs_recheck(update)
         draws = draws_of(request)
-        if is_redraw:
-            numbers = [stored_number("base", nth) for nth in range(self.redraw)]
+        if is_recheck:
+            numbers = [stored_number("base", nth) for nth in range(self.recheck)]
             today = self._today(request.cases)
             draws = [PlannedTrial(case, number) for number in numbers for case in today]
-        cases = len(request.cases) if is_redraw else len(request.top_up.trials_by_case)
+        cases = len(request.cases) if is_recheck else len(request.top_up.trials_by_case)
         facts = {
             "prompt": update.prompt,
             "model": str(suite.model),
             "cases": cases,
-            "redraw": is_redraw,
+            "recheck": is_recheck,
         }
         cost = self._bill(evals, draws, facts)
         self._estimates[-1]["waits_h"] = update.top_up.waits_h
@@ -798,9 +799,9 @@ class BaselineUpdate:
                 f" begin in {update.top_up.waits_h:.1f} h, or now with --new-session"
             )
         elif not draws:
-            self.print_line(f"{label}: complete, {summary(update.top_up.history)}")
+            self.print_line(f"{label}: complete, {summary(update.top_up.baseline)}")
         else:
-            fresh = "complete, compared with " if is_redraw else ""
+            fresh = "complete, compared with " if is_recheck else ""
             trials = f"{plural(len(draws), 'trial')} of {plural(cases, 'case')}"
             self.print_line(f"{label}: {fresh}{trials}, {cost}")
         anchor = update.anchor
@@ -813,7 +814,7 @@ class BaselineUpdate:
             facts = {
                 "prompt": update.prompt,
                 "anchor": anchor.version,
-                "model": top_up.history.key.model,
+                "model": top_up.baseline.key.model,
                 "cases": len(top_up.trials_by_case),
             }
             cost = self._bill(evals, draws, facts)
@@ -833,43 +834,43 @@ class BaselineUpdate:
             f" {money(bill.cost_usd)}{in_batch(bill.batch_cost_usd)}"
         )
 
-    def _extend_history(self, update: EvalUpdate) -> tuple[StoredHistory, TopUp]:
-        """The history with this session's trials, and the trials still missing."""
+    def _extend_baseline(self, update: EvalUpdate) -> tuple[StoredBaseline, TopUp]:
+        """The baseline with this session's trials, and the trials still missing."""
         plan, trials = update.top_up, update.session_trials
-        history = add_session(plan, trials.facts, now=self._now, models=trials.models)
-        history = replace(history, audit_digest=update.audit_digest)
-        baseline = Baseline(prompt=update.prompt, histories=(history,))
-        return history, self._top_up(update.suite, baseline)
+        stored_baseline = add_session(plan, trials.facts, now=self._now, models=trials.models)
+        stored_baseline = replace(stored_baseline, audit_digest=update.audit_digest)
+        baseline = Baseline(prompt=update.prompt, baselines=(stored_baseline,))
+        return stored_baseline, self._top_up(update.suite, baseline)
 
     def _save(self, prompt: PromptUpdate) -> None:
         """Write the baseline of a prompt; compare it with the previous version."""
         for update in prompt.suites:
-            update.history, after = self._extend_history(update)
+            update.baseline, after = self._extend_baseline(update)
             lacking = [] if after.complete else [self._describe_missing(after)]
             if left_out := len(self._find_deselected(update.suite)):
                 lacking.append(f"{plural(left_out, 'case')} left out")
             update.missing_text = "; ".join(lacking)
         path = baseline_path(self.project, prompt.name)
         anchors = [update.anchor for update in prompt.suites if update.anchor is not None]
-        baseline = merge_histories(
+        baseline = merge_baselines(
             prompt.baseline,
-            [(update.history, not update.missing_text) for update in prompt.suites],
+            [(update.baseline, not update.missing_text) for update in prompt.suites],
             anchors=[
                 anchor.stored_trials for anchor in anchors if anchor.stored_trials is not None
             ],
             anchor_versions={anchor.version for anchor in anchors},
         )
-        is_changed = bool(baseline.histories) and save_baseline(path, baseline)
+        is_changed = bool(baseline.baselines) and save_baseline(path, baseline)
         if is_changed and prompt.older is not None:
             prompt.older.unlink(missing_ok=True)
         for update in prompt.suites:
             update.written_file = str(self.project.relative(path)) if is_changed else ""
             has_trials = update.top_up.trials_by_case
-            before = prompt.baseline.find_previous(update.history.key) if has_trials else None
+            before = prompt.baseline.find_previous(update.baseline.key) if has_trials else None
             if before is not None:
                 accepted = accepted_since(update.suite.prompt, before.version)
-                update.changes = changes_between(before, update.history, accepted=accepted)
-                update.accepted = tuple(sorted({*accepted} & update.history.cases.keys()))
+                update.changes = changes_between(before, update.baseline, accepted=accepted)
+                update.accepted = tuple(sorted({*accepted} & update.baseline.cases.keys()))
             for line in update.lines(before):
                 self.print_line(line)
             self.unmeasured += update.unmeasured()

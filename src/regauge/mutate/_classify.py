@@ -1,8 +1,8 @@
 """One mutant against the suite: cases by relevance, until one is broken.
 
 The tests are those of the gate: e-values of single cases against the base's record, e-BH bounds
-over all cells, the rule of critical cases, and the permutation test of the suite. The trials of the
-base are those of its record, so only mutants are run.
+over all checks, the rule of critical cases, and the permutation test of the suite. The trials of
+the base are those of its record, so only mutants are run.
 """
 
 from __future__ import annotations
@@ -67,16 +67,16 @@ class BaseRun:
         """True if every case is known to have the same output each time."""
         return all(case.repeats > 1 for case in self.cases.values())
 
-    async def history(self, key: str, more_trials: int = 0) -> BaseTrials:
+    async def collect_trials(self, key: str, more_trials: int = 0) -> BaseTrials:
         """Return the base's record of a case: of the baseline, or of new trials.
 
         Args:
             key: The key of the case.
             more_trials: Number of trials beyond the record, if it is too short to decide.
         """
-        history = self.cases[key].history
-        if history is not None and history.total.trials:
-            return _add(history, await self._record(key, more_trials)) if more_trials else history
+        baseline = self.cases[key].baseline
+        if baseline is not None and baseline.total.trials:
+            return _add(baseline, await self._record(key, more_trials)) if more_trials else baseline
         return await self._record(key, _TRIALS + more_trials)
 
     async def _record(self, key: str, trials: int) -> BaseTrials:
@@ -127,9 +127,9 @@ class BaseRun:
             return judged_trials[:count]
 
 
-def _add(history: BaseTrials, other: BaseTrials) -> BaseTrials:
-    checks = {check: count + other.checks[check] for check, count in history.checks.items()}
-    return BaseTrials(checks=checks, total=history.total + other.total)
+def _add(baseline: BaseTrials, other: BaseTrials) -> BaseTrials:
+    checks = {check: count + other.checks[check] for check, count in baseline.checks.items()}
+    return BaseTrials(checks=checks, total=baseline.total + other.total)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,14 +184,14 @@ class MutantClassifier:
     _trials: dict[str, list[JudgedTrial]] = field(
         default_factory=dict[str, "list[JudgedTrial]"], init=False
     )
-    _history: dict[str, BaseTrials] = field(default_factory=dict[str, BaseTrials], init=False)
+    _baseline: dict[str, BaseTrials] = field(default_factory=dict[str, BaseTrials], init=False)
     _errors: list[Exception] = field(default_factory=list[Exception], init=False)
     _unmeasured_cases: set[str] = field(default_factory=set[str], init=False)
 
     def __post_init__(self) -> None:
         self._case_policy = self.policy.gate.case
         blocking = [case for case in self.base.cases.values() if case.blocks]
-        self._cells = sum(len(case.checks) for case in blocking)
+        self._check_count = sum(len(case.checks) for case in blocking)
 
     async def run(self) -> Classification:
         """Run trials until the class is known."""
@@ -233,7 +233,7 @@ class MutantClassifier:
     async def _decide_suspects(self) -> Classification | None:
         """Run the most suspicious case until no suspect is left, or one is broken."""
         while True:
-            await self._load_histories()
+            await self._load_baselines()
             if (result := self._find_broken()) is not None:
                 return result
             suspects = [
@@ -245,25 +245,25 @@ class MutantClassifier:
                 return None
             key = max(suspects)[2]
             await self._run_trials([key])
-            await self._extend_history(key)
+            await self._extend_baseline(key)
 
-    async def _extend_history(self, key: str) -> None:
+    async def _extend_baseline(self, key: str) -> None:
         """Run more trials of the base if its record is too short to decide."""
         trial_count = len(self._trials[key])
-        if trial_count in _EXTENSIONS and key in self._history and not self._errors:
-            self._history[key] = await self.base.history(key, _EXTENSIONS[trial_count])
+        if trial_count in _EXTENSIONS and key in self._baseline and not self._errors:
+            self._baseline[key] = await self.base.collect_trials(key, _EXTENSIONS[trial_count])
 
-    async def _load_histories(self) -> None:
+    async def _load_baselines(self) -> None:
         """Load the base's record of every tested case that may be broken."""
         for key, trials in self._trials.items():
-            if key in self._history or not trials:
+            if key in self._baseline or not trials:
                 continue
-            history = self.base.cases[key].history
-            if history is None or not history.total.trials:
+            baseline = self.base.cases[key].baseline
+            if baseline is None or not baseline.total.trials:
                 passed = all(trial.facts.passed is not False for trial in trials)
                 if passed and (await self.base.first_trial(key)).facts.passed is not False:
                     continue
-            self._history[key] = await self.base.history(key)
+            self._baseline[key] = await self.base.collect_trials(key)
 
     async def _repeat_relevant_cases(self) -> Classification | None:
         """Run additional trials of the cases most similar to the mutated text."""
@@ -291,8 +291,8 @@ class MutantClassifier:
         return _log_e(record.passed, record.trials, passed, trials, direction)
 
     def _record(self, key: str, check: str) -> Count | None:
-        history = self._history.get(key)
-        return history.checks.get(check) if history is not None else None
+        baseline = self._baseline.get(key)
+        return baseline.checks.get(check) if baseline is not None else None
 
     def _case_evidence(self, case: Case) -> float | None:
         """Return the evidence if further trials of a case may name it; else None."""
@@ -333,31 +333,31 @@ class MutantClassifier:
         return evidence if log(least) <= evidence < self._bound() else None
 
     def _bound(self) -> float:
-        return self._case_policy.log_bound(max(self._cells, 1))
+        return self._case_policy.log_bound(max(self._check_count, 1))
 
-    def _significant_cells(self, direction: Direction) -> list[tuple[Case, str, float]]:
-        """Return the cells above the gate's bound."""
+    def _significant_checks(self, direction: Direction) -> list[tuple[Case, str, float]]:
+        """Return the checks above the gate's bound."""
         tested_cases = [case for case, _ in self.ranking if self._trials.get(case.key)]
         if direction == "worse":
             cases = [case for case in tested_cases if case.blocks and case.tier != "critical"]
         else:
             cases = [case for case in tested_cases if self._is_failing(case)]
-        cells = [
+        checks = [
             (case, check, self._evidence(case.key, check, direction))
             for case in cases
             for check in case.checks
         ]
-        if not cells:
+        if not checks:
             return []
-        evidence = np.array([cell[2] for cell in cells])
-        size = max(self._cells, len(cells))
-        bound = e_bh(evidence, alpha=self._case_policy.alpha, cells=size)
-        return [cell for cell in cells if cell[2] >= float(bound.log_bound)]
+        evidence = np.array([check[2] for check in checks])
+        size = max(self._check_count, len(checks))
+        bound = e_bh(evidence, alpha=self._case_policy.alpha, checks=size)
+        return [check for check in checks if check[2] >= float(bound.log_bound)]
 
     def _is_failing(self, case: Case) -> bool:
-        history = self._history.get(case.key)
+        baseline = self._baseline.get(case.key)
         share_max = self.policy.gate.improved_at_most
-        return history is not None and history.total.passed <= share_max * history.total.trials
+        return baseline is not None and baseline.total.passed <= share_max * baseline.total.trials
 
     def _find_broken(self) -> Classification | None:
         for case, _ in self.ranking:
@@ -372,16 +372,16 @@ class MutantClassifier:
                 return self._classification(
                     "killed", [case.key], sorted(judges), {"tier": "critical"}
                 )
-        broken_cells = self._significant_cells("worse")
-        if not broken_cells:
+        broken_checks = self._significant_checks("worse")
+        if not broken_checks:
             return None
-        return self._classify_by_cells("killed", broken_cells)
+        return self._classify_by_checks("killed", broken_checks)
 
-    def _classify_by_cells(
-        self, kind: MutantClass, cells: Sequence[tuple[Case, str, float]]
+    def _classify_by_checks(
+        self, kind: MutantClass, checks: Sequence[tuple[Case, str, float]]
     ) -> Classification:
-        keys, judges = [case.key for case, *_ in cells], [check for _, check, _ in cells]
-        evidence = exp(min(max(evidence for *_, evidence in cells), 700.0))
+        keys, judges = [case.key for case, *_ in checks], [check for _, check, _ in checks]
+        evidence = exp(min(max(evidence for *_, evidence in checks), 700.0))
         return self._classification(kind, keys, judges, {"e_value": float(f"{evidence:.3g}")})
 
     def _classification(
@@ -393,7 +393,7 @@ class MutantClassifier:
     ) -> Classification:
         trials = self._trials[keys[0]]
         passed = sum(trial.facts.passed is True for trial in trials)
-        record = self._history.get(keys[0])
+        record = self._baseline.get(keys[0])
         return Classification(
             kind=kind,
             cases=tuple(dict.fromkeys(keys)),
@@ -411,7 +411,7 @@ class MutantClassifier:
         suite = await self._test_suite("worse")
         if suite is not None:
             return Classification(kind="killed", evidence=suite)
-        fixed_cells = self._significant_cells("better")
+        fixed_checks = self._significant_checks("better")
         if self._errors:
             return _unmeasured_result(self._errors[0])
         undecided_case = self._find_undecided()
@@ -419,8 +419,8 @@ class MutantClassifier:
             reason = f"the gate leaves {undecided_case} undecided"
             return Classification(kind="undecided", reason=reason, cases=(undecided_case,))
         trial_facts: dict[str, JSON] = {"cases_run": len(self._trials)}
-        if fixed_cells:
-            return self._classify_by_cells("harmful", fixed_cells)
+        if fixed_checks:
+            return self._classify_by_checks("harmful", fixed_checks)
         better = await self._test_suite("better")
         if better is not None:
             return Classification(kind="harmful", evidence={**better, **trial_facts})
@@ -444,7 +444,7 @@ class MutantClassifier:
 
         The first trials of all cases select, as in the gate; a second trial of each case confirms.
         """
-        keys = [case.key for case, _ in self.ranking if case.key in self._history]
+        keys = [case.key for case, _ in self.ranking if case.key in self._baseline]
         level = screen_bound(self.policy.gate.suite, 0, prompts=1)
         p_value = self._suite_p_value(keys, 0, direction)
         if p_value > level:
@@ -460,7 +460,7 @@ class MutantClassifier:
         for key in keys:
             trials = self._trials.get(key, [])
             passed = trials[number].facts.passed if len(trials) > number else None
-            record = self._history[key].total
+            record = self._baseline[key].total
             rows.append((record.passed, record.trials, int(bool(passed)), int(passed is not None)))
         if not rows:
             return 1.0

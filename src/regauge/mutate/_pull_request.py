@@ -501,20 +501,20 @@ def _with_base(
     cases_with_base: list[Case] = []
     for case, (suite, id_) in zip(cases, case_names, strict=True):
         gate_case, is_valid = gate_cases[suite.name, id_]
-        history = gate_case.history if is_valid else None
+        baseline = gate_case.baseline if is_valid else None
         baseline_case = (
-            suite.base.history.cases.get(id_) if suite.base.history is not None else None
+            suite.base.baseline.cases.get(id_) if suite.base.baseline is not None else None
         )
         has_one_output = (
-            history is not None
+            baseline is not None
             and baseline_case is not None
             and len(baseline_case.output_digests) == 1
         )
         cases_with_base.append(
             replace(
                 case,
-                history=history,
-                repeats=history.total.trials if history is not None and has_one_output else 0,
+                baseline=baseline,
+                repeats=baseline.total.trials if baseline is not None and has_one_output else 0,
                 output_digest=baseline_case.output_digests[0]
                 if baseline_case is not None and has_one_output
                 else "",

@@ -266,7 +266,7 @@ def suite_facts(cases: Sequence[Case]) -> SuiteFacts:
     failing = [
         case
         for case in blocking
-        if case.history is not None and case.history.total.passed <= case.history.total.failed
+        if case.baseline is not None and case.baseline.total.passed <= case.baseline.total.failed
     ]
     return SuiteFacts(
         cases=len(cases),

@@ -230,7 +230,7 @@ def estimate_calls(
         else _killed_share(mutant, ranking)
         for mutant in mutants
     }
-    varying = sum(case.history is not None and not case.repeats for case in cases)
+    varying = sum(case.baseline is not None and not case.repeats for case in cases)
     other_calls = len(cases) + _OTHER_CALLS + _OTHER_CALLS_VARYING * varying
     killed_calls = _KILLED_CALLS + _KILLED_CALLS_VARYING * varying / len(cases)
 
@@ -248,7 +248,7 @@ def estimate_calls(
         return survives * other_calls + (1 - survives) * (killed_calls + parts)
 
     total = calls_within(_nest_blocks(prompt, mutants, len(cases)), share.keys())
-    base_calls = _BASE_CALLS_PER_CASE * sum(case.history is None for case in cases)
+    base_calls = _BASE_CALLS_PER_CASE * sum(case.baseline is None for case in cases)
     base_calls += min(
         _BASE_CALLS + _BASE_CALLS_VARYING * varying, _BASE_CALLS_VARYING_MAX * varying
     )

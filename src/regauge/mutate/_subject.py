@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from regauge.datasets import GoldenCase
-    from regauge.gate.baselines import StoredHistory
+    from regauge.gate.baselines import StoredBaseline
     from regauge.mutate._suggest import Draft
     from regauge.prompts import Prompt
     from regauge.runner import Eval, EvalSession, Trial, TrialRunner
@@ -146,7 +146,7 @@ def subject_of(
     """
     members: dict[str, PlannedCase] = {}
     cases: list[Case] = []
-    histories: dict[int, StoredHistory | None] = {}
+    baselines: dict[int, StoredBaseline | None] = {}
     suites = {id(member.suite): member.suite for member in planned_cases}
     prompt, *_ = [edited_prompt(suite, name or None) for suite in suites.values()]
     models = {str(suite.model): suite.target is None for suite in suites.values()}
@@ -161,14 +161,14 @@ def subject_of(
             raise member.error
         suite = member.suite
         accepted_ids = accepted_since(suite.prompt, "")
-        if id(suite) not in histories:
+        if id(suite) not in baselines:
             baseline = baseline_of(evals.project, suite)[0]
-            histories[id(suite)] = baseline.find(key_of(suite)) if baseline is not None else None
+            baselines[id(suite)] = baseline.find(key_of(suite)) if baseline is not None else None
         name = member_key(member.case, suite, members)
         judges = blocking_judges(suite)
         members[name] = PlannedCase(replace(suite, judges=judges), member.case)
         cases.append(
-            _case(name, member, histories[id(suite)], accepted=member.case.id in accepted_ids)
+            _case(name, member, baselines[id(suite)], accepted=member.case.id in accepted_ids)
         )
     datasets = dict.fromkeys(suite.dataset.name for suite in suites.values())
     return MutationSubject(
@@ -203,16 +203,16 @@ def member_key(case: GoldenCase, suite: Eval, earlier: Collection[str]) -> str:
 
 
 def _case(
-    name: str, planned_case: PlannedCase, baseline: StoredHistory | None, *, accepted: bool
+    name: str, planned_case: PlannedCase, baseline: StoredBaseline | None, *, accepted: bool
 ) -> Case:
     case = planned_case.case
-    history = baseline.history(case.id, case.digest) if baseline is not None else None
+    stored_baseline = baseline.find_trials(case.id, case.digest) if baseline is not None else None
     output_digests = (
         baseline.cases[case.id].output_digests
-        if baseline is not None and history is not None
+        if baseline is not None and stored_baseline is not None
         else ()
     )
-    trials = history.total.trials if history is not None else 0
+    trials = stored_baseline.total.trials if stored_baseline is not None else 0
     checks = tuple(judge.name for judge in blocking_judges(planned_case.suite))
     texts = [
         *(value if isinstance(value, str) else json.dumps(value) for value in case.inputs.values()),
@@ -226,11 +226,13 @@ def _case(
         key=name,
         text="\n".join(texts),
         checks=checks,
-        history=history,
+        baseline=stored_baseline,
         repeats=trials if len(output_digests) == 1 else 0,
         output_digest=output_digests[0] if len(output_digests) == 1 else "",
         tier=tier_held(
-            case.tier, history.total if history is not None else NO_TRIALS, CRITICAL_TRIALS
+            case.tier,
+            stored_baseline.total if stored_baseline is not None else NO_TRIALS,
+            CRITICAL_TRIALS,
         ),
         blocks=case.tier != "tracked" and not accepted,
     )

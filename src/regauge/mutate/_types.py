@@ -30,7 +30,7 @@ class Case:
     Attributes:
         text: Its inputs, expectation, tags and checks, compared with the mutated text.
         checks: The blocking checks.
-        history: The base's trials in the baseline; None without any.
+        baseline: The base's trials in the baseline; None without any.
         repeats: Number of these trials known to have the same output as the first; 0 if outputs
             differ or are unknown.
         output_digest: The first digits of the digest of that output, if the baseline has it.
@@ -41,7 +41,7 @@ class Case:
     key: str
     text: str
     checks: tuple[str, ...]
-    history: BaseTrials | None = None
+    baseline: BaseTrials | None = None
     repeats: int = 0
     output_digest: str = ""
     tier: CaseTier = "required"
@@ -152,5 +152,5 @@ class CaseRanking:
 
 def _base_pass_rate(case: Case) -> float:
     """Return the base's pass rate: a failing case cannot show a break."""
-    history = case.history
-    return history.total.rate if history is not None and history.total.trials else 1.0
+    baseline = case.baseline
+    return baseline.total.rate if baseline is not None and baseline.total.trials else 1.0

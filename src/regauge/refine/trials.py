@@ -545,7 +545,7 @@ async def verify_by_gate(
             prompt=_PROMPT,
             case=case,
             checks=checks,
-            history=_history(state.tally, config.base, case, checks),
+            baseline=_baseline(state.tally, config.base, case, checks),
             tier=tier_held(
                 (tiers or {}).get(case, "required"),
                 state.tally.case_count(config.base.digest, case),
@@ -635,7 +635,7 @@ def _without_repairs(policy: GatePolicy) -> GatePolicy:
     )
 
 
-def _history(tally: Tally, base: PromptText, case: str, checks: Sequence[str]) -> BaseTrials:
+def _baseline(tally: Tally, base: PromptText, case: str, checks: Sequence[str]) -> BaseTrials:
     outcomes = tally.outcomes(base.digest, case)
     return BaseTrials(
         checks={check: tally.count(base.digest, case, check) for check in checks},

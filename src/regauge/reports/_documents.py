@@ -287,7 +287,7 @@ class DecisionDocument(_Document):
         rerun_command: The command that decides again.
         next: The next step, with its command.
         policy: The settings that decided.
-        cells: Baselines and states of cases; with the run's trials enough to decide again.
+        gate_cases: Baselines and states of cases; with the run's trials enough to decide again.
     """
 
     schema_version: Literal[1] = 1
@@ -315,7 +315,7 @@ class DecisionDocument(_Document):
     rerun_command: str
     next: NextDocument = NextDocument(text="")
     policy: dict[str, Any]
-    cells: list[dict[str, Any]] = []
+    gate_cases: list[dict[str, Any]] = []
 
 
 SCHEMA_VERSION = 1

@@ -324,7 +324,7 @@ def gate_progress_line(progress: GateProgress) -> str:
     remaining = progress.remaining_s
     left = f", about {remaining:.0f} s left of it" if remaining is not None else ""
     return (
-        f"regauge gate: round {progress.wave}, {progress.finished_trials} of"
+        f"regauge gate: round {progress.round}, {progress.finished_trials} of"
         f" {progress.requested_trials} trials, {money(progress.spent_usd)}{left}"
     )
 

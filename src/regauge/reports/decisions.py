@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         Side,
         SuiteBase,
     )
-    from regauge.gate.baselines import StoredHistory
+    from regauge.gate.baselines import StoredBaseline
     from regauge.mutate import ChangedGuards
     from regauge.prompts import Prompt
     from regauge.reports._documents import GuardsDocument
@@ -429,7 +429,7 @@ def decision_document(
         operating_line=operating_line,
         rerun_command=rerun_command,
         policy=policy_to_json(outcome.policy),
-        cells=[
+        gate_cases=[
             {**case_to_json(comparison_case.case), "graded": sorted(comparison_case.graded)}
             for comparison_case in decided.compared_cases
         ],
@@ -525,8 +525,8 @@ def _case_document(
     outcome: GateOutcome, case: GateCase, report: CaseReport, evidence: _Evidence
 ) -> CaseDocument:
     context = MessageContext(
-        cells=outcome.cells,
-        has_history=case.history is not None and case.history.total.trials > 0,
+        checks=outcome.checks,
+        has_baseline=case.baseline is not None and case.baseline.total.trials > 0,
         unmeasured=evidence.unmeasured,
         across_models=evidence.across_models,
         provisional=outcome.policy.provisional,
@@ -651,11 +651,13 @@ def decide_again(
         UsageError: The record cannot be read, or the baseline does not match.
     """
     recorded = _by_case(document, rows)
-    cases = [case_from_json({k: v for k, v in c.items() if k != "graded"}) for c in document.cells]
+    cases = [
+        case_from_json({k: v for k, v in c.items() if k != "graded"}) for c in document.gate_cases
+    ]
     if baseline is not None:
         cases = _with_baseline(cases, document, baseline, recorded)
     graded = {
-        case.key: frozenset(c["graded"]) for case, c in zip(cases, document.cells, strict=True)
+        case.key: frozenset(c["graded"]) for case, c in zip(cases, document.gate_cases, strict=True)
     }
     outcome = _outcome(cases, policy, graded, recorded)
     selected = document.audit is not None and document.audit.result == "better"
@@ -708,7 +710,9 @@ def decide_again(
             "operating_line": str(line) if line is not None else "",
             "policy": policy_to_json(policy),
             "looser_options": [*document.looser_options, *looser_options],
-            "cells": [{**case_to_json(case), "graded": sorted(graded[case.key])} for case in cases],
+            "gate_cases": [
+                {**case_to_json(case), "graded": sorted(graded[case.key])} for case in cases
+            ],
             "rerun_command": rerun_command or document.rerun_command,
         }
     )
@@ -782,14 +786,14 @@ def _recorded_evidence(
 def _with_baseline(
     cases: Sequence[GateCase], document: DecisionDocument, baseline: Baseline, recorded: Rows
 ) -> list[GateCase]:
-    """The cases, with the baseline's histories for its prompt."""
-    histories: dict[str, StoredHistory] = {}
+    """The cases, with the baselines of their prompts."""
+    baselines: dict[str, StoredBaseline] = {}
     for prompt in document.prompts:
         own_cases = [case for case in cases if case.prompt == prompt.prompt]
         if prompt.prompt.split(" (")[0] == baseline.prompt and own_cases:
-            history_of_prompt = _find_stored(prompt, baseline, own_cases)
-            histories |= {prompt.prompt: history_of_prompt} if history_of_prompt is not None else {}
-    if not histories:
+            stored_baseline = _find_stored(prompt, baseline, own_cases)
+            baselines |= {prompt.prompt: stored_baseline} if stored_baseline is not None else {}
+    if not baselines:
         raise UsageError(
             f"the baseline of {baseline.prompt!r} does not match the base of this run\n"
             "  fix: name a baseline of the same prompt, base version, model and judges"
@@ -799,9 +803,9 @@ def _with_baseline(
         digest = next(
             (row["case_digest"] for row in recorded.get((*case.key, "candidate"), ())), None
         )
-        history = histories.get(case.prompt)
-        if history is not None and case.state == "changed" and digest is not None:
-            changed.append(replace(case, history=history.history(case.case, digest)))
+        stored_baseline = baselines.get(case.prompt)
+        if stored_baseline is not None and case.state == "changed" and digest is not None:
+            changed.append(replace(case, baseline=stored_baseline.find_trials(case.case, digest)))
         else:
             changed.append(case)
     return changed
@@ -809,15 +813,18 @@ def _with_baseline(
 
 def _find_stored(
     prompt: PromptDocument, baseline: Baseline, cases: Sequence[GateCase]
-) -> StoredHistory | None:
-    """The history of a prompt's base, for the dataset of these cases; None without one."""
+) -> StoredBaseline | None:
+    """The baseline of a prompt's base, for the dataset of these cases; None without one."""
     names = {case.case for case in cases}
     checks = {check for case in cases for check in case.checks}
     fitting = [
-        history
-        for history in (*baseline.histories, *baseline.previous)
-        if (history.key.prompt, history.key.model) == (prompt.base_digest, prompt.base_model)
-        and checks == {*history.key.judges}
-        and names & {*history.cases}
+        stored_baseline
+        for stored_baseline in (*baseline.baselines, *baseline.previous)
+        if (stored_baseline.key.prompt, stored_baseline.key.model)
+        == (prompt.base_digest, prompt.base_model)
+        and checks == {*stored_baseline.key.judges}
+        and names & {*stored_baseline.cases}
     ]
-    return max(fitting, key=lambda history: len(names & {*history.cases}), default=None)
+    return max(
+        fitting, key=lambda stored_baseline: len(names & {*stored_baseline.cases}), default=None
+    )

@@ -1,10 +1,10 @@
 """The statistics of the gate and of calibration: pure functions of counts and scores.
 
-The functions read no file, clock or global; random draws take a seed. A *cell* is one case under
-one required check; counts of cells are arrays.
+The functions read no file, clock or global; random draws take a seed. A *check* is one
+required judge on one case; counts of checks are arrays.
 
 >>> from regauge.stats import failures_needed, CasePolicy
->>> failures_needed(12, 12, log_bound=CasePolicy().log_bound(cells=100))
+>>> failures_needed(12, 12, log_bound=CasePolicy().log_bound(checks=100))
 4
 """
 

@@ -53,7 +53,7 @@ def log_rising(start: float, count_max: int) -> FloatArray:
     """Log of start (start+1) ... (start+i-1) for i = 0 to `count_max`; shape (count_max + 1,).
 
     The Beta function of counts is a quotient of such products, so a table replaces the gamma
-    function: no cancellation, and one look-up per cell.
+    function: no cancellation, and one look-up per check.
     """
     return np.concatenate(([0.0], np.cumsum(np.log(start + np.arange(count_max)))))
 
@@ -97,7 +97,7 @@ def log_e_value(
         candidate_mixture: The prior of a worse candidate's pass probability.
 
     Returns:
-        One value per cell, in the common shape of the four counts; at most 0 without trials of a
+        One value per check, in the common shape of the four counts; at most 0 without trials of a
         side.
 
     Raises:
@@ -170,7 +170,7 @@ def _log_greatest_likelihood(x: IntArray, n: IntArray) -> FloatArray:
 def log_drift_ratio(
     fresh: tuple[ArrayLike, ArrayLike],
     *,
-    history: tuple[ArrayLike, ArrayLike],
+    baseline: tuple[ArrayLike, ArrayLike],
     candidate: tuple[ArrayLike, ArrayLike],
 ) -> FloatArray:
     """The log likelihood ratio of the base's fresh trials: candidate's record against baseline.
@@ -179,13 +179,13 @@ def log_drift_ratio(
     prior Beta(1/2, 1/2) (Jeffreys, "Theory of probability", 1961; the predictive of
     Beta-Bernoulli trials in Bernardo & Smith, "Bayesian theory", 1994).
 
-    >>> drift = log_drift_ratio((0, 5), history=(12, 12), candidate=(0, 6))
+    >>> drift = log_drift_ratio((0, 5), baseline=(12, 12), candidate=(0, 6))
     >>> bool(drift > np.log(10))
     True
 
     Args:
         fresh: Passes and trials of the base in this run.
-        history: Passes and trials of the base before this run.
+        baseline: Passes and trials of the base before this run.
         candidate: Passes and trials of the candidate.
 
     Returns:
@@ -197,7 +197,7 @@ def log_drift_ratio(
     """
     sides = (
         *tallies(*fresh, side="base in this run"),
-        *tallies(*history, side="the base's history"),
+        *tallies(*baseline, side="the baseline"),
         *tallies(*candidate, side="the candidate"),
     )
     x, n, s, m, k, r = np.broadcast_arrays(*sides)
@@ -230,41 +230,41 @@ class EBound:
         return np.asarray(log_e, dtype=np.float64) >= self.log_bound[..., np.newaxis]
 
 
-def e_bh(log_e: ArrayLike, *, alpha: float, cells: ArrayLike | None = None) -> EBound:
-    """The bound of the e-BH procedure, which holds under any dependence between the cells.
+def e_bh(log_e: ArrayLike, *, alpha: float, checks: ArrayLike | None = None) -> EBound:
+    """The bound of the e-BH procedure, which holds under any dependence between the checks.
 
     K is the largest number such that the K-th largest e-value is at least n/(K alpha).
     (Wang & Ramdas, "False discovery rate control with e-values", JRSS B 2022.)
 
-    >>> bound = e_bh(np.log([5000.0, 900.0, 1.0]), alpha=0.05, cells=100)
+    >>> bound = e_bh(np.log([5000.0, 900.0, 1.0]), alpha=0.05, checks=100)
     >>> int(bound.count), round(float(np.exp(bound.log_bound)))
     (1, 2000)
 
     Args:
-        log_e: Natural logarithms of e-values, one family along the last axis. An untested cell is
+        log_e: Natural logarithms of e-values, one family along the last axis. An untested check is
             -inf.
         alpha: The false discovery rate, above 0 and at most 1.
-        cells: n, the size of each family; None for the number of cells given. It may exclude cells
-            at -inf.
+        checks: n, the size of each family; None for the number of checks given. It may exclude
+            checks at -inf.
 
     Returns:
         Count and bound for each family, in the shape of `log_e` without its last axis.
 
     Raises:
-        ValueError: If `alpha` is out of range, a value is NaN, or `cells` is less than the cells
+        ValueError: If `alpha` is out of range, a value is NaN, or `checks` is less than the checks
             given.
     """
     _check_rate(alpha)
     largest_first = -np.sort(-np.atleast_1d(np.asarray(log_e, dtype=np.float64)), axis=-1)
     if np.isnan(largest_first).any():
         raise ValueError("an e-value is NaN")
-    cells_given = largest_first.shape[-1]
-    family = np.broadcast_to(cells_given if cells is None else cells, largest_first.shape[:-1])
+    checks_given = largest_first.shape[-1]
+    family = np.broadcast_to(checks_given if checks is None else checks, largest_first.shape[:-1])
     tested = np.count_nonzero(largest_first > -np.inf, axis=-1)
     if np.any(family < tested):
-        raise ValueError(f"a family of {family.min()} cells cannot have {tested.max()} e-values")
+        raise ValueError(f"a family of {family.min()} checks cannot have {tested.max()} e-values")
     sizes = np.maximum(family, 1)
-    ranks: IntArray = np.arange(1, cells_given + 1, dtype=np.int64)
+    ranks: IntArray = np.arange(1, checks_given + 1, dtype=np.int64)
     reaches = largest_first >= np.log(sizes[..., np.newaxis] / (ranks * alpha))
     count = np.max(np.where(reaches, ranks, 0), axis=-1, initial=0).astype(np.int64)
     log_bound = np.asarray(np.log(sizes / (np.maximum(count, 1) * alpha)))

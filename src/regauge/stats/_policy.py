@@ -110,15 +110,15 @@ class CasePolicy:
         """The maximum trials of a suspect after the first round."""
         return sum(self.all_steps)
 
-    def log_bound(self, cells: int, *, broken: int = 1) -> float:
+    def log_bound(self, checks: int, *, broken: int = 1) -> float:
         """The natural logarithm of n/(K alpha): the bound of each of K broken cases.
 
         Raises:
-            ValueError: If `broken` is not 1 to `cells`.
+            ValueError: If `broken` is not 1 to `checks`.
         """
-        if not 1 <= broken <= cells:
-            raise ValueError(f"broken must be 1 to cells, not {broken} of {cells}")
-        return log(cells / (broken * self.alpha))
+        if not 1 <= broken <= checks:
+            raise ValueError(f"broken must be 1 to checks, not {broken} of {checks}")
+        return log(checks / (broken * self.alpha))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

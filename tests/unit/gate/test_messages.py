@@ -34,7 +34,7 @@ from regauge.gate import (
 )
 from regauge.gate._types import Reason
 
-CONTEXT = MessageContext(cells=100)
+CONTEXT = MessageContext(checks=100)
 
 
 def count(passed: int, trials: int) -> Count:
@@ -158,12 +158,12 @@ def bettered(verdict: str, new: Count, before: Count, today: Count) -> CaseRepor
         ),
         (
             report("new", count(3, 3), state="new", bar=count(3, 3)),
-            "no history; passed 3 of 3 (bar: 3 of 3).",
+            "no baseline; passed 3 of 3 (bar: 3 of 3).",
         ),
         (
             report("new", count(2, 3), state="new", bar=count(3, 3), blocks=True),
             (
-                "no history; passed 2 of 3 (bar: 3 of 3). It misses its bar: field_equals failed 1"
+                "no baseline; passed 2 of 3 (bar: 3 of 3). It misses its bar: field_equals failed 1"
                 " of 3. To report it without blocking: `tier: tracked`."
             ),
         ),
@@ -195,11 +195,11 @@ def bettered(verdict: str, new: Count, before: Count, today: Count) -> CaseRepor
         ),
         (report("passed", count(3, 3), count(11, 12)), "passed 3 of 3; base passed 11 of 12."),
         (report("passed"), "not run."),
-        (report("new", count(1, 1), state="new", tier="tracked"), "no history; passed 1 of 1."),
+        (report("new", count(1, 1), state="new", tier="tracked"), "no baseline; passed 1 of 1."),
         (
             report("new", count(0, 3), state="new", bar=count(3, 3), blocks=True, checks=()),
             (
-                "no history; passed 0 of 3 (bar: 3 of 3). It misses its bar. To report it without"
+                "no baseline; passed 0 of 3 (bar: 3 of 3). It misses its bar. To report it without"
                 " blocking: `tier: tracked`."
             ),
         ),
@@ -273,7 +273,7 @@ def bettered(verdict: str, new: Count, before: Count, today: Count) -> CaseRepor
     ids=lambda value: value.verdict if isinstance(value, CaseReport) else "",
 )
 def test_a_case_is_told_in_counts(found: CaseReport, words: str):
-    context = MessageContext(cells=100, unmeasured="HTTP 429")
+    context = MessageContext(checks=100, unmeasured="HTTP 429")
     assert case_message(found, context) == f"refund-policy/late-return: {words}"
 
 
@@ -284,7 +284,7 @@ def test_without_a_cause_a_missing_verdict_is_told_alone():
 
 def test_between_two_models_the_candidate_is_the_other_model():
     found = decided("broken", count(0, 6), count(12, 12), count(5, 5))
-    said = case_message(found, MessageContext(cells=9, across_models=True))
+    said = case_message(found, MessageContext(checks=9, across_models=True))
     assert said.endswith("Side by side today: the other model 0 of 5, base 5 of 5.")
 
 
@@ -299,7 +299,7 @@ def test_the_check_with_the_most_evidence_speaks_for_a_case():
 
 def test_a_suspect_of_a_replay_is_left_to_the_audit():
     found = report("undecided", count(0, 1), count(12, 12), unrecorded_trials=2, recorded=1)
-    assert case_message(found, MessageContext(cells=9, provisional=True)) == (
+    assert case_message(found, MessageContext(checks=9, provisional=True)) == (
         "refund-policy/late-return: failed 1 of 1 recorded trials; base passed 12 of 12. Left to the"
         " audit: a run with a key tests it side by side."
     )
@@ -307,7 +307,7 @@ def test_a_suspect_of_a_replay_is_left_to_the_audit():
 
 def test_base_that_was_drawn_beside_the_candidate_is_not_called_history():
     found = report("broken", count(0, 6), count(3, 3), count(3, 3))
-    said = case_message(found, MessageContext(cells=20, has_history=False))
+    said = case_message(found, MessageContext(checks=20, has_baseline=False))
     assert "failed 6 of 6 new trials; base passed 3 of 3 in this run." in said
 
 
@@ -353,7 +353,7 @@ ASKED: dict[str, Any] = {
         (
             {"verdict": "worse", "pairs": (look(0.0012),)},
             (
-                "11 of 100 trials failed; the base's baseline predicts 7.5, and 3 failed in cases that"
+                "11 of 100 trials failed; the baseline predicts 7.5, and 3 failed in cases that"
                 " base never failed (p = 0.00057), confirmed side by side"
                 " (p = 0.0012): the candidate passed 170 of 200 trials, base 190 of 200."
             ),
@@ -361,7 +361,7 @@ ASKED: dict[str, Any] = {
         (
             {"verdict": "unconfirmed", "pairs": (look(0.31),), "stable_failed": 0},
             (
-                "11 of 100 trials failed; the base's baseline predicts 7.5"
+                "11 of 100 trials failed; the baseline predicts 7.5"
                 " (p = 0.00057), not confirmed side by side (p = 0.31): the candidate passed 170 of"
                 " 200 trials, base 190 of 200."
             ),
@@ -375,7 +375,7 @@ ASKED: dict[str, Any] = {
                 "stable_failed": 0,
             },
             (
-                "11 of 100 trials failed; the base's baseline predicts 7.5; scores of grace are"
+                "11 of 100 trials failed; the baseline predicts 7.5; scores of grace are"
                 " lower (p = 0.0001), confirmed side by side (p < 0.000001):"
                 " the candidate passed 170 of 200 trials, base 190 of 200."
             ),
@@ -383,7 +383,7 @@ ASKED: dict[str, Any] = {
         (
             {"verdict": "undecided", "unrecorded_trials": 400, "stable_failed": 0},
             (
-                "11 of 100 trials failed; the base's baseline predicts 7.5"
+                "11 of 100 trials failed; the baseline predicts 7.5"
                 " (p = 0.00057), not yet tested side by side: that needs 400 live trials."
             ),
         ),
@@ -400,7 +400,7 @@ ASKED: dict[str, Any] = {
                 "stable_failed": 0,
             },
             (
-                "11 of 100 trials failed; the base's baseline predicts 7.5; scores of tone, grace are"
+                "11 of 100 trials failed; the baseline predicts 7.5; scores of tone, grace are"
                 " lower (p = 0.002), confirmed side by side (p = 0.009): the candidate passed 170 of"
                 " 200 trials, base 190 of 200."
             ),
@@ -414,7 +414,7 @@ ASKED: dict[str, Any] = {
                 "stable_failed": 1,
             },
             (
-                "11 of 100 trials failed; the base's baseline predicts 7.5, and 1 failed in cases that"
+                "11 of 100 trials failed; the baseline predicts 7.5, and 1 failed in cases that"
                 " base never failed (p = 0.012), not confirmed side by side (p = 0.3): the candidate"
                 " passed 170 of 200 trials, base 190 of 200."
             ),
@@ -509,14 +509,14 @@ def outcome_of(
         suites=suites,
         reasons=(),
         policy=GatePolicy(**more),
-        cells=1,
+        checks=1,
         base_trials=0,
         finished=True,
     )
 
 
-def lamp(prompt: str, p_history: float) -> SuiteReport:
-    control = ControlReport(base=count(5, 8), p_history=p_history, bound=0.05)
+def lamp(prompt: str, p_baseline: float) -> SuiteReport:
+    control = ControlReport(base=count(5, 8), p_baseline=p_baseline, bound=0.05)
     return SuiteReport(prompt=prompt, verdict="passed", cases=9, control=control)
 
 
@@ -606,7 +606,7 @@ def test_predicted_failures_have_one_decimal_at_most(expected: float, words: str
 counts = st.integers(0, 12).flatmap(
     lambda trials: st.integers(0, trials).map(lambda passed: count(passed, trials))
 )
-histories = st.builds(
+baselines = st.builds(
     BaseTrials,
     checks=st.dictionaries(st.sampled_from(["a", "b"]), counts),
     total=counts,
@@ -616,11 +616,11 @@ histories = st.builds(
 )
 
 
-@given(history=st.none() | histories, case=st.text(), accepted=st.text())
+@given(baseline=st.none() | baselines, case=st.text(), accepted=st.text())
 def test_a_case_comes_back_from_its_record_as_it_was(
-    history: BaseTrials | None, case: str, accepted: str
+    baseline: BaseTrials | None, case: str, accepted: str
 ):
-    one = GateCase(prompt="p", case=case, checks=("a", "b"), history=history, accepted=accepted)
+    one = GateCase(prompt="p", case=case, checks=("a", "b"), baseline=baseline, accepted=accepted)
     assert case_to_json(one) == json.loads(json.dumps(asdict(one)))
     assert case_from_json(json.loads(json.dumps(case_to_json(one)))) == one
 

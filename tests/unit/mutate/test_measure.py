@@ -61,8 +61,8 @@ class World:
             passed = 0 if subject == "epsilon" else 12
             count = Count(passed=passed, trials=12)
             answer = self.trial(None, number).facts.output_digest
-            history = BaseTrials(checks={"right": count}, total=count, distinct_outputs=1)
-            known = {"history": history, "repeats": 12, "output_digest": answer} | more
+            baseline = BaseTrials(checks={"right": count}, total=count, distinct_outputs=1)
+            known = {"baseline": baseline, "repeats": 12, "output_digest": answer} | more
             found.append(
                 Case(key=str(number), text=f"a {subject} case", checks=("right",), **known)
             )
@@ -134,7 +134,7 @@ def test_each_class_is_found_with_its_cases_judges_and_evidence():
 
 def test_without_a_baseline_the_base_is_tried_where_something_changes():
     world = World()
-    found = measured(world, world.cases(history=None, repeats=0, output_digest=""))
+    found = measured(world, world.cases(baseline=None, repeats=0, output_digest=""))
     assert classes(found) == EXPECTED
     assert found.base_calls > 0
 

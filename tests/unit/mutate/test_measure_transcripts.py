@@ -59,11 +59,11 @@ WORLDS: dict[str, Callable[[], MeasuredClasses]] = {
     "steady": lambda: measured(World()),
     "all operators": lambda: measured(World(cases=10), operators="all"),
     "without baseline": lambda: measured(
-        World(), World().cases(history=None, repeats=0, output_digest="")
+        World(), World().cases(baseline=None, repeats=0, output_digest="")
     ),
     "noisy": lambda: measured(Noisy(), World().cases(repeats=0, output_digest="")),
     "noisy, no baseline": lambda: measured(
-        Noisy(), World().cases(history=None, repeats=0, output_digest="")
+        Noisy(), World().cases(baseline=None, repeats=0, output_digest="")
     ),
     "critical": lambda: measured(World(), World().cases(tier="critical")),
     "strict": lambda: measured(World(), World().cases(tier="critical", strict=True)),
@@ -79,10 +79,10 @@ WORLDS: dict[str, Callable[[], MeasuredClasses]] = {
     ),
     "short records": lambda: measured(
         Noisy(),
-        some(Noisy(), history=lambda case, _: history_of(3 * ("epsilon" not in case.text), 3)),
+        some(Noisy(), baseline=lambda case, _: history_of(3 * ("epsilon" not in case.text), 3)),
     ),
     "flaky records": lambda: measured(
-        Noisy(), some(Noisy(), history=lambda _, number: history_of(9 + number % 4, 12))
+        Noisy(), some(Noisy(), baseline=lambda _, number: history_of(9 + number % 4, 12))
     ),
     "no budget": lambda: measured(World(fails=BudgetError("no more"), after=30)),
     "an outage": lambda: measured(World(fails=ProviderError("down", kind="server"), after=30)),

@@ -23,14 +23,14 @@ def test_k_is_the_largest_number_with_so_many_e_values_above_its_bound(log_e, al
 def test_cells_never_drawn_count_in_the_family():
     drawn = np.log([2500.0, 30.0])
     alone = e_bh(np.concatenate([drawn, np.full(98, -np.inf)]), alpha=0.05)
-    assert e_bh(drawn, alpha=0.05, cells=100).log_bound == alone.log_bound
+    assert e_bh(drawn, alpha=0.05, checks=100).log_bound == alone.log_bound
     assert alone.is_reached(np.append(drawn, np.full(98, -np.inf))).nonzero()[0].tolist() == [0]
 
 
 def test_several_strong_cells_lower_the_bound_for_each_other():
-    two = e_bh(np.log([1500.0, 1500.0]), alpha=0.05, cells=100)
+    two = e_bh(np.log([1500.0, 1500.0]), alpha=0.05, checks=100)
     assert (int(two.count), round(float(np.exp(two.log_bound)))) == (2, 1000)
-    assert int(e_bh(np.log([1500.0, 10.0]), alpha=0.05, cells=100).count) == 0
+    assert int(e_bh(np.log([1500.0, 10.0]), alpha=0.05, checks=100).count) == 0
 
 
 @settings(max_examples=25, deadline=None)
@@ -60,8 +60,8 @@ def test_a_rate_out_of_range_is_refused(alpha):
 
 
 def test_a_family_smaller_than_its_cells_is_refused():
-    with pytest.raises(ValueError, match="a family of 1 cells cannot have 2 e-values"):
-        e_bh([1.0, 2.0], alpha=0.05, cells=1)
+    with pytest.raises(ValueError, match="a family of 1 checks cannot have 2 e-values"):
+        e_bh([1.0, 2.0], alpha=0.05, checks=1)
 
 
 def test_an_e_value_that_is_no_number_is_refused():

@@ -24,43 +24,43 @@ def predictive(x: int, n: int, seen: int, of: int) -> Fraction:
 
 
 @settings(max_examples=25, deadline=None)
-@given(fresh=side, history=side, candidate=side)
-def test_the_ratio_is_that_of_predicting_one_draw_after_the_other(fresh, history, candidate):
-    expected = predictive(*fresh, *candidate) / predictive(*fresh, *history)
-    found = float(log_drift_ratio(fresh, history=history, candidate=candidate))
+@given(fresh=side, baseline=side, candidate=side)
+def test_the_ratio_is_that_of_predicting_one_draw_after_the_other(fresh, baseline, candidate):
+    expected = predictive(*fresh, *candidate) / predictive(*fresh, *baseline)
+    found = float(log_drift_ratio(fresh, baseline=baseline, candidate=candidate))
     assert found == pytest.approx(log(expected), abs=1e-9)
 
 
 @settings(max_examples=25, deadline=None)
-@given(fresh=side, history=side, candidate=side)
-def test_exchanging_the_two_records_turns_the_ratio_round(fresh, history, candidate):
-    one = log_drift_ratio(fresh, history=history, candidate=candidate)
-    other = log_drift_ratio(fresh, history=candidate, candidate=history)
+@given(fresh=side, baseline=side, candidate=side)
+def test_exchanging_the_two_records_turns_the_ratio_round(fresh, baseline, candidate):
+    one = log_drift_ratio(fresh, baseline=baseline, candidate=candidate)
+    other = log_drift_ratio(fresh, baseline=candidate, candidate=baseline)
     assert float(one) == pytest.approx(-float(other), abs=1e-12)
 
 
 @settings(max_examples=25, deadline=None)
-@given(history=side, candidate=side)
-def test_without_fresh_draws_there_is_no_drift(history, candidate):
-    assert float(log_drift_ratio((0, 0), history=history, candidate=candidate)) == 0
+@given(baseline=side, candidate=side)
+def test_without_fresh_draws_there_is_no_drift(baseline, candidate):
+    assert float(log_drift_ratio((0, 0), baseline=baseline, candidate=candidate)) == 0
 
 
 def test_base_that_fails_today_as_the_candidate_does_has_drifted():
-    assert log_drift_ratio((0, 3), history=(12, 12), candidate=(0, 6)) > log(10)
+    assert log_drift_ratio((0, 3), baseline=(12, 12), candidate=(0, 6)) > log(10)
 
 
 def test_base_that_passes_today_as_before_has_not():
-    assert log_drift_ratio((5, 5), history=(12, 12), candidate=(0, 6)) < log(1 / 10)
+    assert log_drift_ratio((5, 5), baseline=(12, 12), candidate=(0, 6)) < log(1 / 10)
 
 
 def test_many_cells_at_once_are_the_same_as_one_by_one():
     fresh, candidate = np.arange(4), np.arange(7)[:, None]
-    together = log_drift_ratio((fresh, 3), history=(11, 12), candidate=(candidate, 6))
+    together = log_drift_ratio((fresh, 3), baseline=(11, 12), candidate=(candidate, 6))
     assert together.shape == (7, 4)
-    alone = log_drift_ratio((2, 3), history=(11, 12), candidate=(5, 6))
+    alone = log_drift_ratio((2, 3), baseline=(11, 12), candidate=(5, 6))
     assert together[5, 2] == pytest.approx(float(alone))
 
 
 def test_counts_that_cannot_be_are_refused():
-    with pytest.raises(ValueError, match="the base's history has more passes than trials"):
-        log_drift_ratio((0, 3), history=(13, 12), candidate=(0, 6))
+    with pytest.raises(ValueError, match="the baseline has more passes than trials"):
+        log_drift_ratio((0, 3), baseline=(13, 12), candidate=(0, 6))

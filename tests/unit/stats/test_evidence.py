@@ -72,11 +72,11 @@ FAILURES_IN_A_ROW = {
 }
 
 
-@pytest.mark.parametrize("history", FAILURES_IN_A_ROW)
-def test_so_many_failures_in_a_row_name_a_case(history):
+@pytest.mark.parametrize("baseline", FAILURES_IN_A_ROW)
+def test_so_many_failures_in_a_row_name_a_case(baseline):
     policy = CasePolicy()
-    found = tuple(failures_needed(*history, log_bound=policy.log_bound(n)) for n in SIZES)
-    assert found == FAILURES_IN_A_ROW[history]
+    found = tuple(failures_needed(*baseline, log_bound=policy.log_bound(n)) for n in SIZES)
+    assert found == FAILURES_IN_A_ROW[baseline]
 
 
 def test_no_number_of_failures_names_a_case_that_base_never_passes():

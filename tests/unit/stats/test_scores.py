@@ -103,7 +103,7 @@ def test_an_unchanged_prompt_gets_p_values_that_are_uniform():
 @pytest.mark.parametrize(
     "sides",
     [([], []), ([[0.5, 0.5]], [[0.5]]), ([[]], [[0.1]]), ([[0.9]], [[]])],
-    ids=["no case", "all scores alike", "no history", "not drawn"],
+    ids=["no case", "all scores alike", "no baseline", "not drawn"],
 )
 def test_where_nothing_can_be_said_p_is_one(sides):
     assert score_p_value(*sides, seed=1, permutations=50) == 1

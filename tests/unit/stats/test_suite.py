@@ -136,7 +136,7 @@ def test_many_suites_at_once_are_the_same_as_one_by_one():
         ([0], [0], [0], [3]),
         ([12], [12], [0], [0]),
     ],
-    ids=["no case", "all trials alike", "no history", "not drawn"],
+    ids=["no case", "all trials alike", "no baseline", "not drawn"],
 )
 def test_where_nothing_can_be_said_p_is_one(counts):
     assert float(suite_p_value(*counts)) == 1
@@ -156,7 +156,7 @@ def test_a_case_without_history_is_expected_to_fail_nothing():
 
 
 def test_given_weights_are_those_of_the_strata():
-    """Two waves of the same two cases, each a stratum of its own."""
+    """Two rounds of the same two cases, each a stratum of its own."""
     p = suite_p_value([2, 2, 2, 2], 2, [1, 2, 0, 2], 2, weights=[3, 1, 3, 1])
     assert float(p) == pytest.approx((1 / 2) * (1 / 6))
     with pytest.raises(ValueError, match="weights must be whole numbers"):
@@ -176,7 +176,7 @@ RATE = st.floats(0, 1)
 def test_a_provider_that_changes_between_waves_blames_no_prompt_more_often_than_alpha(
     rates, alpha, weights
 ):
-    """Two cases in two waves of two pairs each; every wave of a case has a pass rate of its own."""
+    """Two cases in two rounds of two pairs each; every round of a case has a pass rate of its own."""
     outcomes = np.array([*product(range(3), repeat=8)])
     p = suite_p_value(outcomes[:, :4], 2, outcomes[:, 4:], 2, weights=weights)
     chance = np.ones(len(outcomes))

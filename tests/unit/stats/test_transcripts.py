@@ -73,14 +73,14 @@ def of_evidence() -> Iterator[str]:
     for base, candidate in product(SOME, DRAWN):
         worse = stats.log_e_value(*base, *candidate)
         better = stats.log_e_value(*base, *candidate, direction="better")
-        drift = stats.log_drift_ratio(candidate, history=base, candidate=(0, 5))
+        drift = stats.log_drift_ratio(candidate, baseline=base, candidate=(0, 5))
         yield (
             f"{base} {candidate}: worse {shown(float(worse))}, better {shown(float(better))},"
             f" drift {shown(float(drift))}"
         )
-    for values, cells in product(([5000.0, 900.0, 1.0], [41.0, 40.0, 20.0], [1.0]), (3, 100)):
-        bound = stats.e_bh(np.log(values), alpha=0.05, cells=cells)
-        yield f"e-BH {values} of {cells}: {shown(bound)}, {shown(bound.is_reached(np.log(values)))}"
+    for values, checks in product(([5000.0, 900.0, 1.0], [41.0, 40.0, 20.0], [1.0]), (3, 100)):
+        bound = stats.e_bh(np.log(values), alpha=0.05, checks=checks)
+        yield f"e-BH {values} of {checks}: {shown(bound)}, {shown(bound.is_reached(np.log(values)))}"
     two = stats.e_bh(np.log([[900.0, 50.0], [10.0, 70.0]]), alpha=0.1)
     yield f"e-BH of two families: {shown(two)}"
 

@@ -18,7 +18,7 @@ from regauge.gate.baselines import (
     Baseline,
     BaselineError,
     Session,
-    StoredHistory,
+    StoredBaseline,
     StoredTrials,
     baseline_path,
     key_of,
@@ -132,8 +132,8 @@ class Repo:
             for case in suite.dataset
         }
         session = Session(id="2026-11-20T09:00:00Z", first=100, last=101)
-        history = StoredHistory(key=key, version="1.0.0", sessions=(session,), cases=cases)
-        baseline = Baseline(prompt=suite.prompt.name, histories=(history,))
+        stored_baseline = StoredBaseline(key=key, version="1.0.0", sessions=(session,), cases=cases)
+        baseline = Baseline(prompt=suite.prompt.name, baselines=(stored_baseline,))
         save_baseline(baseline_path(self.project, suite.prompt.name), baseline)
         return baseline
 
@@ -168,7 +168,7 @@ def test_a_changed_prompt_is_compared_with_what_base_is_known_for(repo: Repo):
     repo.commit()
     base = repo.base()
     assert states(base) == {"ann": "changed", "bob": "changed"}
-    assert [str(case.history.total) for case in base.cases if case.history] == ["2 of 2"] * 2
+    assert [str(case.baseline.total) for case in base.cases if case.baseline] == ["2 of 2"] * 2
     assert base.suite is not None
     assert base.suite.prompt.messages[0].content == "Greet {{who}}."
     assert base.candidate.prompt.messages[0].content == "Kindly greet {{who}}."
@@ -364,7 +364,7 @@ def test_a_changed_judge_is_refused_with_the_digests_that_differ(repo: Repo):
     assert [refusal.part for refusal in base.refusals] == ["judge"]
     refusal = base.refusals[0]
     assert refusal.prompt_changed
-    assert base.history is None
+    assert base.baseline is None
     assert str(refusal).splitlines() == [
         "greet: this change is judged differently than the base, so nothing is compared",
         "  judge " + repr(suite.judges[0].name) + " is new",
@@ -393,8 +393,8 @@ def test_a_baseline_older_than_the_judges_of_base_is_not_the_error_of_a_branch(r
     repo.prompt("Greet", "Kindly greet")
     base = repo.base(suite=repo.suite(judges=(contains("Hello"),)))
     assert base.refusals == ()
-    assert base.history is None
-    assert base.notes[0].startswith("the base's baseline of greet is not used, as it differs")
+    assert base.baseline is None
+    assert base.notes[0].startswith("the baseline of greet is not used, as it differs")
 
 
 @pytest.mark.parametrize("negated", [False, True])
@@ -416,9 +416,7 @@ def test_rules_that_regauge_changed_are_not_the_error_of_a_branch(repo: Repo, *,
     base = repo.base(suite=repo.suite(judges=(made,)))
     assert base.refusals == ()
     (note,) = base.notes
-    assert note.startswith(
-        "regauge changed these rules since the base's baseline of greet: contains_all"
-    )
+    assert note.startswith("regauge changed these rules since the baseline of greet: contains_all")
     assert note.endswith("after the merge: regauge baseline update greet")
 
 
@@ -441,9 +439,7 @@ def test_rules_that_regauge_changed_are_not_the_error_of_a_branch_in_checks_of_c
     base = repo.base()
     assert base.refusals == ()
     (note,) = base.notes
-    assert note.startswith(
-        "regauge changed these rules since the base's baseline of greet: is_refusal"
-    )
+    assert note.startswith("regauge changed these rules since the baseline of greet: is_refusal")
     path.write_text(path.read_text().replace('"is_refusal": 1', '"is_refusal": 4'))
     repo.commit("versions that do not make the digest")
     repo.git("branch", "--force", "main")
@@ -469,7 +465,7 @@ def test_one_prompt_is_compared_on_two_models(repo: Repo):
         "sim:other",
         "sim:clerk-1",
     )
-    assert base.history is not None
+    assert base.baseline is not None
 
 
 def test_the_newest_baseline_of_base_counts_though_the_branch_left_before_it(tmp_path: Path):
@@ -482,13 +478,13 @@ def test_the_newest_baseline_of_base_counts_though_the_branch_left_before_it(tmp
     repo.git("checkout", "--quiet", "topic")
     repo.prompt("Greet", "Kindly greet")
     base = repo.base()
-    assert base.history is not None
+    assert base.baseline is not None
     # A baseline that the branch itself brings is not main's word.
     repo.git("checkout", "--quiet", "--", ".")
     repo.git("branch", "--quiet", "--force", "main", "topic")
     repo.baseline(repo.suite())
     repo.commit("mine")
-    assert repo.base().history is None
+    assert repo.base().baseline is None
 
 
 def test_a_case_that_base_cannot_be_asked_counts_as_new(repo: Repo):
@@ -547,7 +543,7 @@ def test_a_broken_baseline_of_base_is_no_baseline_and_one_of_the_change_is_refus
         repo.base()
     repo.git("rm", "--quiet", "fixtures/baselines/greet.json")
     base = repo.base()
-    assert base.history is None
+    assert base.baseline is None
     assert states(base) == {"ann": "changed", "bob": "changed"}
     assert base.notes[0].startswith("fixtures/baselines/greet.json:")
 
@@ -573,16 +569,16 @@ def test_a_case_is_critical_once_base_passed_twenty_of_twenty_trials(
     repo.git("checkout", "--quiet", "main")
     repo.golden([CASES[0] | {"tier": "critical"}, CASES[1]])
     suite = repo.suite()
-    (history,) = repo.baseline(suite).histories
-    proven = StoredTrials(digest=history.cases["ann"].digest)
+    (baseline,) = repo.baseline(suite).baselines
+    proven = StoredTrials(digest=baseline.cases["ann"].digest)
     for number in range(20):
-        checks = dict.fromkeys(history.key.judges, number < passed)
+        checks = dict.fromkeys(baseline.key.judges, number < passed)
         proven = proven.add(100 + number, TrialFacts(checks=checks, output_digest="a" * 64))
     session = Session(id="2026-11-20T09:00:00Z", first=100, last=119)
-    cases = {**history.cases, "ann": proven}
-    history = replace(history, sessions=(session,), cases=cases)
+    cases = {**baseline.cases, "ann": proven}
+    baseline = replace(baseline, sessions=(session,), cases=cases)
     save_baseline(
-        baseline_path(repo.project, "greet"), Baseline(prompt="greet", histories=(history,))
+        baseline_path(repo.project, "greet"), Baseline(prompt="greet", baselines=(baseline,))
     )
     repo.commit("main")
     repo.git("checkout", "--quiet", "-B", "topic")

@@ -15,9 +15,9 @@ from regauge.gate._types import TrialFacts
 from regauge.gate.baselines import (
     Baseline,
     BaselineError,
-    HistoryKey,
+    BaselineKey,
     Session,
-    StoredHistory,
+    StoredBaseline,
     StoredTrials,
     baseline_text,
     load_baseline,
@@ -28,7 +28,7 @@ from regauge.gate.baselines import (
 )
 
 SHOWN = Path("fixtures/baselines/greet.json")
-KEY = HistoryKey(
+KEY = BaselineKey(
     prompt="a" * 64,
     model="sim:clerk-1",
     parameters={"temperature": 0.7, "max_tokens": 40},
@@ -50,7 +50,7 @@ def small() -> Baseline:
     bob = StoredTrials(digest="2" * 16)
     bob = bob.add(100, facts(tone=False, score=0.4)).add(102, facts(tone=None, answer="1"))
     bob = bob.add(103, facts(length=False, score=0.9))
-    history = StoredHistory(
+    history = StoredBaseline(
         key=KEY,
         version="1.0.0",
         sessions=(
@@ -59,7 +59,7 @@ def small() -> Baseline:
         ),
         cases={"bob": bob, "ann": ann},
     )
-    return Baseline(prompt="greet", histories=(history,))
+    return Baseline(prompt="greet", baselines=(history,))
 
 
 def test_a_file_has_one_sorted_line_for_each_case_and_names_only_what_went_wrong():
@@ -67,7 +67,7 @@ def test_a_file_has_one_sorted_line_for_each_case_and_names_only_what_went_wrong
 {
   "schema_version": 1,
   "prompt": "greet",
-  "histories": [
+  "baselines": [
     {
       "prompt_digest": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
       "version": "1.0.0",
@@ -101,8 +101,8 @@ def test_what_was_written_is_read():
 
 
 def test_a_history_counts_trials_checks_scores_sessions_and_answers():
-    (stored,) = small().histories
-    history = stored.history("bob", "2" * 64)
+    (stored,) = small().baselines
+    history = stored.find_trials("bob", "2" * 64)
     assert history is not None
     assert history.total == Count(passed=1, trials=3)
     assert history.checks == {
@@ -115,9 +115,9 @@ def test_a_history_counts_trials_checks_scores_sessions_and_answers():
 
 
 def test_trials_of_an_older_state_of_a_case_do_not_count():
-    (stored,) = small().histories
-    assert stored.history("bob", "3" * 64) is None
-    assert stored.history("cy", "3" * 64) is None
+    (stored,) = small().baselines
+    assert stored.find_trials("bob", "3" * 64) is None
+    assert stored.find_trials("cy", "3" * 64) is None
 
 
 def test_a_trial_counts_once():
@@ -128,7 +128,7 @@ def test_a_trial_counts_once():
 def test_a_trial_that_no_judge_has_an_opinion_of_is_neither_a_pass_nor_a_failure():
     """The gate does not count such a trial of the candidate either."""
     case = StoredTrials(digest="2" * 16).add(100, facts()).add(101, facts(length=None, tone=None))
-    history = StoredHistory(key=KEY, cases={"bob": case}).history("bob", "2" * 64)
+    history = StoredBaseline(key=KEY, cases={"bob": case}).find_trials("bob", "2" * 64)
     assert history is not None
     assert history.total == Count(passed=1, trials=1)
     assert set(history.checks.values()) == {Count(passed=1, trials=1)}
@@ -136,7 +136,7 @@ def test_a_trial_that_no_judge_has_an_opinion_of_is_neither_a_pass_nor_a_failure
 
 
 def test_keys_tell_in_what_they_differ():
-    other = HistoryKey(
+    other = BaselineKey(
         prompt="a" * 64,
         model="openai:gpt-5-mini",
         parameters=KEY.parameters,
@@ -164,7 +164,7 @@ def test_saving_writes_only_what_differs(tmp_path: Path):
 
 def broken(edit: Any) -> str:
     document = json.loads(baseline_text(small()))
-    edit(document["histories"][0])
+    edit(document["baselines"][0])
     text = json.dumps(document, indent=1)
     with pytest.raises(BaselineError) as caught:
         parse_baseline(text.encode(), place=SHOWN)
@@ -272,8 +272,8 @@ def test_every_baseline_survives_its_file(cases: dict[str, list[Any]]):
             case = case.add(number, facts(length=length, tone=tone, score=score, answer=answer))
         found[name] = case
     session = Session(id="2026-11-20T09:00:00Z", first=100, last=111)
-    history = StoredHistory(key=KEY, sessions=(session,), cases=found)
-    baseline = Baseline(prompt="greet", histories=(history,), previous=(history,))
+    history = StoredBaseline(key=KEY, sessions=(session,), cases=found)
+    baseline = Baseline(prompt="greet", baselines=(history,), previous=(history,))
     text = baseline_text(baseline)
     assert parse_baseline(text.encode(), place=SHOWN) == baseline
     assert text.count("\n") == len(text.splitlines())

@@ -1,4 +1,4 @@
-"""Filling a history: what each session draws, what is kept, what is compared."""
+"""Filling a baseline: what each session draws, what is kept, what is compared."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from regauge.gate import (
     accepted_since,
     add_session,
     changes_between,
-    merge_histories,
+    merge_baselines,
     top_up,
 )
 from regauge.gate._record import (
+    BASELINE_FIRST,
     CANDIDATE_FIRST,
     CONTROL_FIRST,
     EVALS_FIRST,
-    HISTORY_FIRST,
     REVISION_FIRST,
     stored_number,
 )
 from regauge.gate._types import TrialFacts
-from regauge.gate.baselines import Baseline, HistoryKey, StoredHistory
+from regauge.gate.baselines import Baseline, BaselineKey, StoredBaseline
 from regauge.prompts import parse_prompt
 
 NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)
-KEY = HistoryKey(prompt="a" * 64, model="sim:clerk-1", dataset="greet", judges={"tone": "b" * 64})
+KEY = BaselineKey(prompt="a" * 64, model="sim:clerk-1", dataset="greet", judges={"tone": "b" * 64})
 CASES = {"ann": "1" * 64, "bob": "2" * 64}
 POLICY = TopUpPolicy()
 
@@ -45,7 +45,7 @@ def facts(*, passed: bool = True, answer: str = "0") -> TrialFacts:
 def ask(
     baseline: Baseline,
     *,
-    key: HistoryKey = KEY,
+    key: BaselineKey = KEY,
     cases: dict[str, str] | None = None,
     now: datetime = NOW,
     policy: TopUpPolicy = POLICY,
@@ -59,7 +59,7 @@ def draw(
     now: datetime = NOW,
     failing: frozenset[str] = frozenset(),
     served: tuple[str, ...] = ("clerk-1 v1",),
-) -> StoredHistory:
+) -> StoredBaseline:
     landed = {
         case: {number: facts(passed=case not in failing) for number in asked.numbers(case)}
         for case in asked.trials_by_case
@@ -68,15 +68,15 @@ def draw(
 
 
 def filled(
-    key: HistoryKey = KEY, *, failing: frozenset[str] = frozenset(), sessions: int = 3
-) -> StoredHistory:
+    key: BaselineKey = KEY, *, failing: frozenset[str] = frozenset(), sessions: int = 3
+) -> StoredBaseline:
     baseline = Baseline(prompt="greet")
-    history = StoredHistory(key=key)
+    stored_baseline = StoredBaseline(key=key)
     for day in range(sessions):
         now = NOW + timedelta(days=day)
-        history = draw(ask(baseline, key=key, now=now), now=now, failing=failing)
-        baseline = Baseline(prompt="greet", histories=(history,))
-    return history
+        stored_baseline = draw(ask(baseline, key=key, now=now), now=now, failing=failing)
+        baseline = Baseline(prompt="greet", baselines=(stored_baseline,))
+    return stored_baseline
 
 
 def test_the_first_session_draws_four_trials_of_each_case_from_number_100():
@@ -86,7 +86,7 @@ def test_the_first_session_draws_four_trials_of_each_case_from_number_100():
 
 
 def test_the_next_session_waits_an_hour_unless_it_is_forced():
-    baseline = Baseline(prompt="greet", histories=(filled(sessions=1),))
+    baseline = Baseline(prompt="greet", baselines=(filled(sessions=1),))
     soon = ask(baseline, now=NOW + timedelta(minutes=15))
     assert (soon.trials_by_case, soon.waits_h, soon.complete) == ({}, 0.75, False)
     forced = replace(POLICY, any_time=True)
@@ -95,11 +95,11 @@ def test_the_next_session_waits_an_hour_unless_it_is_forced():
 
 
 def test_twelve_trials_of_three_sessions_are_complete():
-    history = filled()
-    asked = ask(Baseline(prompt="greet", histories=(history,)), now=NOW + timedelta(days=9))
+    baseline = filled()
+    asked = ask(Baseline(prompt="greet", baselines=(baseline,)), now=NOW + timedelta(days=9))
     assert asked.complete
-    assert {len(case.numbers) for case in history.cases.values()} == {12}
-    assert [session.id for session in history.sessions] == [
+    assert {len(case.numbers) for case in baseline.cases.values()} == {12}
+    assert [session.id for session in baseline.sessions] == [
         "2026-11-21T09:00:00Z",
         "2026-11-22T09:00:00Z",
         "2026-11-23T09:00:00Z",
@@ -108,21 +108,21 @@ def test_twelve_trials_of_three_sessions_are_complete():
 
 def test_twelve_trials_of_one_session_are_one_look_and_not_complete():
     policy = replace(POLICY, per_session=12)
-    history = draw(ask(Baseline(prompt="greet"), policy=policy))
+    baseline = draw(ask(Baseline(prompt="greet"), policy=policy))
     later = ask(
-        Baseline(prompt="greet", histories=(history,)), now=NOW + timedelta(days=1), policy=policy
+        Baseline(prompt="greet", baselines=(baseline,)), now=NOW + timedelta(days=1), policy=policy
     )
     assert later.trials_by_case == {"ann": 1, "bob": 1}
 
 
 def test_a_case_that_changed_or_is_new_starts_anew_and_one_that_is_gone_is_forgotten():
-    baseline = Baseline(prompt="greet", histories=(filled(),))
+    baseline = Baseline(prompt="greet", baselines=(filled(),))
     cases = {"ann": "9" * 64, "cy": "3" * 64}
     asked = ask(baseline, cases=cases, now=NOW + timedelta(days=9))
     assert asked.trials_by_case == {"ann": 4, "cy": 4}
     assert list(asked.numbers("ann")) == [112, 113, 114, 115]
-    history = draw(asked, now=NOW + timedelta(days=9))
-    assert {case: known.numbers for case, known in history.cases.items()} == {
+    stored_baseline = draw(asked, now=NOW + timedelta(days=9))
+    assert {case: known.numbers for case, known in stored_baseline.cases.items()} == {
         "ann": (112, 113, 114, 115),
         "cy": (112, 113, 114, 115),
     }
@@ -130,22 +130,22 @@ def test_a_case_that_changed_or_is_new_starts_anew_and_one_that_is_gone_is_forgo
 
 def test_trials_that_could_not_be_measured_are_drawn_again_and_count_nowhere():
     asked = ask(Baseline(prompt="greet"))
-    history = add_session(
+    baseline = add_session(
         asked, {"ann": {100: facts(), 102: facts(passed=False)}}, now=NOW, models={"clerk-1"}
     )
-    assert history.cases["ann"].numbers == (100, 102)
-    assert "bob" not in history.cases
-    again = ask(Baseline(prompt="greet", histories=(history,)), now=NOW + timedelta(days=1))
+    assert baseline.cases["ann"].numbers == (100, 102)
+    assert "bob" not in baseline.cases
+    again = ask(Baseline(prompt="greet", baselines=(baseline,)), now=NOW + timedelta(days=1))
     assert (again.trials_by_case, again.first) == ({"ann": 4, "bob": 4}, 103)
 
 
 def test_a_session_without_a_measured_trial_is_none():
     asked = ask(Baseline(prompt="greet"))
-    assert add_session(asked, {"ann": {}}, now=NOW, models=()) == asked.history
+    assert add_session(asked, {"ann": {}}, now=NOW, models=()) == asked.baseline
 
 
 def test_a_model_that_nobody_saw_before_under_the_same_name_starts_a_new_history():
-    baseline = Baseline(prompt="greet", histories=(filled(sessions=2),))
+    baseline = Baseline(prompt="greet", baselines=(filled(sessions=2),))
     day = NOW + timedelta(days=5)
     other = draw(ask(baseline, now=day), now=day, served=("clerk-1 v2",))
     assert [len(case.numbers) for case in other.cases.values()] == [4, 4]
@@ -155,11 +155,11 @@ def test_a_model_that_nobody_saw_before_under_the_same_name_starts_a_new_history
 
 
 def test_used_up_numbers_are_an_error():
-    history = filled(sessions=1)
-    (session,) = history.sessions
-    full = replace(history, sessions=(replace(session, last=CONTROL_FIRST - 2),))
+    baseline = filled(sessions=1)
+    (session,) = baseline.sessions
+    full = replace(baseline, sessions=(replace(session, last=CONTROL_FIRST - 2),))
     with pytest.raises(UsageError, match="trial numbers 100 to 999 of dataset 'greet' are used up"):
-        ask(Baseline(prompt="greet", histories=(full,)), now=NOW + timedelta(days=9))
+        ask(Baseline(prompt="greet", baselines=(full,)), now=NOW + timedelta(days=9))
 
 
 NEW = replace(KEY, prompt="c" * 64)
@@ -167,32 +167,32 @@ NEW = replace(KEY, prompt="c" * 64)
 
 def test_the_version_before_is_kept_until_the_new_one_is_complete():
     old = filled()
-    baseline = Baseline(prompt="greet", histories=(old,))
+    baseline = Baseline(prompt="greet", baselines=(old,))
     new = draw(ask(baseline, key=NEW))
-    merge = merge_histories(baseline, [(new, False)])
-    assert (merge.histories, merge.previous) == ((new,), (old,))
+    merge = merge_baselines(baseline, [(new, False)])
+    assert (merge.baselines, merge.previous) == ((new,), (old,))
     done = filled(NEW)
-    assert merge_histories(merge, [(done, True)]) == Baseline(prompt="greet", histories=(done,))
+    assert merge_baselines(merge, [(done, True)]) == Baseline(prompt="greet", baselines=(done,))
 
 
 def test_histories_of_other_models_stay_as_long_as_the_prompt():
     old, elsewhere = filled(), filled(replace(KEY, model="openai:gpt-5-mini"))
-    baseline = Baseline(prompt="greet", histories=(old, elsewhere))
-    assert merge_histories(baseline, [(old, True)]).histories == (old, elsewhere)
-    assert merge_histories(baseline, [(filled(NEW), True)]).histories == (filled(NEW),)
+    baseline = Baseline(prompt="greet", baselines=(old, elsewhere))
+    assert merge_baselines(baseline, [(old, True)]).baselines == (old, elsewhere)
+    assert merge_baselines(baseline, [(filled(NEW), True)]).baselines == (filled(NEW),)
 
 
 def test_a_run_that_measured_nothing_changes_nothing():
-    baseline = Baseline(prompt="greet", histories=(filled(),))
-    assert merge_histories(baseline, [(StoredHistory(key=NEW), False)]) == baseline
+    baseline = Baseline(prompt="greet", baselines=(filled(),))
+    assert merge_baselines(baseline, [(StoredBaseline(key=NEW), False)]) == baseline
 
 
 def test_a_changed_judge_starts_a_new_history_and_is_not_compared():
     key = replace(KEY, judges={"tone": "d" * 64})
-    baseline = Baseline(prompt="greet", histories=(filled(),))
+    baseline = Baseline(prompt="greet", baselines=(filled(),))
     assert ask(baseline, key=key).trials_by_case == {"ann": 4, "bob": 4}
     assert baseline.find_previous(key) is None
-    assert merge_histories(baseline, [(draw(ask(baseline, key=key)), False)]).previous == ()
+    assert merge_baselines(baseline, [(draw(ask(baseline, key=key)), False)]).previous == ()
 
 
 def test_a_version_that_broke_a_case_is_found_after_the_merge_with_its_counts():
@@ -243,17 +243,17 @@ def test_however_sessions_fall_no_number_is_drawn_twice_and_the_end_is_complete(
         fresh = {number for trials in landed.values() for number in trials}
         assert not fresh & drawn
         drawn |= fresh
-        history = add_session(asked, landed, now=now, models={"clerk-1"})
-        baseline = merge_histories(baseline, [(history, False)])
-    (history,) = baseline.histories
+        stored_baseline = add_session(asked, landed, now=now, models={"clerk-1"})
+        baseline = merge_baselines(baseline, [(stored_baseline, False)])
+    (stored_baseline,) = baseline.baselines
     assert ask(baseline, now=now + timedelta(days=1)).complete
-    for case in history.cases.values():
+    for case in stored_baseline.cases.values():
         assert len(case.numbers) >= 12
-        assert len(history.sessions_of(case)) >= 3
+        assert len(stored_baseline.sessions_of(case)) >= 3
 
 
 def test_every_purpose_has_numbers_of_its_own():
-    firsts = [EVALS_FIRST, HISTORY_FIRST, CONTROL_FIRST, REVISION_FIRST, CANDIDATE_FIRST]
+    firsts = [EVALS_FIRST, BASELINE_FIRST, CONTROL_FIRST, REVISION_FIRST, CANDIDATE_FIRST]
     assert firsts == sorted(set(firsts))
     assert stored_number("candidate", 0) == CANDIDATE_FIRST
     most = REVISION_FIRST - CONTROL_FIRST
@@ -261,7 +261,7 @@ def test_every_purpose_has_numbers_of_its_own():
 
 
 def test_critical_cases_need_twenty_trials():
-    baseline = Baseline(prompt="greet", histories=(filled(),))
+    baseline = Baseline(prompt="greet", baselines=(filled(),))
     asked = top_up(
         baseline,
         KEY,

@@ -32,7 +32,7 @@ def count(text: str) -> Count:
     return Count(passed=int(passed), trials=int(trials))
 
 
-def history(text: str, *, distinct: int = 1) -> BaseTrials:
+def baseline(text: str, *, distinct: int = 1) -> BaseTrials:
     return BaseTrials(
         checks={"right": count(text)},
         total=count(text),
@@ -67,7 +67,7 @@ def scripted(
         prompt=prompt,
         case=name,
         checks=("right",),
-        history=None if was is None else history(was),
+        baseline=None if was is None else baseline(was),
         **more,
     )
     return Scripted(case=case, candidate=candidate, base=base)
@@ -97,8 +97,8 @@ def answer_all(
 ) -> GateOutcome:
     asked: set[tuple[str, str, str, int]] = set()
     while wanted := gate.pending_trials():
-        wave = [(one, number) for one in wanted for number in one.trials]
-        for one, number in order(wave):
+        trials = [(one, number) for one in wanted for number in one.trials]
+        for one, number in order(trials):
             key = (one.prompt, one.case, one.side, number)
             assert key not in asked, f"{key} was wanted twice"
             asked.add(key)
@@ -117,9 +117,9 @@ class Tally:
 
     candidate: int = 0
 
-    def __call__(self, wave: list[tuple[TrialRequest, int]]) -> list[tuple[TrialRequest, int]]:
-        self.candidate += sum(one.side == "candidate" for one, _ in wave)
-        return wave
+    def __call__(self, trials: list[tuple[TrialRequest, int]]) -> list[tuple[TrialRequest, int]]:
+        self.candidate += sum(one.side == "candidate" for one, _ in trials)
+        return trials
 
 
 def cases_called(verdict: str, outcome: GateOutcome) -> list[CaseReport]:

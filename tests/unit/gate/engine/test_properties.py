@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from regauge.gate import CellTest, Gate, GateCase, OpenCellCounts, TrialFacts, with_more_trials
+from regauge.gate import CheckTest, Gate, GateCase, OpenCheckCounts, TrialFacts, with_more_trials
 from regauge.gate.power import simulate
 from regauge.stats import CasePolicy
 from tests.unit.gate.engine.drive import (
@@ -17,7 +17,7 @@ from tests.unit.gate.engine.drive import (
     Scripted,
     Tally,
     answer_all,
-    history,
+    baseline,
     run,
     scripted,
     with_policy,
@@ -66,14 +66,14 @@ def test_every_run_ends_within_its_caps_whatever_order_its_trials_land_in(
     tally = Tally()
     in_order = run(given_cases, policy, order=tally)
     shuffled = run(
-        given_cases, policy, order=lambda wave: random.Random(seed).sample(wave, len(wave))
+        given_cases, policy, order=lambda trials: random.Random(seed).sample(trials, len(trials))
     )
     assert in_order == shuffled
     assert in_order.finished
     first = policy.first_trials
     most = policy.case.cap + first * (1 + policy.suite.rounds + sum(policy.suite.pairs))
     assert tally.candidate <= most * len(given_cases)
-    assert in_order.base_trials <= (most + policy.first_history) * len(given_cases)
+    assert in_order.base_trials <= (most + policy.first_baseline) * len(given_cases)
 
 
 @settings(max_examples=150, deadline=None)
@@ -110,8 +110,8 @@ class Kept:
         self._bits = {"candidate": candidate, "base": base}
         self._asked = {side: np.zeros(bits.shape[:2], int) for side, bits in self._bits.items()}
 
-    def draw(self, side, wave, where, count):
-        del wave
+    def draw(self, side, trials, where, count):
+        del trials
         start = self._asked[side][where]
         counts = np.broadcast_to(count, start.shape)
         self._asked[side][where] += counts
@@ -142,7 +142,7 @@ def test_the_simulation_of_error_rates_is_the_same_gate(seed, first_trials, prom
                 prompt=f"p{i % prompts}",
                 case=str(i),
                 checks=("right",),
-                history=history(f"{s[0, i]}/12"),
+                baseline=baseline(f"{s[0, i]}/12"),
             )
             for i in range(n)
         ],
@@ -184,13 +184,13 @@ def test_a_prompt_that_changed_nothing_is_accepted(scripts):
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=7, max_size=7),
 )
 def test_swapping_passes_and_fails_turns_broken_into_fixed(passed, pairs):
-    """The test of one cell is the same in both directions."""
+    """The test of one check is the same in both directions."""
     policy = CasePolicy()
     base = np.array([[passed]]), np.array([[12]])
     other = np.array([[12 - passed]]), np.array([[12]])
     one, none = np.array([[1]]), np.array([[0]])
-    worse = CellTest(policy, base, (none, one))
-    better = CellTest(policy, other, (one, one), direction="better", passes_at_most=1.0)
+    worse = CheckTest(policy, base, (none, one))
+    better = CheckTest(policy, other, (one, one), direction="better", passes_at_most=1.0)
     k, kd, b, r, n = 0, 0, 0, 1, 0
     assert worse.tested.tolist() == better.tested.tolist()
     for number, (new, of_base) in enumerate(pairs):
@@ -201,7 +201,7 @@ def test_swapping_passes_and_fails_turns_broken_into_fixed(passed, pairs):
 
 
 def seen(*counts):
-    return OpenCellCounts(*((np.array([passed]), np.array([trials])) for passed, trials in counts))
+    return OpenCheckCounts(*((np.array([passed]), np.array([trials])) for passed, trials in counts))
 
 
 def test_a_later_wave_is_only_wanted_once_the_one_before_is_in():
@@ -226,7 +226,7 @@ def test_a_later_wave_is_only_wanted_once_the_one_before_is_in():
         ({"baseline_trials": 0}, "baseline_trials must be at least 1"),
         ({"min_effect": 1.0}, "min_effect"),
         ({"new_passes": 4}, "new_passes must be 0 to new_trials, not 4 of 3"),
-        ({"first_history": 0}, "first_history must be at least 1"),
+        ({"first_baseline": 0}, "first_baseline must be at least 1"),
     ],
 )
 def test_a_policy_that_cannot_be_held_is_refused(wrong, said):

@@ -34,18 +34,18 @@ def _right(answer, gold):
 
 
 def replayed(suite, recorded, *, broken=0):
-    """The decision over some runs as recorded trials, with the others as the base's history.
+    """The decision over some runs as recorded trials, with the others as the baseline.
 
     Args:
         broken: So many cases that pass everywhere fail in every recorded trial.
     """
-    history = [run for run in range(RUNS) if run not in recorded]
+    baseline = [run for run in range(RUNS) if run not in recorded]
     stable = [case for case, outcomes in suite.items() if all(outcomes)][:broken]
     cases = []
     for case, outcomes in suite.items():
-        count = Count(passed=sum(outcomes[run] for run in history), trials=len(history))
+        count = Count(passed=sum(outcomes[run] for run in baseline), trials=len(baseline))
         known = BaseTrials(checks={"right": count}, total=count)
-        cases.append(GateCase(prompt="p", case=case, checks=("right",), history=known))
+        cases.append(GateCase(prompt="p", case=case, checks=("right",), baseline=known))
     gate = Gate(cases, GatePolicy(provisional=True))
     while wanted := gate.pending_trials():
         for one in wanted:

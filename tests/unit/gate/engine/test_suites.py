@@ -47,7 +47,7 @@ def test_failures_spread_over_stable_cases_block_although_no_case_is_named():
 
 
 def test_the_day_test_is_exact():
-    """One wave of 2 pairs of 140 cases; the candidate fails once in 8 of them: 2 to the -8."""
+    """One round of 2 pairs of 140 cases; the candidate fails once in 8 of them: 2 to the -8."""
     outcome = run([*failing(8, "001", tier="tracked"), *others(132)])
     assert outcome.suites[0].pairs[0].p_values[""] == pytest.approx(2.0**-8, rel=1e-6)
 
@@ -155,7 +155,7 @@ def test_a_cached_completion_counts_once_side_by_side_too():
     names = [f"c{i}" for i in range(60)]
     gate = Gate(
         [
-            GateCase(prompt="p", case=name, checks=("right",), history=kept, tier="tracked")
+            GateCase(prompt="p", case=name, checks=("right",), baseline=kept, tier="tracked")
             for name in names
         ],
         ONE,
@@ -190,14 +190,14 @@ def test_a_run_that_continues_looks_further_where_something_points_to_a_loss():
 
 def graded(number, candidate, *, low=0.0, base=(0.8, 0.85, 0.9)):
     """Cases with scores near 0.85 on main; every trial passes its check."""
-    history = BaseTrials(
+    baseline = BaseTrials(
         checks={"helpful": Count(passed=12, trials=12)},
         total=Count(passed=12, trials=12),
         scores={"helpful": (0.8, 0.85, 0.9) * 4},
         sessions=("a",),
     )
     cases = [
-        GateCase(prompt="p", case=f"c{i}", checks=("helpful",), history=history)
+        GateCase(prompt="p", case=f"c{i}", checks=("helpful",), baseline=baseline)
         for i in range(number)
     ]
     gate = Gate(cases, replace(ONE, min_effect=low))

@@ -1,4 +1,4 @@
-"""Whole gates, trial by trial: what each wave asks for, what is found of it, and what is said."""
+"""Whole gates, trial by trial: what each round asks for, what is found of it, and what is said."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def graded(
 ) -> tuple[Gate, Callable[[str, str, int], TrialFacts]]:
     """Cases with scores around a mean on either side; now and then a check fails or abstains."""
     dice = random.Random(seed)
-    history = BaseTrials(
+    baseline = BaseTrials(
         checks={"helpful": count("11/12"), "polite": count("10/10")},
         total=count("11/12"),
         scores={"helpful": tuple(0.8 + dice.random() / 10 for _ in range(12)), "polite": (1.0,)},
         distinct_outputs=12,
     )
     known = [
-        GateCase(prompt="p", case=f"c{number}", checks=("helpful", "polite"), history=history)
+        GateCase(prompt="p", case=f"c{number}", checks=("helpful", "polite"), baseline=baseline)
         for number in range(cases)
     ]
 
@@ -108,7 +108,7 @@ SCRIPTED: dict[str, tuple[list[Scripted], GatePolicy]] = {
     "unconfirmed": ([*once(12, tier="tracked"), *others(88)], ONE),
     "doubtful": ([*once(1, tier="tracked", was="20/20"), *others(30)], ONE),
     "warned": ([*failing(12, "0"), *others(88)], with_policy(on_broken="warn")),
-    "without history": ([scripted("0", was=None), *others(9, was=None)], GatePolicy()),
+    "without baseline": ([scripted("0", was=None), *others(9, was=None)], GatePolicy()),
     "in part without": ([scripted("01", was=None), *others(5)], GatePolicy()),
     "not measured": ([*failing(4, "0!"), *others(20, base="!")], GatePolicy()),
     "replayed": (
@@ -156,7 +156,7 @@ SCRIPTED: dict[str, tuple[list[Scripted], GatePolicy]] = {
 
 
 def seen(gate: Gate, facts_of: Callable[[str, str, str, int], object]) -> list[str]:
-    """Each wave as side and trials per case; every trial is answered."""
+    """Each round as side and trials per case; every trial is answered."""
     lines: list[str] = []
     while wanted := gate.pending_trials():
         asked: dict[str, list[int]] = {}
@@ -170,7 +170,7 @@ def seen(gate: Gate, facts_of: Callable[[str, str, str, int], object]) -> list[s
             key = (name.split()[0], numbers[0], len(numbers))
             sizes[key] = sizes.get(key, 0) + 1
         lines.append(
-            "wave: "
+            "round: "
             + ", ".join(
                 f"{cases} {side} {first}+{more}" for (side, first, more), cases in sizes.items()
             )
@@ -180,10 +180,10 @@ def seen(gate: Gate, facts_of: Callable[[str, str, str, int], object]) -> list[s
 
 def outcome_lines(outcome: GateOutcome) -> list[str]:
     """Everything the outcome says, with its numbers; cases that passed unseen are left out."""
-    drawn = f"{outcome.cells} cells, {outcome.base_trials} of base, first {outcome.first_trials}"
+    drawn = f"{outcome.checks} checks, {outcome.base_trials} of base, first {outcome.first_trials}"
     lines = [f"{outcome.decision}, finished {outcome.finished}, {drawn}"]
     messages = {
-        (case.prompt, case.case): case_message(case, MessageContext(cells=outcome.cells))
+        (case.prompt, case.case): case_message(case, MessageContext(checks=outcome.checks))
         for case in outcome.cases
     }
     for case in outcome.cases:
@@ -232,7 +232,7 @@ def outcome_lines(outcome: GateOutcome) -> list[str]:
             )
         if suite.control is not None:
             lamp = suite.control
-            lines.append(f"    control {lamp.base}, p {shown(lamp.p_history)}, below {lamp.below}")
+            lines.append(f"    control {lamp.base}, p {shown(lamp.p_baseline)}, below {lamp.below}")
     for reason in outcome.reasons:
         message = reason_message(reason, outcome, case_messages=messages)
         lines.append(f"{reason.leads_to} for {reason.kind} {reason.check}: {message}")
@@ -275,7 +275,7 @@ def test_a_gate_with_scores_decides_as_it_was_written_down(
 
 
 def test_a_part_of_the_way_tells_what_is_known_so_far():
-    """After the first wave, and one after it, of a gate that has more to ask."""
+    """After the first round, and one after it, of a gate that has more to ask."""
     known = {one.case.key: one for one in flipped(2, 2)[:20]}
     gate = Gate([one.case for one in known.values()], GatePolicy())
     lines: list[str] = []

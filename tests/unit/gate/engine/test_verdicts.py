@@ -13,9 +13,9 @@ from tests.unit.gate.engine.drive import (
     ONE,
     Scripted,
     Tally,
+    baseline,
     cases_called,
     count,
-    history,
     others,
     run,
     scripted,
@@ -224,7 +224,7 @@ def test_a_case_gets_the_verdict_its_trials_give_it(script, verdict, decision, c
 
 
 def test_a_case_that_is_probably_worse_stays_undecided_at_the_cap():
-    """16 of 24 where base passed 35 of 35: e is 251, and 100 cells ask for 2,000."""
+    """16 of 24 where base passed 35 of 35: e is 251, and 100 checks ask for 2,000."""
     outcome = run([scripted(_PROBABLY_WORSE), *others(99)])
     case = outcome.cases[0]
     assert (case.verdict, outcome.decision) == ("undecided", "undecided")
@@ -382,12 +382,12 @@ def test_more_first_trials_find_a_failure_that_one_would_miss():
 
 
 def test_each_check_of_a_case_is_a_cell_and_the_broken_one_is_named():
-    base = history("12/12")
+    base = baseline("12/12")
     case = GateCase(
         prompt="p",
         case="c",
         checks=("json", "label"),
-        history=replace(base, checks=dict.fromkeys(("json", "label"), count("12/12"))),
+        baseline=replace(base, checks=dict.fromkeys(("json", "label"), count("12/12"))),
     )
     gate = Gate([case], GatePolicy())
     while wanted := gate.pending_trials():
@@ -398,7 +398,7 @@ def test_each_check_of_a_case_is_a_cell_and_the_broken_one_is_named():
                 gate.observe("p", "c", one.side, number, facts)
     outcome = gate.outcome()
     report = outcome.cases[0]
-    assert (outcome.cells, outcome.decision) == (2, "reject")
+    assert (outcome.checks, outcome.decision) == (2, "reject")
     assert [(c.check, c.verdict) for c in report.checks] == [
         ("json", "passed"),
         ("label", "broken"),
@@ -418,7 +418,7 @@ def test_each_check_of_a_case_is_a_cell_and_the_broken_one_is_named():
 )
 def test_an_answer_out_of_a_cache_is_no_trial_of_its_own(distinct, base_repeats, verdict):
     case = GateCase(
-        prompt="p", case="c", checks=("right",), history=history("12/12", distinct=distinct)
+        prompt="p", case="c", checks=("right",), baseline=baseline("12/12", distinct=distinct)
     )
     gate = Gate([case], GatePolicy())
     while wanted := gate.pending_trials():
@@ -542,4 +542,4 @@ def test_before_all_is_drawn_nothing_is_accepted():
 
 def test_nothing_to_compare_is_accepted_at_once():
     outcome = run([])
-    assert (outcome.decision, outcome.cells, outcome.finished) == ("accept", 0, True)
+    assert (outcome.decision, outcome.checks, outcome.finished) == ("accept", 0, True)

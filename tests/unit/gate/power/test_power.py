@@ -1,4 +1,4 @@
-"""What a gate can find, simulated from a suite's own history."""
+"""What a gate can find, simulated from a suite's own baseline."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def typical_cases(prompt: str) -> list[Scripted]:
     ]
 
 
-def line(histories: list[Count], policy: GatePolicy | None = None, **more: Any) -> OperatingLine:
-    found = operating_line(histories, policy or GatePolicy(), **more)
+def line(baselines: list[Count], policy: GatePolicy | None = None, **more: Any) -> OperatingLine:
+    found = operating_line(baselines, policy or GatePolicy(), **more)
     assert found is not None
     return found
 
@@ -66,8 +66,8 @@ def test_a_typical_suite_is_told_what_was_published_for_one():
 
 def test_a_short_record_or_a_small_suite_gets_a_range():
     """One number would be off by 11 to 18 points there."""
-    for histories in (typical(40), typical(140, trials=3)):
-        found = line(histories, drops=[0.05])
+    for baselines in (typical(40), typical(140, trials=3)):
+        found = line(baselines, drops=[0.05])
         rate = found.drops[0][1]
         assert rate.range is not None
         assert rate.range.low <= rate.value <= rate.range.high
@@ -86,25 +86,25 @@ def test_a_small_suite_is_shown_what_more_first_trials_find_and_cost():
         r" for \d\d\.\d calls per case instead of \d\d\.\d$",
         str(small),
     )
-    for histories in (typical(140), typical(3, trials=48)):
-        assert line(histories).step is None
+    for baselines in (typical(140), typical(3, trials=48)):
+        assert line(baselines).step is None
     doubled = line(typical(10, trials=20), GatePolicy(first_trials=20))
     assert doubled.step is None or doubled.step.first_trials == 24
 
 
 def test_a_short_record_does_not_make_the_gate_look_worse_than_it_is():
     """8 of 3,000 trials failed: the gate hardly ever blocks an unchanged prompt there."""
-    histories = [Count(passed=3 - (i < 8), trials=3) for i in range(1000)]
-    found = line(histories, drops=())
+    baselines = [Count(passed=3 - (i < 8), trials=3) for i in range(1000)]
+    found = line(baselines, drops=())
     assert found.false_alarm.hits == 0
     assert str(found).endswith("false alarm < 1 %")
 
 
 def test_a_replay_of_one_recorded_trial_sees_large_losses_only():
-    histories = [Count(passed=12, trials=12)] * 60
+    baselines = [Count(passed=12, trials=12)] * 60
     policy = GatePolicy()
-    replay = operating_line(histories, policy, recorded=1)
-    called = operating_line(histories, policy)
+    replay = operating_line(baselines, policy, recorded=1)
+    called = operating_line(baselines, policy)
     assert replay
     assert called
     assert str(replay).startswith("this replay, with 1 recorded trial of each case, sees: ")
@@ -124,11 +124,11 @@ def test_one_seed_gives_one_line_and_more_cases_see_more():
 
 
 def test_more_checks_of_each_case_raise_the_bar_for_each():
-    """Six failures in a row name one of 40 cells; among 10,000 cells they are not enough."""
+    """Six failures in a row name one of 40 checks; among 10,000 checks they are not enough."""
     six = GatePolicy(
         case=CasePolicy(steps=(2, 3), late_steps=()), suite=SuitePolicy(alpha=1e-9), first_trials=1
     )
-    one, many = (line(typical(40), six, cells=cells, drops=()) for cells in (40, 10_000))
+    one, many = (line(typical(40), six, checks=checks, drops=()) for checks in (40, 10_000))
     assert one.one_broken is not None
     assert many.one_broken is not None
     assert one.one_broken.value > 0.9

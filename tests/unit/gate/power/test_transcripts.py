@@ -37,8 +37,8 @@ def test_simulated_gates_find_what_was_written_down(name: str):
     changes = {"alike": lambda p: p, "lower": lower_rates(0.15), "flaky": lower_flaky_rates(0.05)}
     for cases in (FEW, typical(30)):
         prompts = ["a" if number % 3 else "b" for number in range(len(cases))]
-        for of, cells in (([], None), (prompts, 3 * len(cases))):
-            suite = SimulatedSuite.from_histories(cases, POLICIES[name], cells=cells, prompts=of)
+        for of, checks in (([], None), (prompts, 3 * len(cases))):
+            suite = SimulatedSuite.from_baselines(cases, POLICIES[name], checks=checks, prompts=of)
             assert suite is not None
             for change, how in {**changes, "one": suite.break_one}.items():
                 for recorded in (0, 2):

@@ -15,8 +15,8 @@ import numpy as np
 from regauge.errors import BudgetError, MissingRecordingError, UsageError
 from regauge.evidence import NO_TRIALS, Count, RoundReport
 from regauge.gate._cases import CaseTrials, tallies_of
-from regauge.gate._compare import CellChange
-from regauge.gate._record import CONTROL_FIRST, HISTORY_FIRST, facts_of_trial, stored_number
+from regauge.gate._compare import CheckChange
+from regauge.gate._record import BASELINE_FIRST, CONTROL_FIRST, facts_of_trial, stored_number
 from regauge.gate._suites import graded_checks, scores_p_value
 from regauge.gate._types import CRITICAL_TRIALS, GateCase
 from regauge.gate.baselines import (
@@ -24,7 +24,7 @@ from regauge.gate.baselines import (
     AnchorTrials,
     Baseline,
     Session,
-    StoredHistory,
+    StoredBaseline,
     StoredTrials,
 )
 from regauge.runner import PlannedTrial, ticking
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     )
 
     from regauge.gate._types import GatePolicy, TrialFacts
-    from regauge.gate.baselines import HistoryKey
+    from regauge.gate.baselines import BaselineKey
     from regauge.providers import Completion
     from regauge.runner import EvalSession, PlannedCase, RunProgress, Trial, TrialRunner
     from regauge.stats import Direction
 
 
 SESSIONS = 3
-"""Sessions that a complete history comes from at least."""
+"""Sessions that a complete baseline comes from at least."""
 
 _ID = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -60,7 +60,7 @@ class TopUpPolicy:
     """Limits for the sessions of a baseline.
 
     Attributes:
-        complete_trials: Trials of a complete history.
+        complete_trials: Trials of a complete baseline.
         sessions: Minimum number of sessions: trials of one session share the provider's state.
         per_session: Trials of each case in one session.
         apart_h: Hours between the starts of two sessions.
@@ -79,17 +79,17 @@ class TopUp:
     """The trials of one session for one eval.
 
     Attributes:
-        history: Stored trials, without removed or changed cases.
+        baseline: Stored trials, without removed or changed cases.
         digests: Digest of each current case, by id.
         critical: Cases that need more trials.
         first: First trial number of the session.
         trials_by_case: Trials of each case; complete cases are left out.
         waits_h: Hours until the next session may begin, if that is why there are no trials.
-        sessions: Number of sessions that complete the history, this one included.
+        sessions: Number of sessions that complete the baseline, this one included.
         sessions_others: Number of sessions that complete the cases that are not critical.
     """
 
-    history: StoredHistory
+    baseline: StoredBaseline
     digests: Mapping[str, str]
     critical: frozenset[str] = frozenset()
     first: int
@@ -100,7 +100,7 @@ class TopUp:
 
     @property
     def complete(self) -> bool:
-        """Return whether the history needs no more trials."""
+        """Return whether the baseline needs no more trials."""
         return not self.trials_by_case and not self.waits_h
 
     def numbers(self, case_id: str) -> range:
@@ -110,7 +110,7 @@ class TopUp:
 
 def top_up(
     baseline: Baseline,
-    key: HistoryKey,
+    key: BaselineKey,
     *,
     version: str,
     cases: Mapping[str, str],
@@ -120,7 +120,7 @@ def top_up(
     deselected: Collection[str] = (),
     restart: bool = False,
 ) -> TopUp:
-    """Select the missing trials of the history under a key.
+    """Select the missing trials of the baseline under a key.
 
     Args:
         version: Version of the prompt; empty if it has none.
@@ -133,16 +133,16 @@ def top_up(
     Raises:
         UsageError: The numbers for trials of the base are used up.
     """
-    stored_history = baseline.find(key) or StoredHistory(key=key)
-    histories = {
+    stored_baseline = baseline.find(key) or StoredBaseline(key=key)
+    baselines = {
         case_id: case
-        for case_id, case in stored_history.cases.items()
+        for case_id, case in stored_baseline.cases.items()
         if not restart and cases.get(case_id, "")[:CASE_DIGITS] == case.digest
     }
-    history = replace(stored_history, version=version, cases=histories)
-    first = history.sessions[-1].last + 1 if history.sessions else HISTORY_FIRST
+    stored_baseline = replace(stored_baseline, version=version, cases=baselines)
+    first = stored_baseline.sessions[-1].last + 1 if stored_baseline.sessions else BASELINE_FIRST
     if restart:
-        history = replace(history, sessions=())
+        stored_baseline = replace(stored_baseline, sessions=())
     critical_policy = replace(policy, complete_trials=max(policy.complete_trials, CRITICAL_TRIALS))
     policies = {
         case_id: critical_policy if case_id in critical else policy
@@ -152,23 +152,23 @@ def top_up(
     missing = {
         case_id: trials
         for case_id, case_policy in policies.items()
-        if (trials := _missing_trials(history, histories.get(case_id), case_policy))
+        if (trials := _missing_trials(stored_baseline, baselines.get(case_id), case_policy))
     }
     sessions = {
-        case_id: _sessions(history, histories.get(case_id), case_policy)
+        case_id: _sessions(stored_baseline, baselines.get(case_id), case_policy)
         for case_id, case_policy in policies.items()
     }
     other_sessions = [count for case_id, count in sessions.items() if case_id not in critical]
-    waits_h = 0.0 if policy.any_time or not missing else _waits_h(history, now, policy)
+    waits_h = 0.0 if policy.any_time or not missing else _waits_h(stored_baseline, now, policy)
     if waits_h:
         missing = {}
     if first + max(missing.values(), default=0) > CONTROL_FIRST:
         raise UsageError(
-            f"the trial numbers {HISTORY_FIRST} to {CONTROL_FIRST - 1} of dataset"
+            f"the trial numbers {BASELINE_FIRST} to {CONTROL_FIRST - 1} of dataset"
             f" {key.dataset!r} are used up\n  fix: delete the baseline file and start again"
         )
     return TopUp(
-        history=history,
+        baseline=stored_baseline,
         digests=dict(cases),
         critical=frozenset(critical),
         first=first,
@@ -185,10 +185,10 @@ def add_session(
     *,
     now: datetime,
     models: Collection[str],
-) -> StoredHistory:
-    """The history with the measured trials of a session.
+) -> StoredBaseline:
+    """The baseline with the measured trials of a session.
 
-    If no model of this session ever served the history, the provider serves another one under the
+    If no model of this session ever served the baseline, the provider serves another one under the
     old name: stored trials are dropped.
 
     Args:
@@ -196,12 +196,12 @@ def add_session(
         now: Start of the session.
         models: Models and fingerprints of the session.
     """
-    history = top_up.history
+    baseline = top_up.baseline
     if not any(facts.values()):
-        return history
-    if history.models and models and history.models.isdisjoint(models):
-        history = replace(history, sessions=(), cases={})
-    cases = dict(history.cases)
+        return baseline
+    if baseline.models and models and baseline.models.isdisjoint(models):
+        baseline = replace(baseline, sessions=(), cases={})
+    cases = dict(baseline.cases)
     for case_id, trials in facts.items():
         if not trials:
             continue
@@ -216,80 +216,82 @@ def add_session(
         last=max(number for trials in facts.values() for number in trials),
         models=tuple(sorted(models)),
     )
-    return replace(history, sessions=(*history.sessions, session), cases=cases)
+    return replace(baseline, sessions=(*baseline.sessions, session), cases=cases)
 
 
-def merge_histories(
+def merge_baselines(
     baseline: Baseline,
-    updated: Sequence[tuple[StoredHistory, bool]],
+    updated: Sequence[tuple[StoredBaseline, bool]],
     *,
     anchors: Sequence[AnchorTrials] = (),
     anchor_versions: Collection[str] = (),
 ) -> Baseline:
-    """The baseline with the histories of all evals of a prompt.
+    """The baseline with the baselines of all evals of a prompt.
 
-    An incomplete history keeps the previous version.
+    An incomplete baseline keeps the previous version.
 
-    Histories of other models stay as long as the prompt does.
+    Baselines of other models stay as long as the prompt does.
 
     Args:
         baseline: The old baseline.
-        updated: History of each eval, and whether it is complete.
+        updated: Baseline of each eval, and whether it is complete.
         anchors: Trials of the anchor version, for each eval.
         anchor_versions: Anchor versions whose stored trials stay if `anchors` has none.
     """
-    current = tuple(history for history, _ in updated if history.cases)
-    keys = [history.key for history in current]
+    current = tuple(stored_baseline for stored_baseline, _ in updated if stored_baseline.cases)
+    keys = [stored_baseline.key for stored_baseline in current]
     prompts, models = {key.prompt for key in keys}, {key.model for key in keys}
     elsewhere = tuple(
-        stored_history
-        for stored_history in baseline.histories
-        if stored_history.key.prompt in prompts and stored_history.key.model not in models
+        stored_baseline
+        for stored_baseline in baseline.baselines
+        if stored_baseline.key.prompt in prompts and stored_baseline.key.model not in models
     )
-    previous: list[StoredHistory] = []
-    for history, complete in updated:
-        before = None if complete else baseline.find_previous(history.key)
+    previous: list[StoredBaseline] = []
+    for stored_baseline, complete in updated:
+        before = None if complete else baseline.find_previous(stored_baseline.key)
         if before is not None and before not in previous:
             previous.append(before)
     if not current:  # every trial is unmeasured, so the old baseline stays
         return baseline
-    anchored_keys = {(anchor.history.key.dataset, anchor.history.key.model) for anchor in anchors}
-    histories = tuple(
+    anchored_keys = {(anchor.baseline.key.dataset, anchor.baseline.key.model) for anchor in anchors}
+    baselines = tuple(
         anchor
         for anchor in baseline.anchors
-        if anchor.history.version in anchor_versions
-        and (anchor.history.key.dataset, anchor.history.key.model) not in anchored_keys
+        if anchor.baseline.version in anchor_versions
+        and (anchor.baseline.key.dataset, anchor.baseline.key.model) not in anchored_keys
     )
     return replace(
         baseline,
-        histories=(*current, *elsewhere),
+        baselines=(*current, *elsewhere),
         previous=tuple(previous),
-        anchors=(*anchors, *histories),
+        anchors=(*anchors, *baselines),
     )
 
 
-def _missing_trials(history: StoredHistory, case: StoredTrials | None, policy: TopUpPolicy) -> int:
+def _missing_trials(
+    baseline: StoredBaseline, case: StoredTrials | None, policy: TopUpPolicy
+) -> int:
     """The number of trials of a case in this session."""
     if case is None:
         return min(policy.per_session, policy.complete_trials)
     trials = min(policy.per_session, max(0, policy.complete_trials - len(case.numbers)))
-    sessions = len(history.sessions_of(case))
+    sessions = len(baseline.sessions_of(case))
     return max(trials, 1 if sessions < policy.sessions else 0)
 
 
-def _sessions(history: StoredHistory, case: StoredTrials | None, policy: TopUpPolicy) -> int:
+def _sessions(baseline: StoredBaseline, case: StoredTrials | None, policy: TopUpPolicy) -> int:
     """The number of sessions that a case still needs."""
     trials, session_count = (
-        (len(case.numbers), len(history.sessions_of(case))) if case is not None else (0, 0)
+        (len(case.numbers), len(baseline.sessions_of(case))) if case is not None else (0, 0)
     )
     missing_trials = max(0, policy.complete_trials - trials)
     return max(-(-missing_trials // policy.per_session), policy.sessions - session_count, 0)
 
 
-def _waits_h(history: StoredHistory, now: datetime, policy: TopUpPolicy) -> float:
-    if not history.sessions:
+def _waits_h(baseline: StoredBaseline, now: datetime, policy: TopUpPolicy) -> float:
+    if not baseline.sessions:
         return 0.0
-    last = datetime.strptime(history.sessions[-1].id, _ID).replace(tzinfo=UTC)
+    last = datetime.strptime(baseline.sessions[-1].id, _ID).replace(tzinfo=UTC)
     next_at = last + timedelta(hours=policy.apart_h)
     return max(0.0, (next_at - now) / timedelta(hours=1))
 
@@ -307,10 +309,10 @@ class TopUpSuite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedrawSuite:
-    """One eval with a complete history, and its new trials."""
+class RecheckSuite:
+    """One eval with a complete baseline, and its new trials."""
 
-    redraw: Redraw
+    recheck: Recheck
     checks: Mapping[str, str]
     cases: tuple[PlannedCase, ...]
 
@@ -400,28 +402,28 @@ def draw_trials(
     return run_stoppable(draw_all())
 
 
-def redraw_trials(
-    suites: Sequence[RedrawSuite],
+def recheck_trials(
+    suites: Sequence[RecheckSuite],
     *,
     session: EvalSession,
     on_progress: Callable[[RunProgress], None],
 ) -> list[SuiteTrials]:
-    """Run new trials until each history is compared with enough of them.
+    """Run new trials until each baseline is compared with enough of them.
 
-    They have the numbers of a gate's trials of the base, which no history contains.
+    They have the numbers of a gate's trials of the base, which no baseline contains.
 
     Args:
-        suites: Evals with a complete history.
+        suites: Evals with a complete baseline.
         session: Runs and records the trials.
         on_progress: Called every few seconds during calls.
     """
 
-    async def redraw_all() -> list[SuiteTrials]:
+    async def recheck_all() -> list[SuiteTrials]:
         _expect(session, 0)
         async with _run_trials(session, on_progress) as trials:
-            return [await _redraw_suite(suite, session, trials) for suite in suites]
+            return [await _recheck_suite(suite, session, trials) for suite in suites]
 
-    return run_stoppable(redraw_all())
+    return run_stoppable(recheck_all())
 
 
 async def _draw_suite(suite: TopUpSuite, trials: TrialRunner) -> SuiteTrials:
@@ -429,23 +431,23 @@ async def _draw_suite(suite: TopUpSuite, trials: TrialRunner) -> SuiteTrials:
     new_trials = await trials.run_all(draws)
     suite_trials = SuiteTrials()
     for draw, trial in zip(draws, new_trials, strict=True):
-        suite_trials.add(draw, trial, suite.top_up.history.key.judges)
+        suite_trials.add(draw, trial, suite.top_up.baseline.key.judges)
     return suite_trials
 
 
-async def _redraw_suite(
-    suite: RedrawSuite, session: EvalSession, trials: TrialRunner
+async def _recheck_suite(
+    suite: RecheckSuite, session: EvalSession, trials: TrialRunner
 ) -> SuiteTrials:
     planned_cases = {case.case.id: case for case in suite.cases}
     suite_trials = SuiteTrials()
-    for wave in suite.redraw.waves():
-        session.progress.total += len(wave)
+    for requests in suite.recheck.rounds():
+        session.progress.total += len(requests)
         draws = [
-            PlannedTrial(planned_cases[case], stored_number("base", nth)) for case, nth in wave
+            PlannedTrial(planned_cases[case], stored_number("base", nth)) for case, nth in requests
         ]
         new_trials = await trials.run_all(draws)
-        for (case, nth), draw, trial in zip(wave, draws, new_trials, strict=True):
-            suite.redraw.add(case, nth, suite_trials.add(draw, trial, suite.checks))
+        for (case, nth), draw, trial in zip(requests, draws, new_trials, strict=True):
+            suite.recheck.add(case, nth, suite_trials.add(draw, trial, suite.checks))
     return suite_trials
 
 
@@ -471,17 +473,17 @@ _SINCE = "when the baseline was made"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """The comparison of new trials of the base with its history.
+    """The comparison of new trials of the base with its baseline.
 
     Attributes:
         changes: Checks whose pass rate changed with certainty since their baseline.
-        before: All trials of the history, together.
+        before: All trials of the baseline, together.
         now: First new trials of every case, together.
         suite: Test of all cases together; None without new trials.
-        new_models: Models of the new trials, if none of them served the history; empty else.
+        new_models: Models of the new trials, if none of them served the baseline; empty else.
     """
 
-    changes: tuple[CellChange, ...]
+    changes: tuple[CheckChange, ...]
     before: Count
     now: Count
     suite: RoundReport | None
@@ -489,7 +491,7 @@ class Drift:
 
     @property
     def worse(self) -> bool:
-        """Return whether the base passes less often than its history, in a case or all together."""
+        """Return whether the base passes less often than its baseline, in a case or in all."""
         return self.suite_worse or any(change.direction == "worse" for change in self.changes)
 
     @property
@@ -502,15 +504,15 @@ class Drift:
 
     @property
     def stale(self) -> bool:
-        """Return whether the history no longer describes the base."""
+        """Return whether the baseline no longer describes the base."""
         return self.worse or bool(self.changes) or bool(self.new_models)
 
 
-class Redraw:
-    """The new trials for one history, wave by wave, and their comparison with it.
+class Recheck:
+    """The new trials for one baseline, round by round, and their comparison with it.
 
     Args:
-        history: A complete history.
+        baseline: A complete baseline.
         digests: Digest of each current case, by id.
         policy: Acceptance policy of the prompt.
         prompt: Name of the prompt.
@@ -520,7 +522,7 @@ class Redraw:
 
     def __init__(
         self,
-        history: StoredHistory,
+        baseline: StoredBaseline,
         digests: Mapping[str, str],
         policy: GatePolicy,
         *,
@@ -528,28 +530,28 @@ class Redraw:
         trials: int,
         prompts: int = 1,
     ) -> None:
-        self._models_before = history.models
+        self._models_before = baseline.models
         self._policy = policy
         self._prompt = prompt
         self._first = trials
         self._prompts = prompts
-        self._checks = tuple(sorted(history.key.judges))
-        histories = {
-            case: history.history(case, digest) for case, digest in sorted(digests.items())
+        self._checks = tuple(sorted(baseline.key.judges))
+        baselines = {
+            case: baseline.find_trials(case, digest) for case, digest in sorted(digests.items())
         }
         self._cases = {
             case: CaseTrials(
-                GateCase(prompt=prompt, case=case, checks=self._checks, history=trials_before),
+                GateCase(prompt=prompt, case=case, checks=self._checks, baseline=trials_before),
                 first=trials,
                 seeds=0,
             )
-            for case, trials_before in histories.items()
+            for case, trials_before in baselines.items()
             if trials_before is not None
         }
-        self._changes: tuple[CellChange, ...] = ()
+        self._changes: tuple[CheckChange, ...] = ()
 
-    def waves(self) -> Iterator[list[tuple[str, int]]]:
-        """Cases and trial numbers, from 0; add all results of a wave before the next."""
+    def rounds(self) -> Iterator[list[tuple[str, int]]]:
+        """Cases and trial numbers, from 0; add all results of a round before the next."""
         yield self._request(self._cases, self._first)
         suspects = self._suspects()
         least = self._policy.case.suspect
@@ -576,27 +578,27 @@ class Redraw:
         now = sum((case.candidate(stop=self._first) for case in self._cases.values()), NO_TRIALS)
         return Drift(
             changes=self._changes,
-            before=sum((case.history() for case in self._cases.values()), NO_TRIALS),
+            before=sum((case.count_baseline() for case in self._cases.values()), NO_TRIALS),
             now=now,
             suite=self._suite() if now.trials else None,
             new_models=tuple(sorted(models)) if is_other_model else (),
         )
 
     def _request(self, cases: Iterable[str], trials: int) -> list[tuple[str, int]]:
-        wave: list[tuple[str, int]] = []
+        requests: list[tuple[str, int]] = []
         for case in cases:
             case_trials = self._cases[case]
             numbers = case_trials.request(
                 "candidate", case_trials.requested_count("candidate") + trials
             )
-            wave += [(case, number) for number in numbers]
-        return wave
+            requests += [(case, number) for number in numbers]
+        return requests
 
     def _suspects(self) -> list[tuple[str, str, Direction]]:
         suspects: list[tuple[str, str, Direction]] = []
         for case, case_trials in self._cases.items():
             for check in self._checks:
-                before, now = case_trials.history(check), case_trials.candidate(check)
+                before, now = case_trials.count_baseline(check), case_trials.candidate(check)
                 if now.failed and before.passed:
                     suspects.append((case, check, "worse"))
                 elif now.trials and not now.failed and self._rarely_passes(before):
@@ -608,7 +610,7 @@ class Redraw:
 
     def _test(
         self, suspects: Sequence[tuple[str, str, Direction]], *, least: float
-    ) -> tuple[tuple[CellChange, ...], list[tuple[str, str, Direction]]]:
+    ) -> tuple[tuple[CheckChange, ...], list[tuple[str, str, Direction]]]:
         """The certain changes so far, and the suspects that need further trials."""
         changes = list(self._changes)
         open_tests: list[tuple[str, str, Direction]] = []
@@ -618,19 +620,19 @@ class Redraw:
             tested = [suspect for suspect in suspects if suspect[2] == direction]
             if not tested:
                 continue
-            before = [self._cases[case].history(check) for case, check, _ in tested]
+            before = [self._cases[case].count_baseline(check) for case, check, _ in tested]
             now = [self._cases[case].candidate(check) for case, check, _ in tested]
             evidence = log_e_value(*tallies_of(before), *tallies_of(now), direction=direction)
             named_log_e = [log(c.e_value) for c in changes if c.direction == direction]
             all_log_e = np.concatenate([named_log_e, evidence])
             bound = float(
-                e_bh(all_log_e, alpha=self._policy.case.alpha, cells=family).log_bound.item()
+                e_bh(all_log_e, alpha=self._policy.case.alpha, checks=family).log_bound.item()
             )
-            for cell, old, new, log_e in zip(tested, before, now, evidence.tolist(), strict=True):
-                case, check, _ = cell
+            for test, old, new, log_e in zip(tested, before, now, evidence.tolist(), strict=True):
+                case, check, _ = test
                 if log_e >= bound:
                     changes.append(
-                        CellChange(
+                        CheckChange(
                             case=case,
                             check=check,
                             direction=direction,
@@ -642,12 +644,12 @@ class Redraw:
                         )
                     )
                 elif log_e >= log(least) and not any(self._cases[case].gaps()):
-                    open_tests.append(cell)
+                    open_tests.append(test)
         return tuple(changes), open_tests
 
     def _suite(self) -> RoundReport:
         cases = list(self._cases.values())
-        base = tallies_of([case.history() for case in cases])
+        base = tallies_of([case.count_baseline() for case in cases])
         candidate = tallies_of([case.candidate(stop=self._first) for case in cases])
         graded = graded_checks(cases)
         return RoundReport(
@@ -660,7 +662,7 @@ class Redraw:
             scores={
                 check: scores_p_value(
                     (self._prompt, check),
-                    [case.history_scores(check) for case in cases],
+                    [case.baseline_scores(check) for case in cases],
                     [case.scores("candidate", check, [range(self._first)]) for case in cases],
                     min_effect=self._policy.min_effect,
                 )

@@ -1,9 +1,9 @@
 """How often `baseline update --recheck` says that main fares worse, simulated night by night.
 
-    python benchmarks/redraw.py [--mix typical] [--n 100] [--trials 2] [--runs 2000]
+    python benchmarks/recheck.py [--mix typical] [--n 100] [--trials 2] [--runs 2000]
                                 [--scenario unchanged broken:1 ...]
 
-Each night has a suite of its own with a complete history; the model then changes as the scenario
+Each night has a suite of its own with a complete baseline; the model then changes as the scenario
 says. What decides is the product's; only answers are made up.
 """
 
@@ -20,20 +20,20 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks._gate_suites import MIXES, SCENARIOS, draw_suites, world_of
-from regauge.gate import Count, GatePolicy, Redraw, TrialFacts
-from regauge.gate.baselines import HistoryKey, Session, StoredHistory, StoredTrials
+from regauge.gate import Count, GatePolicy, Recheck, TrialFacts
+from regauge.gate.baselines import BaselineKey, Session, StoredBaseline, StoredTrials
 from regauge.stats import clopper_pearson
 
 if TYPE_CHECKING:
     from benchmarks._gate_suites import Rates
 
 PASSED, FAILED = TrialFacts(checks={"right": True}), TrialFacts(checks={"right": False})
-KEY = HistoryKey(prompt="p", model="m:m", dataset="d", judges={"right": "j"})
+KEY = BaselineKey(prompt="p", model="m:m", dataset="d", judges={"right": "j"})
 DIGEST = "0" * 16
 STORED = 12
 
 
-def history(rng: np.random.Generator, main: Rates) -> StoredHistory:
+def baseline(rng: np.random.Generator, main: Rates) -> StoredBaseline:
     """Twelve trials of each case."""
     passes = rng.binomial(STORED, main).tolist()
     cases = {
@@ -46,22 +46,22 @@ def history(rng: np.random.Generator, main: Rates) -> StoredHistory:
         for number, passed in enumerate(passes)
     }
     session = Session(id="2026-01-01T00:00:00Z", first=100, last=99 + STORED)
-    return StoredHistory(key=KEY, sessions=(session,), cases=cases)
+    return StoredBaseline(key=KEY, sessions=(session,), cases=cases)
 
 
 def night(
-    rng: np.random.Generator, known: StoredHistory, today: Rates, *, trials: int
+    rng: np.random.Generator, known: StoredBaseline, today: Rates, *, trials: int
 ) -> tuple[bool, int]:
     """Whether main is said to fare worse, and how many trials that took."""
-    redraw = Redraw(
+    recheck = Recheck(
         known, dict.fromkeys(known.cases, DIGEST), GatePolicy(), prompt="p", trials=trials
     )
     asked = 0
-    for wave in redraw.waves():
-        asked += len(wave)
-        for case, number in wave:
-            redraw.add(case, number, PASSED if rng.random() < today[int(case)] else FAILED)
-    return redraw.drift(models=()).worse, asked
+    for requests in recheck.rounds():
+        asked += len(requests)
+        for case, number in requests:
+            recheck.add(case, number, PASSED if rng.random() < today[int(case)] else FAILED)
+    return recheck.drift(models=()).worse, asked
 
 
 def main() -> int:
@@ -81,7 +81,7 @@ def main() -> int:
         for _ in range(asked_for.runs):
             before = draw_suites(rng, asked_for.mix, 1, asked_for.n)
             today = world_of(rng, scenario, before, asked_for.mix).candidate(0)
-            known = history(rng, before[0])
+            known = baseline(rng, before[0])
             told, asked = night(rng, known, today[0], trials=asked_for.trials)
             worse, trials = worse + told, trials + asked
         sure = clopper_pearson(worse, asked_for.runs)

@@ -1,4 +1,4 @@
-"""Fresh trials of base, held against a history: what they find, and how seldom they find nothing."""
+"""Fresh trials of base, held against a baseline: what they find, and how seldom they find nothing."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from hypothesis import given, strategies as st
 
-from regauge.gate import Count, Drift, GatePolicy, Redraw
+from regauge.gate import Count, Drift, GatePolicy, Recheck
 from regauge.gate._types import TrialFacts
-from regauge.gate.baselines import HistoryKey, Session, StoredHistory, StoredTrials
+from regauge.gate.baselines import BaselineKey, Session, StoredBaseline, StoredTrials
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KEY = HistoryKey(prompt="a" * 64, model="m:m", dataset="d", judges={"tone": "b" * 64})
+KEY = BaselineKey(prompt="a" * 64, model="m:m", dataset="d", judges={"tone": "b" * 64})
 DIGEST = "1" * 64
 
 
-def known(passed: list[int], trials: int = 12) -> StoredHistory:
-    """A history of cases that passed so often."""
+def known(passed: list[int], trials: int = 12) -> StoredBaseline:
+    """A baseline of cases that passed so often."""
     cases = {
         f"case-{n}": StoredTrials(
             digest=DIGEST[:16],
@@ -30,29 +30,29 @@ def known(passed: list[int], trials: int = 12) -> StoredHistory:
         for n, times in enumerate(passed)
     }
     session = Session(id="2026-11-21T09:30:00Z", first=100, last=99 + trials, models=("m-1",))
-    return StoredHistory(key=KEY, version="1.0.0", sessions=(session,), cases=cases)
+    return StoredBaseline(key=KEY, version="1.0.0", sessions=(session,), cases=cases)
 
 
-def redrawn(
-    history: StoredHistory, passes: Callable[[str, int], bool | None], *, trials: int = 2
+def rechecked(
+    baseline: StoredBaseline, passes: Callable[[str, int], bool | None], *, trials: int = 2
 ) -> tuple[Drift, int]:
     """What trials that pass as told come to, and how many were asked for."""
-    digests = dict.fromkeys(history.cases, DIGEST)
-    redraw = Redraw(history, digests, GatePolicy(), prompt="greet", trials=trials)
+    digests = dict.fromkeys(baseline.cases, DIGEST)
+    recheck = Recheck(baseline, digests, GatePolicy(), prompt="greet", trials=trials)
     asked = 0
-    for wave in redraw.waves():
-        asked += len(wave)
-        for case, number in wave:
+    for requests in recheck.rounds():
+        asked += len(requests)
+        for case, number in requests:
             passed = passes(case, number)
             facts = (
                 None if passed is None else TrialFacts(checks={"tone": passed}, output_digest="x")
             )
-            redraw.add(case, number, facts)
-    return redraw.drift(models={"m-1"}), asked
+            recheck.add(case, number, facts)
+    return recheck.drift(models={"m-1"}), asked
 
 
 def test_a_case_that_fails_now_is_drawn_on_until_that_is_sure():
-    drift, asked = redrawn(known([12] * 30), lambda case, _: case != "case-7")
+    drift, asked = rechecked(known([12] * 30), lambda case, _: case != "case-7")
     (change,) = drift.changes
     assert str(change) == ("case-7: tone worse: passed 0 of 4; 12 of 12 when the baseline was made")
     assert change.e_value >= change.bound
@@ -60,7 +60,7 @@ def test_a_case_that_fails_now_is_drawn_on_until_that_is_sure():
 
 
 def test_many_cases_that_fail_now_and_then_are_worse_together():
-    drift, _ = redrawn(known([12] * 30), lambda case, n: n > 0 or int(case[5:]) > 5)
+    drift, _ = rechecked(known([12] * 30), lambda case, n: n > 0 or int(case[5:]) > 5)
     assert drift.changes == ()
     assert drift.suite is not None
     assert (drift.worse, drift.suite.fails, drift.suite.p_value <= drift.suite.bound) == (
@@ -72,22 +72,22 @@ def test_many_cases_that_fail_now_and_then_are_worse_together():
 
 
 def test_cases_that_pass_now_begin_a_new_history_and_are_no_harm():
-    drift, _ = redrawn(known([0, *[12] * 9]), lambda *_: True, trials=3)
+    drift, _ = rechecked(known([0, *[12] * 9]), lambda *_: True, trials=3)
     assert [(change.case, change.direction) for change in drift.changes] == [("case-0", "better")]
     assert (drift.worse, drift.stale) == (False, True)
 
 
 def test_who_never_answered_before_is_told():
-    history = known([12] * 3)
-    redraw = Redraw(
-        history, dict.fromkeys(history.cases, DIGEST), GatePolicy(), prompt="p", trials=1
+    baseline = known([12] * 3)
+    recheck = Recheck(
+        baseline, dict.fromkeys(baseline.cases, DIGEST), GatePolicy(), prompt="p", trials=1
     )
-    for wave in redraw.waves():
-        for case, number in wave:
-            redraw.add(case, number, TrialFacts(checks={"tone": True}, output_digest="x"))
-    drift = redraw.drift(models={"m-2"})
+    for requests in recheck.rounds():
+        for case, number in requests:
+            recheck.add(case, number, TrialFacts(checks={"tone": True}, output_digest="x"))
+    drift = recheck.drift(models={"m-2"})
     assert (drift.new_models, drift.worse, drift.stale) == (("m-2",), False, True)
-    assert not redraw.drift(models={"m-1", "m-2"}).stale
+    assert not recheck.drift(models={"m-1", "m-2"}).stale
 
 
 def test_a_base_that_is_as_it_was_is_hardly_ever_blamed():
@@ -96,8 +96,8 @@ def test_a_base_that_is_as_it_was_is_hardly_ever_blamed():
     rates = [1.0] * 12 + [0.9] * 5 + [0.5] * 3
     alarms = 0
     for _ in range(200):
-        history = known([sum(dice.random() < rate for _ in range(12)) for rate in rates])
-        drift, asked = redrawn(history, lambda case, _: dice.random() < rates[int(case[5:])])
+        baseline = known([sum(dice.random() < rate for _ in range(12)) for rate in rates])
+        drift, asked = rechecked(baseline, lambda case, _: dice.random() < rates[int(case[5:])])
         alarms += drift.worse
         assert asked < 2 * len(rates) + 24 * 8
     assert alarms <= 4
@@ -107,8 +107,8 @@ def test_a_base_that_is_as_it_was_is_hardly_ever_blamed():
 def test_any_trials_come_to_an_end_and_unmeasured_ones_blame_nobody(
     first: list[bool | None], data: st.DataObject
 ):
-    history = known([data.draw(st.integers(0, 12)) for _ in first])
-    drift, _ = redrawn(history, lambda case, _: first[int(case[5:])], trials=1)
+    baseline = known([data.draw(st.integers(0, 12)) for _ in first])
+    drift, _ = rechecked(baseline, lambda case, _: first[int(case[5:])], trials=1)
     named = {change.case for change in drift.changes}
     assert not named & {f"case-{n}" for n, passed in enumerate(first) if passed is None}
     assert not (drift.worse and all(passed is not False for passed in first))
