@@ -170,6 +170,21 @@ def test_a_claim_holds_inside_one_process_too(path, made):
         assert store.claim(made(1).key) == "recorded"
 
 
+def test_a_completion_ends_the_claim_of_its_call(path, made):
+    """An unreadable completion is dropped, and its call is made again at once."""
+    with LocalStore(path) as store, LocalStore(path) as other:
+        assert store.claim(made(1).key) == "acquired"
+        store.put(made(1))
+        assert other.claim(made(1).key) == "recorded"
+        other.drop(made(1).key)
+        assert store.get(made(1).key) is None
+        assert other.claim(made(1).key) == "acquired"
+        # What somebody else puts does not end it.
+        store.put(made(1))
+        store.drop(made(1).key)
+        assert store.claim(made(1).key) == "taken"
+
+
 def test_closing_gives_claims_back(path, made):
     with LocalStore(path) as store:
         store.claim(made(1).key)
