@@ -125,7 +125,7 @@ def stems(text: str) -> tuple[str, ...]:
         if low in _NEGATORS:
             negated = True
             continue
-        if low.startswith("un") and len(low) > _ROOT_LONG + 1 and low[2:] in ("ready", "healthy"):
+        if low in ("unready", "unhealthy"):
             low, negated = low[2:], True
         if low in STOPWORDS or piece[0].isdigit():
             continue
