@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from regauge.prompts._types import compile_template
 
@@ -387,6 +387,10 @@ def to_jinja(
     return _TemplateTranslation(partial, helper).translate(text, {}, 0)
 
 
+# The arguments of partials by scope and name: they are values of the scope that includes them.
+_Arguments: TypeAlias = "Mapping[tuple[int, str], str]"
+
+
 class _TemplateTranslation:
     def __init__(
         self,
@@ -398,8 +402,8 @@ class _TemplateTranslation:
         self._scopes: list[str] = [""]
         self._open: list[tuple[str, str]] = []
 
-    def translate(self, text: str, names: Mapping[str, str], depth: int) -> str:
-        """Translate a text; `names` maps names to expressions."""
+    def translate(self, text: str, names: _Arguments, depth: int) -> str:
+        """Translate a text; `names` maps arguments of partials to expressions."""
         depth_before = len(self._open)
         parts: list[str] = []
         position = 0
@@ -414,7 +418,7 @@ class _TemplateTranslation:
             raise TemplateError(f"{{{{#{self._open[-1][0]}}}}} has no end")
         return "".join([*parts, _without_marks(text[position:])])
 
-    def _mark(self, inner: str, names: Mapping[str, str], depth: int) -> str:
+    def _mark(self, inner: str, names: _Arguments, depth: int) -> str:
         replacement = self._helper(inner) if self._helper else None
         if replacement is not None:
             return replacement
@@ -433,7 +437,7 @@ class _TemplateTranslation:
             self._scopes.pop()
         return end
 
-    def _insert(self, inner: str, names: Mapping[str, str]) -> str:
+    def _insert(self, inner: str, names: _Arguments) -> str:
         words = _WORD.findall(inner)
         if words[:1] == ["else"]:
             if not self._open or self._open[-1][0] == "with":
@@ -447,7 +451,7 @@ class _TemplateTranslation:
         value = self._value(words[0], names)
         return str(json.loads(value)) if value.startswith('"') else f"{{{{ {value} }}}}"
 
-    def _begin(self, inner: str, names: Mapping[str, str]) -> str:
+    def _begin(self, inner: str, names: _Arguments) -> str:
         word, *rest = _WORD.findall(inner) or [""]
         values = [self._value(word, names) for word in rest]
         if word in {"if", "unless"} and len(values) == 1:
@@ -466,17 +470,18 @@ class _TemplateTranslation:
             return ""
         raise TemplateError(f"the block {{{{#{inner}}}}} has no counterpart")
 
-    def _include(self, inner: str, names: Mapping[str, str], depth: int) -> str:
+    def _include(self, inner: str, names: _Arguments, depth: int) -> str:
         name, *words = _WORD.findall(inner) or [""]
         if self._partial is None or depth >= _DEPTH_MAX:
             raise TemplateError(f"the partial {name!r} is not read")
         pairs = [word.partition("=") for word in words]
         if not all(value for _, _, value in pairs):
             raise TemplateError(f"the partial {name!r} gets another context")
-        arguments = {key: self._value(value, names) for key, _, value in pairs}
+        level = len(self._scopes) - 1
+        arguments = {(level, key): self._value(value, names) for key, _, value in pairs}
         return self.translate(self._partial(name), {**names, **arguments}, depth + 1)
 
-    def _value(self, word: str, names: Mapping[str, str]) -> str:
+    def _value(self, word: str, names: _Arguments) -> str:
         """Translate a path, text or number to an expression."""
         if word[0] in "\"'":
             return json.dumps(word[1:-1], ensure_ascii=False)
@@ -496,8 +501,8 @@ class _TemplateTranslation:
         if not _HANDLEBARS_PATH.fullmatch(word):
             raise TemplateError(f"{{{{{word}}}}} has no counterpart")
         first, _, rest = word.partition(".")
-        if not scope and first in names:
-            return names[first] + (f".{rest}" if rest else "")
+        if (level, first) in names:
+            return names[level, first] + (f".{rest}" if rest else "")
         return f"{scope}.{word}" if scope else word
 
 
