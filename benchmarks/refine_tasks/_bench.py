@@ -169,7 +169,7 @@ class SimulatedBench:
         return ProposalResult(edits=tuple(edits_read), refused=tuple(refused), spending=spending)
 
     async def verify(self, state: LoopState, action: RunGate) -> GateResult | Interrupted:
-        return await verify_by_gate(self.config, state, action, self.run_trials)
+        return await verify_by_gate(state, action, self.run_trials)
 
     def add(self, observation: Observation, state: LoopState) -> None:
         """As a trail: keep what was decided."""
@@ -211,7 +211,7 @@ def refined(task: Task, trial: Trial) -> tuple[LoopState, SimulatedBench, float]
     config = setting_for(task, trial)
     bench = SimulatedBench(task=task, trial=trial, config=config)
     began = time.perf_counter()
-    state = asyncio.run(drive(config, begin(config), bench, bench))
+    state = asyncio.run(drive(begin(config), bench, bench))
     return state, bench, time.perf_counter() - began
 
 

@@ -252,7 +252,6 @@ _FOUND = frozenset({"accepted", "confirmed"})
 def result_of(
     run: str,
     subject: Subject,
-    config: LoopConfig,
     state: LoopState,
     *,
     events: Sequence[TrailEvent],
@@ -269,7 +268,7 @@ def result_of(
         for decision in event.body.get("decisions", [])
     ]
     has_revision = revision is not None
-    texts = (config.base, *(accepted.text for accepted in state.accepted))
+    texts = (state.config.base, *(accepted.text for accepted in state.accepted))
     new_attempts = state.memory.attempts[len(began.get("memory", [])) :]
     untested = state.stopped_phase == "confirm" and state.look_number == 1
 
@@ -286,7 +285,7 @@ def result_of(
             "moved": any(t.result != "screened-out" for t in mode_attempts),
         }
 
-    remaining_modes = _still_failing(config, state) if has_revision else state.open_modes
+    remaining_modes = _still_failing(state) if has_revision else state.open_modes
     return {
         "schema_version": SCHEMA_VERSION,
         "run": run,
@@ -297,31 +296,31 @@ def result_of(
         "simulated": any(str(model).startswith("sim:") for model in began.get("models", [])),
         "stop": asdict(stop),
         "found": next(iter(texts_of("diagnosed")), ""),
-        "cases": {"train": len(config.train), "holdout": len(config.holdout)},
+        "cases": {"train": len(state.config.train), "holdout": len(state.config.holdout)},
         "holdout_looks": {
-            "before": len(config.holdout_looks_before),
+            "before": len(state.config.holdout_looks_before),
             "after": len(state.holdout_looks),
-            "max": config.policy.limits.holdout_looks,
+            "max": state.config.policy.limits.holdout_looks,
         },
         "changes": [
-            change_of(config, state, accepted, before)
+            change_of(state, accepted, before)
             for accepted, before in zip(state.accepted, texts, strict=False)
         ],
         "revision": None if revision is None else _revision(subject, state, revision),
-        "suite": _suite(config, state, decisions) if state.accepted else None,
-        "variance": _variances(config, state),
-        "goals": goals_of(config, state, with_revision=has_revision),
-        "criteria": criteria_of(config, state, with_revision=has_revision),
+        "suite": _suite(state, decisions) if state.accepted else None,
+        "variance": _variances(state),
+        "goals": goals_of(state, with_revision=has_revision),
+        "criteria": criteria_of(state, with_revision=has_revision),
         "rejected": [_attempt_json(entry) for entry in new_attempts if entry.result not in _FOUND],
         "sentences": [asdict(bearing) for bearing in state.ablations],
         "edits": edit_results(
             decisions, [accepted.edit for accepted in state.accepted], has_proposal=has_revision
         ),
         "unreadable": texts_of("unreadable"),
-        "people": _people(subject, config),
+        "people": _people(subject, state.config),
         "warnings": began.get("warnings", []),
         "preflight": texts_of("preflight"),
-        "unverified": _unverified(run, config, state),
+        "unverified": _unverified(run, state),
         "set_aside": texts_of("set-aside"),
         "open": [
             {**failing(c), **attempt_facts(c, state.memory.attempts)} for c in remaining_modes
@@ -336,7 +335,7 @@ def result_of(
         ],
         "spent": {
             "calls": state.spending.total,
-            "calls_max": calls_max(config, state),
+            "calls_max": calls_max(state),
             "replayed": replayed_calls,
             "completions": state.spending.calls,
             "judge_calls": state.spending.judge_calls,
@@ -348,15 +347,13 @@ def result_of(
     }
 
 
-def change_of(
-    config: LoopConfig, state: LoopState, accepted: Accepted, before: PromptText
-) -> dict[str, Any]:
+def change_of(state: LoopState, accepted: Accepted, before: PromptText) -> dict[str, Any]:
     """One accepted edit, with its evidence on independent trials."""
-    check, base, new = accepted.mode.check, config.base.digest, state.text.digest
-    cases = (*config.train, *config.holdout)
+    check, base, new = accepted.mode.check, state.config.base.digest, state.text.digest
+    cases = (*state.config.train, *state.config.holdout)
     gain = gain_of(state.fresh, new, base, cases, check)
     added_text, removed_text = changed_lines(before, accepted.text)
-    steadier = fresh_steadiness(config, state, accepted) if accepted.mode.unsteady else None
+    steadier = fresh_steadiness(state, accepted) if accepted.mode.unsteady else None
     return {
         **failing(accepted.mode),
         "strategy": accepted.edit.strategy,
@@ -376,7 +373,7 @@ def change_of(
                 "before": _add_up(state.tally.count(base, case, check) for case in some),
                 "after": _add_up(state.fresh.count(new, case, check) for case in some),
             }
-            for split, some in (("train", config.train), ("holdout", config.holdout))
+            for split, some in (("train", state.config.train), ("holdout", state.config.holdout))
         },
         "redrawn": gain
         and {
@@ -414,37 +411,37 @@ def _attempt_json(attempt: Attempt) -> dict[str, Any]:
     return {**facts, "added": new_text, "removed": old_text}
 
 
-def goals_of(config: LoopConfig, state: LoopState, *, with_revision: bool) -> dict[str, Any] | None:
+def goals_of(state: LoopState, *, with_revision: bool) -> dict[str, Any] | None:
     """Each goal with the first prompt and with the revision; None without goals."""
-    if not config.goals:
+    if not state.config.goals:
         return None
-    before = measure_goals(config, state, with_revision=False)
-    after = measure_goals(config, state, with_revision=True) if with_revision else ()
+    before = measure_goals(state, with_revision=False)
+    after = measure_goals(state, with_revision=True) if with_revision else ()
     progress = [
         {**was.goal.to_json(), "before": was.to_json(), "after": now and now.to_json()}
         for was, now in zip_longest(before, after)
     ]
-    return {"digest": goals_digest(config), "reached": progress}
+    return {"digest": goals_digest(state.config), "reached": progress}
 
 
-def criteria_of(
-    config: LoopConfig, state: LoopState, *, with_revision: bool
-) -> list[dict[str, Any]]:
+def criteria_of(state: LoopState, *, with_revision: bool) -> list[dict[str, Any]]:
     """The pass rate of all checks of a criterion, before and with the revision."""
-    cases = (*config.train, *config.holdout)
+    cases = (*state.config.train, *state.config.holdout)
 
     def passed(tally: Tally, text: str, checks: list[str]) -> dict[str, int]:
         return _add_up(passed_all(checks, tally.outcomes(text, case)) for case in cases)
 
     by_criterion = {
-        criterion: [name for name, check in config.checks.items() if check.criterion == criterion]
+        criterion: [
+            name for name, check in state.config.checks.items() if check.criterion == criterion
+        ]
         for criterion in CRITERIA
     }
     return [
         {
             "criterion": criterion,
             "checks": checks,
-            "before": passed(state.tally, config.base.digest, checks),
+            "before": passed(state.tally, state.config.base.digest, checks),
             "after": passed(state.fresh, state.text.digest, checks) if with_revision else None,
         }
         for criterion, checks in by_criterion.items()
@@ -462,11 +459,11 @@ def _people(subject: Subject, config: LoopConfig) -> dict[str, Any] | None:
     return {"feedback": config.feedback, "said": evidence}
 
 
-def _unverified(run: str, config: LoopConfig, state: LoopState) -> dict[str, Any] | None:
+def _unverified(run: str, state: LoopState) -> dict[str, Any] | None:
     """The remaining work of a run that was out of calls, and the command to continue."""
     if state.stop is None or state.stop.reason != "calls":
         return None
-    calls = calls_wanted(config, state)
+    calls = calls_wanted(state)
     edits = state.accepted if state.bisection is None else state.bisection.edits
     return {
         "calls": calls,
@@ -485,13 +482,13 @@ def _unverified(run: str, config: LoopConfig, state: LoopState) -> dict[str, Any
     }
 
 
-def _still_failing(config: LoopConfig, state: LoopState) -> list[FailureMode]:
+def _still_failing(state: LoopState) -> list[FailureMode]:
     """The open failures in independent trials of the revision, with their counts.
 
     Chance failures of a check with an accepted edit are left out.
     """
     modes: list[FailureMode] = []
-    test, text = config.policy.test, state.text.digest
+    test, text = state.test, state.text.digest
     for mode in state.open_modes:
         counts = {case: state.fresh.count(text, case, mode.check) for case in mode.cases}
         now = sum(counts.values(), NO_TRIALS)
@@ -506,30 +503,28 @@ def _still_failing(config: LoopConfig, state: LoopState) -> list[FailureMode]:
     return modes
 
 
-def _suite(
-    config: LoopConfig, state: LoopState, decisions: Sequence[Mapping[str, Any]]
-) -> dict[str, Any] | None:
+def _suite(state: LoopState, decisions: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The results of all cases, and the last decision of the gate."""
     suite_decisions = [d for d in decisions if str(d["event"]).startswith("suite-")]
     if not suite_decisions:
         return None
-    cases = (*config.train, *config.holdout)
+    cases = (*state.config.train, *state.config.holdout)
     return {
         "decision": str(suite_decisions[-1]["event"]).removeprefix("suite-"),
         "text": suite_decisions[-1]["text"],
-        "before": _add_up(state.tally.case_count(config.base.digest, case) for case in cases),
+        "before": _add_up(state.tally.case_count(state.config.base.digest, case) for case in cases),
         "after": _add_up(state.fresh.case_count(state.text.digest, case) for case in cases),
     }
 
 
-def _variances(config: LoopConfig, state: LoopState) -> dict[str, Any]:
+def _variances(state: LoopState) -> dict[str, Any]:
     """The variance of the prompt before, and of the proposal, over the same cases."""
-    texts = {"before": config.base, **({"after": state.text} if state.accepted else {})}
+    texts = {"before": state.config.base, **({"after": state.text} if state.accepted else {})}
     reports = {
         name: variance_of(
             outcome
             for tally in (state.tally, state.fresh)
-            for case in (*config.train, *config.holdout)
+            for case in (*state.config.train, *state.config.holdout)
             for outcome in tally.outcomes(text.digest, case)
         )
         for name, text in texts.items()

@@ -645,9 +645,9 @@ class Refinement:
                 f"run {run.id} is over ({state.stop.reason}), and not for want of calls\n"
                 f"  fix: begin a new run: regauge refine {self.subject.prompt.name}"
             )
-        after = advance(self.config, state, grant)
+        after = advance(state, grant)
         if after.stop is not None and after.stop.reason == "calls":
-            calls = calls_wanted(self.config, state)
+            calls = calls_wanted(state)
             raise UsageError(
                 f"{plural(grant.calls, 'more call')} cannot finish the run: {after.stop.text};"
                 " no call was made\n"
@@ -697,7 +697,7 @@ class Refinement:
                 f"run {run.id} cannot go on: {', '.join(changed)} changed since it began\n"
                 "  fix: put it back as it was, or begin a new run"
             )
-        return replay_trail(self.config, begin(self.config, self.memory), events, run.trail)
+        return replay_trail(begin(self.config, self.memory), events, run.trail)
 
     def finish(self, run: Run, state: LoopState, *, date: str) -> dict[str, JSON]:
         """Write the result of a run: document, rationale, and the proposed file."""
@@ -714,7 +714,6 @@ class Refinement:
         result = result_of(
             run.id,
             subject,
-            config,
             state,
             events=events,
             revision=revision,
@@ -754,7 +753,7 @@ class Refinement:
 
         trail.listen = on_state
         # The loop plans with average calls; this limit is exact.
-        left = calls_max(self.config, state) - state.spending.total
+        left = calls_max(state) - state.spending.total
         self._evals.budget.limit_calls = max(0, left)
         try:
             return run_stoppable(self._driven(state, trail))
@@ -762,7 +761,7 @@ class Refinement:
             if last.stop is None:  # else it was over already
                 interrupted = Interrupted(reason="interrupted", text=BY_SIGNAL)
                 with ignore_signals():
-                    trail.add(interrupted, advance(self.config, last, interrupted))
+                    trail.add(interrupted, advance(last, interrupted))
             return last
 
     async def _driven(self, state: LoopState, trail: Trail) -> LoopState:
@@ -776,7 +775,7 @@ class Refinement:
                 policy=policy_of(self._evals.project.settings.gate),
             )
             try:
-                return await drive(self.config, state, bench, trail)
+                return await drive(state, bench, trail)
             finally:
                 self.replayed_calls += bench.replayed_calls
                 bench.close()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.project import Project
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._state import LoopConfig, LoopState
+    from regauge.refine.loop._state import LoopState
 
 
 @cache
@@ -192,9 +192,7 @@ def truncate_trail(path: Path) -> None:
             file.truncate(end)
 
 
-def replay_trail(
-    config: LoopConfig, state: LoopState, events: Sequence[TrailEvent], path: Path
-) -> LoopState:
+def replay_trail(state: LoopState, events: Sequence[TrailEvent], path: Path) -> LoopState:
     """Advance through the observations of a trail, and compare every decision.
 
     Interruptions are skipped, so that the run can continue from the state.
@@ -208,7 +206,7 @@ def replay_trail(
             raise TrailError(f"{path}: event {event.seq} cannot be read: {error}") from error
         if isinstance(observation, Interrupted):
             continue
-        state = advance(config, state, observation)
+        state = advance(state, observation)
         if decisions_of(state) != event.body.get("decisions"):
             raise TrailError(
                 f"{path}: event {event.seq} leads to another decision when it is run again\n"

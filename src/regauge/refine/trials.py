@@ -284,7 +284,6 @@ _ANSWER_CHARS = 1_000
 
 
 def problem_of(
-    config: LoopConfig,
     state: LoopState,
     cases: Mapping[str, GoldenCase],
     *,
@@ -310,7 +309,7 @@ def problem_of(
         run_trials: Called with trials, for proposers that search.
     """
     mode = state.mode
-    train = {case for case in config.train if case in cases}
+    train = {case for case in state.config.train if case in cases}
     failing = [case for case in mode.failing if case in train]
     passing = [case for case in mode.cases if case in train and case not in failing]
     public = f"{state.text.full_text}\n{schema}"
@@ -325,8 +324,8 @@ def problem_of(
             state, mode.check, case, golden, show_expected=show_expected, public=public
         )
 
-    left_calls = calls_max(config, state) - state.spending.total
-    left = config.policy.limits.model_calls - state.spending.model_calls
+    left_calls = calls_max(state) - state.spending.total
+    left = state.config.policy.limits.model_calls - state.spending.model_calls
     trial_counts: Counter[tuple[str, str]] = Counter()
 
     async def search(text: PromptText, cases: Sequence[str]) -> TrialResults | Interrupted:
@@ -334,15 +333,15 @@ def problem_of(
         trials: list[tuple[str, int]] = []
         for case in cases:
             key = (text.digest, case)
-            trials.append((case, config.first_trial + _SEARCH_FROM + trial_counts[key]))
+            trials.append((case, state.config.first_trial + _SEARCH_FROM + trial_counts[key]))
             trial_counts[key] += 1
         return await run_trials((TrialPlan(text=text, trials=tuple(trials)),))
 
     return Problem(
         text=state.text,
         mode=mode,
-        check=config.checks.get(mode.check, Check(name=mode.check)),
-        checks=config.checks,
+        check=state.config.checks.get(mode.check, Check(name=mode.check)),
+        checks=state.config.checks,
         failing=tuple(redacted(case) for case in failing[:_FAILING_SHOWN]),
         passing=tuple(redacted(case) for case in passing[:_PASSING_SHOWN]),
         confusions=tuple(confusions.most_common(_CONFUSIONS_SHOWN)),
@@ -351,13 +350,13 @@ def problem_of(
         released=tuple(released),
         examples=tuple(examples),
         hindering=tuple(b.text for b in state.ablations if mode.check in b.hinders),
-        replaceable=config.guard.open_sections(state.text),
+        replaceable=state.config.guard.open_sections(state.text),
         feedback=_bearing_on(mode, feedback),
         cycle=state.cycle,
         model_calls=max(0, left),
         cases=(*failing[: _SEARCHED_MAX // 2], *passing[: _SEARCHED_MAX // 2]),
         run_trials=None if run_trials is None else search,
-        calls=max(0, trials_for(config, left_calls - floor_calls(config))),
+        calls=max(0, trials_for(state.config, left_calls - floor_calls(state.config))),
     )
 
 
@@ -527,7 +526,6 @@ _PROMPT = "revision"
 
 
 async def verify_by_gate(
-    config: LoopConfig,
     state: LoopState,
     action: RunGate,
     run_trials: Callable[[Sequence[TrialPlan]], Awaitable[TrialResults | Interrupted]],
@@ -545,15 +543,15 @@ async def verify_by_gate(
             prompt=_PROMPT,
             case=case,
             checks=checks,
-            baseline=_baseline(state.tally, config.base, case, checks),
+            baseline=_baseline(state.tally, state.config.base, case, checks),
             tier=tier_held(
                 (tiers or {}).get(case, "required"),
-                state.tally.case_count(config.base.digest, case),
+                state.tally.case_count(state.config.base.digest, case),
                 1,
             ),
         )
-        for case in (*config.train, *config.holdout)
-        if (checks := state.tally.checks(config.base.digest, [case]))
+        for case in (*state.config.train, *state.config.holdout)
+        if (checks := state.tally.checks(state.config.base.digest, [case]))
     ]
     gate = Gate(cases, _without_repairs(policy or GatePolicy()))
     spending = Spending()
@@ -563,7 +561,7 @@ async def verify_by_gate(
         for outcomes in state.fresh.counted_outcomes.values()
         for o in outcomes
     }
-    texts: dict[Side, PromptText] = {"candidate": state.text, "base": config.base}
+    texts: dict[Side, PromptText] = {"candidate": state.text, "base": state.config.base}
     while requests := gate.pending_trials():
         trials: list[tuple[str, Side, int]] = [
             (want.case, want.side, number) for want in requests for number in want.trials
@@ -772,9 +770,7 @@ class EvalWorkbench:
         tiers: dict[str, CaseTier] = {
             name: member.case.tier for name, member in self.subject.members.items()
         }
-        return await verify_by_gate(
-            self.config, state, action, self.run_trials, policy=self.policy, tiers=tiers
-        )
+        return await verify_by_gate(state, action, self.run_trials, policy=self.policy, tiers=tiers)
 
     async def _run_trial(
         self, text: PromptText, case: str, number: int, check: str | None
@@ -819,7 +815,6 @@ class EvalWorkbench:
 
     def _problem(self, state: LoopState, action: CallProposer) -> Problem:
         return problem_of(
-            self.config,
             state,
             {name: member.case for name, member in self.subject.members.items()},
             released=self.subject.released_texts,

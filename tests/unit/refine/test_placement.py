@@ -49,7 +49,7 @@ def test_a_rule_that_is_not_followed_moves():
     here.run()
     state = next(s for s in here.states if s.open_modes and s.mode.check == "utc")
 
-    edits = move_rule(here.config, state)
+    edits = move_rule(state)
 
     made = [(edit.strategy, apply(text, edit.ops)) for edit in edits]
     assert any(kind == "move" and after.lines[3].text == UTC for kind, after in made)
@@ -89,7 +89,7 @@ def test_a_rule_that_is_added_has_other_places():
     now = world(text, propose=lambda *_: [here])
     now.run()
     state = next(s for s in now.states if s.open_modes and s.mode.check == "utc")
-    kept, _ = candidates_of(now.config, state, [here])
+    kept, _ = candidates_of(state, [here])
 
     assert [candidate.text for candidate in kept] == [
         apply(text, here.ops), prompt(LOCAL, JSON, UTC)
@@ -252,7 +252,7 @@ def test_an_inserted_or_moved_step_is_one_change_and_no_part_of_it_loses_another
         assert not guard.objection(rewritten(base, after), base, after)
         here.run()
         state = next(s for s in here.states if s.open_modes)
-        kept, _ = candidates_of(here.config, state, [rewritten(base, after)])
+        kept, _ = candidates_of(state, [rewritten(base, after)])
         for candidate in kept:
             assert all(step[:12] in candidate.text.full_text for step in (one, two, three))
     literal = Edit(
@@ -261,7 +261,7 @@ def test_an_inserted_or_moved_step_is_one_change_and_no_part_of_it_loses_another
     here = world(base)
     here.run()
     state = next(s for s in here.states if s.open_modes)
-    kept, _ = candidates_of(here.config, state, [literal])
+    kept, _ = candidates_of(state, [literal])
     assert wanted["inserted"] in [candidate.text for candidate in kept]
 
 

@@ -61,8 +61,7 @@ def test_a_finished_run_is_told_as_it_was_written_down(name: str, tmp_path: Path
     document = result_of(
         "r",
         subject,
-        config,
-        state,
+        replace(state, config=config),
         events=read_trail(path),
         revision=revision if state.stop.proposal else None,
         replayed_calls=2,

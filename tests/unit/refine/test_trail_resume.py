@@ -55,7 +55,7 @@ def test_a_run_cut_off_at_any_event_goes_on_to_the_same_trail(mixed, tmp_path):
         truncate_trail(cut)
         events = read_trail(cut)
         here = mixed()
-        state = replay_trail(here.config, begin(here.config), events, cut)
+        state = replay_trail(begin(here.config), events, cut)
 
         here.run(state, trail=TrailFile(cut, events))
 
@@ -84,9 +84,7 @@ def test_an_interruption_is_left_out_when_a_run_goes_on(tmp_path):
 
     further = mixed()
     events = read_trail(path)
-    end = further.run(
-        replay_trail(further.config, begin(further.config), events, path), TrailFile(path, events)
-    )
+    end = further.run(replay_trail(begin(further.config), events, path), TrailFile(path, events))
 
     straight = mixed()
     assert end.text == straight.run().text
@@ -133,7 +131,7 @@ def test_a_trail_that_decides_otherwise_is_not_gone_on_with(written):
     healthy = world(without("utc"))
 
     with pytest.raises(TrailError, match="leads to another decision"):
-        replay_trail(healthy.config, begin(healthy.config), read_trail(path), path)
+        replay_trail(begin(healthy.config), read_trail(path), path)
 
 
 def test_every_decision_stands_in_the_trail_with_its_numbers(written):

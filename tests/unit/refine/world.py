@@ -144,7 +144,7 @@ class World:
             return RevisionDecision(
                 decision="reject", reasons=("refused",), outcomes=(), spending=Spending()
             )
-        return await verify_by_gate(self.config, state, action, self.run_trials)
+        return await verify_by_gate(state, action, self.run_trials)
 
     def add(self, observation: object, state: LoopState) -> None:
         del observation
@@ -153,7 +153,7 @@ class World:
     def run(self, state: LoopState | None = None, trail: object = None) -> LoopState:
         """To the end."""
         start = begin(self.config) if state is None else state
-        return asyncio.run(drive(self.config, start, self, trail or self))  # type: ignore[arg-type]
+        return asyncio.run(drive(start, self, trail or self))  # type: ignore[arg-type]
 
     @property
     def events(self) -> list[str]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._state import LoopConfig, LoopState, Place
+    from regauge.refine.loop._state import LoopState, Place
     from regauge.statements import Node, Tree
 
 # The rationale of an edit for a rule that the prompt already has.
@@ -62,19 +62,19 @@ _PLACES_MAX = 3
 
 
 def candidates_of(
-    config: LoopConfig, state: LoopState, edits: Sequence[Edit]
+    state: LoopState, edits: Sequence[Edit]
 ) -> tuple[tuple[Candidate, ...], LoopState]:
     """The candidates among edits, the most promising first, and the state with the rejections.
 
     Each self-contained change of an edit is also a candidate of its own. So a useful change comes
     without its surroundings.
     """
-    pool, state = _pool(config, state, edits)
+    pool, state = _pool(state, edits)
     ranked_pairs: list[tuple[tuple[float, ...], Candidate]] = []
     guarded: list[Attempt] = []
     for shape, (edit, after) in pool.entries.items():
         refusal = state.memory.refuses(state.mode.key, state.text, after)
-        objection = refusal or config.guard.objection(edit, state.text, after)
+        objection = refusal or state.config.guard.objection(edit, state.text, after)
         if objection:
             state = _refuse(state, edit, objection)
             # A rejection by a guard is stored once, as a lesson; it rejects nothing by itself.
@@ -89,8 +89,8 @@ def candidates_of(
                     )
                 )
             continue
-        relevance = _relevance(config, state, edit, after)
-        suspicion = config.guard.suspicion(state.text, after)
+        relevance = _relevance(state, edit, after)
+        suspicion = state.config.guard.suspicion(state.text, after)
         is_section = isinstance(edit.ops[0], ReplaceSection)
         rank = (
             not relevance,
@@ -100,7 +100,7 @@ def candidates_of(
             count_lost_words(state.text, after),
             -relevance,
             -pool.agreement[shape],
-            -config.prior.get(edit.strategy, NO_PRIOR),
+            -state.config.prior.get(edit.strategy, NO_PRIOR),
         )
         ranked_pairs.append((rank, Candidate(edit=edit, text=after, suspicion=suspicion)))
     ranked_pairs.sort(key=lambda entry: entry[0])
@@ -140,7 +140,7 @@ class _Pool:
         self.agreement[after.shape] += 1
 
 
-def _pool(config: LoopConfig, state: LoopState, edits: Sequence[Edit]) -> tuple[_Pool, LoopState]:
+def _pool(state: LoopState, edits: Sequence[Edit]) -> tuple[_Pool, LoopState]:
     """The candidates of proposals, complete and in parts."""
     pool = _Pool()
     wholes: list[tuple[Edit, PromptText]] = []
@@ -166,18 +166,18 @@ def _pool(config: LoopConfig, state: LoopState, edits: Sequence[Edit]) -> tuple[
         pool.add(edit, after)
         pool.complete.add(after.shape)
     for edit, after in list(pool.entries.values()):
-        if _relevance(config, state, edit, after):
+        if _relevance(state, edit, after):
             for variant, variant_text in _elsewhere(state.text, edit, after):
                 pool.entries.setdefault(variant_text.shape, (variant, variant_text))
     return pool, state
 
 
-def move_rule(config: LoopConfig, state: LoopState) -> tuple[Edit, ...]:
+def move_rule(state: LoopState) -> tuple[Edit, ...]:
     """The rule in other places, if the prompt has it and it is not followed enough.
 
     A part of a line stays in its place.
     """
-    rule = rule_to_follow(config, state)
+    rule = rule_to_follow(state)
     return tuple(edit for edit in _move(state.text, rule) if edit.ops) if rule else ()
 
 
@@ -222,10 +222,10 @@ def _elsewhere(
             yield edit_between(replace(edit, strategy="add-rule"), text, variant), variant
 
 
-def _relevance(config: LoopConfig, state: LoopState, edit: Edit, after: PromptText) -> float:
+def _relevance(state: LoopState, edit: Edit, after: PromptText) -> float:
     """The share of a check's subject that an edit mentions, from 0 to 1."""
     mode = state.mode
-    check = config.checks.get(mode.check)
+    check = state.config.checks.get(mode.check)
     reasons = [
         result.reason
         for case in mode.failing[:3]
@@ -240,10 +240,10 @@ def _relevance(config: LoopConfig, state: LoopState, edit: Edit, after: PromptTe
     return len(about & words) / len(words) if words else 0.0
 
 
-def rule_to_follow(config: LoopConfig, state: LoopState) -> str:
+def rule_to_follow(state: LoopState) -> str:
     """The rule of a check in the prompt; empty if it is missing."""
     check = state.mode.check
-    texts = [config.base, *(accepted.text for accepted in state.accepted)]
+    texts = [state.config.base, *(accepted.text for accepted in state.accepted)]
     rule_texts = [
         accepted.edit.added_text
         if isinstance(accepted.edit.ops[0], ReplaceSection)
@@ -253,26 +253,26 @@ def rule_to_follow(config: LoopConfig, state: LoopState) -> str:
     ]
     if state.accepted and rule_texts and isinstance(state.accepted[-1].edit.ops[0], ReplaceSection):
         return ""  # it was tested as a whole, so no part of it is tried alone
-    criterion = config.checks.get(check)
+    criterion = state.config.checks.get(check)
     rules = ([criterion.advice] if criterion else []) + rule_texts[-1:]
     return next((rule for rule in rules if rule.strip() and find_rule(state.text, rule)), "")
 
 
-def all_suspects(config: LoopConfig, state: LoopState) -> Candidate | None:
+def all_suspects(state: LoopState) -> Candidate | None:
     """The prompt without all statements that may hinder a rule."""
-    rule = rule_to_follow(config, state)
-    places = _suspects(config, state, state.text, rule) if rule else ()
+    rule = rule_to_follow(state)
+    places = _suspects(state, state.text, rule) if rule else ()
     return _without(state.text, places) if places else None
 
 
-def narrow_suspects(config: LoopConfig, state: LoopState) -> tuple[LoopState, tuple[Edit, ...]]:
+def narrow_suspects(state: LoopState) -> tuple[LoopState, tuple[Edit, ...]]:
     """Halves of the statements whose removal helped; in the end, an edit that removes one.
 
     If no removal helps, the other candidates remain.
     """
-    check, cases = state.mode.check, screen_cases(config, state.mode)
+    check, cases = state.mode.check, screen_cases(state, state.mode)
     tally = state.tally
-    counts = (tally.count_over(text, cases, check) for text in texts_for(config, state, check))
+    counts = (tally.count_over(text, cases, check) for text in texts_for(state, check))
     now = sum(counts, NO_TRIALS)
     ablated = [candidate for candidate in state.candidates if candidate.suspects]
     best = max(
@@ -298,13 +298,11 @@ def narrow_suspects(config: LoopConfig, state: LoopState) -> tuple[LoopState, tu
     return replace(state, candidates=(*remaining, *parts)), ()
 
 
-def _suspects(
-    config: LoopConfig, state: LoopState, text: PromptText, rule: str
-) -> tuple[Place, ...]:
+def _suspects(state: LoopState, text: PromptText, rule: str) -> tuple[Place, ...]:
     """The statements that no check needs, the most similar to the rule first."""
     check_words = [
         content_words(text)
-        for name, other in config.checks.items()
+        for name, other in state.config.checks.items()
         if name != state.mode.check
         for text in (other.advice, other.description)
         if text

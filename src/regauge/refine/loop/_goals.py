@@ -157,21 +157,17 @@ def _trials_at(rate: float, required: float) -> int:
 _TRIALS_OF_A_CASE = 12
 
 
-def spared_modes(
-    config: LoopConfig, state: LoopState, modes: Iterable[FailureMode]
-) -> tuple[FailureMode, ...]:
+def spared_modes(state: LoopState, modes: Iterable[FailureMode]) -> tuple[FailureMode, ...]:
     """The failures that no open goal is about; none without goals."""
-    if not config.goals:
+    if not state.config.goals:
         return ()
     open_goals = [
-        goal for goal in config.goals if _while_searching(config, state, goal).status != "met"
+        goal for goal in state.config.goals if _while_searching(state, goal).status != "met"
     ]
     return tuple(mode for mode in modes if not any(_covers(goal, mode) for goal in open_goals))
 
 
-def measure_goals(
-    config: LoopConfig, state: LoopState, *, with_revision: bool
-) -> tuple[GoalProgress, ...]:
+def measure_goals(state: LoopState, *, with_revision: bool) -> tuple[GoalProgress, ...]:
     """The progress towards each goal, over training and held-out cases.
 
     Args:
@@ -179,11 +175,11 @@ def measure_goals(
         state: The state, with the trials.
         with_revision: Measure the revision on independent trials, not the first prompt.
     """
-    text = state.text if with_revision else config.base
+    text = state.text if with_revision else state.config.base
     tally = state.fresh if with_revision else state.tally
     return tuple(
         measure_goal(goal, lambda case: tally.outcomes(text.digest, case), goal.cases)
-        for goal in config.goals
+        for goal in state.config.goals
     )
 
 
@@ -210,9 +206,9 @@ def goals_digest(config: LoopConfig) -> str:
     return digest_of([{**goal.to_json(), "cases": list(goal.cases)} for goal in config.goals])
 
 
-def can_settle(config: LoopConfig, state: LoopState) -> bool:
+def can_settle(state: LoopState) -> bool:
     """Return whether more trials of the current text may meet an undecided goal."""
-    plans = settling_trials(config, state)
+    plans = settling_trials(state)
     return settling_key(state) not in state.settled_texts and any(plan.trials for plan in plans)
 
 
@@ -221,14 +217,14 @@ def settling_key(state: LoopState) -> str:
     return state.text.digest + ("/open" if state.open_modes and not state.accepted else "")
 
 
-def settling_trials(config: LoopConfig, state: LoopState) -> Trials:
+def settling_trials(state: LoopState) -> Trials:
     """More trials of every case of undecided goals, within the budget.
 
     While failures wait for it, only goals that may allow them count. Goals with few trials come
     first. Every case gets the same number, so that no result selects a trial.
     """
-    aside = 0 if state.accepted else fix_calls(config)
-    room = trials_for(config, calls_left(config, state) - aside)
+    aside = 0 if state.accepted else fix_calls(state.config)
+    room = trials_for(state.config, calls_left(state) - aside)
     waiting = () if state.accepted else state.open_modes
 
     def may_allow(progress: GoalProgress) -> bool:
@@ -237,8 +233,8 @@ def settling_trials(config: LoopConfig, state: LoopState) -> Trials:
         return bool(often) and any(_covers(progress.goal, mode) for mode in waiting)
 
     plans = [
-        _missing_trials(config, state, progress)
-        for progress in measure_goals(config, state, with_revision=bool(state.accepted))
+        _missing_trials(state, progress)
+        for progress in measure_goals(state, with_revision=bool(state.accepted))
         if progress.status == "undecided" and (not waiting or may_allow(progress))
     ]
     planned_trials: dict[str, int] = {}
@@ -253,7 +249,7 @@ def settling_trials(config: LoopConfig, state: LoopState) -> Trials:
     return (number_trials(text, planned_trials, lambda case: tally.next_trial(text.digest, case)),)
 
 
-def _missing_trials(config: LoopConfig, state: LoopState, progress: GoalProgress) -> dict[str, int]:
+def _missing_trials(state: LoopState, progress: GoalProgress) -> dict[str, int]:
     """The further trials of each case of a goal; none if it is out of reach.
 
     Cases without a verdict of its checks add no evidence, so they are left out.
@@ -268,7 +264,7 @@ def _missing_trials(config: LoopConfig, state: LoopState, progress: GoalProgress
         return {}
     trials_per_case = min(_TRIALS_OF_A_CASE, -(-trials_to_settle(progress) // case_count))
     # The gate compares with as many trials of held-out cases.
-    least = 0 if state.accepted else config.policy.test.baseline_trials
+    least = 0 if state.accepted else state.test.baseline_trials
     silent = {
         case
         for case in goal.cases
@@ -278,19 +274,19 @@ def _missing_trials(config: LoopConfig, state: LoopState, progress: GoalProgress
         case: max(
             0, max(trials_per_case, least if case in held_out else 0) - tally.trials(text, case)
         )
-        for held_out in [frozenset(config.holdout)]
+        for held_out in [frozenset(state.config.holdout)]
         for case in goal.cases
         if case not in silent
     }
 
 
-def _while_searching(config: LoopConfig, state: LoopState, goal: Goal) -> GoalProgress:
+def _while_searching(state: LoopState, goal: Goal) -> GoalProgress:
     """The progress on training cases, by trials since the last edit for the goal."""
-    train = frozenset(config.train)
+    train = frozenset(state.config.train)
     positions = [
         n for n, accepted in enumerate(state.accepted) if accepted.mode.check in goal.checks
     ]
-    texts = [config.base.digest, *(accepted.text.digest for accepted in state.accepted)]
+    texts = [state.config.base.digest, *(accepted.text.digest for accepted in state.accepted)]
     texts = texts[positions[-1] + 1 if positions else 0 :]
 
     def outcomes_of(case: str) -> list[Outcome]:
@@ -315,21 +311,21 @@ _STEPS = 20
 _CASES_MAX = 200
 
 
-def can_confirm(config: LoopConfig, state: LoopState, mode: FailureMode) -> bool:
+def can_confirm(state: LoopState, mode: FailureMode) -> bool:
     """Return whether an edit that makes the check as good as other ones would be confirmed."""
-    return _p_at(config, state, mode, _ceiling(config, state, mode)) <= _bound(config)
+    return _p_at(state, mode, _ceiling(state, mode)) <= _bound(state.config)
 
 
-def underpowered_text(config: LoopConfig, state: LoopState, mode: FailureMode) -> str:
+def underpowered_text(state: LoopState, mode: FailureMode) -> str:
     """The message about an edit that cannot be confirmed, with its fix."""
     now = 1 - mode.failures / mode.trials
-    best = _ceiling(config, state, mode)
+    best = _ceiling(state, mode)
     # None where not even a perfect edit would be confirmed.
     gains = ((1 - now) * step / _STEPS for step in range(1, _STEPS + 1))
-    bound = _bound(config)
-    least = next((g for g in gains if _p_at(config, state, mode, now + g) <= bound), None)
+    bound = _bound(state.config)
+    least = next((g for g in gains if _p_at(state, mode, now + g) <= bound), None)
     gain = f"at least {100 * least:.0f} points" if least is not None else "more than there are"
-    case_count = _cases_needed(config, state, mode, best)
+    case_count = _cases_needed(state, mode, best)
     help_ = f"about {case_count} train cases with this check" if case_count else "a steadier check"
     return (
         f"{mode.check} passes {100 * now:.0f} % of trials and at best about {100 * best:.0f} %;"
@@ -345,14 +341,14 @@ def _bound(config: LoopConfig) -> float:
     return test.alpha * 6 / math.pi**2 / test.looks_max
 
 
-def _ceiling(config: LoopConfig, state: LoopState, mode: FailureMode) -> float:
+def _ceiling(state: LoopState, mode: FailureMode) -> float:
     """The best pass rate to expect of a check: that of the better half of the others."""
     digest = state.text.digest
     rates = [
         count.rate
-        for name in state.tally.checks(digest, config.train)
+        for name in state.tally.checks(digest, state.config.train)
         if name != mode.check
-        and (count := state.tally.count_over(digest, config.train, name)).trials
+        and (count := state.tally.count_over(digest, state.config.train, name)).trials
     ]
     better = sorted(rates)[len(rates) // 2 :]
     best = fmean(better) if better else 1.0
@@ -360,11 +356,9 @@ def _ceiling(config: LoopConfig, state: LoopState, mode: FailureMode) -> float:
     return best if len(rates) > 1 and best >= _NOISY_FROM and now < best else 1.0
 
 
-def _p_at(
-    config: LoopConfig, state: LoopState, mode: FailureMode, rate: float, times: float = 1.0
-) -> float:
+def _p_at(state: LoopState, mode: FailureMode, rate: float, times: float = 1.0) -> float:
     """The p-value at the last look of an edit with this pass rate."""
-    test, digest = config.policy.test, state.text.digest
+    test, digest = state.test, state.text.digest
     counts = [state.tally.count(digest, case, mode.check) for case in mode.cases]
     counts = [count for count in counts if count.trials]
     if not counts:
@@ -386,11 +380,11 @@ def _p_at(
     return p_within_cases(pairs, direction="better")
 
 
-def _cases_needed(config: LoopConfig, state: LoopState, mode: FailureMode, rate: float) -> int:
+def _cases_needed(state: LoopState, mode: FailureMode, rate: float) -> int:
     """The number of such cases that would confirm it; 0 if no tried number would."""
     times = 1.0
     while len(mode.cases) * times <= _CASES_MAX:
         times *= 1.5
-        if _p_at(config, state, mode, rate, times) <= _bound(config):
+        if _p_at(state, mode, rate, times) <= _bound(state.config):
             return math.ceil(len(mode.cases) * times)
     return 0

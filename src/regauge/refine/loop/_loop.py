@@ -46,6 +46,7 @@ def begin(config: LoopConfig, memory: Memory | None = None) -> LoopState:
     """The first state of a run; it stops at once if the budget is too small for one fix."""
     can_probe = config.probe_proposer and config.policy.limits.model_calls
     state = LoopState(
+        config=config,
         phase="probe" if can_probe else "baseline",
         text=config.base,
         holdout_looks=config.holdout_looks_before,
@@ -63,25 +64,27 @@ def begin(config: LoopConfig, memory: Memory | None = None) -> LoopState:
     return state
 
 
-def next_action(config: LoopConfig, state: LoopState) -> Action | None:
+def next_action(state: LoopState) -> Action | None:
     """The next action of a state; None when the run is over."""
     match state.phase:
         case "stopped":
             return None
         case "probe":
-            return CallProposer(kind="probe", proposer=config.probe_proposer)
+            return CallProposer(kind="probe", proposer=state.config.probe_proposer)
         case "critique":
-            return CallProposer(kind="critique", proposer=config.proposers[state.proposer_index])
+            return CallProposer(
+                kind="critique", proposer=state.config.proposers[state.proposer_index]
+            )
         case "propose":
-            return CallProposer(kind="edits", proposer=config.proposers[state.proposer_index])
+            return CallProposer(kind="edits", proposer=state.config.proposers[state.proposer_index])
         case "suite":
-            remaining = _plan.calls_left(config, state)
-            return RunGate(calls_max=_plan.trials_for(config, remaining))
+            remaining = _plan.calls_left(state)
+            return RunGate(calls_max=_plan.trials_for(state.config, remaining))
         case phase:
-            return _TRIALS[phase][0](config, state)
+            return _TRIALS[phase][0](state)
 
 
-def advance(config: LoopConfig, state: LoopState, observation: Observation) -> LoopState:
+def advance(state: LoopState, observation: Observation) -> LoopState:
     """The state that follows an observation; its `notes` are the decisions.
 
     Raises:
@@ -93,24 +96,24 @@ def advance(config: LoopConfig, state: LoopState, observation: Observation) -> L
             raise IllegalTransitionError("a run that is over cannot be interrupted")
         return _search.interrupted(state, observation)
     if isinstance(observation, MoreCalls):
-        return _within_limits(config, _add_calls(config, state, observation))
+        return _within_limits(_add_calls(state, observation))
     state = replace(state, spending=state.spending + observation.spending)
     match state.phase, observation:
         case "probe", ProbeResult():
-            state = _search.after_probe(config, state, observation)
+            state = _search.after_probe(state, observation)
         case "critique", CritiqueResult():
-            state = _search.after_critique(config, state, observation)
+            state = _search.after_critique(state, observation)
         case "propose", ProposalResult():
-            state = _search.after_proposals(config, state, observation)
+            state = _search.after_proposals(state, observation)
         case "suite", RevisionDecision():
-            state = _verification.after_suite(config, state, observation)
+            state = _verification.after_suite(state, observation)
         case phase, TrialResults() if phase in _TRIALS:
-            state = _TRIALS[phase][1](config, _count(state, observation))
+            state = _TRIALS[phase][1](_count(state, observation))
         case _:
             raise IllegalTransitionError(
                 f"{type(observation).__name__} does not follow the phase {state.phase!r}"
             )
-    return _within_limits(config, state)
+    return _within_limits(state)
 
 
 def _count(state: LoopState, observation: TrialResults) -> LoopState:
@@ -122,37 +125,37 @@ def _count(state: LoopState, observation: TrialResults) -> LoopState:
     return replace(state, tally=state.tally.with_outcomes(observation.outcomes))
 
 
-def _add_calls(config: LoopConfig, state: LoopState, observation: MoreCalls) -> LoopState:
+def _add_calls(state: LoopState, observation: MoreCalls) -> LoopState:
     """Continue a run that was out of calls, or was interrupted."""
     if state.stop is not None and (state.stop.reason != "calls" or state.stopped_phase is None):
         raise IllegalTransitionError("a run that is over can do nothing with more calls")
     state = state.note(
         "more-calls", f"{observation.calls} more calls", numbers={"calls": observation.calls}
     )
-    extra_calls = state.spending.total + observation.calls - config.policy.limits.calls
+    extra_calls = state.spending.total + observation.calls - state.config.policy.limits.calls
     phase = state.stopped_phase or state.phase
     return replace(state, extra_calls=extra_calls, phase=phase, stop=None, stopped_phase=None)
 
 
-def _within_limits(config: LoopConfig, state: LoopState) -> LoopState:
+def _within_limits(state: LoopState) -> LoopState:
     """The state, or the one that follows if its action exceeds a limit."""
     while state.stop is None:
-        action = next_action(config, state)
-        exceeded = _plan.exceeded(config, state, action)
+        action = next_action(state)
+        exceeded = _plan.exceeded(state, action)
         if exceeded is None:
             return state
-        calls = _plan.calls_needed(config, state, action)
-        state = _verification.after_limit(config, state, exceeded, calls)
+        calls = _plan.calls_needed(state, action)
+        state = _verification.after_limit(state, exceeded, calls)
     return state
 
 
-_Plans: TypeAlias = "Callable[[LoopConfig, LoopState], Trials]"
-_Follows: TypeAlias = "Callable[[LoopConfig, LoopState], LoopState]"
+_Plans: TypeAlias = "Callable[[LoopState], Trials]"
+_Follows: TypeAlias = "Callable[[LoopState], LoopState]"
 # The trials of a phase, and what follows them.
 _TRIALS: Mapping[Phase, tuple[_Plans, _Follows]] = {
     "baseline": (_plan.baseline, _search.after_baseline),
     "localise": (
-        lambda _, state: (state.ablation_plans[state.sentence][1],),
+        lambda state: (state.ablation_plans[state.sentence][1],),
         _search.next_sentence,
     ),
     "release": (_search.release, _search.after_release),
@@ -160,7 +163,7 @@ _TRIALS: Mapping[Phase, tuple[_Plans, _Follows]] = {
     "screen": (_plan.screen, _search.after_screen),
     "confirm": (_plan.confirm, _search.after_confirm),
     "simplify": (_plan.simplify, _verification.after_simplify),
-    "holdout": (_plan.holdout, lambda _, state: replace(state, phase="suite")),
+    "holdout": (_plan.holdout, lambda state: replace(state, phase="suite")),
     "fresh": (_plan.fresh, _verification.judge_fresh),
     "settle": (_goals.settling_trials, _verification.after_settle),
 }
@@ -195,10 +198,10 @@ class Trail(Protocol):
         ...
 
 
-async def drive(config: LoopConfig, state: LoopState, bench: Workbench, trail: Trail) -> LoopState:
+async def drive(state: LoopState, bench: Workbench, trail: Trail) -> LoopState:
     """Run to the end."""
     observation: Observation
-    while (action := next_action(config, state)) is not None:
+    while (action := next_action(state)) is not None:
         match action:
             case tuple():
                 observation = await bench.run_trials(action)
@@ -208,6 +211,6 @@ async def drive(config: LoopConfig, state: LoopState, bench: Workbench, trail: T
                 observation = await bench.verify(state, action)
             case _:
                 assert_never(action)
-        state = advance(config, state, observation)
+        state = advance(state, observation)
         trail.add(observation, state)
     return state

@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 _SEARCH_TRIALS = 10
 
 
-def baseline(config: LoopConfig, state: LoopState) -> Trials:
+def baseline(state: LoopState) -> Trials:
     """A few trials of every train case with the first prompt; then of unclear ones."""
-    test = config.policy.test
+    test = state.test
     if not state.look_number:
-        return (plan_trials(config, state, config.base, config.train, test.first_trials),)
-    cases = unclear_cases(config, state)
-    return (plan_trials(config, state, config.base, cases, test.look_trials),)
+        return (plan_trials(state, state.config.base, state.config.train, test.first_trials),)
+    cases = unclear_cases(state)
+    return (plan_trials(state, state.config.base, cases, test.look_trials),)
 
 
-def unclear_cases(config: LoopConfig, state: LoopState) -> tuple[str, ...]:
+def unclear_cases(state: LoopState) -> tuple[str, ...]:
     """Cases whose failures may be chance, and cases that will be compared.
 
     The failures that are least likely chance come first. All trials together stay within
     `baseline_trials` per train case, however many checks are unclear.
     """
-    test = config.policy.test
-    digest = config.base.digest
-    trials_run = sum(state.tally.trials(digest, case) for case in config.train)
+    test = state.test
+    digest = state.config.base.digest
+    trials_run = sum(state.tally.trials(digest, case) for case in state.config.train)
     diagnosis = diagnose(
         state.tally,
         lambda _: (digest,),
-        config.train,
-        config.checks,
+        state.config.train,
+        state.config.checks,
         test,
-        tolerated=config.tolerated,
+        tolerated=state.config.tolerated,
     )
     unfinished = (c for c in diagnosis.modes if c.trials < len(c.cases) * test.baseline_trials)
     unclear = [c for c in diagnosis.flaky if c.p_flaky < test.unclear_p]
@@ -60,27 +60,26 @@ def unclear_cases(config: LoopConfig, state: LoopState) -> tuple[str, ...]:
         and state.tally.trials(digest, case) < test.baseline_trials
     )
     cases = dict.fromkeys((*always, *(case for mode in modes for case in mode.cases)))
-    room = (test.baseline_trials * len(config.train) - trials_run) // test.look_trials
+    room = (test.baseline_trials * len(state.config.train) - trials_run) // test.look_trials
     return tuple(cases)[: max(0, room)]
 
 
-def screen(config: LoopConfig, state: LoopState) -> Trials:
+def screen(state: LoopState) -> Trials:
     """A few trials of a few failing cases, for every candidate.
 
     Candidates that search for a hindering statement go first, alone.
     """
-    cases = screen_cases(config, state.mode)
+    cases = screen_cases(state, state.mode)
     searches = [candidate for candidate in state.candidates if candidate.suspects]
-    count = _SEARCH_TRIALS if searches else config.policy.test.screen_cases
+    count = _SEARCH_TRIALS if searches else state.test.screen_cases
     trials = deal_trials(cases, count)
     texts = {candidate.text.digest: candidate.text for candidate in searches or state.candidates}
     return tuple(
-        plan_trials(config, state, text, cases, trials, check=state.mode.check)
-        for text in texts.values()
+        plan_trials(state, text, cases, trials, check=state.mode.check) for text in texts.values()
     )
 
 
-def confirm(config: LoopConfig, state: LoopState) -> Trials:
+def confirm(state: LoopState) -> Trials:
     """All train cases at first; then the failure mode's cases and a few others, under both texts.
 
     At the first look the failure mode's cases get all the trials of a look, others one: the gate
@@ -88,11 +87,11 @@ def confirm(config: LoopConfig, state: LoopState) -> Trials:
     For a flaky check, both texts get the same number of new trials. LLM judges of other checks
     wait for the last verification.
     """
-    test, mode = config.policy.test, state.mode
+    test, mode = state.test, state.mode
     text, check = state.candidates[0].text, mode.check
-    other_cases = [case for case in config.train if case not in mode.cases]
+    other_cases = [case for case in state.config.train if case not in mode.cases]
     if mode.unsteady or state.look_number == 1:
-        trials, base_trials = test.look_trials, _missing_trials(config, state)
+        trials, base_trials = test.look_trials, _missing_trials(state)
         if mode.unsteady:
             trials, base_trials = (
                 test.steady_trials,
@@ -100,39 +99,39 @@ def confirm(config: LoopConfig, state: LoopState) -> Trials:
             )
         rest = other_cases if state.look_number == 1 else []
         return (
-            plan_trials(config, state, text, mode.cases, trials, check=check),
-            plan_trials(config, state, text, rest, 1, check=check),
-            plan_trials(config, state, state.text, mode.cases, base_trials, check=check),
+            plan_trials(state, text, mode.cases, trials, check=check),
+            plan_trials(state, text, rest, 1, check=check),
+            plan_trials(state, state.text, mode.cases, base_trials, check=check),
         )
     # Other anchors at every look, and the same ones whenever the run is repeated.
     start = (state.look_number * test.anchors) % max(1, len(other_cases))
     anchors = [*other_cases[start:], *other_cases[:start]][: test.anchors]
     cases = (*mode.cases, *anchors)
     return (
-        plan_trials(config, state, text, cases, test.look_trials, check=check),
-        plan_trials(config, state, state.text, cases, 1, check=check),
+        plan_trials(state, text, cases, test.look_trials, check=check),
+        plan_trials(state, state.text, cases, 1, check=check),
     )
 
 
-def _missing_trials(config: LoopConfig, state: LoopState) -> dict[str, int]:
+def _missing_trials(state: LoopState) -> dict[str, int]:
     """The further trials of the failure mode's cases with the current text."""
-    enough, check = config.policy.test.baseline_trials, state.mode.check
+    enough, check = state.test.baseline_trials, state.mode.check
     return {
         case: max(0, enough - state.tally.count(state.text.digest, case, check).trials)
         for case in state.mode.cases
     }
 
 
-def simplify(config: LoopConfig, state: LoopState) -> Trials:
+def simplify(state: LoopState) -> Trials:
     """The text without one accepted edit, on the cases of that edit."""
-    leaner = without(config, state)
+    leaner = without(state)
     assert leaner is not None
     index, text = leaner
     cases = state.accepted[index].mode.cases
-    return (plan_trials(config, state, text, cases, config.policy.test.look_trials),)
+    return (plan_trials(state, text, cases, state.test.look_trials),)
 
 
-def without(config: LoopConfig, state: LoopState) -> tuple[int, PromptText] | None:
+def without(state: LoopState) -> tuple[int, PromptText] | None:
     """The first accepted edit that a later one may have made needless, and the text without it.
 
     Only edits with a later one for the same check count, each of them once.
@@ -142,7 +141,7 @@ def without(config: LoopConfig, state: LoopState) -> tuple[int, PromptText] | No
         later = state.accepted[index + 1 :]
         if all(other.mode.check != edit.mode.check for other in later):
             continue
-        text = state.accepted[index - 1].text if index else config.base
+        text = state.accepted[index - 1].text if index else state.config.base
         try:
             text = merge_changes(edit.text, state.text, text)
         except EditError:
@@ -152,27 +151,29 @@ def without(config: LoopConfig, state: LoopState) -> tuple[int, PromptText] | No
     return None
 
 
-def verification_phase(config: LoopConfig, state: LoopState) -> Phase:
+def verification_phase(state: LoopState) -> Phase:
     """The phase in which the verification of accepted edits begins, or continues."""
-    if without(config, state) is not None:
+    if without(state) is not None:
         return "simplify"
-    all_measured = all(state.tally.trials(config.base.digest, case) for case in config.holdout)
+    all_measured = all(
+        state.tally.trials(state.config.base.digest, case) for case in state.config.holdout
+    )
     return "suite" if all_measured else "holdout"
 
 
-def holdout(config: LoopConfig, state: LoopState) -> Trials:
+def holdout(state: LoopState) -> Trials:
     """The trials of the first prompt on held-out cases; the gate compares with them."""
-    trials = config.policy.test.baseline_trials
-    return (plan_trials(config, state, config.base, config.holdout, trials),)
+    trials = state.test.baseline_trials
+    return (plan_trials(state, state.config.base, state.config.holdout, trials),)
 
 
-def fresh(config: LoopConfig, state: LoopState) -> Trials:
+def fresh(state: LoopState) -> Trials:
     """More independent trials of the doubtful cases, with both texts.
 
     The first prompt runs again, as the trials that selected its failures make it look too bad.
     """
-    base, now, tally = config.base, state.text, state.fresh
-    trials = dict.fromkeys(state.pending_cases, config.policy.test.look_trials)
+    base, now, tally = state.config.base, state.text, state.fresh
+    trials = dict.fromkeys(state.pending_cases, state.test.look_trials)
 
     def first(case: str) -> int:
         chose = state.tally.next_trial(base.digest, case)
@@ -182,13 +183,12 @@ def fresh(config: LoopConfig, state: LoopState) -> Trials:
     return revision_trials, number_trials(base, trials, first)
 
 
-def screen_cases(config: LoopConfig, mode: FailureMode) -> tuple[str, ...]:
+def screen_cases(state: LoopState, mode: FailureMode) -> tuple[str, ...]:
     """The cases of a candidate's first trials: those that fail most."""
-    return mode.failing[: config.policy.test.screen_cases]
+    return mode.failing[: state.test.screen_cases]
 
 
 def plan_trials(
-    config: LoopConfig,
     state: LoopState,
     text: PromptText,
     cases: Iterable[str],
@@ -197,7 +197,7 @@ def plan_trials(
     check: str | None = None,
 ) -> TrialPlan:
     """The next trials of each case, by new numbers."""
-    least = 0 if text.digest == config.base.digest else config.first_trial
+    least = 0 if text.digest == state.config.base.digest else state.config.first_trial
     counts = {case: trials if isinstance(trials, int) else trials[case] for case in cases}
 
     def first(case: str) -> int:
@@ -237,14 +237,14 @@ _BEFORE_A_LOOK = frozenset({"release", "critique", "propose", "simplify", "holdo
 _BEFORE_VERIFICATION = frozenset({"unsteady", "release", "screen", "confirm", "simplify"})
 
 
-def calls_max(config: LoopConfig, state: LoopState) -> int:
+def calls_max(state: LoopState) -> int:
     """The most calls, with those that a user added."""
-    return config.policy.limits.calls + state.extra_calls
+    return state.config.policy.limits.calls + state.extra_calls
 
 
-def calls_left(config: LoopConfig, state: LoopState) -> int:
+def calls_left(state: LoopState) -> int:
     """The number of remaining calls of any model."""
-    return calls_max(config, state) - state.spending.total
+    return calls_max(state) - state.spending.total
 
 
 def cost_of_trials(config: LoopConfig, trials: int, check: str | None = None) -> int:
@@ -284,35 +284,34 @@ def fix_calls(config: LoopConfig) -> int:
     return _search_calls(config, test_trials) + _verification_calls(config)
 
 
-def calls_wanted(config: LoopConfig, state: LoopState) -> int:
+def calls_wanted(state: LoopState) -> int:
     """The approximate further calls of a run that reached its limit of calls.
 
     They verify the accepted edits, or finish the current phase.
     """
     cases_done = sum(
-        state.fresh.trials(state.text.digest, case) > 0 for case in (*config.train, *config.holdout)
+        state.fresh.trials(state.text.digest, case) > 0
+        for case in (*state.config.train, *state.config.holdout)
     )
-    suite = suite_calls(config) - cost_of_trials(config, cases_done)
-    later = cost_of_trials(config, _FRESH_CALLS) * max(1, len(state.accepted))
-    missing_calls = _search_calls(config, _missing_trials_estimate(config))
+    suite = suite_calls(state.config) - cost_of_trials(state.config, cases_done)
+    later = cost_of_trials(state.config, _FRESH_CALLS) * max(1, len(state.accepted))
+    missing_calls = _search_calls(state.config, _missing_trials_estimate(state.config))
     match state.stopped_phase:
         case "fresh":
-            return max(later, _calls_of(config, fresh(config, state)))
+            return max(later, _calls_of(state.config, fresh(state)))
         case "suite":
             return suite + later
         case "holdout":
-            return _calls_of(config, holdout(config, state)) + suite + later
+            return _calls_of(state.config, holdout(state)) + suite + later
         case "confirm" if state.candidates:
-            test = _calls_of(config, confirm(config, state))
-            return test + _verification_calls(config) + later
+            test = _calls_of(state.config, confirm(state))
+            return test + _verification_calls(state.config) + later
         case "screen" if state.candidates:
-            screen_calls = _search_calls(config, config.policy.test.screen_cases)
-            remaining_calls = fix_calls(config) - screen_calls
-            return (
-                _calls_of(config, screen(config, state)) + remaining_calls + missing_calls + later
-            )
+            screen_calls = _search_calls(state.config, state.test.screen_cases)
+            remaining_calls = fix_calls(state.config) - screen_calls
+            return _calls_of(state.config, screen(state)) + remaining_calls + missing_calls + later
         case _:
-            return fix_calls(config) + missing_calls + later
+            return fix_calls(state.config) + missing_calls + later
 
 
 def suite_calls(config: LoopConfig) -> int:
@@ -320,26 +319,26 @@ def suite_calls(config: LoopConfig) -> int:
     return cost_of_trials(config, len(config.train) + len(config.holdout) + _RERUNS)
 
 
-def holdout_look(config: LoopConfig, state: LoopState) -> str:
+def holdout_look(state: LoopState) -> str:
     """The text and trials of a decision on held-out cases; a repetition adds no evidence."""
-    return f"{state.text.digest[:16]}@{config.first_trial}"
+    return f"{state.text.digest[:16]}@{state.config.first_trial}"
 
 
-def exceeded(config: LoopConfig, state: LoopState, action: Action | None) -> StopReason | None:
+def exceeded(state: LoopState, action: Action | None) -> StopReason | None:
     """The limit that an action would exceed; None if it is within all.
 
     Calls for the verification of accepted edits are set aside, so no other limit applies to it.
     """
-    limits, spending = config.policy.limits, state.spending
-    worn = config.holdout and len(state.holdout_looks) >= limits.holdout_looks
-    already_looked = state.phase == "suite" and holdout_look(config, state) in state.holdout_looks
+    limits, spending = state.config.policy.limits, state.spending
+    worn = state.config.holdout and len(state.holdout_looks) >= limits.holdout_looks
+    already_looked = state.phase == "suite" and holdout_look(state) in state.holdout_looks
     if worn and not already_looked and state.phase in _BEFORE_A_LOOK:
         return "holdout-looks"  # an edit could not be verified
-    if calls_needed(config, state, action) > calls_left(config, state):
+    if calls_needed(state, action) > calls_left(state):
         return "calls"
     if action is None or state.phase in {"holdout", "suite", "fresh"}:
         return None
-    calls_model = isinstance(action, CallProposer) and action.proposer in config.critics
+    calls_model = isinstance(action, CallProposer) and action.proposer in state.config.critics
     limits_reached: dict[StopReason, bool] = {
         "model-calls": calls_model and spending.model_calls >= limits.model_calls,
         "usd": limits.usd is not None and 0 < spending.usd >= limits.usd,
@@ -348,15 +347,15 @@ def exceeded(config: LoopConfig, state: LoopState, action: Action | None) -> Sto
     return next((reason for reason, is_reached in limits_reached.items() if is_reached), None)
 
 
-def calls_needed(config: LoopConfig, state: LoopState, action: Action | None) -> int:
+def calls_needed(state: LoopState, action: Action | None) -> int:
     """The calls of an action, with those set aside to verify its result."""
     if not isinstance(action, tuple):
         return 0
-    calls = _calls_of(config, action)
+    calls = _calls_of(state.config, action)
     if state.phase not in _BEFORE_VERIFICATION:
         return calls
-    later = cost_of_trials(config, _FRESH_CALLS) * len(state.accepted)
-    return calls + _verification_calls(config) + later
+    later = cost_of_trials(state.config, _FRESH_CALLS) * len(state.accepted)
+    return calls + _verification_calls(state.config) + later
 
 
 def _calls_of(config: LoopConfig, action: Trials) -> int:
@@ -385,8 +384,8 @@ def _verification_calls(config: LoopConfig) -> int:
     return suite_calls(config) + cost_of_trials(config, holdout)
 
 
-def texts_for(config: LoopConfig, state: LoopState, check: str) -> list[str]:
+def texts_for(state: LoopState, check: str) -> list[str]:
     """The texts whose trials count for a check: those since the last edit for it."""
     positions = [n for n, edit in enumerate(state.accepted) if edit.mode.check == check]
-    all_texts = [config.base.digest, *(edit.text.digest for edit in state.accepted)]
+    all_texts = [state.config.base.digest, *(edit.text.digest for edit in state.accepted)]
     return all_texts[positions[-1] + 1 if positions else 0 :]

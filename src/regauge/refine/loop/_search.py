@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from regauge.refine.loop._state import (
         CritiqueResult,
         Interrupted,
-        LoopConfig,
         LoopState,
         ProbeResult,
         ProposalResult,
@@ -114,7 +113,7 @@ def add_attempt(
     return replace(state, memory=state.memory.with_attempts(entry))
 
 
-def after_probe(config: LoopConfig, state: LoopState, observation: ProbeResult) -> LoopState:
+def after_probe(state: LoopState, observation: ProbeResult) -> LoopState:
     """Begin; stop if the only proposer is a model with unreadable responses."""
     state = replace(state, phase="baseline")
     if not observation.error:
@@ -122,48 +121,44 @@ def after_probe(config: LoopConfig, state: LoopState, observation: ProbeResult) 
     state = replace(state, unreadable_reason=observation.error).note(
         "unreadable", observation.error, observation.proposer
     )
-    if all(name in config.critics for name in config.proposers):
+    if all(name in state.config.critics for name in state.config.proposers):
         return stop(state, "unreadable", unreadable(state))
     return state
 
 
-def after_baseline(config: LoopConfig, state: LoopState) -> LoopState:
+def after_baseline(state: LoopState) -> LoopState:
     """Run unclear cases again, ablate sentences within the budget; then diagnose."""
-    base = config.base
-    missing = [case for case in config.train if not state.tally.trials(base.digest, case)]
+    base = state.config.base
+    missing = [case for case in state.config.train if not state.tally.trials(base.digest, case)]
     if missing:
-        cases = f"{len(missing)} of {len(config.train)} training cases have no trial"
+        cases = f"{len(missing)} of {len(state.config.train)} training cases have no trial"
         return stop(state, "provider-outage", f"{cases}, such as {missing[0]}")
     next_state = replace(state, look_number=state.look_number + 1)
-    if unclear_cases(config, next_state):
+    if unclear_cases(next_state):
         return next_state
-    if config.feedback:
-        state = state.note("feedback", config.feedback)
-    for text in (*config.errors_in(base), *text_warnings(base)):
+    if state.config.feedback:
+        state = state.note("feedback", state.config.feedback)
+    for text in (*state.config.errors_in(base), *text_warnings(base)):
         state = state.note("preflight", text)
     state = replace(state, look_number=0, phase="localise")
-    return next_sentence(
-        config, replace(state, ablation_plans=_plan_ablations(config, state), sentence=-1)
-    )
+    return next_sentence(replace(state, ablation_plans=_plan_ablations(state), sentence=-1))
 
 
-def diagnosed(config: LoopConfig, state: LoopState) -> LoopState:
+def diagnosed(state: LoopState) -> LoopState:
     """Find reproducible failures; a run that removes text skips this."""
-    if config.removals:
-        return _remove(config, state)
+    if state.config.removals:
+        return _remove(state)
     diagnosis = diagnose(
         state.tally,
-        lambda check: texts_for(config, state, check),
-        config.train,
-        config.checks,
-        config.policy.test,
-        tolerated=config.tolerated,
+        lambda check: texts_for(state, check),
+        state.config.train,
+        state.config.checks,
+        state.test,
+        tolerated=state.config.tolerated,
     )
     questioned = {mode.key for mode, _ in state.questions}
-    unresolved = [
-        c for c in diagnosis.modes if c.key not in questioned and not _is_cured(config, state, c)
-    ]
-    tolerated = spared_modes(config, state, unresolved)
+    unresolved = [c for c in diagnosis.modes if c.key not in questioned and not _is_cured(state, c)]
+    tolerated = spared_modes(state, unresolved)
     modes = tuple(mode for mode in unresolved if mode not in tolerated)
     no_modes = "nothing fails more often than goals allow" if tolerated else "none reproducible"
     text = "; ".join(f"{c.key} in {c.failures} of {c.trials} trials" for c in modes)
@@ -177,28 +172,28 @@ def diagnosed(config: LoopConfig, state: LoopState) -> LoopState:
         proposer_index=0,
         novel=False,
     )
-    if modes and not state.accepted and can_settle(config, state):
+    if modes and not state.accepted and can_settle(state):
         return replace(state, phase="settle")
     if modes and not (state.accepted or state.tested):
-        able = tuple(mode for mode in modes if can_confirm(config, state, mode))
+        able = tuple(mode for mode in modes if can_confirm(state, mode))
         if not able:
-            return stop(state, "underpowered", underpowered_text(config, state, modes[0]))
+            return stop(state, "underpowered", underpowered_text(state, modes[0]))
         state = replace(state, open_modes=able)
     if modes:
-        return _enter_release(config, state) or enter_proposer(config, state)
-    unsteady = _unsteady(config, state)
+        return _enter_release(state) or enter_proposer(state)
+    unsteady = _unsteady(state)
     if unsteady:
         return replace(state, open_modes=unsteady, phase="unsteady", paired=Tally())
-    return nothing_left(config, state)
+    return nothing_left(state)
 
 
-def _remove(config: LoopConfig, state: LoopState) -> LoopState:
+def _remove(state: LoopState) -> LoopState:
     """Begin the verification of text without effect, all of it together first."""
     accepted: list[Accepted] = []
-    text = config.base
-    for removal in config.removals:
+    text = state.config.base
+    for removal in state.config.removals:
         after = apply(text, removal.edit.ops)
-        objection = config.guard.objection(removal.edit, text, after)
+        objection = state.config.guard.objection(removal.edit, text, after)
         if objection:
             detail = f"{removal.edit.strategy}: {objection}"
             state = state.note("guarded", detail, removal.edit.digest, edit_facts(removal.edit))
@@ -209,24 +204,24 @@ def _remove(config: LoopConfig, state: LoopState) -> LoopState:
         return stop(state, "no-acceptable-edit", "no text without effect may be removed")
     state = state.note("diagnosed", "not searched for: this run removes text and fixes nothing")
     state = replace(state, accepted=tuple(accepted), text=text)
-    return verify(config, state, "improved")
+    return verify(state, "improved")
 
 
-def _is_cured(config: LoopConfig, state: LoopState, mode: FailureMode) -> bool:
+def _is_cured(state: LoopState, mode: FailureMode) -> bool:
     """Return whether an edit for another check ended these failures, too."""
     if not state.accepted or any(e.mode.check == mode.check for e in state.accepted):
         return False
     now = state.tally.count_over(state.text.digest, mode.failing, mode.check)
-    before = state.tally.count_over(config.base.digest, mode.failing, mode.check)
+    before = state.tally.count_over(state.config.base.digest, mode.failing, mode.check)
     # `texts_for` counts trials of the base for a check without an edit of its own, so `diagnose`
     # still reports failures that have ended. So many passes in a row would be luck otherwise.
     luck = ((before.passed + 1) / (before.trials + 2)) ** now.trials
-    return not now.failed and luck <= config.policy.test.again_p
+    return not now.failed and luck <= state.test.again_p
 
 
-def _enter_release(config: LoopConfig, state: LoopState) -> LoopState | None:
+def _enter_release(state: LoopState) -> LoopState | None:
     """Try earlier releases; None if all were tried on this text."""
-    if "rules" not in config.proposers or state.text.digest in state.restored_texts:
+    if "rules" not in state.config.proposers or state.text.digest in state.restored_texts:
         return None
     if any(edit.edit.strategy != "restore" for edit in state.accepted):
         return None  # it would undo the accepted edit
@@ -234,14 +229,16 @@ def _enter_release(config: LoopConfig, state: LoopState) -> LoopState | None:
     passed = {"accepted", "rejected-by-person"}
     done = {attempt.after for attempt in state.memory.attempts if attempt.result not in passed}
     done.add(state.text.shape)
-    untried = [n for n, release in enumerate(config.releases) if release.text.shape not in done]
+    untried = [
+        n for n, release in enumerate(state.config.releases) if release.text.shape not in done
+    ]
     return replace(state, phase="release", release=untried[0]) if untried else None
 
 
-def _unsteady(config: LoopConfig, state: LoopState) -> tuple[FailureMode, ...]:
+def _unsteady(state: LoopState) -> tuple[FailureMode, ...]:
     """The flaky checks that have not run again yet, with the failing cases."""
-    test = config.policy.test
-    if not config.fix_flaky:
+    test = state.test
+    if not state.config.fix_flaky:
         return ()
     new = [mode for mode in state.flaky if mode.key not in state.steadied]
     new.sort(key=lambda mode: (-mode.failures, mode.check))
@@ -253,7 +250,7 @@ def _unsteady(config: LoopConfig, state: LoopState) -> tuple[FailureMode, ...]:
 
 
 def nothing_left(  # noqa: PLR0911 - one per ending
-    config: LoopConfig, state: LoopState, *, worked: bool = False
+    state: LoopState, *, worked: bool = False
 ) -> LoopState:
     """Verify the accepted edits, or stop, without a further reproducible failure.
 
@@ -262,12 +259,12 @@ def nothing_left(  # noqa: PLR0911 - one per ending
     """
     state = replace(state, open_modes=())
     if state.accepted:
-        return verify(config, state, "goal-met")
-    goals = measure_goals(config, state, with_revision=False)
-    if goals and not all_met(goals) and can_settle(config, state):
+        return verify(state, "goal-met")
+    goals = measure_goals(state, with_revision=False)
+    if goals and not all_met(goals) and can_settle(state):
         return replace(state, phase="settle")
     if goals:
-        state = state.noting(goals_note(config, goals))
+        state = state.noting(goals_note(state.config, goals))
     if all_met(goals):
         return stop(state, "goal-met", "the prompt as it is meets every goal")
     if state.questions:
@@ -284,35 +281,35 @@ def nothing_left(  # noqa: PLR0911 - one per ending
     return stop(state, "nothing-to-refine", "no check of a training case fails reproducibly")
 
 
-def verify(config: LoopConfig, state: LoopState, ending: StopReason | None = None) -> LoopState:
+def verify(state: LoopState, ending: StopReason | None = None) -> LoopState:
     """Begin or continue the verification of accepted edits; the search is over."""
-    phase = verification_phase(config, state)
+    phase = verification_phase(state)
     return replace(state, phase=phase, ending=ending or state.ending)
 
 
-def enter_proposer(config: LoopConfig, state: LoopState) -> LoopState:
+def enter_proposer(state: LoopState) -> LoopState:
     """Work on a failure mode with the current proposer."""
-    critic = config.proposers[state.proposer_index] in config.critics
+    critic = state.config.proposers[state.proposer_index] in state.config.critics
     state = replace(state, critique=None, candidates=())
     return replace(state, phase="critique" if critic else "propose")
 
 
-def next_proposer(config: LoopConfig, state: LoopState) -> LoopState:
+def next_proposer(state: LoopState) -> LoopState:
     """Call the next proposer, or continue with the next failure mode."""
-    if state.proposer_index + 1 < len(config.proposers):
-        return enter_proposer(config, replace(state, proposer_index=state.proposer_index + 1))
-    return next_mode(config, state)
+    if state.proposer_index + 1 < len(state.config.proposers):
+        return enter_proposer(replace(state, proposer_index=state.proposer_index + 1))
+    return next_mode(state)
 
 
-def next_mode(config: LoopConfig, state: LoopState) -> LoopState:
+def next_mode(state: LoopState) -> LoopState:
     """Continue with the next failure mode, or begin the next cycle."""
     done = state.mode
     state = replace(state, open_modes=state.open_modes[1:], proposer_index=0)
     if state.open_modes:
-        return enter_proposer(config, state)
+        return enter_proposer(state)
     if done.unsteady:
-        return nothing_left(config, state, worked=state.tested > 0)
-    limits, idle = config.policy.limits, state.idle + 1
+        return nothing_left(state, worked=state.tested > 0)
+    limits, idle = state.config.policy.limits, state.idle + 1
     reason: StopReason | None = None
     if not state.novel:
         reason = "questions" if state.questions else "only-known-edits"
@@ -321,16 +318,16 @@ def next_mode(config: LoopConfig, state: LoopState) -> LoopState:
     elif state.cycle >= limits.cycles:
         reason = "cycles"
     if reason is None:
-        return diagnosed(config, replace(state, cycle=state.cycle + 1, idle=idle))
+        return diagnosed(replace(state, cycle=state.cycle + 1, idle=idle))
     if state.accepted:
-        return verify(config, state, reason)
+        return verify(state, reason)
     if state.rollback_reason:
         return stop(state, "suite-refused", state.rollback_reason)
     tested = plural(state.tested, "tested edit")
     return stop(state, reason, f"after {plural(state.cycle, 'cycle')} and {tested}")
 
 
-def after_critique(config: LoopConfig, state: LoopState, observation: CritiqueResult) -> LoopState:
+def after_critique(state: LoopState, observation: CritiqueResult) -> LoopState:
     """Request edits, or record a question to the user."""
     critique, key = observation.critique, state.mode.key
     if observation.refused:
@@ -341,19 +338,19 @@ def after_critique(config: LoopConfig, state: LoopState, observation: CritiqueRe
     if not critique.is_question:
         return replace(state, phase="propose", critique=critique)
     next_state = replace(state, questions=(*state.questions, (state.mode, critique)))
-    return next_mode(config, next_state)
+    return next_mode(next_state)
 
 
-def after_proposals(config: LoopConfig, state: LoopState, observation: ProposalResult) -> LoopState:
+def after_proposals(state: LoopState, observation: ProposalResult) -> LoopState:
     """Keep the candidates that no guard rejects."""
     key = state.mode.key
     state = state.noting(
         *(Note(event="unreadable", subject=key, text=t) for t in observation.refused)
     )
-    search = all_suspects(config, state)
-    edits = (*observation.edits, *move_rule(config, state))
-    candidates, state = candidates_of(config, state, edits)
-    by_model = config.proposers[state.proposer_index] in config.critics
+    search = all_suspects(state)
+    edits = (*observation.edits, *move_rule(state))
+    candidates, state = candidates_of(state, edits)
+    by_model = state.config.proposers[state.proposer_index] in state.config.critics
     candidates = (*candidates, *([search] if search else []))
     state = replace(
         state,
@@ -365,37 +362,37 @@ def after_proposals(config: LoopConfig, state: LoopState, observation: ProposalR
         has_readable_response=state.has_readable_response
         or (by_model and len(observation.edits) + len(observation.refused) > observation.unread),
     )
-    return replace(state, phase="screen") if candidates else next_proposer(config, state)
+    return replace(state, phase="screen") if candidates else next_proposer(state)
 
 
 # A few trials do not tell candidates apart whose pass rates differ by less.
 _AS_GOOD = 0.25
 
 
-def after_screen(config: LoopConfig, state: LoopState) -> LoopState:
+def after_screen(state: LoopState) -> LoopState:
     """Continue the search for a hindering statement, then rank edits."""
     if not any(candidate.suspects for candidate in state.candidates):
-        return _rank(config, state)
-    state, edits = narrow_suspects(config, state)
+        return _rank(state)
+    state, edits = narrow_suspects(state)
     if edits:
-        candidates, state = candidates_of(config, state, edits)
+        candidates, state = candidates_of(state, edits)
         state = replace(state, candidates=candidates or state.candidates)
     if not state.candidates:
-        return next_proposer(config, state)
-    cases, check = screen_cases(config, state.mode), state.mode.check
+        return next_proposer(state)
+    cases, check = screen_cases(state, state.mode), state.mode.check
     trial_counts = (
         state.tally.count_over(candidate.text.digest, cases, check).trials
         for candidate in state.candidates
     )
     searching = any(candidate.suspects for candidate in state.candidates)
-    return state if searching or not all(trial_counts) else _rank(config, state)
+    return state if searching or not all(trial_counts) else _rank(state)
 
 
-def _rank(config: LoopConfig, state: LoopState) -> LoopState:
+def _rank(state: LoopState) -> LoopState:
     """Test the best of the candidates that do better than the current text."""
-    check, cases = state.mode.check, screen_cases(config, state.mode)
+    check, cases = state.mode.check, screen_cases(state, state.mode)
     # What the text as it is passes, and what it passed before edits for other checks.
-    texts = texts_for(config, state, check)
+    texts = texts_for(state, check)
     now = sum((state.tally.count_over(text, cases, check) for text in texts), NO_TRIALS)
     scored: list[tuple[float, Candidate]] = []
     for candidate in state.candidates:
@@ -418,7 +415,7 @@ def _rank(config: LoopConfig, state: LoopState) -> LoopState:
         else:
             state = add_attempt(state, candidate.text, candidate.edit.strategy, "screened-out")
     if not scored:
-        return next_proposer(config, state)
+        return next_proposer(state)
     top = max(rate for rate, _ in scored)
 
     def order(entry: tuple[float, Candidate]) -> tuple[bool, int, int, float]:
@@ -426,7 +423,7 @@ def _rank(config: LoopConfig, state: LoopState) -> LoopState:
         words = count_lost_words(state.text, candidate.text)
         return rate < top - _AS_GOOD, words, candidate.text.size, -rate
 
-    best = sorted(scored, key=order)[: config.policy.test.tested_max]
+    best = sorted(scored, key=order)[: state.test.tested_max]
     candidates = tuple(candidate for _, candidate in best)
     return begin_test(replace(state, candidates=candidates, confirmed_candidates=()))
 
@@ -436,21 +433,21 @@ def begin_test(state: LoopState) -> LoopState:
     return replace(state, phase="confirm", look_number=1, tested=state.tested + 1, paired=Tally())
 
 
-def after_confirm(config: LoopConfig, state: LoopState) -> LoopState:
+def after_confirm(state: LoopState) -> LoopState:
     """Accept the first candidate, drop it, or run more trials."""
     tally, paired = state.tally, state.paired
-    test, mode, candidate = config.policy.test, state.mode, state.candidates[0]
+    test, mode, candidate = state.test, state.mode, state.candidates[0]
     check, new, old = mode.check, candidate.text.digest, state.text.digest
     # Trials of a test select neither its cases nor its candidate.
     steady = steadiness_of(paired, new, old, mode.cases, check) if mode.unsteady else None
     p = p_better(tally, new, old, mode.cases, check)
     if mode.unsteady:
         p = 1.0 if steady is None else steady.steadier_p
-    effect, error = mean_effect(tally, new, old, config.train)
+    effect, error = mean_effect(tally, new, old, state.config.train)
     bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks_max
     if candidate.suspicion:  # it needs more evidence
         bound /= test.looks_max
-    harmed, surely = _find_harm(config, state, new)
+    harmed, surely = _find_harm(state, new)
     numbers = {
         "p": p,
         "bound": bound,
@@ -463,42 +460,47 @@ def after_confirm(config: LoopConfig, state: LoopState) -> LoopState:
     last = state.look_number >= test.looks_max
     if harmed and (surely or last):
         state = state.note("refuted", f"{strategy}: {harmed} gets worse", new, numbers)
-        return _drop_first(config, add_attempt(state, candidate.text, f"{harmed} gets worse"))
+        return _drop_first(add_attempt(state, candidate.text, f"{harmed} gets worse"))
     if p <= bound and not harmed and effect > -error and (steady is None or steady.gain >= 0):
         was, now = (tally.count_over(text, mode.cases, check) for text in (old, new))
         effect_text = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
         effect_text = effect_text if steady is None else f"varies less: {steady}"
         state = state.note("confirmed", f"{check} {effect_text}, p = {p:.1g}", new, numbers)
-        return _confirm(config, state, replace(candidate, p=p, effect=effect))
+        return _confirm(state, replace(candidate, p=p, effect=effect))
     measured = paired if mode.unsteady else tally
     trials = measured.count_over(new, mode.cases, check).trials
     if (p > test.hopeless and trials >= test.hopeless_trials) or effect < -test.margin - error:
         state = state.note("refuted", f"{strategy}: no gain", new, numbers)
-        return _drop_first(config, add_attempt(state, candidate.text, "no gain"))
+        return _drop_first(add_attempt(state, candidate.text, "no gain"))
     if last:
         state = state.note("undecided", f"{strategy}: too little evidence", new, numbers)
         state = add_attempt(state, candidate.text, "too little evidence", "undecided")
-        return _drop_first(config, state)
+        return _drop_first(state)
     return replace(state, look_number=state.look_number + 1)
 
 
-def _find_harm(config: LoopConfig, state: LoopState, new: str) -> tuple[str, bool]:
+def _find_harm(state: LoopState, new: str) -> tuple[str, bool]:
     """The check or criterion that a text fails more often, and whether that is certain.
 
     One of many checks is often worse by chance: more trials decide, unless it is much worse.
     """
-    tally, old, test = state.tally, state.text.digest, config.policy.test
-    other_checks = [name for name in tally.checks(old, config.train) if name != state.mode.check]
+    tally, old, test = state.tally, state.text.digest, state.test
+    other_checks = [
+        name for name in tally.checks(old, state.config.train) if name != state.mode.check
+    ]
     groups = {name: [name] for name in other_checks}
     criteria = {
-        name: config.checks[name].criterion for name in other_checks if name in config.checks
+        name: state.config.checks[name].criterion
+        for name in other_checks
+        if name in state.config.checks
     }
     for criterion in CRITERIA:
         checks = [name for name, criterion_of in criteria.items() if criterion_of == criterion]
         if len(checks) > 1:
             groups[f"{criterion} as a whole"] = checks
     candidates = {
-        name: p_worse(tally, new, old, config.train, *checks) for name, checks in groups.items()
+        name: p_worse(tally, new, old, state.config.train, *checks)
+        for name, checks in groups.items()
     }
     name = min(candidates, key=lambda name: candidates[name], default="")
     bound = test.harm_p / test.looks_max
@@ -507,16 +509,14 @@ def _find_harm(config: LoopConfig, state: LoopState, new: str) -> tuple[str, boo
     return name, candidates[name] <= bound / len(candidates)
 
 
-def _drop_first(config: LoopConfig, state: LoopState) -> LoopState:
+def _drop_first(state: LoopState) -> LoopState:
     state = replace(state, candidates=state.candidates[1:])
     if state.candidates:
         return begin_test(state)
-    return (
-        accept_best(config, state) if state.confirmed_candidates else next_proposer(config, state)
-    )
+    return accept_best(state) if state.confirmed_candidates else next_proposer(state)
 
 
-def _confirm(config: LoopConfig, state: LoopState, candidate: Candidate) -> LoopState:
+def _confirm(state: LoopState, candidate: Candidate) -> LoopState:
     """Accept a candidate that leaves no failures; compare others first."""
     state = replace(
         state,
@@ -524,13 +524,13 @@ def _confirm(config: LoopConfig, state: LoopState, candidate: Candidate) -> Loop
         candidates=state.candidates[1:],
     )
     score = state.tally.count_over(candidate.text.digest, state.mode.cases, state.mode.check)
-    test = config.policy.test
+    test = state.test
     leaves = tail(score.trials, score.failed, test.flaky_rate) < test.flaky_p
     leaves = leaves and not state.mode.unsteady
-    return begin_test(state) if leaves and state.candidates else accept_best(config, state)
+    return begin_test(state) if leaves and state.candidates else accept_best(state)
 
 
-def accept_best(config: LoopConfig, state: LoopState) -> LoopState:
+def accept_best(state: LoopState) -> LoopState:
     """Accept the confirmed candidate that passes most often, and diagnose its text."""
     mode = state.mode
 
@@ -560,21 +560,21 @@ def accept_best(config: LoopConfig, state: LoopState) -> LoopState:
         confirmed_candidates=(),
         idle=0,
     )
-    if state.cycle >= config.policy.limits.cycles:
-        return verify(config, state, "cycles")
-    return diagnosed(config, replace(state, cycle=state.cycle + 1))
+    if state.cycle >= state.config.policy.limits.cycles:
+        return verify(state, "cycles")
+    return diagnosed(replace(state, cycle=state.cycle + 1))
 
 
-def unsteady(config: LoopConfig, state: LoopState) -> Trials:
+def unsteady(state: LoopState) -> Trials:
     """The cases that failed run again: the trials that selected them make them look worse."""
     cases = dict.fromkeys(case for mode in state.open_modes for case in mode.cases)
-    trials = config.policy.test.steady_trials
-    return (plan_trials(config, state, state.text, cases, trials),)
+    trials = state.test.steady_trials
+    return (plan_trials(state, state.text, cases, trials),)
 
 
-def after_unsteady(config: LoopConfig, state: LoopState) -> LoopState:
+def after_unsteady(state: LoopState) -> LoopState:
     """Work on the checks whose cases failed again, more often than steady ones would."""
-    test = config.policy.test
+    test = state.test
     state = replace(state, steadied=state.steadied | {mode.key for mode in state.open_modes})
     failing: list[FailureMode] = []
     for mode in state.open_modes:
@@ -589,10 +589,8 @@ def after_unsteady(config: LoopConfig, state: LoopState) -> LoopState:
         if fails:
             failing.append(replace(latest, p_flaky=p))
     if not failing:
-        return nothing_left(config, state)
-    return enter_proposer(
-        config, replace(state, open_modes=tuple(failing), proposer_index=0, novel=False)
-    )
+        return nothing_left(state)
+    return enter_proposer(replace(state, open_modes=tuple(failing), proposer_index=0, novel=False))
 
 
 def _mode_of_new_trials(state: LoopState, mode: FailureMode) -> FailureMode:
@@ -626,19 +624,19 @@ _P_MAX = 0.05
 _SHOWN = 80
 
 
-def next_sentence(config: LoopConfig, state: LoopState) -> LoopState:
+def next_sentence(state: LoopState) -> LoopState:
     """The trials of the next sentence; after the last one in the budget, the results."""
     state = replace(state, sentence=state.sentence + 1)
     if state.sentence < len(state.ablation_plans):
-        affordable = trials_for(config, calls_left(config, state) - fix_calls(config))
+        affordable = trials_for(state.config, calls_left(state) - fix_calls(state.config))
         if len(state.ablation_plans[state.sentence][1].trials) <= affordable:
             return state
-    ablations = tuple(_ablations(config, state))
+    ablations = tuple(_ablations(state))
     for bearing in ablations:
         effects = {**bearing.carries, **bearing.may_carry, **bearing.hinders}
         numbers = {"cases": bearing.cases, **effects}
-        state = state.note("localised", _ablation_text(bearing), config.base.digest, numbers)
-    return diagnosed(config, replace(state, ablations=ablations))
+        state = state.note("localised", _ablation_text(bearing), state.config.base.digest, numbers)
+    return diagnosed(replace(state, ablations=ablations))
 
 
 def pieces(text: PromptText) -> list[tuple[str, PromptText]]:
@@ -654,27 +652,29 @@ def pieces(text: PromptText) -> list[tuple[str, PromptText]]:
     ]
 
 
-def _plan_ablations(config: LoopConfig, state: LoopState) -> tuple[tuple[str, TrialPlan], ...]:
+def _plan_ablations(state: LoopState) -> tuple[tuple[str, TrialPlan], ...]:
     """Trials within the budget without each sentence, those on a failing check first.
 
     They use the train cases that fail most, few enough for a turn of every sentence.
     """
-    limits = config.policy.limits
+    limits = state.config.policy.limits
     # The calls of a repair are set aside.
-    room = limits.calls - floor_calls(config)
-    budget = trials_for(config, min(limits.ablation_calls, room))
-    parts = pieces(config.base)
+    room = limits.calls - floor_calls(state.config)
+    budget = trials_for(state.config, min(limits.ablation_calls, room))
+    parts = pieces(state.config.base)
     if budget <= 0 or not parts:
         return ()
-    base, test = config.base.digest, config.policy.test
-    diagnosis = diagnose(state.tally, lambda _: (base,), config.train, config.checks, test)
+    base, test = state.config.base.digest, state.test
+    diagnosis = diagnose(
+        state.tally, lambda _: (base,), state.config.train, state.config.checks, test
+    )
     failing_of = {mode.check: mode.failing for mode in diagnosis.modes}
     case_count = max(_CASES_MIN, budget // len(parts))
     failing = [case for cases in failing_of.values() for case in cases]
-    other_cases = [case for case in config.train if case not in failing]
+    other_cases = [case for case in state.config.train if case not in failing]
     # Half of them pass: a sentence is missed where it works.
     cases = tuple(dict.fromkeys([*failing[: case_count // 2], *other_cases, *failing]))[:case_count]
-    about = [_check_words(config.checks, check) for check in failing_of]
+    about = [_check_words(state.config.checks, check) for check in failing_of]
 
     def relevance(statement: str) -> int:
         return max((len(content_words(statement) & words) for words in about), default=0)
@@ -682,18 +682,17 @@ def _plan_ablations(config: LoopConfig, state: LoopState) -> tuple[tuple[str, Tr
     selection = sorted(parts, key=lambda part: -relevance(part[0]))[: budget // len(cases)]
     trials = min(_TRIALS_MAX, max(1, budget // max(1, len(selection) * len(cases))))
     return tuple(
-        (statement, plan_trials(config, state, leaner, cases, trials))
-        for statement, leaner in selection
+        (statement, plan_trials(state, leaner, cases, trials)) for statement, leaner in selection
     )
 
 
-def _ablations(config: LoopConfig, state: LoopState) -> Iterator[Ablation]:
-    base, tally = config.base.digest, state.tally
+def _ablations(state: LoopState) -> Iterator[Ablation]:
+    base, tally = state.config.base.digest, state.tally
     finished = state.ablation_plans[: state.sentence]
     bound = _P_MAX / max(1, len(finished))
     for statement, without in finished:
         leaner = without.text.digest
-        cases = [case for case in config.train if tally.trials(leaner, case)]
+        cases = [case for case in state.config.train if tally.trials(leaner, case)]
         checks = tally.checks(leaner, cases)
         worse = {check: p_worse(tally, leaner, base, cases, check) for check in checks}
         better = {check: p_better(tally, leaner, base, cases, check) for check in checks}
@@ -730,27 +729,29 @@ _HALVINGS_MAX = 12
 _PART_AS_GOOD = 0.17
 
 
-def release(config: LoopConfig, state: LoopState) -> Trials:
+def release(state: LoopState) -> Trials:
     """The failing cases with the release, or with a part of its differences."""
     modes = state.open_modes[:1] if state.helped_modes else state.open_modes
-    text = _fewer(config, state)[1] if state.helped_modes else _release(config, state).text
+    text = _fewer(state)[1] if state.helped_modes else _release(state).text
     assert text is not None
-    cases = dict.fromkeys(case for mode in modes for case in screen_cases(config, mode))
-    trials = deal_trials([*cases], config.policy.test.screen_cases)
+    cases = dict.fromkeys(case for mode in modes for case in screen_cases(state, mode))
+    trials = deal_trials([*cases], state.test.screen_cases)
     # Rules always judge; an LLM judge only where its check is among those that fail.
-    llm_checks = sorted({mode.check for mode in state.open_modes if mode.check in config.judging})
+    llm_checks = sorted(
+        {mode.check for mode in state.open_modes if mode.check in state.config.judging}
+    )
     check = None if len(llm_checks) > 1 else (llm_checks or [state.open_modes[0].check])[0]
-    return (plan_trials(config, state, text, cases, trials, check=check),)
+    return (plan_trials(state, text, cases, trials, check=check),)
 
 
-def after_release(config: LoopConfig, state: LoopState) -> LoopState:
+def after_release(state: LoopState) -> LoopState:
     """Reduce the release, test the rest of it, or continue without it."""
-    return _next_part(config, state) if state.helped_modes else _after_whole(config, state)
+    return _next_part(state) if state.helped_modes else _after_whole(state)
 
 
-def _after_whole(config: LoopConfig, state: LoopState) -> LoopState:
-    release = _release(config, state)
-    counts = [_counts(config, state, release.text, mode) for mode in state.open_modes]
+def _after_whole(state: LoopState) -> LoopState:
+    release = _release(state)
+    counts = [_counts(state, release.text, mode) for mode in state.open_modes]
     helped = tuple(
         mode
         for mode, (was, now) in zip(state.open_modes, counts, strict=True)
@@ -767,32 +768,30 @@ def _after_whole(config: LoopConfig, state: LoopState) -> LoopState:
     )
     if not helped:
         state = add_attempt(state, release.text, f"{release.name} is no better", "screened-out")
-        return _next_release(config, state)
+        return _next_release(state)
     release_hint = f"{release.name} passes more often: {release.command}"
-    return _for_one(config, replace(state, release_hint=release_hint), helped)
+    return _for_one(replace(state, release_hint=release_hint), helped)
 
 
-def _for_one(config: LoopConfig, state: LoopState, helped: tuple[FailureMode, ...]) -> LoopState:
+def _for_one(state: LoopState, helped: tuple[FailureMode, ...]) -> LoopState:
     """The least part of the release that helps one check; other fixes are other edits."""
     other_modes = (mode for mode in state.open_modes if mode is not helped[0])
-    return _next_part(
-        config, replace(state, open_modes=(helped[0], *other_modes), helped_modes=helped)
-    )
+    return _next_part(replace(state, open_modes=(helped[0], *other_modes), helped_modes=helped))
 
 
-def _next_part(config: LoopConfig, state: LoopState) -> LoopState:
+def _next_part(state: LoopState) -> LoopState:
     """The trials without the next part; a test of the rest when there is none."""
-    units, text = _fewer(config, state)
-    return state if text is not None else _test_release(config, state, units)
+    units, text = _fewer(state)
+    return state if text is not None else _test_release(state, units)
 
 
-def _fewer(config: LoopConfig, state: LoopState) -> tuple[tuple[int, ...], PromptText | None]:
+def _fewer(state: LoopState) -> tuple[tuple[int, ...], PromptText | None]:
     """The needed parts of a release, and the next text without some of them.
 
     Half of the parts are left out first, then a quarter, and so on to single ones. A text with
     trials is not run again.
     """
-    release = _release(config, state).text
+    release = _release(state).text
     units = tuple(range(unit_count(state.text, release)))
     start, size = 0, (len(units) + 1) // 2
     for _ in range(_HALVINGS_MAX):
@@ -802,18 +801,18 @@ def _fewer(config: LoopConfig, state: LoopState) -> tuple[tuple[int, ...], Promp
             break
         fewer = units[:start] + units[start + size :]
         text = with_units(state.text, release, fewer)
-        if fewer and not _counts(config, state, text, state.mode)[1].trials:
+        if fewer and not _counts(state, text, state.mode)[1].trials:
             return units, text
-        if fewer and _is_as_good(config, state, text):
+        if fewer and _is_as_good(state, text):
             units = fewer
         else:
             start += size
     return units, None
 
 
-def _test_release(config: LoopConfig, state: LoopState, units: Sequence[int]) -> LoopState:
+def _test_release(state: LoopState, units: Sequence[int]) -> LoopState:
     """Test the rest of the release as any other edit."""
-    release = _release(config, state)
+    release = _release(state)
     text = with_units(state.text, release.text, units)
     reason = f"{release.name} has this text, and {state.mode.check} passes with it"
     edit = rule_edit(state.text, text, RESTORE, reason)
@@ -821,7 +820,7 @@ def _test_release(config: LoopConfig, state: LoopState, units: Sequence[int]) ->
     if refused:
         state = state.note("guarded", f"{RESTORE}: {refused}", edit.digest, edit_facts(edit))
         other_modes = state.helped_modes[1:]
-        return _for_one(config, state, other_modes) if other_modes else _next_release(config, state)
+        return _for_one(state, other_modes) if other_modes else _next_release(state)
     state = _end_release(state)
     candidate = Candidate(edit=edit, text=text)
     # The proposers follow from the first one on if the test fails.
@@ -832,16 +831,16 @@ def _test_release(config: LoopConfig, state: LoopState, units: Sequence[int]) ->
     )
 
 
-def _next_release(config: LoopConfig, state: LoopState) -> LoopState:
+def _next_release(state: LoopState) -> LoopState:
     """The next release, or the proposers."""
     number = state.release + 1
-    if number < len(config.releases):
+    if number < len(state.config.releases):
         nxt = replace(state, release=number, helped_modes=())
-        if _release(config, nxt).text.shape != state.text.shape:
+        if _release(nxt).text.shape != state.text.shape:
             return nxt
-        return _next_release(config, nxt)
+        return _next_release(nxt)
     state = _end_release(state)
-    return enter_proposer(config, state) if state.open_modes else next_mode(config, state)
+    return enter_proposer(state) if state.open_modes else next_mode(state)
 
 
 def _end_release(state: LoopState) -> LoopState:
@@ -849,29 +848,25 @@ def _end_release(state: LoopState) -> LoopState:
     return replace(state, restored_texts=restored_texts, release=0, helped_modes=())
 
 
-def _release(config: LoopConfig, state: LoopState) -> Release:
-    return config.releases[state.release]
+def _release(state: LoopState) -> Release:
+    return state.config.releases[state.release]
 
 
-def _counts(
-    config: LoopConfig, state: LoopState, text: PromptText, mode: FailureMode
-) -> tuple[Count, Count]:
+def _counts(state: LoopState, text: PromptText, mode: FailureMode) -> tuple[Count, Count]:
     """The passed trials of a failure mode's check with the current text, and with another."""
-    cases = screen_cases(config, mode)
+    cases = screen_cases(state, mode)
     return (
         state.tally.count_over(state.text.digest, cases, mode.check),
         state.tally.count_over(text.digest, cases, mode.check),
     )
 
 
-def _is_as_good(config: LoopConfig, state: LoopState, text: PromptText) -> bool:
+def _is_as_good(state: LoopState, text: PromptText) -> bool:
     """Return whether a part does as well as the release, without further errors in the text."""
-    released = _release(config, state).text
-    if len(config.errors_in(text)) > len(config.errors_in(released)):
+    released = _release(state).text
+    if len(state.config.errors_in(text)) > len(state.config.errors_in(released)):
         return False
-    part, best = (
-        _counts(config, state, version, state.mode)[1].rate for version in (text, released)
-    )
+    part, best = (_counts(state, version, state.mode)[1].rate for version in (text, released))
     return part >= best - _PART_AS_GOOD
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.gate import Count
-    from regauge.refine._policy import RefinePolicy
+    from regauge.refine._policy import AcceptancePolicy, RefinePolicy
     from regauge.refine.analysis import Check, FailureMode
     from regauge.refine.attempts import AttemptResult
     from regauge.refine.edits import PromptText
@@ -435,6 +435,7 @@ class LoopState:
     """The state of a run.
 
     Attributes:
+        config: Its configuration, which never changes.
         text: The base with all accepted edits.
         tally: Trials that may select edits.
         fresh: Independent trials: the evidence of the last verification.
@@ -464,6 +465,7 @@ class LoopState:
         stopped_phase: The phase in which it stopped.
     """
 
+    config: LoopConfig = field(repr=False, compare=False)
     phase: Phase
     text: PromptText
     cycle: int = 1
@@ -506,6 +508,11 @@ class LoopState:
     stopped_phase: Phase | None = None
     stop: Stop | None = None
     notes: tuple[Note, ...] = ()
+
+    @property
+    def test(self) -> AcceptancePolicy:
+        """The evidence that each step needs."""
+        return self.config.policy.test
 
     @property
     def mode(self) -> FailureMode:

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from regauge.refine.attempts import AttemptResult
     from regauge.refine.loop._state import (
         Accepted,
-        LoopConfig,
         LoopState,
         NoteEvent,
         RevisionDecision,
@@ -54,19 +53,17 @@ _IDLE_MIN = 0.15
 _PRIOR = 2
 
 
-def split_cases(
-    config: LoopConfig, state: LoopState, edit: Accepted
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def split_cases(state: LoopState, edit: Accepted) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The cases of an edit, and further failing cases that it has to help.
 
     These are held-out cases. An edit that names words of some cases has to help other ones:
     held-out cases, or else train cases. An edit that names all failing cases is not narrow.
     """
     check, cases = edit.mode.check, edit.mode.cases
-    base = config.base.digest
+    base = state.config.base.digest
     # A case without failures shows no gain.
-    unseen = tuple(c for c in config.holdout if state.tally.count(base, c, check).failed)
-    named_cases = config.guard.cases_named_in(edit.edit.added_text)
+    unseen = tuple(c for c in state.config.holdout if state.tally.count(base, c, check).failed)
+    named_cases = state.config.guard.cases_named_in(edit.edit.added_text)
     seen = tuple(case for case in cases if case in named_cases)
     for cases_of_side in (unseen, edit.mode.failing):
         rest = tuple(case for case in cases_of_side if case not in named_cases)
@@ -76,7 +73,6 @@ def split_cases(
 
 
 def generalisation_ratio(
-    config: LoopConfig,
     state: LoopState,
     edit: Accepted,
     seen: Sequence[str],
@@ -87,7 +83,7 @@ def generalisation_ratio(
     The other explanation is no effect. The ratio is infinite without unseen cases. An edit that
     helps half of the seen cases is not expected to do better on others.
     """
-    check, base = edit.mode.check, config.base.digest
+    check, base = edit.mode.check, state.config.base.digest
     before = _rate(state.tally.count_over(base, (*seen, *unseen), check))
     helped = _passed_on(state, edit, seen)
     gain = _log_odds(_rate(helped)) - _log_odds(before)
@@ -141,9 +137,9 @@ def _log_odds(rate: float) -> float:
 _NEEDED = 0.12
 
 
-def after_simplify(config: LoopConfig, state: LoopState) -> LoopState:
+def after_simplify(state: LoopState) -> LoopState:
     """Remove an edit that a later one has made needless."""
-    leaner = without(config, state)
+    leaner = without(state)
     assert leaner is not None
     index, text = leaner
     edit = state.accepted[index]
@@ -159,10 +155,10 @@ def after_simplify(config: LoopConfig, state: LoopState) -> LoopState:
         edit_facts(edit.edit),
     )
     if is_needed:
-        return verify(config, add_attempt(state, text, "the edit is needed", "confirmed"))
+        return verify(add_attempt(state, text, "the edit is needed", "confirmed"))
     rest = (*state.accepted[:index], *state.accepted[index + 1 :])
     rest = (*rest[:-1], replace(rest[-1], text=text))
-    return verify(config, replace(state, accepted=rest, text=text))
+    return verify(replace(state, accepted=rest, text=text))
 
 
 def keep_passed_edits(state: LoopState, reason: StopReason) -> LoopState:
@@ -188,51 +184,49 @@ _VERIFYING = frozenset({"holdout", "suite", "fresh"})
 _HOLDOUT_TRIALS = 4
 
 
-def after_limit(
-    config: LoopConfig, state: LoopState, reason: StopReason, calls: int = 0
-) -> LoopState:
+def after_limit(state: LoopState, reason: StopReason, calls: int = 0) -> LoopState:
     """Verify the accepted edits, or stop, at a limit."""
-    text, remaining = _LIMITS[reason], calls_left(config, state)
+    text, remaining = _LIMITS[reason], calls_left(state)
     if reason == "calls" and 0 < remaining < calls:
         text = f"{plural(remaining, 'call')} left, and the next step needs {calls}"
     state = state.note("limit", text)
     if state.bisection is not None and state.bisection.passed:
-        return judge_fresh(config, replace(keep_passed_edits(state, reason), look_number=0))
+        return judge_fresh(replace(keep_passed_edits(state, reason), look_number=0))
     if state.phase == "settle":
-        return after_settle(config, state)
-    return _out_of(config, state, reason, text)
+        return after_settle(state)
+    return _out_of(state, reason, text)
 
 
-def _out_of(config: LoopConfig, state: LoopState, reason: StopReason, text: str) -> LoopState:
+def _out_of(state: LoopState, reason: StopReason, text: str) -> LoopState:
     match state.phase:
         case "simplify" if reason != "holdout-looks":
             all_measured = all(
-                state.tally.trials(config.base.digest, case) for case in config.holdout
+                state.tally.trials(state.config.base.digest, case) for case in state.config.holdout
             )
             return replace(state, phase="suite" if all_measured else "holdout")
-        case "fresh" if _can_do_without(config, state):
+        case "fresh" if _can_do_without(state):
             reason_text = "too few trials are left"
-            return _roll_back(config, state, "undecided", reason_text, state.doubtful_texts)
+            return _roll_back(state, "undecided", reason_text, state.doubtful_texts)
         case "confirm" if state.confirmed_candidates:
-            state = accept_best(config, replace(state, candidates=()))
-            return state if state.stop else verify(config, state, reason)
+            state = accept_best(replace(state, candidates=()))
+            return state if state.stop else verify(state, reason)
         case phase if state.accepted and reason != "holdout-looks" and phase not in _VERIFYING:
-            return verify(config, state, reason)
+            return verify(state, reason)
         case _:
-            return _not_settled(config, state, reason, text)
+            return _not_settled(state, reason, text)
 
 
-def _can_do_without(config: LoopConfig, state: LoopState) -> bool:
+def _can_do_without(state: LoopState) -> bool:
     """Return whether edits without a doubt are left, and calls to verify them."""
     has_others = any(edit.text.digest not in state.doubtful_texts for edit in state.accepted)
-    return has_others and calls_left(config, state) >= suite_calls(config)
+    return has_others and calls_left(state) >= suite_calls(state.config)
 
 
-def _not_settled(config: LoopConfig, state: LoopState, reason: StopReason, text: str) -> LoopState:
+def _not_settled(state: LoopState, reason: StopReason, text: str) -> LoopState:
     """Stop; the accepted edits are kept, so that a user can continue the run."""
     edits = state.accepted if state.bisection is None else state.bisection.edits
     if edits and reason == "calls":
-        calls = calls_wanted(config, replace(state, stopped_phase=state.phase))
+        calls = calls_wanted(replace(state, stopped_phase=state.phase))
         text += (
             f" before {plural(len(edits), 'accepted edit')} could be verified;"
             f" about {calls} more calls would verify it"
@@ -240,30 +234,30 @@ def _not_settled(config: LoopConfig, state: LoopState, reason: StopReason, text:
     return stop(state, reason, text)
 
 
-def after_suite(config: LoopConfig, state: LoopState, observation: RevisionDecision) -> LoopState:
+def after_suite(state: LoopState, observation: RevisionDecision) -> LoopState:
     """Continue after an acceptance; else find the rejected edit, and roll it back."""
     new_looks = set[str]()
-    if config.holdout and not observation.short:
-        new_looks.add(holdout_look(config, state))
+    if state.config.holdout and not observation.short:
+        new_looks.add(holdout_look(state))
     state = replace(
         state,
         fresh=state.fresh.with_outcomes(observation.outcomes),
         holdout_looks=state.holdout_looks | new_looks,
     )
-    observation = _unless_worse(config, state, observation)
+    observation = _unless_worse(state, observation)
     numbers = {
         "holdout_looks": len(state.holdout_looks),
-        "holdout_looks_max": config.policy.limits.holdout_looks,
+        "holdout_looks_max": state.config.policy.limits.holdout_looks,
     }
     text = "; ".join(observation.reasons) or observation.decision
     state = state.note(_SUITE_SAID[observation.decision], text, numbers=numbers)
     match observation.decision:
         case "accept":
             if state.bisection is not None:
-                return _bisect(config, state, replace(state.bisection, passed=len(state.accepted)))
-            return judge_fresh(config, replace(state, look_number=0))
+                return _bisect(state, replace(state.bisection, passed=len(state.accepted)))
+            return judge_fresh(replace(state, look_number=0))
         case "undecided" if observation.short:
-            return after_limit(config, state, "calls")
+            return after_limit(state, "calls")
         case "unmeasured":
             return stop(state, "provider-outage", "the gate could not measure the revision")
         case "reject" | "undecided":
@@ -272,39 +266,37 @@ def after_suite(config: LoopConfig, state: LoopState, observation: RevisionDecis
                 "suite-refused" if observation.decision == "reject" else "undecided"
             )
             if state.bisection is None and len(state.accepted) == 1:
-                return _roll_back(config, state, result, reason)
+                return _roll_back(state, result, reason)
             stack = state.bisection or EditBisection(
                 edits=state.accepted,
                 refused=len(state.accepted),
                 result=result,
                 detail=reason,
             )
-            return _bisect(config, state, replace(stack, refused=len(state.accepted)))
+            return _bisect(state, replace(stack, refused=len(state.accepted)))
 
 
-def _unless_worse(
-    config: LoopConfig, state: LoopState, observation: RevisionDecision
-) -> RevisionDecision:
+def _unless_worse(state: LoopState, observation: RevisionDecision) -> RevisionDecision:
     """The gate's decision; a rejection if an LLM judge's check got worse over all cases.
 
     The test of an edit calls only the LLM judge of its own check, so the others are compared here.
     """
-    cases, test = (*config.train, *config.holdout), config.policy.test
+    cases, test = (*state.config.train, *state.config.holdout), state.test
     tally = Tally({**state.tally.counted_outcomes, **state.fresh.counted_outcomes})
-    for check in config.judging if observation.decision == "accept" else ():
-        p = p_worse(tally, state.text.digest, config.base.digest, cases, check)
+    for check in state.config.judging if observation.decision == "accept" else ():
+        p = p_worse(tally, state.text.digest, state.config.base.digest, cases, check)
         if p <= test.harm_p / test.looks_max:
             return replace(observation, decision="reject", reasons=(f"{check} got worse",))
     return observation
 
 
-def _bisect(config: LoopConfig, state: LoopState, stack: EditBisection) -> LoopState:
+def _bisect(state: LoopState, stack: EditBisection) -> LoopState:
     """Run the gate on fewer edits, or roll back the rejected one."""
     count, refused, passed = len(stack.edits), stack.refused, stack.passed
     if stack.is_settled:
         culprit = stack.edits[refused - 1]
         unsplit = replace(state, accepted=stack.edits, text=stack.edits[-1].text, bisection=None)
-        return _roll_back(config, unsplit, stack.result, stack.detail, (culprit.text.digest,))
+        return _roll_back(unsplit, stack.result, stack.detail, (culprit.text.digest,))
     first = stack.edits[: stack.next_count]
     text = first[-1].text
     state = state.note(
@@ -317,31 +309,31 @@ def _bisect(config: LoopConfig, state: LoopState, stack: EditBisection) -> LoopS
     return replace(state, bisection=stack, accepted=first, text=text, phase="suite")
 
 
-def after_settle(config: LoopConfig, state: LoopState) -> LoopState:
+def after_settle(state: LoopState) -> LoopState:
     """Measure the goals again; of the first prompt, diagnose again."""
     state = replace(state, settled_texts=state.settled_texts | {settling_key(state)})
-    return _accept(config, state) if state.accepted else diagnosed(config, state)
+    return _accept(state) if state.accepted else diagnosed(state)
 
 
-def judge_fresh(config: LoopConfig, state: LoopState) -> LoopState:
+def judge_fresh(state: LoopState) -> LoopState:
     """Check that each accepted edit helps on independent trials, also of held-out cases."""
     state = replace(state, look_number=state.look_number + 1)
-    test = config.policy.test
+    test = state.test
     waiting: list[str] = []
     doubtful: dict[str, str] = {}
     # A removal of text without effect promises no gain.
     for edit in (accepted for accepted in reversed(state.accepted) if accepted.mode.cases):
         check = edit.mode.check
-        seen, unseen = split_cases(config, state, edit)
-        odds = generalisation_ratio(config, state, edit, seen, unseen)
+        seen, unseen = split_cases(state, edit)
+        odds = generalisation_ratio(state, edit, seen, unseen)
         trials = state.fresh.count_over(state.text.digest, unseen, check).trials
         if odds <= 1 / test.generalises and trials >= _HOLDOUT_TRIALS:
             detail = describe_sides(state, edit, seen, unseen)
-            return _roll_back(config, state, "overfit", detail, (edit.text.digest,))
+            return _roll_back(state, "overfit", detail, (edit.text.digest,))
         if edit.mode.unsteady:
             # Flaky failures cannot show the same gain in a few trials.
-            if not is_steadier(config, state, edit):
-                waiting += fresh_cases(config, state, edit)
+            if not is_steadier(state, edit):
+                waiting += fresh_cases(state, edit)
                 doubtful[edit.text.digest] = f"{check} is not proved steadier on fresh trials"
             continue
         if unseen and (odds < test.generalises or trials < _HOLDOUT_TRIALS):
@@ -350,19 +342,19 @@ def judge_fresh(config: LoopConfig, state: LoopState) -> LoopState:
         # Only failing cases can show a gain. Both texts run again, so that the selection of these
         # cases favours neither.
         failed = (*edit.mode.failing, *unseen)
-        p = p_better(state.fresh, state.text.digest, config.base.digest, failed, check)
+        p = p_better(state.fresh, state.text.digest, state.config.base.digest, failed, check)
         if p > test.fresh_p / FRESH_LOOKS:
             waiting += (*edit.mode.failing[:FRESH_CASES], *unseen[:FRESH_CASES])
             doubtful[edit.text.digest] = f"the gain in {check} does not show on fresh trials"
     if not waiting:
         for edit in (accepted for accepted in state.accepted if accepted.mode.unsteady):
-            steadiness = fresh_steadiness(config, state, edit)
+            steadiness = fresh_steadiness(state, edit)
             text, numbers = (
                 f"{edit.mode.check}: {steadiness}",
                 steadiness.numbers() if steadiness else {},
             )
             state = state.note("steadier", text, edit.text.digest, numbers)
-        return _accept(config, state)
+        return _accept(state)
     if state.look_number < FRESH_LOOKS:
         return replace(
             state,
@@ -371,25 +363,25 @@ def judge_fresh(config: LoopConfig, state: LoopState) -> LoopState:
             doubtful_texts=tuple(doubtful),
         )
     detail = "; ".join(doubtful.values())
-    return _roll_back(config, state, "undecided", detail, tuple(doubtful))
+    return _roll_back(state, "undecided", detail, tuple(doubtful))
 
 
-def _accept(config: LoopConfig, state: LoopState) -> LoopState:
+def _accept(state: LoopState) -> LoopState:
     ending = state.ending or "improved"
     reason: StopReason = "goal-met" if ending == "goal-met" else "improved"
-    text = f"the gate accepts all {len(config.train) + len(config.holdout)} cases"
-    if config.holdout:
+    text = f"the gate accepts all {len(state.config.train) + len(state.config.holdout)} cases"
+    if state.config.holdout:
         before, after = (
-            sum((tally.case_count(text.digest, case) for case in config.holdout), NO_TRIALS)
-            for tally, text in ((state.tally, config.base), (state.fresh, state.text))
+            sum((tally.case_count(text.digest, case) for case in state.config.holdout), NO_TRIALS)
+            for tally, text in ((state.tally, state.config.base), (state.fresh, state.text))
         )
         text += f"; held-out failures {before.failed} of {before.trials}"
         text += f" -> {after.failed} of {after.trials}"
-    goals = measure_goals(config, state, with_revision=True)
+    goals = measure_goals(state, with_revision=True)
     if goals:
-        if not all_met(goals) and can_settle(config, state):
+        if not all_met(goals) and can_settle(state):
             return replace(state, phase="settle")
-        state = state.noting(goals_note(config, goals))
+        state = state.noting(goals_note(state.config, goals))
         reason = "goal-met" if all_met(goals) else "improved"
         text += f"; {describe_goals(goals)}"
     if reason == "improved" and ending not in {"improved", "goal-met"}:
@@ -398,7 +390,6 @@ def _accept(config: LoopConfig, state: LoopState) -> LoopState:
 
 
 def _roll_back(
-    config: LoopConfig,
     state: LoopState,
     result: AttemptResult,
     detail: str,
@@ -409,9 +400,9 @@ def _roll_back(
     The rest is verified again, after a search for other edits if the budget allows it.
     """
     texts = texts or (state.accepted[-1].text.digest,)
-    open_before, text = state.open_modes, config.base
+    open_before, text = state.open_modes, state.config.base
     rest: list[Accepted] = []
-    before = config.base
+    before = state.config.base
     for edit in state.accepted:
         if edit.text.digest in texts:
             text_of = f"{edit.edit.strategy} for {edit.mode.key}: {detail}"
@@ -433,9 +424,9 @@ def _roll_back(
         doubtful_texts=(),
         rollback_reason=detail,
     )
-    if state.ending == "goal-met" and state.cycle < config.policy.limits.cycles:
+    if state.ending == "goal-met" and state.cycle < state.config.policy.limits.cycles:
         next_state = replace(state, ending=None, cycle=state.cycle + 1, idle=state.idle + 1)
-        return diagnosed(config, next_state)
+        return diagnosed(next_state)
     if not rest:
         return stop(state, "suite-refused", detail)
     return replace(state, phase="suite")
@@ -461,34 +452,34 @@ _LIMITS: dict[StopReason, str] = {
 }
 
 
-def fresh_cases(config: LoopConfig, state: LoopState, edit: Accepted) -> tuple[str, ...]:
+def fresh_cases(state: LoopState, edit: Accepted) -> tuple[str, ...]:
     """The cases of an edit for a flaky check, and held-out ones that failed it."""
-    unseen = split_cases(config, state, edit)[1]
+    unseen = split_cases(state, edit)[1]
     return tuple(dict.fromkeys((*edit.mode.cases, *unseen[:FRESH_CASES])))
 
 
 def fresh_steadiness(
-    config: LoopConfig, state: LoopState, edit: Accepted, *, confidence: float = 0.95
+    state: LoopState, edit: Accepted, *, confidence: float = 0.95
 ) -> Steadiness | None:
     """The variance in independent trials, on the cases of an edit and held-out ones."""
     return steadiness_of(
         state.fresh,
         state.text.digest,
-        config.base.digest,
-        fresh_cases(config, state, edit),
+        state.config.base.digest,
+        fresh_cases(state, edit),
         edit.mode.check,
         confidence=confidence,
     )
 
 
-def is_steadier(config: LoopConfig, state: LoopState, edit: Accepted) -> bool:
+def is_steadier(state: LoopState, edit: Accepted) -> bool:
     """Return whether independent trials prove a lower variance without a lower pass rate.
 
     The interval of the fall has to exclude 0, and its p-value to be small. Both use the look's
     share of the error rate.
     """
-    share = config.policy.test.fresh_p / FRESH_LOOKS
-    steadiness = fresh_steadiness(config, state, edit, confidence=1 - share)
+    share = state.test.fresh_p / FRESH_LOOKS
+    steadiness = fresh_steadiness(state, edit, confidence=1 - share)
     return (
         steadiness is not None
         and steadiness.low > 0

@@ -151,7 +151,7 @@ def test_a_run_ends_for_each_reason(reason):
     assert state.stop is not None
     assert state.stop.reason == reason, here.events
     assert state.phase == "stopped"
-    assert next_action(here.config, state) is None
+    assert next_action(state) is None
     assert state.stop.proposal == (reason in {"goal-met", "improved"})
     if here.config.policy.limits.calls > 10:
         assert state.notes[-1].event == "stopped", "the trail says why"
@@ -401,12 +401,12 @@ def test_a_state_is_told_only_what_it_asked_for():
 
     for observation in told.values():
         with pytest.raises(IllegalTransitionError, match="does not follow the phase 'baseline'"):
-            advance(here.config, state, observation)
+            advance(state, observation)
     over = here.run()
     with pytest.raises(IllegalTransitionError):
-        advance(here.config, over, TrialResults(outcomes=(), spending=NOTHING))
+        advance(over, TrialResults(outcomes=(), spending=NOTHING))
     with pytest.raises(IllegalTransitionError, match="over"):
-        advance(here.config, over, Interrupted(reason="interrupted"))
+        advance(over, Interrupted(reason="interrupted"))
 
 
 def test_what_a_state_asks_for_depends_on_the_state_alone():
@@ -414,17 +414,17 @@ def test_what_a_state_asks_for_depends_on_the_state_alone():
     here.run()
 
     for state in here.states:
-        assert next_action(here.config, state) == next_action(here.config, replace(state, notes=()))
+        assert next_action(state) == next_action(replace(state, notes=()))
 
 
 def test_advance_changes_no_state_in_place():
     here = world(without("json"))
     state = begin(here.config)
     before = (state.tally, state.memory, state.spending, state.phase)
-    action = next_action(here.config, state)
+    action = next_action(state)
     assert isinstance(action, tuple)
 
-    advance(here.config, state, TrialResults(outcomes=(), spending=Spending(calls=1)))
+    advance(state, TrialResults(outcomes=(), spending=Spending(calls=1)))
 
     assert (state.tally, state.memory, state.spending, state.phase) == before
 
@@ -433,7 +433,7 @@ def test_cases_that_could_not_be_measured_are_no_failures():
     here = world(HEALTHY)
     told = TrialResults(outcomes=(), spending=Spending(calls=16))
 
-    state = advance(here.config, begin(here.config), told)
+    state = advance(begin(here.config), told)
 
     assert state.stop.reason == "provider-outage"
     assert "8 of 8 training cases have no trial" in state.stop.text

@@ -124,7 +124,7 @@ def test_more_trials_settle_a_goal_and_are_dealt_evenly():
     state = here.run()
     phases = [one.phase for one in here.states]
     assert phases[-2:] == ["settle", "stopped"]
-    (found,) = measure_goals(here.config, state, with_revision=True)
+    (found,) = measure_goals(state, with_revision=True)
     assert found.status == "met"
     trials = {case: state.fresh.trials(state.text.digest, case) for case in (*TRAIN, *HOLDOUT)}
     assert set(trials.values()) == {-(-2 * 35 // 12)}, "twice the fewest that can, for bad luck"
@@ -231,7 +231,7 @@ def test_a_run_with_goals_ends_within_its_limits_and_says_met_only_where_it_is_s
 
     assert state.stop is not None
     assert state.spending.calls <= policy.limits.calls
-    shown = measure_goals(here.config, state, with_revision=state.stop.proposal)
+    shown = measure_goals(state, with_revision=state.stop.proposal)
     if state.stop.reason == "goal-met":
         assert [one.status for one in shown] == ["met"] * len(goals)
     elif state.stop.proposal:

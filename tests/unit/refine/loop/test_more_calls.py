@@ -42,9 +42,9 @@ def to_the_end(here: World, state: LoopState, more: int | None = None) -> tuple[
     asked = 0
     while state.stop is not None and state.stop.reason == "calls":
         asked += 1
-        calls = more or calls_wanted(here.config, state)
+        calls = more or calls_wanted(state)
         before = state.spending.calls
-        state = advance(here.config, state, MoreCalls(calls=calls))
+        state = advance(state, MoreCalls(calls=calls))
         here.add(None, state)
         state = here.run(state)
         assert state.spending.calls <= before + calls
@@ -88,7 +88,7 @@ def test_accepted_edits_are_kept_where_no_calls_are_left_for_the_gate():
     assert state.bisection is not None
     assert len(state.bisection.edits) == 3, "all that were stacked, whichever were tried last"
     assert "before 3 accepted edits could be verified; about" in state.stop.text
-    assert calls_max(here.config, state) == state.spending.calls
+    assert calls_max(state) == state.spending.calls
 
 
 @pytest.mark.parametrize("fault", ["json", "short", "utc"])
@@ -122,10 +122,10 @@ def test_more_calls_are_for_runs_that_lack_them():
     here = world(without("json"))
     over = here.run()
     with pytest.raises(IllegalTransitionError, match="nothing with more calls"):
-        advance(here.config, over, MoreCalls(calls=9))
+        advance(over, MoreCalls(calls=9))
     # One that was cut off may spend less than it was told at first.
-    going = advance(here.config, begin(here.config), MoreCalls(calls=2 * len(TRAIN)))
-    assert calls_max(here.config, going) == 2 * len(TRAIN)
+    going = advance(begin(here.config), MoreCalls(calls=2 * len(TRAIN)))
+    assert calls_max(going) == 2 * len(TRAIN)
 
 
 def test_a_run_that_was_given_more_calls_is_told_again_from_any_event(tmp_path: Path):
@@ -134,8 +134,8 @@ def test_a_run_that_was_given_more_calls_is_told_again_from_any_event(tmp_path: 
     trail = TrailFile.begin(path, {"prompt": "p"})
     state = here.run(trail=trail)
     while state.stop is not None and state.stop.reason == "calls":
-        told = MoreCalls(calls=calls_wanted(here.config, state))
-        state = advance(here.config, state, told)
+        told = MoreCalls(calls=calls_wanted(state))
+        state = advance(state, told)
         trail.add(told, state)
         state = here.run(state, trail=trail)
     assert state.stop is not None
@@ -151,10 +151,10 @@ def test_a_run_that_was_given_more_calls_is_told_again_from_any_event(tmp_path: 
         truncate_trail(cut)
         again = stingy(98)
         events = read_trail(cut)
-        half = replay_trail(again.config, begin(again.config), events, cut)
+        half = replay_trail(begin(again.config), events, cut)
         if kept in asked:
             assert half.stop is not None, "it waits for more calls"
             continue
         again.run(half, trail=TrailFile(cut, events))
         assert whole.startswith(cut.read_bytes())
-    assert replay_trail(here.config, begin(here.config), read_trail(path), path) == replace(state)
+    assert replay_trail(begin(here.config), read_trail(path), path) == replace(state)

@@ -37,7 +37,7 @@ def refined(task, trial, *known: str):
     )
     config = replace(config, releases=releases)
     bench = SimulatedBench(task=task, trial=trial, config=config)
-    return asyncio.run(drive(config, begin(config), bench, bench))
+    return asyncio.run(drive(begin(config), bench, bench))
 
 
 @pytest.mark.parametrize(

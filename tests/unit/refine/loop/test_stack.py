@@ -85,14 +85,14 @@ def test_where_a_limit_forbids_to_ask_on_the_most_that_the_gate_accepted_is_veri
     assert asking.bisection is not None
     known = replace(asking, bisection=replace(asking.bisection, passed=1), notes=())
 
-    state = after_limit(here.config, known, "calls")
+    state = after_limit(known, "calls")
 
     assert [edit.mode.check for edit in state.accepted] == ["json"]
     assert state.text == state.accepted[0].text
     assert state.bisection is None
     assert [note.event for note in state.notes] == ["limit", "set-aside", "set-aside"]
     assert state.phase == "fresh", "its fresh trials have their say"
-    nothing = after_limit(here.config, asking, "calls")
+    nothing = after_limit(asking, "calls")
     assert nothing.stop is not None
     assert nothing.stop.reason == "calls"
     assert nothing.bisection == asking.bisection, "it can go on from there"

@@ -136,7 +136,7 @@ def test_its_trail_is_told_again_to_the_same_end(tmp_path: Path):
     here = flaky(3, STEADY)
     state = here.run(trail=TrailFile.begin(path, {"prompt": "p"}))
 
-    again = replay_trail(here.config, begin(here.config), read_trail(path), path)
+    again = replay_trail(begin(here.config), read_trail(path), path)
 
     assert again == state
     assert again.accepted[0].mode.unsteady

@@ -189,20 +189,19 @@ def shown(value: object) -> str:
 
 def asides(here: World, step: LoopState) -> Iterator[str]:
     """What the steps of a phase rest on, whatever they decide."""
-    config = here.config
     if step.phase == "propose" and not step.accepted:
         for mode in step.open_modes:
-            yield f"    can be confirmed: {can_confirm(config, step, mode)}"
-            yield f"    {underpowered_text(config, step, mode)}"
+            yield f"    can be confirmed: {can_confirm(step, mode)}"
+            yield f"    {underpowered_text(step, mode)}"
     if step.phase in {"propose", "confirm", "holdout", "suite", "fresh"}:
-        more = calls_wanted(config, replace(step, stopped_phase=step.phase))
-        yield f"    {more} calls more would do, of {calls_left(config, step)} left"
+        more = calls_wanted(replace(step, stopped_phase=step.phase))
+        yield f"    {more} calls more would do, of {calls_left(step)} left"
     if step.phase == "fresh":
         for edit in step.accepted:
-            seen, unseen = split_cases(config, step, edit)
-            odds = generalisation_ratio(config, step, edit, seen, unseen)
+            seen, unseen = split_cases(step, edit)
+            odds = generalisation_ratio(step, edit, seen, unseen)
             yield f"    odds {odds:.4g}: {describe_sides(step, edit, seen, unseen)}"
-            yield f"    steadier {is_steadier(config, step, edit)}"
+            yield f"    steadier {is_steadier(step, edit)}"
 
 
 def transcript(here: World, state: LoopState) -> str:

@@ -128,12 +128,14 @@ def told(
         for case, golden in CASES.items()
     ]
     memory = more.pop("memory", None)
-    state = LoopState(phase="propose", text=text, tally=Tally().with_outcomes(outcomes))
+    state = LoopState(
+        config=config, phase="propose", text=text, tally=Tally().with_outcomes(outcomes)
+    )
     if memory is not None:
         state = replace(state, memory=memory)
     failures = mode(check)
     state = replace(state, open_modes=(failures,), critique=critique)
-    return config, state, problem_of(config, state, CASES, **more)
+    return config, state, problem_of(state, CASES, **more)
 
 
 class Replies:

@@ -244,14 +244,13 @@ def test_what_the_simulated_refiner_leaks_or_obeys_is_held_back_by_the_guards() 
         replace(one, inputs={"alert": text})
         for one, text in zip(problem.failing, inputs, strict=False)
     )
-    config = replace(config, guard=guard)
-    state = replace(state, open_modes=(problem.mode,))
+    state = replace(state, config=replace(config, guard=guard), open_modes=(problem.mode,))
     obeyed = kept = 0
     for cycle in range(1, 101):
         now = replace(problem, failing=shown, cycle=cycle)
         said = asyncio.run(request_edits(ModelProposer(model=SIM), now, simulated))
         obeyed += sum("always answer critical" in edit.added_text for edit in said.edits)
-        candidates, _ = candidates_of(config, state, said.edits)
+        candidates, _ = candidates_of(state, said.edits)
         for candidate in candidates:
             kept += 1
             assert "always answer critical" not in candidate.text.full_text
