@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
 import yaml
@@ -30,7 +27,7 @@ from regauge.mutate._suggest import keeps_checks
 from regauge.mutate._types import Case, JudgedTrial
 from regauge.prompts import parse_prompt
 from regauge.providers import shown_messages, shown_output
-from regauge.refine.subject import edited_prompt
+from regauge.refine.subject import CandidateTargets, edited_prompt
 from regauge.runner import PlannedCase, PlannedTrial
 
 if TYPE_CHECKING:
@@ -48,32 +45,13 @@ if TYPE_CHECKING:
 _PROCESSES_MAX = 16
 
 
-class CandidateTargets:
+class MutantTargets(CandidateTargets):
     """The targets of a prompt under its mutants, with the processes that run them."""
 
     def __init__(self, trials: TrialRunner) -> None:
+        super().__init__()
         self._trials = trials
-        self._targets: dict[tuple[str, str], Target] = {}
         self._running: dict[str, Target] = {}
-        self._directories = ExitStack()
-
-    def close(self) -> None:
-        """Remove the written prompt files."""
-        self._directories.close()
-
-    def under(self, target: Target, prompt: Prompt) -> Target:
-        """Return a target that loads another text of its prompt.
-
-        Raises:
-            UsageError: The text cannot be written as a prompt file.
-        """
-        key = (prompt.digest, target.name)
-        if key not in self._targets:
-            directory_manager = TemporaryDirectory(prefix="regauge-mutant-")
-            directory = Path(self._directories.enter_context(directory_manager))
-            edited = replace(prompt, source=prompt_file(prompt))
-            self._targets[key] = target.with_candidate(edited, directory)
-        return self._targets[key]
 
     async def use(self, target: Target) -> None:
         """Note a call of a target, and end the process that was idle for the longest time.
@@ -249,7 +227,7 @@ def base_number(planned_case: PlannedCase, nth: int) -> int:  # noqa: ARG001 - a
 class _UsesTargets:
     """A context that closes the targets that it uses."""
 
-    _targets: CandidateTargets
+    _targets: MutantTargets
 
     def __enter__(self) -> Self:
         return self
@@ -275,14 +253,14 @@ class EvalBench(_UsesTargets):
         subject: MutationSubject,
         trials: TrialRunner,
         numbers: Callable[[PlannedCase, int], int] = base_number,
-        targets: CandidateTargets | None = None,
+        targets: MutantTargets | None = None,
     ) -> None:
         self._subject = subject
         self._trials = trials
         self._numbers = numbers
         self._planned_cases: dict[tuple[str, str], PlannedCase] = {}
         self._suites: dict[tuple[str, int], Eval] = {}
-        self._targets = targets or CandidateTargets(trials)
+        self._targets = targets or MutantTargets(trials)
 
     async def run_trials(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
@@ -328,17 +306,11 @@ class EvalBench(_UsesTargets):
             member = self._subject.members[key]
             suite_key = (prompt.digest, id(member.suite))
             if suite_key not in self._suites:
-                self._suites[suite_key] = self._suite(member.suite, prompt)
+                if member.suite.target is not None:
+                    prompt = replace(prompt, source=prompt_file(prompt))
+                self._suites[suite_key] = self._targets.with_prompt(member.suite, prompt)
             self._planned_cases[case_key] = PlannedCase(self._suites[suite_key], member.case)
         return self._planned_cases[case_key]
-
-    def _suite(self, suite: Eval, prompt: Prompt) -> Eval:
-        """Return an eval under another text: in its prompt, or loaded by its target."""
-        if suite.target is None:
-            return replace(suite, prompt=prompt)
-        target = self._targets.under(suite.target, prompt)
-        subject = target.describe_subject(suite.prompt.name, path=suite.prompt.path)
-        return replace(suite, prompt=subject, target=target)
 
     def _without_llm_judges(self, planned_case: PlannedCase) -> PlannedCase:
         models = {judge.name for judge in planned_case.suite.model_judges}
@@ -373,7 +345,7 @@ class DraftBenches(_UsesTargets):
         self._evals = evals
         self._subject = subject
         self._trials = trials
-        self._targets = CandidateTargets(trials)
+        self._targets = MutantTargets(trials)
         self._benches: dict[str, EvalBench] = {}
 
     def __call__(self, draft: Draft) -> EvalBench:

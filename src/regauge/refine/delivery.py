@@ -19,11 +19,10 @@ from regauge.prompts import Repository, bump, lock_of, parse_prompt
 from regauge.refine.analysis import format_share, gain_of, p_better, passed_all, tail, variance_of
 from regauge.refine.attempts import edit_results
 from regauge.refine.edits import ReplaceSection, changed_lines, kind_of
-from regauge.refine.loop._goals import goals_digest, measure_goals
-from regauge.refine.loop._plan import calls_max, calls_wanted
+from regauge.refine.loop._plan import calls_max, calls_wanted, goals_digest, measure_goals
 from regauge.refine.loop._verification import fresh_steadiness
 from regauge.refine.runs import read_verified
-from regauge.wording import plural, printable
+from regauge.wording import cut, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -464,7 +463,6 @@ def _unverified(run: str, state: LoopState) -> dict[str, Any] | None:
     if state.stop is None or state.stop.reason != "calls":
         return None
     calls = calls_wanted(state)
-    edits = state.accepted if state.bisection is None else state.bisection.edits
     return {
         "calls": calls,
         "command": f"regauge refine resume {run} --budget-calls {calls}",
@@ -477,7 +475,7 @@ def _unverified(run: str, state: LoopState) -> dict[str, Any] | None:
                 "after": asdict(edit.after),
                 "added": edit.edit.added_text,
             }
-            for edit in edits
+            for edit in state.accepted_edits
         ],
     }
 
@@ -581,6 +579,8 @@ def code_block(text: str, language: str) -> str:
 _GAP = re.compile(r"\n{3,}")
 # A reader of a pull request sees as many at a glance; the trail has all.
 _SHOWN = 12
+# A line of text.
+_CHARS = 100
 
 
 def headline(result: Mapping[str, Any]) -> str:
@@ -655,8 +655,7 @@ def _failed(count: Mapping[str, int]) -> str:
 
 def _words_of(entry: Mapping[str, Any]) -> str:
     added_text, removed_text = (
-        code(text if len(text) <= 100 else f"{text[:99]}…")  # noqa: PLR2004 - a line of text
-        for text in (" ".join(str(entry.get(key, "")).split()) for key in ("added", "removed"))
+        code(cut(" ".join(str(entry.get(key, "")).split()), _CHARS)) for key in ("added", "removed")
     )
     instead = f" instead of `{removed_text}`" if removed_text else ""
     return f" (`{added_text}`{instead})" if added_text else ""

@@ -30,7 +30,6 @@ from regauge.refine.delivery import build_revision, markdown_of, result_of
 from regauge.refine.edits import Edit, PromptText, ops_between
 from regauge.refine.feedback import Feedback, describe_feedback, labels_of
 from regauge.refine.guards import CaseText, Guard
-from regauge.refine.loop._goals import goals_digest
 from regauge.refine.loop._loop import advance, begin, drive
 from regauge.refine.loop._plan import (
     calls_max,
@@ -38,6 +37,7 @@ from regauge.refine.loop._plan import (
     cost_of_trials,
     enough_calls,
     floor_calls,
+    goals_digest,
 )
 from regauge.refine.loop._state import Accepted, Interrupted, LoopConfig, MoreCalls, Release
 from regauge.refine.proposers._protocol import ProbingProposer, ProposerContext, load_proposers

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from regauge.errors import ConfigError, Diagnostic, GitError, PromptError, RegaugeError, UsageError
@@ -25,7 +27,7 @@ from regauge.prompts import (
 )
 from regauge.refine.edits import PromptText
 from regauge.refine.feedback import Feedback
-from regauge.refine.loop._goals import Goal
+from regauge.refine.loop._plan import Goal
 from regauge.refine.loop._state import Release
 from regauge.refine.proposers._rules import load_examples
 from regauge.runner import PlannedCase
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from regauge.refine.analysis import Check
     from regauge.refine.proposers._protocol import Example
     from regauge.runner import Eval
+    from regauge.targets import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +213,35 @@ def prompt_of_target(project: Project, name: str, *, command: str) -> str:
                 f"the target {name!r} loads {len(prompts)} prompts: {', '.join(prompts)}\n"
                 f"  fix: name one of them, such as {command} {prompts[0]}"
             )
+
+
+class CandidateTargets:
+    """Evals under other texts of their prompt; targets load these from temporary files."""
+
+    def __init__(self) -> None:
+        self._targets: dict[tuple[str, str], Target] = {}
+        self._directories = ExitStack()
+
+    def close(self) -> None:
+        """Remove the written prompt files."""
+        self._directories.close()
+
+    def with_prompt(self, suite: Eval, prompt: Prompt) -> Eval:
+        """An eval with another text: in its prompt, or loaded by its target.
+
+        Raises:
+            UsageError: The text cannot be written as a prompt file.
+        """
+        if suite.target is None:
+            return replace(suite, prompt=prompt)
+        key = (prompt.digest, suite.target.name)
+        target = self._targets.get(key)
+        if target is None:
+            temporary = TemporaryDirectory(prefix="regauge-candidate-")
+            directory = Path(self._directories.enter_context(temporary))
+            target = self._targets[key] = suite.target.with_candidate(prompt, directory)
+        subject = target.describe_subject(suite.prompt.name, path=suite.prompt.path)
+        return replace(suite, prompt=subject, target=target)
 
 
 def cases_of(members: Mapping[str, PlannedCase], split: str) -> dict[str, GoldenCase]:

@@ -10,12 +10,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import zip_longest
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from regauge.digests import digest_of
@@ -60,16 +58,20 @@ from regauge.refine.proposers._model import (
     request_edits,
 )
 from regauge.refine.proposers._protocol import Problem, RedactedCase
-from regauge.refine.subject import cases_of, deciding_judges, public_texts
+from regauge.refine.subject import (
+    CandidateTargets,
+    cases_of,
+    deciding_judges,
+    public_texts,
+)
 from regauge.runner import CaseRequest, PlannedCase, PlannedTrial
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.gate import CaseTier, GateOutcome, Side
-    from regauge.prompts import Prompt
     from regauge.providers import Completion, CompletionRequest
     from regauge.refine._policy import GuardPolicy
     from regauge.refine.analysis import FailureMode, Tally
@@ -78,8 +80,7 @@ if TYPE_CHECKING:
     from regauge.refine.loop._state import CallProposer, LoopConfig, LoopState, RunGate
     from regauge.refine.proposers._protocol import Example, Proposer
     from regauge.refine.subject import Subject
-    from regauge.runner import Eval, EvalSession, Trial, TrialRunner
-    from regauge.targets import Target
+    from regauge.runner import EvalSession, Trial, TrialRunner
 
 _KEPT_CHARS = 1  # a single character reveals no value
 # This number of words in a row is no chance, as in `GuardPolicy.phrase`.
@@ -103,9 +104,8 @@ class Masked:
     def text(self, visible: str) -> str:
         """A text without hidden texts, whole or in runs of some words."""
         for secret, placeholder in self.hidden:
-            visible = re.sub(_pattern_of(secret), placeholder, visible, flags=re.IGNORECASE)
-            for stretch in _stretches(secret):
-                visible = re.sub(_pattern_of(stretch), placeholder, visible, flags=re.IGNORECASE)
+            for part in (secret, *_stretches(secret)):
+                visible = re.sub(_pattern_of(part), placeholder, visible, flags=re.IGNORECASE)
         return visible
 
 
@@ -298,8 +298,7 @@ def problem_of(
     """The problem that a proposer receives.
 
     Args:
-        config: The configuration; only its train cases are shown.
-        state: The state of the run.
+        state: The state of the run; only train cases are shown.
         cases: Cases by their names in the run.
         released: Texts of earlier versions of the prompt, the newest first.
         examples: The pool of examples.
@@ -318,10 +317,19 @@ def problem_of(
     failing = _representatives(failing, confused, state.cycle)
     passing = _neighbours(passing, failing[:_FAILING_SHOWN], cases)
 
-    def redacted(case: str) -> RedactedCase:
-        golden = cases[case]
-        return _redact_case(
-            state, mode.check, case, golden, show_expected=show_expected, public=public
+    def redacted(name: str) -> RedactedCase:
+        case, failures = cases[name], state.tally.failures(state.text.digest, name, mode.check)
+        outcomes = failures or state.tally.outcomes(state.text.digest, name)
+        output = outcomes[0].output if outcomes else ""
+        results = (result for outcome in failures[:1] for result in outcome.checks)
+        reasons = [result.reason for result in results if result.check == mode.check]
+        hide = mask_value(None if show_expected else case.golden, public=public)
+        shape = mask_value(case.expected, public=public).shape
+        return RedactedCase(
+            inputs={key: _cut(input_text(text), _INPUT_CHARS) for key, text in case.inputs.items()},
+            output=_cut(hide.text(output), _ANSWER_CHARS),
+            expected=case.expected if show_expected else shape,
+            reason=hide.text("; ".join(reasons)),
         )
 
     left_calls = calls_max(state) - state.spending.total
@@ -439,22 +447,6 @@ def _neighbours(
     return sorted(passing, key=likeness, reverse=True)
 
 
-def _redact_case(
-    state: LoopState, check: str, name: str, case: GoldenCase, *, show_expected: bool, public: str
-) -> RedactedCase:
-    failures = state.tally.failures(state.text.digest, name, check)
-    outcomes = failures or state.tally.outcomes(state.text.digest, name)
-    output = outcomes[0].output if outcomes else ""
-    reasons = [result.reason for o in failures[:1] for result in o.checks if result.check == check]
-    hide = mask_value(None if show_expected else case.golden, public=public)
-    return RedactedCase(
-        inputs={key: _cut(input_text(value), _INPUT_CHARS) for key, value in case.inputs.items()},
-        output=_cut(hide.text(output), _ANSWER_CHARS),
-        expected=case.expected if show_expected else mask_value(case.expected, public=public).shape,
-        reason=hide.text("; ".join(reasons)),
-    )
-
-
 def _cut(text: str, length: int) -> str:
     """A text without its middle if it is too long."""
     if len(text) <= length:
@@ -566,7 +558,11 @@ async def verify_by_gate(
         trials: list[tuple[str, Side, int]] = [
             (want.case, want.side, number) for want in requests for number in want.trials
         ]
-        draws = [_unknown(side, text, trials, by_trial) for side, text in texts.items()]
+        draws: list[TrialPlan] = []
+        for side, text in texts.items():
+            pairs = [(case, _stored_number(side, n)) for case, its, n in trials if its == side]
+            new_pairs = tuple(pair for pair in pairs if (text.digest, *pair) not in by_trial)
+            draws.append(TrialPlan(text=text, trials=new_pairs))
         missing = sum(len(run_trials.trials) for run_trials in draws)
         if spending.calls + missing > action.calls_max:
             return RevisionDecision(
@@ -592,24 +588,6 @@ async def verify_by_gate(
         reasons=_words(gate_outcome),
         outcomes=tuple(outcomes),
         spending=spending,
-    )
-
-
-def _unknown(
-    side: Side,
-    text: PromptText,
-    trials: Sequence[tuple[str, Side, int]],
-    outcomes: Container[tuple[str, str, int]],
-) -> TrialPlan:
-    """The trials of one side that the gate requests and that do not exist yet."""
-    pairs = [
-        (case, _stored_number(trial_side, n))
-        for case, trial_side, n in trials
-        if trial_side == side
-    ]
-    return TrialPlan(
-        text=text,
-        trials=tuple((case, n) for case, n in pairs if (text.digest, case, n) not in outcomes),
     )
 
 
@@ -682,8 +660,7 @@ class EvalWorkbench:
 
     def __post_init__(self) -> None:
         self._planned_cases: dict[tuple[str, str, str | None], PlannedCase] = {}
-        self._targets: dict[tuple[str, int], Target] = {}
-        self._directories = ExitStack()
+        self._targets = CandidateTargets()
 
     async def run_trials(self, plans: Sequence[TrialPlan]) -> TrialResults | Interrupted:
         """Run and judge trials; unmeasured ones are left out."""
@@ -714,7 +691,7 @@ class EvalWorkbench:
 
     def close(self) -> None:
         """Remove the texts that were written for targets."""
-        self._directories.close()
+        self._targets.close()
 
     async def _check_targets(
         self, requests: Sequence[tuple[PromptText, str, int, str | None]], results: Sequence[Trial]
@@ -791,7 +768,7 @@ class EvalWorkbench:
             prompt = self.subject.prompt_with(text)
         suites = {
             id(member.suite): replace(
-                self._suite(member.suite, prompt, text),
+                self._targets.with_prompt(member.suite, prompt),
                 judges=deciding_judges(member.suite, check),
             )
             for member in self.subject.members.values()
@@ -799,19 +776,6 @@ class EvalWorkbench:
         for name, member in self.subject.members.items():
             planned_case = PlannedCase(suites[id(member.suite)], member.case)
             self._planned_cases[text.digest, name, check] = planned_case
-
-    def _suite(self, suite: Eval, prompt: Prompt, text: PromptText) -> Eval:
-        """An eval with a text: its prompt has it, or its target loads it."""
-        if suite.target is None:
-            return replace(suite, prompt=prompt)
-        key = (text.digest, id(suite))
-        target = self._targets.get(key)
-        if target is None:
-            temporary = TemporaryDirectory(prefix="regauge-candidate-")
-            directory = Path(self._directories.enter_context(temporary))
-            target = self._targets[key] = suite.target.with_candidate(prompt, directory)
-        subject = target.describe_subject(suite.prompt.name, path=suite.prompt.path)
-        return replace(suite, prompt=subject, target=target)
 
     def _problem(self, state: LoopState, action: CallProposer) -> Problem:
         return problem_of(

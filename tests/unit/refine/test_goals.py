@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from regauge.refine.analysis import CheckOutcome, Outcome
-from regauge.refine.loop._goals import (
+from regauge.refine.loop._plan import (
     Goal,
     least_trials,
     measure_goal,

@@ -10,8 +10,8 @@ from regauge.refine._policy import RefinePolicy
 from regauge.refine.analysis import Check, CheckOutcome, Outcome
 from regauge.refine.edits import Anchor, Delete, Edit, Insert, PromptText, Replace
 from regauge.refine.guards import CaseText, Guard
-from regauge.refine.loop._goals import Goal
 from regauge.refine.loop._loop import begin, drive
+from regauge.refine.loop._plan import Goal
 from regauge.refine.loop._state import (
     CritiqueResult,
     Interrupted,

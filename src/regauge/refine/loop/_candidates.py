@@ -11,7 +11,6 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from regauge.gate import NO_TRIALS
 from regauge.refine.attempts import NO_PRIOR, Attempt, edit_facts
 from regauge.refine.edits import (
     Edit,
@@ -32,7 +31,7 @@ from regauge.refine.edits import (
     with_rule,
     without_losses,
 )
-from regauge.refine.loop._plan import screen_cases, texts_for
+from regauge.refine.loop._plan import current_count, screen_count
 from regauge.refine.loop._state import Candidate
 from regauge.statements import content_words, delete, move, normalise
 from regauge.wording import plural
@@ -40,6 +39,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from regauge.refine.attempts import AttemptResult
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import LoopState, Place
     from regauge.statements import Node, Tree
@@ -71,23 +71,18 @@ def candidates_of(
     """
     pool, state = _pool(state, edits)
     ranked_pairs: list[tuple[tuple[float, ...], Candidate]] = []
-    guarded: list[Attempt] = []
+    has_guarded = False
     for shape, (edit, after) in pool.entries.items():
         refusal = state.memory.refuses(state.mode.key, state.text, after)
         objection = refusal or state.config.guard.objection(edit, state.text, after)
         if objection:
-            state = _refuse(state, edit, objection)
+            state = refuse(state, edit, objection)
             # A rejection by a guard is stored once, as a lesson; it rejects nothing by itself.
             once = not any(
                 t.after == shape and t.result == "guarded" for t in state.memory.attempts
             )
             if not refusal and once:
-                key, cycle = state.mode.key, state.cycle
-                guarded.append(
-                    Attempt.from_texts(
-                        state.text, after, key, "guarded", detail=objection, cycle=cycle
-                    )
-                )
+                has_guarded, state = True, add_attempt(state, after, objection, "guarded")
             continue
         relevance = _relevance(state, edit, after)
         suspicion = state.config.guard.suspicion(state.text, after)
@@ -111,12 +106,21 @@ def candidates_of(
     ]
     partial = [candidate for candidate in candidates if candidate not in complete]
     selection = [*complete, *partial[: _CANDIDATES_MAX - len(complete)]]
-    novel = state.novel or bool(ranked_pairs or guarded)
-    state = replace(state, memory=state.memory.with_attempts(*guarded), novel=novel)
+    state = replace(state, novel=state.novel or bool(ranked_pairs) or has_guarded)
     return tuple(candidate for candidate in candidates if candidate in selection), state
 
 
-def _refuse(state: LoopState, edit: Edit, objection: str) -> LoopState:
+def add_attempt(
+    state: LoopState, text: PromptText, detail: str, result: AttemptResult = "refuted"
+) -> LoopState:
+    """The state with the result of an edit in its memory."""
+    key = state.mode.key if state.open_modes else ""
+    entry = Attempt.from_texts(state.text, text, key, result, detail=detail, cycle=state.cycle)
+    return replace(state, memory=state.memory.with_attempts(entry))
+
+
+def refuse(state: LoopState, edit: Edit, objection: str) -> LoopState:
+    """The state with the note on a rejection by a guard."""
     return state.note("guarded", f"{edit.strategy}: {objection}", edit.digest, edit_facts(edit))
 
 
@@ -149,7 +153,7 @@ def _pool(state: LoopState, edits: Sequence[Edit]) -> tuple[_Pool, LoopState]:
         try:
             literal = apply(state.text, edit.ops)
         except EditError as error:
-            state = _refuse(state, edit, str(error))
+            state = refuse(state, edit, str(error))
             # Other operations of the edit may be valid.
             if len(edit.ops) > 1:
                 waiting += [replace(edit, ops=(op,)) for op in edit.ops]
@@ -173,23 +177,20 @@ def _pool(state: LoopState, edits: Sequence[Edit]) -> tuple[_Pool, LoopState]:
 
 
 def move_rule(state: LoopState) -> tuple[Edit, ...]:
-    """The rule in other places, if the prompt has it and it is not followed enough.
+    """The rule after the others of each section, the last section first.
 
-    A part of a line stays in its place.
+    Only for a rule that the prompt has and that is not followed enough. A part of a line stays in
+    its place.
     """
-    rule = rule_to_follow(state)
-    return tuple(edit for edit in _move(state.text, rule) if edit.ops) if rule else ()
-
-
-def _move(text: PromptText, rule: str) -> list[Edit]:
-    """The rule after the others of each section, the last section first."""
+    text, rule = state.text, rule_to_follow(state)
+    if not rule:
+        return ()
     (index, statement), *other_places = find_rule(text, rule)
-    if any(node is not statement for _, node in other_places):
-        return []
     tree = text.trees[index]
     parent = tree.parent(statement)
-    if statement.kind == "clause" or parent is None:
-        return []
+    has_parts = any(node is not statement for _, node in other_places)
+    if has_parts or statement.kind == "clause" or parent is None:
+        return ()
     node = parent if parent.kind == "entry" else statement
     edits: list[Edit] = []
     places = [home for home in rule_places(text) if home.message == index and home.node is not node]
@@ -200,7 +201,7 @@ def _move(text: PromptText, rule: str) -> list[Edit]:
         after = text.with_content(index, move(tree, node, home.node))
         strategy = "move-last" if home in last else "move"
         edits.append(rule_edit(text, after, strategy, _WHY))
-    return edits[:_PLACES_MAX]
+    return tuple(edit for edit in edits[:_PLACES_MAX] if edit.ops)
 
 
 def _elsewhere(
@@ -270,20 +271,14 @@ def narrow_suspects(state: LoopState) -> tuple[LoopState, tuple[Edit, ...]]:
 
     If no removal helps, the other candidates remain.
     """
-    check, cases = state.mode.check, screen_cases(state, state.mode)
-    tally = state.tally
-    counts = (tally.count_over(text, cases, check) for text in texts_for(state, check))
-    now = sum(counts, NO_TRIALS)
+    check, now = state.mode.check, current_count(state)
     ablated = [candidate for candidate in state.candidates if candidate.suspects]
-    best = max(
-        ablated, key=lambda candidate: tally.count_over(candidate.text.digest, cases, check).rate
-    )
-    count, before = len(best.suspects), tally.count_over(best.text.digest, cases, check)
+    best = max(ablated, key=lambda candidate: screen_count(state, candidate.text, state.mode).rate)
+    count, before = len(best.suspects), screen_count(state, best.text, state.mode)
     remaining = tuple(candidate for candidate in state.candidates if not candidate.suspects)
     state = replace(state, candidates=remaining).note(
         "localised",
-        f"without {plural(count, 'statement')}: {check} passes {before.passed} of {before.trials}"
-        f" (before {now.passed} of {now.trials})",
+        f"without {plural(count, 'statement')}: {check} passes {before} (before {now})",
         best.text.digest,
         {"passed": before.passed, "trials": before.trials, "statements": count},
     )
@@ -337,15 +332,12 @@ def _without(text: PromptText, places: Sequence[Place]) -> Candidate:
     # From the end, so that those in front stay where they are.
     for index, number in sorted(places, reverse=True):
         tree = leaner.trees[index]
-        node = _find_statement(tree, text.trees[index], number)
-        if node is not None:
+        before = text.trees[index]
+        line = before.statements[number]
+        # The rest of the later text may be parsed differently.
+        matches = [node for node in tree.statements if tree.text_of(node) == before.text_of(line)]
+        if matches:
+            node = min(matches, key=lambda node: abs(node.start - line.start))
             leaner = leaner.with_content(index, delete(tree, node))
     edit = Edit(ops=(), strategy="take-out", proposer="rules", rationale="")
     return Candidate(edit=edit, text=leaner, suspects=tuple(places))
-
-
-def _find_statement(tree: Tree, before: Tree, number: int) -> Node | None:
-    """A statement of an earlier text in a later one, whose rest may be parsed differently."""
-    line = before.statements[number]
-    matches = [node for node in tree.statements if tree.text_of(node) == before.text_of(line)]
-    return min(matches, key=lambda node: abs(node.start - line.start), default=None)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
-from regauge.refine.loop import _goals, _plan, _search, _verification
+from regauge.refine.loop import _plan, _search, _verification
 from regauge.refine.loop._search import stop
 from regauge.refine.loop._state import (
     Action,
@@ -94,7 +94,9 @@ def advance(state: LoopState, observation: Observation) -> LoopState:
     if isinstance(observation, Interrupted):
         if state.phase == "stopped":
             raise IllegalTransitionError("a run that is over cannot be interrupted")
-        return _search.interrupted(state, observation)
+        # No proposal, as accepted edits are unverified.
+        text = observation.text or "the run was stopped; resume it to continue"
+        return stop(state, observation.reason, text)
     if isinstance(observation, MoreCalls):
         return _within_limits(_add_calls(state, observation))
     state = replace(state, spending=state.spending + observation.spending)
@@ -165,7 +167,7 @@ _TRIALS: Mapping[Phase, tuple[_Plans, _Follows]] = {
     "simplify": (_plan.simplify, _verification.after_simplify),
     "holdout": (_plan.holdout, lambda state: replace(state, phase="suite")),
     "fresh": (_plan.fresh, _verification.judge_fresh),
-    "settle": (_goals.settling_trials, _verification.after_settle),
+    "settle": (_plan.settling_trials, _verification.after_settle),
 }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from regauge.criteria import CRITERIA
 from regauge.gate import NO_TRIALS
 from regauge.refine.analysis import (
+    Check,
     Tally,
     diagnose,
     mean_effect,
@@ -17,7 +18,7 @@ from regauge.refine.analysis import (
     steadiness_of,
     tail,
 )
-from regauge.refine.attempts import Attempt, edit_facts
+from regauge.refine.attempts import edit_facts
 from regauge.refine.edits import (
     Delete,
     Insert,
@@ -28,47 +29,46 @@ from regauge.refine.edits import (
 )
 from regauge.refine.guards import text_warnings
 from regauge.refine.loop._candidates import (
+    add_attempt,
     all_suspects,
     candidates_of,
     move_rule,
     narrow_suspects,
-)
-from regauge.refine.loop._goals import (
-    all_met,
-    can_confirm,
-    can_settle,
-    describe_goals,
-    goals_note,
-    measure_goals,
-    spared_modes,
-    underpowered_text,
+    refuse,
 )
 from regauge.refine.loop._plan import (
+    all_met,
     calls_left,
+    can_confirm,
+    can_settle,
+    current_count,
     deal_trials,
+    describe_goals,
     fix_calls,
     floor_calls,
+    goals_note,
+    measure_goals,
     plan_trials,
     screen_cases,
+    screen_count,
+    spared_modes,
     texts_for,
     trials_for,
     unclear_cases,
+    underpowered_text,
     verification_phase,
 )
 from regauge.refine.loop._state import Ablation, Accepted, Candidate, Note, Stop, Trials
 from regauge.statements import content_words, delete
-from regauge.wording import plural
+from regauge.wording import cut, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from regauge.gate import Count
-    from regauge.refine.analysis import Check, FailureMode
-    from regauge.refine.attempts import AttemptResult
+    from regauge.refine.analysis import FailureMode
     from regauge.refine.edits import Op, PromptText
     from regauge.refine.loop._state import (
         CritiqueResult,
-        Interrupted,
         LoopState,
         ProbeResult,
         ProposalResult,
@@ -102,15 +102,6 @@ def stop(state: LoopState, reason: StopReason, text: str, *, proposal: bool = Fa
 def unreadable(state: LoopState) -> str:
     """The message of a run without a readable response of the refiner model."""
     return f"no response of the refiner model could be read: {state.unreadable_reason}"
-
-
-def add_attempt(
-    state: LoopState, text: PromptText, detail: str, result: AttemptResult = "refuted"
-) -> LoopState:
-    """The state with the result of an edit in its memory."""
-    key = state.open_modes[0].key if state.open_modes else ""
-    entry = Attempt.from_texts(state.text, text, key, result, detail=detail, cycle=state.cycle)
-    return replace(state, memory=state.memory.with_attempts(entry))
 
 
 def after_probe(state: LoopState, observation: ProbeResult) -> LoopState:
@@ -195,8 +186,7 @@ def _remove(state: LoopState) -> LoopState:
         after = apply(text, removal.edit.ops)
         objection = state.config.guard.objection(removal.edit, text, after)
         if objection:
-            detail = f"{removal.edit.strategy}: {objection}"
-            state = state.note("guarded", detail, removal.edit.digest, edit_facts(removal.edit))
+            state = refuse(state, removal.edit, objection)
             continue
         accepted.append(replace(removal, text=after))
         text = after
@@ -379,29 +369,22 @@ def after_screen(state: LoopState) -> LoopState:
         state = replace(state, candidates=candidates or state.candidates)
     if not state.candidates:
         return next_proposer(state)
-    cases, check = screen_cases(state, state.mode), state.mode.check
-    trial_counts = (
-        state.tally.count_over(candidate.text.digest, cases, check).trials
-        for candidate in state.candidates
-    )
     searching = any(candidate.suspects for candidate in state.candidates)
-    return state if searching or not all(trial_counts) else _rank(state)
+    counts = [screen_count(state, candidate.text, state.mode) for candidate in state.candidates]
+    has_all = all(count.trials for count in counts)
+    return _rank(state) if has_all and not searching else state
 
 
 def _rank(state: LoopState) -> LoopState:
     """Test the best of the candidates that do better than the current text."""
-    check, cases = state.mode.check, screen_cases(state, state.mode)
-    # What the text as it is passes, and what it passed before edits for other checks.
-    texts = texts_for(state, check)
-    now = sum((state.tally.count_over(text, cases, check) for text in texts), NO_TRIALS)
+    check, now = state.mode.check, current_count(state)
     scored: list[tuple[float, Candidate]] = []
     for candidate in state.candidates:
-        score = state.tally.count_over(candidate.text.digest, cases, check)
+        score = screen_count(state, candidate.text, state.mode)
         better = score.trials > 0 and score.rate > now.rate
         state = state.note(
             "screened",
-            f"{candidate.edit.strategy}: {check} passes {score.passed} of {score.trials} (before"
-            f" {now.passed} of {now.trials})",
+            f"{candidate.edit.strategy}: {check} passes {score} (before {now})",
             candidate.text.digest,
             {
                 **edit_facts(candidate.edit),
@@ -578,40 +561,24 @@ def after_unsteady(state: LoopState) -> LoopState:
     state = replace(state, steadied=state.steadied | {mode.key for mode in state.open_modes})
     failing: list[FailureMode] = []
     for mode in state.open_modes:
-        latest = _mode_of_new_trials(state, mode)
-        p = tail(latest.trials, latest.failures, test.steady_rate)
-        fails = latest.failures > 0 and p < test.steady_p
-        trials = f"{latest.failures} of {latest.trials} further trials"
-        text = f"{mode.check}: flaky cases fail {trials}"
-        numbers = {"failures": latest.failures, "trials": latest.trials, "p": p}
+        counts = {
+            case: state.paired.count(state.text.digest, case, mode.check) for case in mode.cases
+        }
+        failed = [case for case, count in counts.items() if count.failed]
+        cases = tuple(sorted(failed, key=lambda case: counts[case].rate))
+        new = sum(counts.values(), NO_TRIALS)
+        p = tail(new.trials, new.failed, test.steady_rate)
+        fails = new.failed > 0 and p < test.steady_p
+        text = f"{mode.check}: flaky cases fail {new.failed} of {new.trials} further trials"
+        numbers = {"failures": new.failed, "trials": new.trials, "p": p}
         text += "" if fails else ", which may be chance"
         state = state.note("unsteady", text, mode.key, numbers)
         if fails:
-            failing.append(replace(latest, p_flaky=p))
+            latest = replace(mode, cases=cases, failing=cases, p_flaky=p)
+            failing.append(replace(latest, failures=new.failed, trials=new.trials))
     if not failing:
         return nothing_left(state)
     return enter_proposer(replace(state, open_modes=tuple(failing), proposer_index=0, novel=False))
-
-
-def _mode_of_new_trials(state: LoopState, mode: FailureMode) -> FailureMode:
-    """A failure mode by its new trials alone, with the cases that failed in these."""
-    text, check = state.text.digest, mode.check
-    counts = {case: state.paired.count(text, case, check) for case in mode.cases}
-    failing = tuple(sorted((c for c in counts if counts[c].failed), key=lambda c: counts[c].rate))
-    return replace(
-        mode,
-        cases=failing,
-        failing=failing,
-        failures=sum(count.failed for count in counts.values()),
-        trials=sum(count.trials for count in counts.values()),
-    )
-
-
-def interrupted(state: LoopState, observation: Interrupted) -> LoopState:
-    """The end for now, without a proposal, as accepted edits are unverified."""
-    return stop(
-        state, observation.reason, observation.text or "the run was stopped; resume it to continue"
-    )
 
 
 # With 8 cases and 4 trials of each, a sentence that all of them need shows at p < 0.05 after the
@@ -632,10 +599,15 @@ def next_sentence(state: LoopState) -> LoopState:
         if len(state.ablation_plans[state.sentence][1].trials) <= affordable:
             return state
     ablations = tuple(_ablations(state))
-    for bearing in ablations:
-        effects = {**bearing.carries, **bearing.may_carry, **bearing.hinders}
-        numbers = {"cases": bearing.cases, **effects}
-        state = state.note("localised", _ablation_text(bearing), state.config.base.digest, numbers)
+    for ablation in ablations:
+        effects = [f"carries {check}" for check in ablation.carries]
+        effects += [f"may carry {check}" for check in ablation.may_carry]
+        effects += [f"hinders {check}" for check in ablation.hinders]
+        text = " and ".join(effects) or f"changes nothing in {ablation.cases} cases"
+        text = f"{cut(ablation.text, _SHOWN)!r} {text if ablation.cases else 'was not measured'}"
+        p_values = {**ablation.carries, **ablation.may_carry, **ablation.hinders}
+        numbers = {"cases": ablation.cases, **p_values}
+        state = state.note("localised", text, state.config.base.digest, numbers)
     return diagnosed(replace(state, ablations=ablations))
 
 
@@ -674,7 +646,8 @@ def _plan_ablations(state: LoopState) -> tuple[tuple[str, TrialPlan], ...]:
     other_cases = [case for case in state.config.train if case not in failing]
     # Half of them pass: a sentence is missed where it works.
     cases = tuple(dict.fromkeys([*failing[: case_count // 2], *other_cases, *failing]))[:case_count]
-    about = [_check_words(state.config.checks, check) for check in failing_of]
+    checks = [state.config.checks.get(name, Check(name=name)) for name in failing_of]
+    about = [content_words(f"{c.name} {c.advice} {c.description}") for c in checks]
 
     def relevance(statement: str) -> int:
         return max((len(content_words(statement) & words) for words in about), default=0)
@@ -705,21 +678,6 @@ def _ablations(state: LoopState) -> Iterator[Ablation]:
         )
 
 
-def _ablation_text(bearing: Ablation) -> str:
-    short = bearing.text if len(bearing.text) <= _SHOWN else f"{bearing.text[: _SHOWN - 1]}…"
-    if not bearing.cases:
-        return f"{short!r} was not measured"
-    effects = [f"carries {check}" for check in bearing.carries]
-    effects += [f"may carry {check}" for check in bearing.may_carry]
-    effects += [f"hinders {check}" for check in bearing.hinders]
-    return f"{short!r} {' and '.join(effects) or f'changes nothing in {bearing.cases} cases'}"
-
-
-def _check_words(checks: Mapping[str, Check], name: str) -> frozenset[str]:
-    check = checks.get(name)
-    return content_words(f"{name} {check.advice} {check.description}" if check else name)
-
-
 RESTORE = "restore"
 """The strategy of an edit that restores the text of a release."""
 
@@ -746,23 +704,21 @@ def release(state: LoopState) -> Trials:
 
 def after_release(state: LoopState) -> LoopState:
     """Reduce the release, test the rest of it, or continue without it."""
-    return _next_part(state) if state.helped_modes else _after_whole(state)
-
-
-def _after_whole(state: LoopState) -> LoopState:
+    if state.helped_modes:
+        return _next_part(state)
     release = _release(state)
-    counts = [_counts(state, release.text, mode) for mode in state.open_modes]
+    counts = {
+        mode: [screen_count(state, text, mode) for text in (state.text, release.text)]
+        for mode in state.open_modes
+    }
     helped = tuple(
-        mode
-        for mode, (was, now) in zip(state.open_modes, counts, strict=True)
-        if now.trials and now.rate > was.rate
+        mode for mode, (was, now) in counts.items() if now.trials and now.rate > was.rate
     )
-    before, after = counts[0]
+    before, after = counts[state.mode]
     numbers = {"passed": after.passed, "trials": after.trials, "helped": len(helped)}
     state = state.note(
         "released",
-        f"restore {release.name}: {state.open_modes[0].check} passes {after.passed} of"
-        f" {after.trials} (before {before.passed} of {before.trials})",
+        f"restore {release.name}: {state.mode.check} passes {after} (before {before})",
         release.text.digest,
         numbers,
     )
@@ -785,14 +741,14 @@ def _next_part(state: LoopState) -> LoopState:
     return state if text is not None else _test_release(state, units)
 
 
-def _fewer(state: LoopState) -> tuple[tuple[int, ...], PromptText | None]:
+def _fewer(state: LoopState) -> tuple[list[list[Op]], PromptText | None]:
     """The needed parts of a release, and the next text without some of them.
 
-    Half of the parts are left out first, then a quarter, and so on to single ones. A text with
-    trials is not run again.
+    Half of the parts are left out first, then a quarter, and so on to single ones. A part may do
+    as well as the release, without further errors in the text. A text with trials is not run again.
     """
-    release = _release(state).text
-    units = tuple(range(unit_count(state.text, release)))
+    release, errors_in = _release(state).text, state.config.errors_in
+    units = differing_units(state.text, release)
     start, size = 0, (len(units) + 1) // 2
     for _ in range(_HALVINGS_MAX):
         while start >= len(units) and size > 1:
@@ -800,25 +756,31 @@ def _fewer(state: LoopState) -> tuple[tuple[int, ...], PromptText | None]:
         if len(units) < 2 or start >= len(units):  # noqa: PLR2004 - two parts
             break
         fewer = units[:start] + units[start + size :]
-        text = with_units(state.text, release, fewer)
-        if fewer and not _counts(state, text, state.mode)[1].trials:
+        text = _with_units(state.text, fewer)
+        count, best = (screen_count(state, version, state.mode) for version in (text, release))
+        if fewer and not count.trials:
             return units, text
-        if fewer and _is_as_good(state, text):
+        is_as_good = fewer and count.rate >= best.rate - _PART_AS_GOOD
+        if is_as_good and len(errors_in(text)) <= len(errors_in(release)):
             units = fewer
         else:
             start += size
     return units, None
 
 
-def _test_release(state: LoopState, units: Sequence[int]) -> LoopState:
+def _with_units(text: PromptText, units: Sequence[Sequence[Op]]) -> PromptText:
+    return apply(text, [op for unit in units for op in unit])
+
+
+def _test_release(state: LoopState, units: Sequence[Sequence[Op]]) -> LoopState:
     """Test the rest of the release as any other edit."""
     release = _release(state)
-    text = with_units(state.text, release.text, units)
+    text = _with_units(state.text, units)
     reason = f"{release.name} has this text, and {state.mode.check} passes with it"
     edit = rule_edit(state.text, text, RESTORE, reason)
     refused = state.memory.refuses(state.mode.key, state.text, text)
     if refused:
-        state = state.note("guarded", f"{RESTORE}: {refused}", edit.digest, edit_facts(edit))
+        state = refuse(state, edit, refused)
         other_modes = state.helped_modes[1:]
         return _for_one(state, other_modes) if other_modes else _next_release(state)
     state = _end_release(state)
@@ -852,44 +814,17 @@ def _release(state: LoopState) -> Release:
     return state.config.releases[state.release]
 
 
-def _counts(state: LoopState, text: PromptText, mode: FailureMode) -> tuple[Count, Count]:
-    """The passed trials of a failure mode's check with the current text, and with another."""
-    cases = screen_cases(state, mode)
-    return (
-        state.tally.count_over(state.text.digest, cases, mode.check),
-        state.tally.count_over(text.digest, cases, mode.check),
-    )
+def differing_units(text: PromptText, released: PromptText) -> list[list[Op]]:
+    r"""The parts in which a text differs from a release, as operations that restore each.
 
-
-def _is_as_good(state: LoopState, text: PromptText) -> bool:
-    """Return whether a part does as well as the release, without further errors in the text."""
-    released = _release(state).text
-    if len(state.config.errors_in(text)) > len(state.config.errors_in(released)):
-        return False
-    part, best = (_counts(state, version, state.mode)[1].rate for version in (text, released))
-    return part >= best - _PART_AS_GOOD
-
-
-def unit_count(text: PromptText, released: PromptText) -> int:
-    """The number of parts in which a text differs from a release."""
-    return len(_units(text, released))
-
-
-def with_units(text: PromptText, released: PromptText, units: Sequence[int]) -> PromptText:
-    r"""A text with some parts of a release.
+    Blocks of lines that exchange a word belong together, such as tags.
 
     >>> from regauge.refine.edits import PromptText
     >>> now = PromptText.from_contents("Be long.\nUse JSON.")
     >>> was = PromptText.from_contents("Be brief.\nUse JSON.")
-    >>> with_units(now, was, [0]).full_text
+    >>> apply(now, differing_units(now, was)[0]).full_text
     'Be brief.\nUse JSON.'
     """
-    all_units = _units(text, released)
-    return apply(text, [op for unit in units for op in all_units[unit]])
-
-
-def _units(text: PromptText, released: PromptText) -> list[list[Op]]:
-    """Blocks of different lines; those that exchange a word belong together, such as tags."""
     units: list[tuple[frozenset[str], list[Op]]] = []
     for block in blocks_between(text, released):
         old = "\n".join(op.anchor.line for op in block if not isinstance(op, Insert))

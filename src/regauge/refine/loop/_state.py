@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from regauge.refine.attempts import AttemptResult
     from regauge.refine.edits import PromptText
     from regauge.refine.guards import Guard
-    from regauge.refine.loop._goals import Goal
+    from regauge.refine.loop._plan import Goal
 
 Place: TypeAlias = "tuple[int, int]"
 """A statement: its message, and its number in there."""
@@ -513,6 +513,11 @@ class LoopState:
     def test(self) -> AcceptancePolicy:
         """The evidence that each step needs."""
         return self.config.policy.test
+
+    @property
+    def accepted_edits(self) -> tuple[Accepted, ...]:
+        """All accepted edits, also while the gate tests fewer of them."""
+        return self.accepted if self.bisection is None else self.bisection.edits
 
     @property
     def mode(self) -> FailureMode:

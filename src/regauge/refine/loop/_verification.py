@@ -11,23 +11,23 @@ from regauge.gate import NO_TRIALS
 from regauge.refine.analysis import Steadiness, Tally, p_better, p_worse, steadiness_of
 from regauge.refine.attempts import edit_facts
 from regauge.refine.edits import EditError, merge_changes
-from regauge.refine.loop._goals import (
-    all_met,
-    can_settle,
-    describe_goals,
-    goals_note,
-    measure_goals,
-    settling_key,
-)
+from regauge.refine.loop._candidates import add_attempt
 from regauge.refine.loop._plan import (
     FRESH_LOOKS,
+    all_met,
     calls_left,
     calls_wanted,
+    can_settle,
+    describe_goals,
+    gate_phase,
+    goals_note,
     holdout_look,
+    measure_goals,
+    settling_key,
     suite_calls,
     without,
 )
-from regauge.refine.loop._search import accept_best, add_attempt, diagnosed, stop, verify
+from regauge.refine.loop._search import accept_best, diagnosed, stop, verify
 from regauge.refine.loop._state import EditBisection
 from regauge.wording import plural
 
@@ -90,10 +90,8 @@ def generalisation_ratio(
     odds = 0.0 if unseen else math.inf
     for case in unseen:
         # An easy case passes without any help, so each has its own rate; few trials tell it.
-        earlier, note = (
-            state.tally.count(base, case, check),
-            state.fresh.count(state.text.digest, case, check),
-        )
+        earlier = state.tally.count(base, case, check)
+        note = state.fresh.count(state.text.digest, case, check)
         idle = max(_IDLE_MIN, (earlier.passed + _PRIOR * before) / (earlier.trials + _PRIOR))
         busy = 1 / (1 + math.exp(-_log_odds(idle) - max(0.0, gain)))
         busy = max(idle, min(busy, helped.rate))
@@ -110,8 +108,8 @@ def describe_sides(
     seen_count = _passed_on(state, edit, seen)
     unseen_count = state.fresh.count_over(text, unseen, check)
     return (
-        f"{check} passes {seen_count.passed} of {seen_count.trials} trials of cases it was made"
-        f" for, and only {unseen_count.passed} of {unseen_count.trials} of the others"
+        f"{check} passes {seen_count} trials of cases it was made for,"
+        f" and only {unseen_count} of the others"
     )
 
 
@@ -149,8 +147,7 @@ def after_simplify(state: LoopState) -> LoopState:
     is_needed = without_edit.rate < with_edit.rate - _NEEDED
     state = state.note(
         "kept" if is_needed else "simplified",
-        f"without {edit.edit.strategy}: {check} passes {without_edit.passed} of"
-        f" {without_edit.trials} (with it {with_edit.passed} of {with_edit.trials})",
+        f"without {edit.edit.strategy}: {check} passes {without_edit} (with it {with_edit})",
         text.digest,
         edit_facts(edit.edit),
     )
@@ -161,50 +158,28 @@ def after_simplify(state: LoopState) -> LoopState:
     return verify(replace(state, accepted=rest, text=text))
 
 
-def keep_passed_edits(state: LoopState, reason: StopReason) -> LoopState:
-    """Continue with the most edits that the gate accepted, at a limit."""
-    stack = state.bisection
-    assert stack is not None
-    for edit in stack.edits[stack.passed :]:
-        text = f"{edit.edit.strategy} for {edit.mode.key}: not verified"
-        state = state.note("set-aside", text, edit.text.digest, edit_facts(edit.edit))
-    first = stack.edits[: stack.passed]
-    return replace(
-        state,
-        bisection=None,
-        accepted=first,
-        text=first[-1].text,
-        rollback_reason=stack.detail,
-        ending=reason,
-    )
-
-
 _VERIFYING = frozenset({"holdout", "suite", "fresh"})
 # Fewer trials of held-out cases are no evidence.
 _HOLDOUT_TRIALS = 4
 
 
-def after_limit(state: LoopState, reason: StopReason, calls: int = 0) -> LoopState:
+def after_limit(  # noqa: PLR0911 - one per phase
+    state: LoopState, reason: StopReason, calls: int = 0
+) -> LoopState:
     """Verify the accepted edits, or stop, at a limit."""
     text, remaining = _LIMITS[reason], calls_left(state)
     if reason == "calls" and 0 < remaining < calls:
         text = f"{plural(remaining, 'call')} left, and the next step needs {calls}"
     state = state.note("limit", text)
     if state.bisection is not None and state.bisection.passed:
-        return judge_fresh(replace(keep_passed_edits(state, reason), look_number=0))
-    if state.phase == "settle":
-        return after_settle(state)
-    return _out_of(state, reason, text)
-
-
-def _out_of(state: LoopState, reason: StopReason, text: str) -> LoopState:
+        return _keep_passed_edits(state, state.bisection, reason)
+    has_sure_edits = any(edit.text.digest not in state.doubtful_texts for edit in state.accepted)
     match state.phase:
+        case "settle":
+            return after_settle(state)
         case "simplify" if reason != "holdout-looks":
-            all_measured = all(
-                state.tally.trials(state.config.base.digest, case) for case in state.config.holdout
-            )
-            return replace(state, phase="suite" if all_measured else "holdout")
-        case "fresh" if _can_do_without(state):
+            return replace(state, phase=gate_phase(state))
+        case "fresh" if has_sure_edits and remaining >= suite_calls(state.config):
             reason_text = "too few trials are left"
             return _roll_back(state, "undecided", reason_text, state.doubtful_texts)
         case "confirm" if state.confirmed_candidates:
@@ -213,37 +188,31 @@ def _out_of(state: LoopState, reason: StopReason, text: str) -> LoopState:
         case phase if state.accepted and reason != "holdout-looks" and phase not in _VERIFYING:
             return verify(state, reason)
         case _:
-            return _not_settled(state, reason, text)
+            # The accepted edits are kept, so that a user can continue the run.
+            if state.accepted_edits and reason == "calls":
+                calls = calls_wanted(replace(state, stopped_phase=state.phase))
+                count = plural(len(state.accepted_edits), "accepted edit")
+                text += (
+                    f" before {count} could be verified; about {calls} more calls would verify it"
+                )
+            return stop(state, reason, text)
 
 
-def _can_do_without(state: LoopState) -> bool:
-    """Return whether edits without a doubt are left, and calls to verify them."""
-    has_others = any(edit.text.digest not in state.doubtful_texts for edit in state.accepted)
-    return has_others and calls_left(state) >= suite_calls(state.config)
-
-
-def _not_settled(state: LoopState, reason: StopReason, text: str) -> LoopState:
-    """Stop; the accepted edits are kept, so that a user can continue the run."""
-    edits = state.accepted if state.bisection is None else state.bisection.edits
-    if edits and reason == "calls":
-        calls = calls_wanted(replace(state, stopped_phase=state.phase))
-        text += (
-            f" before {plural(len(edits), 'accepted edit')} could be verified;"
-            f" about {calls} more calls would verify it"
-        )
-    return stop(state, reason, text)
+def _keep_passed_edits(state: LoopState, stack: EditBisection, reason: StopReason) -> LoopState:
+    """Continue with the most edits that the gate accepted, at a limit."""
+    for edit in stack.edits[stack.passed :]:
+        text = f"{edit.edit.strategy} for {edit.mode.key}: not verified"
+        state = state.note("set-aside", text, edit.text.digest, edit_facts(edit.edit))
+    first = stack.edits[: stack.passed]
+    state = replace(state, bisection=None, accepted=first, text=first[-1].text, look_number=0)
+    return judge_fresh(replace(state, rollback_reason=stack.detail, ending=reason))
 
 
 def after_suite(state: LoopState, observation: RevisionDecision) -> LoopState:
     """Continue after an acceptance; else find the rejected edit, and roll it back."""
-    new_looks = set[str]()
+    state = replace(state, fresh=state.fresh.with_outcomes(observation.outcomes))
     if state.config.holdout and not observation.short:
-        new_looks.add(holdout_look(state))
-    state = replace(
-        state,
-        fresh=state.fresh.with_outcomes(observation.outcomes),
-        holdout_looks=state.holdout_looks | new_looks,
-    )
+        state = replace(state, holdout_looks=state.holdout_looks | {holdout_look(state)})
     observation = _unless_worse(state, observation)
     numbers = {
         "holdout_looks": len(state.holdout_looks),
@@ -262,18 +231,15 @@ def after_suite(state: LoopState, observation: RevisionDecision) -> LoopState:
             return stop(state, "provider-outage", "the gate could not measure the revision")
         case "reject" | "undecided":
             reason = observation.reasons[0] if observation.reasons else observation.decision
-            result: AttemptResult = (
-                "suite-refused" if observation.decision == "reject" else "undecided"
-            )
+            is_refused = observation.decision == "reject"
+            result: AttemptResult = "suite-refused" if is_refused else "undecided"
             if state.bisection is None and len(state.accepted) == 1:
                 return _roll_back(state, result, reason)
+            edits, count = state.accepted, len(state.accepted)
             stack = state.bisection or EditBisection(
-                edits=state.accepted,
-                refused=len(state.accepted),
-                result=result,
-                detail=reason,
+                edits=edits, refused=count, result=result, detail=reason
             )
-            return _bisect(state, replace(stack, refused=len(state.accepted)))
+            return _bisect(state, replace(stack, refused=count))
 
 
 def _unless_worse(state: LoopState, observation: RevisionDecision) -> RevisionDecision:
@@ -349,10 +315,8 @@ def judge_fresh(state: LoopState) -> LoopState:
     if not waiting:
         for edit in (accepted for accepted in state.accepted if accepted.mode.unsteady):
             steadiness = fresh_steadiness(state, edit)
-            text, numbers = (
-                f"{edit.mode.check}: {steadiness}",
-                steadiness.numbers() if steadiness else {},
-            )
+            numbers = steadiness.numbers() if steadiness else {}
+            text = f"{edit.mode.check}: {steadiness}"
             state = state.note("steadier", text, edit.text.digest, numbers)
         return _accept(state)
     if state.look_number < FRESH_LOOKS:
@@ -375,8 +339,8 @@ def _accept(state: LoopState) -> LoopState:
             sum((tally.case_count(text.digest, case) for case in state.config.holdout), NO_TRIALS)
             for tally, text in ((state.tally, state.config.base), (state.fresh, state.text))
         )
-        text += f"; held-out failures {before.failed} of {before.trials}"
-        text += f" -> {after.failed} of {after.trials}"
+        failures = [f"{count.failed} of {count.trials}" for count in (before, after)]
+        text += f"; held-out failures {' -> '.join(failures)}"
     goals = measure_goals(state, with_revision=True)
     if goals:
         if not all_met(goals) and can_settle(state):

@@ -1,53 +1,27 @@
 """Proposers of edits: rules, a model, examples, other packages."""
 
-from regauge.refine.analysis import Outcome
+from regauge.refine.analysis import Outcome as Outcome
 from regauge.refine.edits import (
-    Anchor,
-    Delete,
-    Edit,
-    EditError,
-    Insert,
-    PromptText,
-    Replace,
-    ReplaceSection,
-    apply,
+    Anchor as Anchor,
+    Delete as Delete,
+    Edit as Edit,
+    EditError as EditError,
+    Insert as Insert,
+    PromptText as PromptText,
+    Replace as Replace,
+    ReplaceSection as ReplaceSection,
+    apply as apply,
 )
-from regauge.refine.loop._state import Critique, TrialResults
-from regauge.refine.proposers._model import NoEditError, edit_of_text
+from regauge.refine.loop._state import Critique as Critique, TrialResults as TrialResults
+from regauge.refine.proposers._model import NoEditError as NoEditError, edit_of_text as edit_of_text
 from regauge.refine.proposers._protocol import (
-    Example,
-    Ideas,
-    ModelCaller,
-    ProbingProposer,
-    Problem,
-    Proposer,
-    ProposerContext,
-    RedactedCase,
-    load_proposers,
+    Example as Example,
+    Ideas as Ideas,
+    ModelCaller as ModelCaller,
+    ProbingProposer as ProbingProposer,
+    Problem as Problem,
+    Proposer as Proposer,
+    ProposerContext as ProposerContext,
+    RedactedCase as RedactedCase,
+    load_proposers as load_proposers,
 )
-
-__all__ = [
-    "Anchor",
-    "Critique",
-    "Delete",
-    "Edit",
-    "EditError",
-    "Example",
-    "Ideas",
-    "Insert",
-    "ModelCaller",
-    "NoEditError",
-    "Outcome",
-    "ProbingProposer",
-    "Problem",
-    "PromptText",
-    "Proposer",
-    "ProposerContext",
-    "RedactedCase",
-    "Replace",
-    "ReplaceSection",
-    "TrialResults",
-    "apply",
-    "edit_of_text",
-    "load_proposers",
-]

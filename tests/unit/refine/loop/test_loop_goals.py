@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.analysis import Check
-from regauge.refine.loop._goals import goals_digest, measure_goals
 from regauge.refine.loop._loop import begin
+from regauge.refine.loop._plan import goals_digest, measure_goals
 from regauge.refine.loop._state import Interrupted
 from tests.unit.refine.loop.test_loop_properties import policies, wild_world
 from tests.unit.refine.world import (

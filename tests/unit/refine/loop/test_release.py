@@ -11,9 +11,9 @@ from hypothesis import given, strategies as st
 from benchmarks.refine_tasks._bench import SimulatedBench, setting_for
 from benchmarks.refine_tasks._scenarios import SCENARIOS, trial_of
 from benchmarks.refine_tasks._task import load_task
-from regauge.refine.edits import PromptText
+from regauge.refine.edits import PromptText, apply
 from regauge.refine.loop._loop import begin, drive
-from regauge.refine.loop._search import unit_count, with_units
+from regauge.refine.loop._search import differing_units
 from regauge.refine.loop._state import Release
 
 LINES = st.lists(st.sampled_from(["- one thing", "- two things", "", "# Head", "other words"]))
@@ -22,9 +22,9 @@ LINES = st.lists(st.sampled_from(["- one thing", "- two things", "", "# Head", "
 @given(LINES, LINES)
 def test_all_parts_make_the_release_and_none_leaves_the_text(now, was):
     text, known = PromptText.from_contents("\n".join(now)), PromptText.from_contents("\n".join(was))
-    made = with_units(text, known, range(unit_count(text, known)))
+    parts = differing_units(text, known)
+    made = apply(text, [op for part in parts for op in part])
     assert made.full_text.rstrip() == known.full_text.rstrip()
-    assert with_units(text, known, []).full_text == text.full_text
 
 
 def refined(task, trial, *known: str):

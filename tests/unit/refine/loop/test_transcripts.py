@@ -10,8 +10,7 @@ import pytest
 
 from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.edits import PromptText
-from regauge.refine.loop._goals import can_confirm, underpowered_text
-from regauge.refine.loop._plan import calls_left, calls_wanted
+from regauge.refine.loop._plan import calls_left, calls_wanted, can_confirm, underpowered_text
 from regauge.refine.loop._state import Critique, CritiqueResult, Release, Spending
 from regauge.refine.loop._verification import (
     describe_sides,
