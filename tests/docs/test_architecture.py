@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import tomllib
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,6 +63,11 @@ class Walks:
         self.name = prompt.name.partition(".")[0]
         place.regauge("bump", self.name, "minor")
 
+    @cached_property
+    def refined(self) -> list[tuple[str, str]]:
+        """The calls of a refinement, which restores the line that is missing."""
+        return self.calls("regauge", "refine", self.name)
+
     @property
     def case(self) -> str:
         golden = next((self.place.root / "fixtures/golden").glob("*.jsonl"))
@@ -109,7 +115,7 @@ def test_a_prompt_passes_the_stations_of_the_page_in_their_order(walks: Walks):
 
 def test_a_failure_passes_the_stations_of_the_page_in_their_order(walks: Walks):
     stations = stations_of("A failure to an accepted edit")
-    assert passed(walks.calls("regauge", "refine", walks.name), stations) == stations
+    assert passed(walks.refined, stations) == stations
 
 
 def test_a_completion_passes_the_stations_of_the_page_in_their_order(walks: Walks):
@@ -117,6 +123,12 @@ def test_a_completion_passes_the_stations_of_the_page_in_their_order(walks: Walk
     written, read = stations[:8], stations[8:]
     assert passed(walks.recorded, written) == written
     assert passed(walks.replayed, read) == read
+
+
+def test_a_refinement_that_restores_a_release_goes_through_few_files(walks: Walks):
+    assert ("refine/delivery.py", "build_revision") in walks.refined
+    assert len({file for file, _ in walks.refined}) <= 108
+    assert len(walks.refined) <= 1180
 
 
 def test_a_case_goes_through_few_files_and_functions(walks: Walks):

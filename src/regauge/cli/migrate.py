@@ -30,6 +30,7 @@ from regauge.errors import Diagnostic, PromptError, UsageError
 from regauge.git import commit_files, push
 from regauge.github import GitHub
 from regauge.maintenance.collection import option_words, with_evals
+from regauge.markdown import escape_markdown
 from regauge.model_id import parse_model_id
 from regauge.project import Project
 from regauge.prompts import (
@@ -45,7 +46,7 @@ from regauge.prompts import (
 from regauge.pytest_gate import GateRequest
 from regauge.refine.delivery import apply_run, roll_back
 from regauge.refine.runs import find_refinement
-from regauge.reports import escape_markdown, money, pass_rates
+from regauge.reports import money, pass_rates
 from regauge.runner import PlannedCase, PlannedTrial, check_model
 from regauge.wording import first_of, plural
 

@@ -25,10 +25,10 @@ from regauge.cli._terminal import echo
 from regauge.errors import StoreError, UsageError
 from regauge.github import GitHub, Mark, cut_markdown, pull_request_number, read_event
 from regauge.history import History
+from regauge.markdown import escape_markdown
 from regauge.project import Project
 from regauge.reports import (
     decision_markdown,
-    escape_markdown,
     export_run,
     find_run,
     read_record,

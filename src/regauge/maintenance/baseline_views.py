@@ -11,9 +11,10 @@ from regauge.errors import PromptError, RegaugeError, UsageError
 from regauge.gate import accepted_since, compare_baselines, is_flaky, stored_anchor
 from regauge.gate.baselines import Baseline, baseline_path
 from regauge.github import GitHub, Mark
+from regauge.markdown import escape_markdown
 from regauge.project import TARGET_KINDS
 from regauge.prompts import find_prompt, load_prompt
-from regauge.reports import escape_markdown, shown_name
+from regauge.reports import shown_name
 from regauge.targets import WorkingFiles, load_target, settings_of_target
 from regauge.wording import plural
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from regauge.datasets._case import file_reference
 from regauge.errors import UsageError
-from regauge.judges.model._ask import add_note, delimit_texts, nonce_of
 from regauge.judges.model._response import ResponseError
 from regauge.mutate._operators import Mutation, MutationPlace, texts_of
 from regauge.mutate._suggest import Draft
-from regauge.providers import CompletionRequest
 from regauge.refine.edits import EditError, PromptText, apply
-from regauge.refine.proposers._model import ModelForm, edit_in, number_lines, object_in
+from regauge.refine.proposers._model import (
+    ModelForm,
+    build_request,
+    edit_in,
+    format_json,
+    load_packaged,
+    number_lines,
+    object_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.mutate._suggest import DraftRunner, DraftTrials, UnguardedInstruction
     from regauge.prompts import Prompt
-    from regauge.providers import ModelId
+    from regauge.providers import CompletionRequest, ModelId
     from regauge.refine.proposers import ModelCaller
 
 
@@ -137,24 +141,15 @@ class ModelCaseProposer:
         schema = problem.prompt.response_format
         texts = {
             "prompt": number_lines(PromptText(messages=problem.prompt.messages))
-            + (f"\n[response format]\n{_json(dict(schema))}" if schema else ""),
+            + (f"\n[response format]\n{format_json(dict(schema))}" if schema else ""),
             "instruction": problem.mutant.text,
             "judges": f"Judges of every case: {', '.join(self.judges) or '(none)'}\n{form}",
-            "cases": _json([_case(case) for case in cases.values()]),
-            "outputs": _json(pairs),
-            "tried": _json(list(results)),
+            "cases": format_json([_case(case) for case in cases.values()]),
+            "outputs": format_json(pairs),
+            "tried": format_json(list(results)),
         }
-        request = _request(load_writer("case_writer"), self.model, texts)
-        parameters = {**request.parameters, "temperature": _TEMPERATURES[number]}
-        return replace(request, parameters=parameters, trial=number)
-
-
-@cache
-def load_writer(name: str) -> Prompt:
-    """Load the prompt of the model that writes a case, or mutants."""
-    from regauge.prompts import load_prompt
-
-    return load_prompt(Path(__file__).parent / "prompts" / f"{name}.prompt.yml")
+        writer, temperature = load_packaged("regauge.mutate", "case_writer"), _TEMPERATURES[number]
+        return build_request(writer, self.model, texts, NOTE, trial=number, temperature=temperature)
 
 
 def drafts_in(
@@ -268,10 +263,6 @@ def _cut(text: str) -> str:
     return text if len(text) <= _CHARS else f"{text[:_CHARS]}\n[... {len(text) - _CHARS} more ...]"
 
 
-def _json(value: JSON) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=1) if value else "(none)"
-
-
 _MUTANTS_MAX: Final = 20
 
 
@@ -283,7 +274,7 @@ async def model_changes(prompt: Prompt, model: ModelId, call_model: ModelCaller)
         ResponseError: The response cannot be read.
     """
     texts = {"prompt": number_lines(PromptText(messages=prompt.messages))}
-    request = _request(load_writer("mutant_writer"), model, texts)
+    request = build_request(load_packaged("regauge.mutate", "mutant_writer"), model, texts, NOTE)
 
     def compose(without: int) -> CompletionRequest | None:
         return None if without else request
@@ -357,17 +348,3 @@ def _find_differing(old: str, new: str) -> tuple[int, int]:
     start = sum(len(line) + 1 for line in before[:prefix_lines])
     end = len(old) - sum(len(line) + 1 for line in before[len(before) - tail :])
     return min(start, len(old)), max(start, end)
-
-
-def _request(writer: Prompt, model: ModelId, texts: Mapping[str, str]) -> CompletionRequest:
-    nonce = nonce_of(texts)
-    return CompletionRequest(
-        model=model.model,
-        provider=model.provider,
-        messages=add_note(
-            writer.render(cast("Mapping[str, JSON]", delimit_texts(texts, nonce))),
-            NOTE.format(nonce=nonce),
-        ),
-        parameters=writer.parameters,
-        response_format=writer.response_format,
-    )

@@ -15,6 +15,7 @@ from regauge.criteria import CRITERIA
 from regauge.errors import Diagnostic, GitError, PromptError, UsageError
 from regauge.gate import NO_TRIALS
 from regauge.git import commit_files, find_changed_files
+from regauge.markdown import escape_markdown, fence_lines
 from regauge.prompts import Repository, bump, lock_of, parse_prompt
 from regauge.refine.analysis import format_share, gain_of, p_better, passed_all, tail, variance_of
 from regauge.refine.attempts import edit_results
@@ -546,21 +547,9 @@ def _revision(subject: Subject, state: LoopState, revision: Revision) -> dict[st
     }
 
 
-# Special signs of Markdown, GitHub and HTML; a colon only in an address. An underscore inside a
-# word is plain.
-_SPECIAL = re.compile(r"[\\`*\[\]#|<>@~&$]|\b_|_\b|:(?=//)|www(?=\.)", re.IGNORECASE)
-
-
 def plain(text: object) -> str:
     """Untrusted text as one line without markup or mentions."""
-    line = " ".join(printable(str(text)).split())
-    return _SPECIAL.sub(_escape, line)
-
-
-def _escape(match: re.Match[str]) -> str:
-    first, rest = match[0][0], match[0][1:]
-    # Mentions are looked for after entities are read: a space without width parts them.
-    return f"&#{ord(first)};{'&#8203;' if first in '@#' else ''}{rest}"
+    return escape_markdown(printable(str(text)))
 
 
 def code(text: object) -> str:
@@ -570,9 +559,7 @@ def code(text: object) -> str:
 
 def code_block(text: str, language: str) -> str:
     """A Markdown code block that its text cannot close."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{printable(text).rstrip()}\n{fence}"
+    return "\n".join(fence_lines(printable(text).rstrip().split("\n"), language=language))
 
 
 # Empty parts of the template leave blank lines.

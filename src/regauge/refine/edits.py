@@ -567,12 +567,17 @@ def changed_lines(before: PromptText, after: PromptText) -> tuple[str, str]:
     return "\n".join(added_lines), "\n".join(removed_lines)
 
 
-def changed_statements(before: PromptText, after: PromptText) -> tuple[str, str]:
+def changed_texts(before: PromptText, after: PromptText) -> tuple[list[str], list[str]]:
     """The added or reworded statements of a later text, and the removed or reworded ones."""
     pairs = comparisons(before, after)
-    added_statements = [statement for pair in pairs for statement in pair.added_texts]
-    removed_statements = [statement for pair in pairs for statement in pair.removed_texts]
-    return "\n".join(added_statements), "\n".join(removed_statements)
+    added = [statement for pair in pairs for statement in pair.added_texts]
+    return added, [statement for pair in pairs for statement in pair.removed_texts]
+
+
+def changed_statements(before: PromptText, after: PromptText) -> tuple[str, str]:
+    """The same statements, line by line."""
+    added, removed = changed_texts(before, after)
+    return "\n".join(added), "\n".join(removed)
 
 
 def changed_places(before: PromptText, after: PromptText) -> str:

@@ -21,6 +21,7 @@ from regauge.refine.edits import (
     PromptText,
     ReplaceSection,
     changed_lines,
+    changed_texts,
     comparisons,
     count_words,
     lost_statements,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from regauge.prompts import Replaceable
     from regauge.refine._policy import GuardPolicy
     from regauge.refine.edits import Edit
+    from regauge.statements import Tree
 
 _RE = Lexicon("regauge.refine", "leaks")
 
@@ -623,13 +625,8 @@ class Guard:
 
     def __post_init__(self) -> None:
         self._public = (self.base.full_text, *self.public)
-        self._released = [
-            {normalise(tree.text_of(atom)) for atom in tree.atoms}
-            for tree in map(parse, self.released)
-        ]
-        self._base_statements = {
-            normalise(t.text_of(atom)) for t in self.base.trees for atom in t.atoms
-        }
+        self._released = [_statements(parse(text)) for text in self.released]
+        self._base_statements = _statements(*self.base.trees)
 
     # Computed on the first proposal: a sound prompt needs none of it.
 
@@ -665,7 +662,7 @@ class Guard:
 
     def suspicion(self, before: PromptText, after: PromptText) -> str:
         """A possible problem of an edit by its words: it needs more evidence, without a veto."""
-        new = [statement for pair in comparisons(before, after) for statement in pair.added_texts]
+        new, _ = changed_texts(before, after)
         old_instructions = [statement for statement in _instructions(after) if statement not in new]
         new_instructions = [statement for statement in _instructions(after) if statement in new]
         for statement in new_instructions:
@@ -763,25 +760,14 @@ class Guard:
 
     def _restored_words(self, before: PromptText, after: PromptText) -> int:
         """The number of words in restored statements of a release."""
-        statements = [
-            statement for pair in comparisons(before, after) for statement in pair.added_texts
-        ]
-        return sum(
-            count_words(statement) for statement in statements if self._was_released(statement)
-        )
+        added, _ = changed_texts(before, after)
+        return sum(count_words(statement) for statement in added if self._was_released(statement))
 
     def _only_restores(self, before: PromptText, after: PromptText) -> bool:
         """Return whether one release has all that is added, and nothing that is removed."""
-        pairs = comparisons(before, after)
-        added_statements = {
-            normalise(statement) for comparison in pairs for statement in comparison.added_texts
-        }
-        removed_statements = {
-            normalise(statement) for comparison in pairs for statement in comparison.removed_texts
-        }
-        return bool(added_statements) and any(
-            added_statements <= version and not removed_statements & version
-            for version in self._released
+        added, removed = ({*map(normalise, texts)} for texts in changed_texts(before, after))
+        return bool(added) and any(
+            added <= version and not removed & version for version in self._released
         )
 
     def _was_released(self, statement: str) -> bool:
@@ -790,22 +776,17 @@ class Guard:
     def _invariants(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         if _slots(after) != _slots(before):
             return "it changes which inputs the prompt takes"
-        statements = {normalise(tree.text_of(atom)) for tree in after.trees for atom in tree.atoms}
+        statements = _statements(*after.trees)
         for line in sorted({line.strip() for line in self.frozen}):
-            tree = parse(line)
-            if any(normalise(tree.text_of(atom)) not in statements for atom in tree.atoms):
+            if not _statements(parse(line)) <= statements:
                 return f"it changes a line that is frozen: {line!r}"
         misled = [statement for pair in comparisons(before, after) for statement in pair.misled]
         if misled:
             return f"it takes out the step that {misled[0]!r} refers to"
-        lost_base_statements = [
-            statement
-            for statement in lost_statements(before, after)
-            if normalise(statement) in self._base_statements
-        ]
-        exceeds = len(lost_base_statements) > self.policy.deletions
+        lost = lost_statements(before, after)
+        number = sum(normalise(statement) in self._base_statements for statement in lost)
+        exceeds = number > self.policy.deletions
         if exceeds and not replaces_section(edit) and not self._only_restores(before, after):
-            number = len(lost_base_statements)
             return f"it takes {number} statements out, more than {self.policy.deletions}"
         return ""
 
@@ -848,6 +829,11 @@ def text_warnings(text: PromptText) -> list[str]:
     if instructions and not guess_language("\n".join(instructions)):
         warnings.append("its language is unknown here, so contradictions in it were not looked for")
     return warnings
+
+
+def _statements(*trees: Tree) -> set[str]:
+    """The normalised texts of all atoms."""
+    return {normalise(tree.text_of(atom)) for tree in trees for atom in tree.atoms}
 
 
 def _instructions(text: PromptText) -> list[str]:

@@ -67,7 +67,6 @@ if TYPE_CHECKING:
         write_job_summary as write_job_summary,
     )
     from regauge.reports._markdown import (
-        escape_markdown as escape_markdown,
         run_markdown as run_markdown,
         shown_name as shown_name,
     )

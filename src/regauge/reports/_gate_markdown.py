@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from regauge.markdown import fence_lines
 from regauge.reports._console import duration, money
 from regauge.reports._gate_console import (
     VERDICTS,
@@ -19,7 +20,6 @@ from regauge.reports._gate_console import (
     version_step,
 )
 from regauge.reports._markdown import (
-    fence_lines,
     inline_code,
     shown_name,
     shown_text,

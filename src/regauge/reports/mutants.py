@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, assert_never
 
+from regauge.markdown import escape_markdown
 from regauge.mutate import UNSCORED, score_of
 from regauge.reports._console import money
 from regauge.reports._documents import GuardChangeDocument, GuardsDocument
-from regauge.reports._markdown import escape_markdown
 from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 from hypothesis import given, strategies as st
 
-from regauge.reports import escape_markdown, rows_of, write_csv, write_parquet
+from regauge.markdown import escape_markdown
+from regauge.reports import rows_of, write_csv, write_parquet
 from regauge.reports._runs import _spreadsheet_safe
 
 HOSTILE = st.text(

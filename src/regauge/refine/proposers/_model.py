@@ -8,6 +8,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, get_args
 
@@ -632,7 +633,7 @@ class ModelProposer:
         """The reason why responses of the model cannot be read; empty if they can."""
 
         def compose(without: int) -> CompletionRequest | None:
-            return None if without else self._request("proposer", _LOOK, trial=0)
+            return None if without else self._request("proposer", _LOOK)
 
         def parse(response: str) -> Edit:
             return edit_in(response, _LOOK_TEXT, proposer=self.name)
@@ -708,48 +709,71 @@ class ModelProposer:
             cases_left = cases[: len(cases) - without]
             failing, passing = _join_cases(cases_left[:first]), _join_cases(cases_left[first:])
             texts = {**fixed, "failing": failing, "passing": passing}
-            return self._request(name, texts, trial=trial, temperature=temperature)
+            return self._request(name, texts, trial, temperature)
 
         return compose
 
     def _request(
         self,
         name: str,
-        values: Mapping[str, str],
-        *,
-        trial: int,
+        texts: Mapping[str, str],
+        trial: int = 0,
         temperature: float | None = None,
     ) -> CompletionRequest:
-        prompt = refiner_prompt(name)
-        names = {input_spec.name for input_spec in prompt.inputs or ()}
-        texts = {key: text for key, text in values.items() if key in names}
-        nonce = nonce_of(texts)
-        inputs: Mapping[str, JSON] = delimit_texts(texts, nonce)
-        warmth = {} if temperature is None else {"temperature": temperature}
-        return CompletionRequest(
-            model=self.model.model,
-            provider=self.model.provider,
-            messages=add_note(prompt.render(inputs), _NOTE.format(nonce=nonce)),
-            parameters={**prompt.parameters, **warmth},
-            response_format=prompt.response_format,
-            trial=self.seed * _TRIALS_PER_SEED + trial,
-        )
+        prompt = load_packaged("regauge.refine", name)
+        trial += self.seed * _TRIALS_PER_SEED
+        return build_request(prompt, self.model, texts, _NOTE, trial=trial, temperature=temperature)
 
 
 @cache
-def refiner_prompt(name: str) -> Prompt:
-    """One of the refiner's own prompts: `critic`, `proposer`."""
+def load_packaged(package: str, name: str) -> Prompt:
+    """Load a prompt of a package, such as `critic` and `proposer` of the refiner."""
     from regauge.prompts import load_prompt
 
-    return load_prompt(Path(__file__).parent.parent / "prompts" / f"{name}.prompt.yml")
+    return load_prompt(Path(str(files(package))) / "prompts" / f"{name}.prompt.yml")
 
 
-def _rows(rows: Sequence[Mapping[str, JSON]], *, placeholder: str = "(none)") -> str:
-    return json.dumps([*rows], ensure_ascii=False, indent=1) if rows else placeholder
+def build_request(
+    prompt: Prompt,
+    model: ModelId,
+    texts: Mapping[str, str],
+    note: str,
+    *,
+    trial: int = 0,
+    temperature: float | None = None,
+) -> CompletionRequest:
+    """Build a request with texts that cannot close their delimiters.
+
+    Args:
+        prompt: A packaged prompt.
+        model: The refiner model.
+        texts: A text for each input of the prompt; others are left out.
+        note: The text about delimiters, with a field for their `nonce`.
+        trial: The number of the trial.
+        temperature: The temperature; None for the prompt's own.
+    """
+    names = {input_spec.name for input_spec in prompt.inputs or ()}
+    texts = {key: text for key, text in texts.items() if key in names}
+    nonce = nonce_of(texts)
+    inputs: Mapping[str, JSON] = delimit_texts(texts, nonce)
+    warmth = {} if temperature is None else {"temperature": temperature}
+    return CompletionRequest(
+        model=model.model,
+        provider=model.provider,
+        messages=add_note(prompt.render(inputs), note.format(nonce=nonce)),
+        parameters={**prompt.parameters, **warmth},
+        response_format=prompt.response_format,
+        trial=trial,
+    )
+
+
+def format_json(value: JSON, *, placeholder: str = "(none)") -> str:
+    """A value for a request, or the placeholder for an empty one."""
+    return json.dumps(value, ensure_ascii=False, indent=1) if value else placeholder
 
 
 def _join_cases(cases: Sequence[RedactedCase]) -> str:
-    return _rows(
+    return format_json(
         [
             {
                 "inputs": dict(case.inputs),
@@ -808,7 +832,7 @@ def _earlier(problem: Problem) -> str:
             if tag != "equal"
         ]
         if places:
-            return _rows(places[:_EARLIER_MAX])
+            return format_json([*places[:_EARLIER_MAX]])
     return "(none)"
 
 
@@ -824,12 +848,12 @@ def _people(problem: Problem) -> str:
             "says": evidence.text,
         }
         rows.append({key: value for key, value in document.items() if value})
-    return _rows(rows, placeholder="(nothing)")
+    return format_json([*rows], placeholder="(nothing)")
 
 
 def _sections(problem: Problem) -> str:
     """The sections that may be replaced, with their lines and limits."""
-    return _rows(
+    return format_json(
         [
             {
                 "line": section.heading,
