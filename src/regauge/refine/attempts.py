@@ -184,6 +184,17 @@ EDIT_RESULTS: tuple[EditResult, ...] = get_args(EditResult)
 
 Grouping = Literal["ops", "strategy", "proposer"]
 
+# The results by the last event of an edit; that of `screened` depends on its numbers.
+_FATES: dict[str, EditResult] = {
+    "confirmed": "outdone",
+    "guarded": "guarded",
+    "refuted": "refuted",
+    "rolled-back": "rolled-back",
+    "set-aside": "not-verified",
+    "simplified": "simplified",
+    "undecided": "undecided",
+}
+
 # Results of edits with a measured effect.
 _MEASURED = frozenset({"kept", "outdone", "rolled-back", "undecided", "refuted", "screened-out"})
 
@@ -210,8 +221,10 @@ def edit_results(
     accepted_digests = {edit_facts(edit)["edit"] for edit in accepted}
     results: dict[str, dict[str, JSON]] = {}
     for decision in decisions:
-        numbers = decision["numbers"]
-        fate = _fate(str(decision["event"]), numbers)
+        event, numbers = str(decision["event"]), decision["numbers"]
+        fate = _FATES.get(event)
+        if event == "screened":
+            fate = "not-tested" if numbers.get("better") else "screened-out"
         if "edit" not in numbers or fate is None:
             continue
         if fate == "guarded" and numbers["edit"] in results:
@@ -268,20 +281,6 @@ def strategy_prior(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """The probability that the next edit of each strategy is kept, from earlier runs."""
     table = EditResultTable.from_entries(entries, "strategy")
     return {strategy: round(table.prior(strategy), 4) for strategy in table.counts}
-
-
-def _fate(event: str, numbers: Mapping[str, Any]) -> EditResult | None:
-    match event:
-        case "screened":
-            return "not-tested" if numbers.get("better") else "screened-out"
-        case "confirmed":
-            return "outdone"
-        case "set-aside":
-            return "not-verified"
-        case "guarded" | "refuted" | "undecided" | "rolled-back" | "simplified":
-            return event
-        case _:
-            return None
 
 
 # Datasets change and grow; older ones are no longer needed.

@@ -674,23 +674,21 @@ class Refinement:
         """The state that a trail leads to, with every decision made again."""
         began = events[0].body
         self.memory = Memory(tuple(Attempt.from_json(entry) for entry in began["memory"]))
-        holdout_looks = frozenset(map(str, began.get("holdout_looks", ())))
-        prior = dict(began.get("prior", {}))
-        policy = self.config.policy
-        limits = policy.limits
+        policy, probe_proposer = self.config.policy, self.config.probe_proposer
         if self.options.calls is None:  # the calls of a verdict were estimated at the start
-            limits = replace(limits, calls=int(began["calls_max"]))
-        self.config = replace(
-            self.config,
-            holdout_looks_before=holdout_looks,
-            prior=prior,
-            judging=dict(began.get("judging", {})),
-            policy=replace(policy, limits=limits),
-        )
+            limits = replace(policy.limits, calls=int(began["calls_max"]))
+            policy = replace(policy, limits=limits)
         if len(events) > 1:
             first = events[1].body.get("observation", {})
             probe_proposer = str(first["proposer"]) if first.get("kind") == "ProbeResult" else ""
-            self.config = replace(self.config, probe_proposer=probe_proposer)
+        self.config = replace(
+            self.config,
+            holdout_looks_before=frozenset(map(str, began.get("holdout_looks", ()))),
+            prior=dict(began.get("prior", {})),
+            judging=dict(began.get("judging", {})),
+            policy=policy,
+            probe_proposer=probe_proposer,
+        )
         changed = changed_inputs(began, self._about())
         if changed:
             raise TrailError(

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
+from regauge.refine.attempts import Memory
 from regauge.refine.loop import _plan, _search, _verification
 from regauge.refine.loop._search import stop
 from regauge.refine.loop._state import (
@@ -34,7 +35,6 @@ from regauge.refine.loop._state import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from regauge.refine.attempts import Memory
     from regauge.refine.loop._state import LoopConfig, Phase, TrialPlan, Trials
 
 
@@ -50,10 +50,8 @@ def begin(config: LoopConfig, memory: Memory | None = None) -> LoopState:
         phase="probe" if can_probe else "baseline",
         text=config.base,
         holdout_looks=config.holdout_looks_before,
+        memory=(memory or Memory()).with_incumbent(config.base),
     )
-    if memory is not None:
-        state = replace(state, memory=memory)
-    state = replace(state, memory=state.memory.with_incumbent(config.base))
     floor = _plan.floor_calls(config)
     if config.policy.limits.calls < floor:
         return stop(

@@ -11,14 +11,14 @@ from regauge.digests import digest_of
 from regauge.gate import NO_TRIALS, Count
 from regauge.refine.analysis import diagnose, p_within_cases, passed_all
 from regauge.refine.edits import EditError, merge_changes
-from regauge.refine.loop._state import Action, CallProposer, Note, TrialPlan, Trials
+from regauge.refine.loop._state import Action, CallProposer, TrialPlan, Trials
 from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.refine.analysis import FailureMode, Outcome
+    from regauge.refine.analysis import Diagnosis, FailureMode, Outcome
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import LoopConfig, LoopState, Phase, StopReason
 
@@ -46,14 +46,7 @@ def unclear_cases(state: LoopState) -> tuple[str, ...]:
     test = state.test
     digest = state.config.base.digest
     trials_run = sum(state.tally.trials(digest, case) for case in state.config.train)
-    diagnosis = diagnose(
-        state.tally,
-        lambda _: (digest,),
-        state.config.train,
-        state.config.checks,
-        test,
-        tolerated=state.config.tolerated,
-    )
+    diagnosis = diagnose_train(state, state.config.tolerated)
     unfinished = (c for c in diagnosis.modes if c.trials < len(c.cases) * test.baseline_trials)
     unclear = [c for c in diagnosis.flaky if c.p_flaky < test.unclear_p]
     modes = sorted((*unfinished, *unclear), key=lambda c: (c.p_flaky, c.check))
@@ -99,10 +92,8 @@ def confirm(state: LoopState) -> Trials:
     if mode.unsteady or state.look_number == 1:
         trials, base_trials = test.look_trials, _missing_trials(state)
         if mode.unsteady:
-            trials, base_trials = (
-                test.steady_trials,
-                dict.fromkeys(mode.cases, test.steady_trials),
-            )
+            trials = test.steady_trials
+            base_trials = dict.fromkeys(mode.cases, trials)
         rest = other_cases if state.look_number == 1 else []
         return (
             plan_trials(state, text, mode.cases, trials, check=check),
@@ -404,9 +395,25 @@ def _verification_calls(config: LoopConfig) -> int:
     return suite_calls(config) + cost_of_trials(config, holdout)
 
 
-def texts_for(state: LoopState, check: str) -> list[str]:
-    """The texts whose trials count for a check: those since the last edit for it."""
-    positions = [n for n, edit in enumerate(state.accepted) if edit.mode.check == check]
+def diagnose_train(state: LoopState, tolerated: Mapping[str, float]) -> Diagnosis:
+    """Group the failures of training cases.
+
+    Args:
+        tolerated: The failure rates of checks that are not worth an edit.
+    """
+    return diagnose(
+        state.tally,
+        lambda check: texts_for(state, check),
+        state.config.train,
+        state.config.checks,
+        state.test,
+        tolerated=tolerated,
+    )
+
+
+def texts_for(state: LoopState, *checks: str) -> list[str]:
+    """The texts whose trials count for some checks: those since the last edit for any of them."""
+    positions = [n for n, edit in enumerate(state.accepted) if edit.mode.check in checks]
     all_texts = [state.config.base.digest, *(edit.text.digest for edit in state.accepted)]
     return all_texts[positions[-1] + 1 if positions else 0 :]
 
@@ -583,10 +590,10 @@ def describe_goals(progress: Sequence[GoalProgress]) -> str:
     return f"{number['met']} of {plural(len(progress), 'goal')} met{''.join(parts)}"
 
 
-def goals_note(config: LoopConfig, progress: Sequence[GoalProgress]) -> Note:
-    """The note on goals; its subject is the digest of the goals."""
-    text = "; ".join(map(str, progress))
-    return Note(event="goals", subject=goals_digest(config), text=text, numbers=_numbers(progress))
+def note_goals(state: LoopState, progress: Sequence[GoalProgress]) -> LoopState:
+    """The state with a note on goals; its subject is the digest of the goals."""
+    text, numbers = "; ".join(map(str, progress)), _numbers(progress)
+    return state.note("goals", text, goals_digest(state.config), numbers)
 
 
 def goals_digest(config: LoopConfig) -> str:
@@ -658,24 +665,15 @@ def _missing_goal_trials(state: LoopState, progress: GoalProgress) -> dict[str, 
         for case in goal.cases
         if case not in untested and not passed_all(goal.checks, tally.outcomes(text, case)).trials
     }
-    return {
-        case: max(
-            0, max(trials_per_case, least if case in held_out else 0) - tally.trials(text, case)
-        )
-        for held_out in [frozenset(state.config.holdout)]
-        for case in goal.cases
-        if case not in silent
-    }
+    trials_by_case = {case: trials_per_case for case in goal.cases if case not in silent}
+    for case in trials_by_case.keys() & {*state.config.holdout}:
+        trials_by_case[case] = max(trials_per_case, least)
+    return {case: max(0, n - tally.trials(text, case)) for case, n in trials_by_case.items()}
 
 
 def _while_searching(state: LoopState, goal: Goal) -> GoalProgress:
     """The progress on training cases, by trials since the last edit for the goal."""
-    train = frozenset(state.config.train)
-    positions = [
-        n for n, accepted in enumerate(state.accepted) if accepted.mode.check in goal.checks
-    ]
-    texts = [state.config.base.digest, *(accepted.text.digest for accepted in state.accepted)]
-    texts = texts[positions[-1] + 1 if positions else 0 :]
+    train, texts = frozenset(state.config.train), texts_for(state, *goal.checks)
 
     def outcomes_of(case: str) -> list[Outcome]:
         return [outcome for text in texts for outcome in state.tally.outcomes(text, case)]

@@ -11,7 +11,6 @@ from regauge.gate import NO_TRIALS
 from regauge.refine.analysis import (
     Check,
     Tally,
-    diagnose,
     mean_effect,
     p_better,
     p_worse,
@@ -44,21 +43,21 @@ from regauge.refine.loop._plan import (
     current_count,
     deal_trials,
     describe_goals,
+    diagnose_train,
     fix_calls,
     floor_calls,
-    goals_note,
     measure_goals,
+    note_goals,
     plan_trials,
     screen_cases,
     screen_count,
     spared_modes,
-    texts_for,
     trials_for,
     unclear_cases,
     underpowered_text,
     verification_phase,
 )
-from regauge.refine.loop._state import Ablation, Accepted, Candidate, Note, Stop, Trials
+from regauge.refine.loop._state import Ablation, Accepted, Candidate, Stop, Trials
 from regauge.statements import content_words, delete
 from regauge.wording import cut, plural
 
@@ -139,14 +138,7 @@ def diagnosed(state: LoopState) -> LoopState:
     """Find reproducible failures; a run that removes text skips this."""
     if state.config.removals:
         return _remove(state)
-    diagnosis = diagnose(
-        state.tally,
-        lambda check: texts_for(state, check),
-        state.config.train,
-        state.config.checks,
-        state.test,
-        tolerated=state.config.tolerated,
-    )
+    diagnosis = diagnose_train(state, state.config.tolerated)
     questioned = {mode.key for mode, _ in state.questions}
     unresolved = [c for c in diagnosis.modes if c.key not in questioned and not _is_cured(state, c)]
     tolerated = spared_modes(state, unresolved)
@@ -254,7 +246,7 @@ def nothing_left(  # noqa: PLR0911 - one per ending
     if goals and not all_met(goals) and can_settle(state):
         return replace(state, phase="settle")
     if goals:
-        state = state.noting(goals_note(state.config, goals))
+        state = note_goals(state, goals)
     if all_met(goals):
         return stop(state, "goal-met", "the prompt as it is meets every goal")
     if state.questions:
@@ -334,9 +326,8 @@ def after_critique(state: LoopState, observation: CritiqueResult) -> LoopState:
 def after_proposals(state: LoopState, observation: ProposalResult) -> LoopState:
     """Keep the candidates that no guard rejects."""
     key = state.mode.key
-    state = state.noting(
-        *(Note(event="unreadable", subject=key, text=t) for t in observation.refused)
-    )
+    for text in observation.refused:
+        state = state.note("unreadable", text, key)
     search = all_suspects(state)
     edits = (*observation.edits, *move_rule(state))
     candidates, state = candidates_of(state, edits)
@@ -636,11 +627,7 @@ def _plan_ablations(state: LoopState) -> tuple[tuple[str, TrialPlan], ...]:
     parts = pieces(state.config.base)
     if budget <= 0 or not parts:
         return ()
-    base, test = state.config.base.digest, state.test
-    diagnosis = diagnose(
-        state.tally, lambda _: (base,), state.config.train, state.config.checks, test
-    )
-    failing_of = {mode.check: mode.failing for mode in diagnosis.modes}
+    failing_of = {mode.check: mode.failing for mode in diagnose_train(state, {}).modes}
     case_count = max(_CASES_MIN, budget // len(parts))
     failing = [case for cases in failing_of.values() for case in cases]
     other_cases = [case for case in state.config.train if case not in failing]

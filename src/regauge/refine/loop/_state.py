@@ -524,13 +524,10 @@ class LoopState:
         """The current failure mode."""
         return self.open_modes[0]
 
-    def noting(self, *notes: Note) -> LoopState:
-        """The state with further notes."""
-        return replace(self, notes=(*self.notes, *notes))
-
     def note(
         self, event: NoteEvent, text: str, subject: str = "", numbers: Numbers | None = None
     ) -> LoopState:
         """The state with one more note, by default about its text."""
         subject = subject or self.text.digest
-        return self.noting(Note(event=event, subject=subject, text=text, numbers=numbers or {}))
+        note = Note(event=event, subject=subject, text=text, numbers=numbers or {})
+        return replace(self, notes=(*self.notes, note))

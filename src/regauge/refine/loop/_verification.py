@@ -20,9 +20,9 @@ from regauge.refine.loop._plan import (
     can_settle,
     describe_goals,
     gate_phase,
-    goals_note,
     holdout_look,
     measure_goals,
+    note_goals,
     settling_key,
     suite_calls,
     without,
@@ -345,7 +345,7 @@ def _accept(state: LoopState) -> LoopState:
     if goals:
         if not all_met(goals) and can_settle(state):
             return replace(state, phase="settle")
-        state = state.noting(goals_note(state.config, goals))
+        state = note_goals(state, goals)
         reason = "goal-met" if all_met(goals) else "improved"
         text += f"; {describe_goals(goals)}"
     if reason == "improved" and ending not in {"improved", "goal-met"}:

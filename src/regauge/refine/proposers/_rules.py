@@ -56,16 +56,20 @@ _ENDS = frozenset(".。!")
 
 
 @dataclass(frozen=True, slots=True)
-class RuleProposer:
-    """Adds the advice of a check, or corrects a statement by it; without a model."""
-
-    name: str = "rules"
+class _WithoutModel:
     calls_model: bool = False
 
     async def criticise(self, problem: Problem, call_model: ModelCaller) -> Critique | None:
-        """Return None; rules need no critique."""
+        """Return None; edits without a model need no critique."""
         del problem, call_model
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleProposer(_WithoutModel):
+    """Adds the advice of a check, or corrects a statement by it; without a model."""
+
+    name: str = "rules"
 
     async def propose(self, problem: Problem, call_model: ModelCaller) -> Ideas:
         """The edits of `propose_by_rules`, after removals of hindering statements."""
@@ -284,16 +288,10 @@ def example_line(example: Example) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ExampleProposer:
+class ExampleProposer(_WithoutModel):
     """Adds one example to the prompt, or replaces one; without a model."""
 
     name: str = "examples"
-    calls_model: bool = False
-
-    async def criticise(self, problem: Problem, call_model: ModelCaller) -> Critique | None:
-        """Return None; examples need no critique."""
-        del problem, call_model
-        return None
 
     async def propose(self, problem: Problem, call_model: ModelCaller) -> Ideas:
         """The examples that are most similar to the failures, each as an edit of its own."""
