@@ -570,14 +570,14 @@ def changed_lines(before: PromptText, after: PromptText) -> tuple[str, str]:
 def changed_texts(before: PromptText, after: PromptText) -> tuple[list[str], list[str]]:
     """The added or reworded statements of a later text, and the removed or reworded ones."""
     pairs = comparisons(before, after)
-    added = [statement for pair in pairs for statement in pair.added_texts]
-    return added, [statement for pair in pairs for statement in pair.removed_texts]
+    added_texts = [statement for pair in pairs for statement in pair.added_texts]
+    return added_texts, [statement for pair in pairs for statement in pair.removed_texts]
 
 
 def changed_statements(before: PromptText, after: PromptText) -> tuple[str, str]:
     """The same statements, line by line."""
-    added, removed = changed_texts(before, after)
-    return "\n".join(added), "\n".join(removed)
+    added_texts, removed_texts = changed_texts(before, after)
+    return "\n".join(added_texts), "\n".join(removed_texts)
 
 
 def changed_places(before: PromptText, after: PromptText) -> str:

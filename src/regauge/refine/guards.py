@@ -760,15 +760,13 @@ class Guard:
 
     def _restored_words(self, before: PromptText, after: PromptText) -> int:
         """The number of words in restored statements of a release."""
-        added, _ = changed_texts(before, after)
-        return sum(count_words(statement) for statement in added if self._was_released(statement))
+        new, _ = changed_texts(before, after)
+        return sum(count_words(statement) for statement in new if self._was_released(statement))
 
     def _only_restores(self, before: PromptText, after: PromptText) -> bool:
         """Return whether one release has all that is added, and nothing that is removed."""
-        added, removed = ({*map(normalise, texts)} for texts in changed_texts(before, after))
-        return bool(added) and any(
-            added <= version and not removed & version for version in self._released
-        )
+        new, old = ({*map(normalise, texts)} for texts in changed_texts(before, after))
+        return bool(new) and any(new <= version and not old & version for version in self._released)
 
     def _was_released(self, statement: str) -> bool:
         return any(normalise(statement) in version for version in self._released)
@@ -783,8 +781,8 @@ class Guard:
         misled = [statement for pair in comparisons(before, after) for statement in pair.misled]
         if misled:
             return f"it takes out the step that {misled[0]!r} refers to"
-        lost = lost_statements(before, after)
-        number = sum(normalise(statement) in self._base_statements for statement in lost)
+        lost_texts = lost_statements(before, after)
+        number = sum(normalise(text) in self._base_statements for text in lost_texts)
         exceeds = number > self.policy.deletions
         if exceeds and not replaces_section(edit) and not self._only_restores(before, after):
             return f"it takes {number} statements out, more than {self.policy.deletions}"
