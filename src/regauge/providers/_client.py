@@ -23,12 +23,19 @@ if TYPE_CHECKING:
 
     from regauge.providers._endpoint import Endpoint
 
-# OpenSSL's X509_V_ERR_CERT_HAS_EXPIRED and X509_V_ERR_CERT_NOT_YET_VALID.
-_EXPIRED: Final = 10
-_NOT_YET_VALID: Final = 9
-_SELF_SIGNED: Final = frozenset({18, 19})
-_NO_ISSUER: Final = frozenset({2, 20, 21})
-_MISMATCH: Final = frozenset({62, 63, 64})
+_CERTIFICATE_FIX: Final = (
+    "correct the server's certificate, or set SSL_CERT_FILE to its certificate authority"
+)
+# By OpenSSL's codes: expired, not yet valid, of another name, without a known issuer.
+_CERTIFICATE_FIXES: Final = {
+    10: "renew the server's certificate; it has expired",
+    9: "check the clock of this machine; the server's certificate is not yet valid",
+    **dict.fromkeys((62, 63, 64), "use the name that the certificate is for in {base_url}"),
+    **dict.fromkeys(
+        (2, 18, 19, 20, 21),
+        "set SSL_CERT_FILE to a file with the certificate authority of the server",
+    ),
+}
 # By the name of the HTTP client's exception: the server was reached, and its response is broken.
 _RESPONSES: Final = {
     "ClientPayloadError": "broke off its response",
@@ -75,57 +82,31 @@ def connection_error(error: BaseException, *, endpoint: str, provider: str) -> A
     if isinstance(cause, ssl.SSLError):
         fix = f"the server does not speak TLS here: use http:// or another port in {base_url}"
         if isinstance(cause, ssl.SSLCertVerificationError):
-            fix = _certificate_fix(cause.verify_code, base_url)
-        return _failure(reason, fix, transient=False)
-    if (
-        problem_of_response := next(
-            (text for name, text in _RESPONSES.items() if name in names), None
-        )
-    ) is not None:
+            fix = _CERTIFICATE_FIXES.get(cause.verify_code, _CERTIFICATE_FIX)
+        return _failure(reason, fix.replace("{base_url}", base_url), transient=False)
+    problem = next((text for name, text in _RESPONSES.items() if name in names), "")
+    if problem:
         fix = "look at the server's log, or at that of a proxy before it; or correct " + base_url
         large = "BodyTooLargeError" in names
         kind = "malformed" if large else "connection"
-        return _failure(
-            f"{endpoint} {problem_of_response}: {_words(cause)}",
-            fix,
-            kind=kind,
-            transient=not large,
-        )
+        reason = f"{endpoint} {problem}: {_words(cause)}"
+        return _failure(reason, fix, kind=kind, transient=not large)
     if any("Proxy" in name for name in names):
         fix = "start the proxy, correct HTTP_PROXY or HTTPS_PROXY, or add the host to NO_PROXY"
         return _failure(f"{reason} (through a proxy)", fix)
-    if isinstance(cause, socket.gaierror):
-        return _failure(
-            reason,
-            f"check the host name in {base_url} and the network's DNS",
-            never_sent=True,
-        )
     fix = f"start the server, or correct {base_url}"
+    if isinstance(cause, socket.gaierror):
+        fix = f"check the host name in {base_url} and the network's DNS"
     if isinstance(cause, ConnectionResetError) or "Disconnected" in type(cause).__name__:
         fix = f"look at the server's log: it closed the connection; or correct {base_url}"
-    return _failure(reason, fix, never_sent=isinstance(cause, ConnectionRefusedError))
-
-
-def _certificate_fix(code: int, base_url: str) -> str:
-    if code == _EXPIRED:
-        return "renew the server's certificate; it has expired"
-    if code == _NOT_YET_VALID:
-        return "check the clock of this machine; the server's certificate is not yet valid"
-    if code in _MISMATCH:
-        return f"use the name that the certificate is for in {base_url}"
-    if code in _SELF_SIGNED | _NO_ISSUER:
-        return "set SSL_CERT_FILE to a file with the certificate authority of the server"
-    return "correct the server's certificate, or set SSL_CERT_FILE to its certificate authority"
+    never_sent = isinstance(cause, socket.gaierror | ConnectionRefusedError)
+    return _failure(reason, fix, never_sent=never_sent)
 
 
 def _failure(
-    problem: str,
-    fix: str,
-    *,
-    kind: str = "connection",
-    transient: bool = True,
+    problem: str, fix: str, *, kind: str = "connection", transient: bool = True,
     never_sent: bool = False,
-) -> AttemptError:
+) -> AttemptError:  # fmt: skip
     failure = AttemptError(f"{problem}\n  fix: {fix}", kind=kind, transient=transient)
     failure.never_sent = never_sent
     return failure
@@ -268,6 +249,5 @@ def _anthropic(provider: str) -> Any:
         return import_module("anthropic")
     except ModuleNotFoundError as error:
         message = f"provider {provider!r} needs the package {error.name!r}, which is not installed"
-        raise ProviderError(
-            message, fix=f"{install_command('anthropic')}", kind="bad-request"
-        ) from error
+        fix = install_command("anthropic")
+        raise ProviderError(message, fix=fix, kind="bad-request") from error

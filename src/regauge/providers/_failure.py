@@ -124,8 +124,7 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) ->
     if value is None:
         return None
     seconds = _number(value)
-    if seconds is None:
-        seconds = seconds_in(value, now)
+    seconds = seconds_in(value, now) if seconds is None else seconds
     if seconds is not None:
         return _clamp(seconds)
     try:
@@ -164,9 +163,8 @@ def refusal_error(
     # Gemini has the same message for limits per minute, and adds when to retry.
     if _QUOTA.search(error.code) or (exhausted and not _RETRY.search(body)):
         fix = "the account has no quota left: add credit, or use another model with --model"
-        return AttemptError(
-            f"{message}\n  fix: {fix}", kind="quota", status=status, transient=False
-        )
+        message = f"{message}\n  fix: {fix}"
+        return AttemptError(message, kind="quota", status=status, transient=False)
     if status in _TRANSIENT or (status >= _SERVER and status != _NOT_IMPLEMENTED):
         fix = "run the same command again later; it makes only the calls that are missing"
         failure = AttemptError(
@@ -179,18 +177,25 @@ def refusal_error(
         failure.quotas = quotas_in(headers)
         return failure
     kind = _PERMANENT.get(status, "bad-request")
-    param = _param(error, request)
-    fix = _fix_of_status(status, headers, request)
-    if not fix and kind == "not-found" and request.model not in error.message:
-        fix = _fix_of_path(endpoint, request)
-    fix = fix or _fix(kind, param, request, key_fix)
-    return AttemptError(
-        f"{_origin(request)}{message}" + (f"\n  fix: {fix}" if fix else ""),
-        kind=kind,
-        status=status,
-        transient=False,
-        param=param,
-    )
+    # The parameter of the request that the provider rejects.
+    names = {*request.parameters, "response_format", "tools", "messages", "max_completion_tokens"}
+    candidates = (error.param.split(".")[0], *_NAMED.findall(error.message))
+    param = next((name for name in candidates if name in names), error.param)
+    base_url = f"base_url of provider {request.provider!r}"
+    is_path = kind == "not-found" and request.model not in error.message
+    if status < _CLIENT_ERRORS:
+        # Redirects are not followed: the key and the messages are for the configured host only.
+        location = _excerpt(headers.get("location", ""))
+        fix = f"correct {base_url}" + (f"; the server redirects to {location}" if location else "")
+    elif status == _PROXY_AUTHENTICATION:
+        fix = "put the user and the password of the proxy into HTTP_PROXY or HTTPS_PROXY"
+    elif is_path and (host := re.search(r"\((https?://[^/\s()]+)/?\)", endpoint)) is not None:
+        fix = f"set {base_url} to {host[1]}/v1, the path of most servers"
+    else:
+        fix = _fix(kind, param, request, key_fix)
+    origin = f"{request.origin}: " if request.origin else ""
+    message = f"{origin}{message}" + (f"\n  fix: {fix}" if fix else "")
+    return AttemptError(message, kind=kind, status=status, transient=False, param=param)
 
 
 def timeout_error(endpoint: str, timeout_s: float) -> AttemptError:
@@ -201,46 +206,6 @@ def timeout_error(endpoint: str, timeout_s: float) -> AttemptError:
         kind="timeout",
         transient=True,
     )
-
-
-def _fix_of_status(status: int, headers: Mapping[str, str], request: CompletionRequest) -> str:
-    """Return the fix if the response is from a redirect or a proxy; empty for all others."""
-    base_url = f"base_url of provider {request.provider!r}"
-    if status < _CLIENT_ERRORS:
-        # Redirects are not followed: the key and the messages are for the configured host only.
-        location = _excerpt(headers.get("location", ""))
-        redirect = f"; the server redirects to {location}" if location else ""
-        return f"correct {base_url}{redirect}"
-    if status == _PROXY_AUTHENTICATION:
-        return "put the user and the password of the proxy into HTTP_PROXY or HTTPS_PROXY"
-    return ""
-
-
-def _fix_of_path(endpoint: str, request: CompletionRequest) -> str:
-    """Return the fix if the URL of an endpoint has no path; empty for all others."""
-    match = re.search(r"\((https?://[^/\s()]+)/?\)", endpoint)
-    if match is None:
-        return ""
-    return (
-        f"set base_url of provider {request.provider!r} to {match[1]}/v1, the path of most servers"
-    )
-
-
-def _origin(request: CompletionRequest) -> str:
-    return f"{request.origin}: " if request.origin else ""
-
-
-def _param(error: ErrorResponse, request: CompletionRequest) -> str:
-    """Return the parameter of the request that the provider rejects, or ""."""
-    request_names = {
-        *request.parameters,
-        "response_format",
-        "tools",
-        "messages",
-        "max_completion_tokens",
-    }
-    named_params = [error.param.split(".")[0], *_NAMED.findall(error.message)]
-    return next((name for name in named_params if name in request_names), error.param)
 
 
 def _fix(kind: str, param: str, request: CompletionRequest, key_fix: str) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.providers._client import connection_error
 from regauge.providers._endpoint import Endpoint
-from regauge.providers._failure import AttemptError, retry_after_s
+from regauge.providers._failure import AttemptError
 from regauge.providers._http import HttpApi
 from regauge.providers._retry import Ledger, call_with_retries
+from regauge.providers._types import CompletionRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,15 +21,6 @@ if TYPE_CHECKING:
 # The default of the endpoint's `timeout_s`.
 _TIMEOUT_S: Final = 60.0
 _CONNECTIONS: Final = 100
-_KINDS: Final = {
-    401: "authentication",
-    403: "permission",
-    404: "not-found",
-    408: "timeout",
-    429: "rate-limit",
-}
-_AGAIN: Final = frozenset({408, 409, 429})
-_SERVER_ERRORS: Final = 500
 
 
 class OpenAIEmbedder:
@@ -56,6 +46,10 @@ class OpenAIEmbedder:
         self._settings = endpoint
         self._endpoint = Endpoint(name=name, settings=endpoint, environ=environ)
         self._model = model
+        # Errors refer to it; it is never sent.
+        self._about = CompletionRequest(
+            model=model, provider=name, messages=(), parameters={}, origin="the embedding judge"
+        )
         self._timeout_s = endpoint.timeout_s or _TIMEOUT_S
         self._api = HttpApi(
             self._endpoint,
@@ -81,45 +75,23 @@ class OpenAIEmbedder:
 
         async def attempt(ledger: Ledger) -> list[list[float]]:
             with ledger.clock():
-                return self._vectors(await self._request(list(texts), ledger), len(texts))
+                try:
+                    response = await self._api.perform(
+                        lambda sdk: sdk.client.embeddings.create(
+                            model=self._model, input=list(texts), encoding_format="float"
+                        ),
+                        request=self._about,
+                        timeout_s=min(self._timeout_s, ledger.left_s),
+                    )
+                except (ValueError, RecursionError, OverflowError) as error:
+                    raise self._malformed_error(str(error)[:200]) from error
+                return self._vectors(response, len(texts))
 
         return await call_with_retries(attempt, ledger)
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._api.aclose()
-
-    async def _request(self, texts: list[str], ledger: Ledger) -> Any:
-        import openai
-
-        timeout_s = min(self._timeout_s, ledger.left_s)
-        try:
-            async with asyncio.timeout(timeout_s):
-                sdk = await self._api.open()
-                return await sdk.client.embeddings.create(
-                    model=self._model, input=texts, encoding_format="float"
-                )
-        except openai.APIStatusError as error:
-            status = error.status_code
-            raise AttemptError(
-                f"{self._endpoint} returned {status} for {self.model}: {error.message[:200]}",
-                kind=_KINDS.get(status, "server" if status >= _SERVER_ERRORS else "bad-request"),
-                status=status,
-                transient=status in _AGAIN or status >= _SERVER_ERRORS,
-                retry_after_s=retry_after_s(error.response.headers),
-            ) from error
-        except (TimeoutError, openai.APITimeoutError) as error:
-            raise AttemptError(
-                f"{self._endpoint} did not respond within {timeout_s:g} s",
-                kind="timeout",
-                transient=True,
-            ) from error
-        except openai.APIConnectionError as error:
-            raise connection_error(
-                error, endpoint=str(self._endpoint), provider=self._endpoint.name
-            ) from error
-        except (openai.OpenAIError, ValueError, RecursionError, OverflowError) as error:
-            raise self._malformed_error(str(error)[:200]) from error
 
     def _vectors(self, response: Any, count: int) -> list[list[float]]:
         """Return the embeddings of a response in the order of the texts."""
