@@ -420,9 +420,12 @@ class RequestedSection:
     description: str = ""
 
 
-def _value(match: re.Match[str], *names: str) -> int:
-    text = next(match[name] for name in names if match[name])
-    return NUMBER_WORDS.get(text.lower(), 0) or int(text)
+_LIST_END: Final = r"\n[ \t]*\n(?![ \t]*(?:[-*•]|\d+[.)]))"
+
+
+def _value(match: re.Match[str]) -> int:
+    text = next(filter(None, match.groups())).lower()
+    return 1 if text == "single" else NUMBER_WORDS.get(text, 0) or int(text)
 
 
 @lru_cache(maxsize=500)
@@ -432,30 +435,29 @@ def read_limits(text: str) -> LengthLimits:
     >>> read_limits("at most 80 words, in one sentence").words_max
     80
     """
-    words, fewest = _RE.words_max.search(text), _RE.words_min.search(text)
-    ends, points = _RE.sentences.search(text), _RE.bullets.search(text)
-    chars = _RE.chars.search(text)
-    return LengthLimits(
-        words_max=_value(words, "n", "m") if words else None,
-        words_min=_value(fewest, "n") if fewest else None,
-        sentences_max=(1 if ends["single"] else _value(ends, "n")) if ends else None,
-        bullets=_value(points, "n") if points else None,
-        chars_max=_value(chars, "n") if chars else None,
-        emphatic=_RE.emphatic.search(text) is not None,
-    )
+    patterns = {
+        "words_max": _RE.words_max,
+        "words_min": _RE.words_min,
+        "sentences_max": _RE.sentences,
+        "bullets": _RE.bullets,
+        "chars_max": _RE.chars,
+    }
+    limits = {
+        name: _value(match)
+        for name, pattern in patterns.items()
+        if (match := pattern.search(text)) is not None
+    }
+    return LengthLimits(**limits, emphatic=_RE.emphatic.search(text) is not None)
 
 
 def _listed_sections(text: str) -> tuple[RequestedSection, ...]:
     for cue in _RE.section_cue.finditer(text):
-        end_of_line = text.find("\n", cue.end())
-        if end_of_line < 0 or not text[cue.start() : end_of_line].rstrip().endswith(":"):
-            continue
-        block = re.split(
-            r"\n[ \t]*\n(?![ \t]*(?:[-*•]|\d+[.)]))", text[end_of_line:].lstrip("\n"), maxsplit=1
-        )[0]
-        sections = _described_sections(_RE.listed, block)
-        if len(sections) > 1:
-            return sections
+        line, _, below = text[cue.start() :].partition("\n")
+        if below and line.rstrip().endswith(":"):
+            block = re.split(_LIST_END, below.lstrip("\n"), maxsplit=1)[0]
+            sections = _described_sections(_RE.listed, block)
+            if len(sections) > 1:
+                return sections
     return ()
 
 

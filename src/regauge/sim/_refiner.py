@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.lexicon import Lexicon
 from regauge.sim._instructions import schema_of
-from regauge.sim._text import is_list, is_object, read_json, stems
+from regauge.sim._text import is_list, is_object, read_json, stems, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from regauge.digests import JSON
     from regauge.providers import CompletionRequest
@@ -62,7 +62,7 @@ class RefinerInputs:
         return [
             str(value)
             for case in json_list(self.texts.get("failing") or self.texts.get("cases", ""))
-            for value in _values(case.get("inputs", case))
+            for value in table_of(case.get("inputs", case)).values()
         ]
 
     @cached_property
@@ -87,38 +87,20 @@ def json_list(text: str) -> list[dict[str, Any]]:
     return [entry for entry in entries if is_object(entry)] if is_list(entries) else []
 
 
-def _values(value: object) -> list[object]:
-    return list(cast("dict[str, object]", value).values()) if isinstance(value, dict) else []
-
-
-_FORGETS: Final = 0.3
-
-
-def rewrite_section(
-    prompt: str,
-    sections: Sequence[Mapping[str, Any]],
-    useful: Sequence[Mapping[str, JSON]],
-    dice: Dice,
-) -> dict[str, JSON]:
-    """Return the operation that replaces a section, with the useful edits applied.
+def _apply_to_section(desk: RefinerInputs, useful: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
+    """Return a helpful edit; sometimes a rewritten section, if that is allowed.
 
     It is the section of the useful edits, else any. At times a rule is forgotten.
-
-    Args:
-        prompt: The prompt in the refiner's request, with numbered lines.
-        sections: Sections that may be replaced; at least one.
-        useful: Operations on single lines.
-        dice: The dice of this proposal.
     """
-    texts = [
-        _lines(prompt, str(section.get("message")), str(section.get("its text")))
-        for section in sections
-    ]
+    dice, sections = desk.dice, json_list(desk.texts.get("sections", ""))
+    if not sections or not dice.happens("section", 0.3):
+        return useful
+    texts = [_lines_of_section(desk.texts.get("prompt", ""), section) for section in sections]
     homes = [number for number, lines in enumerate(texts) if useful[0]["line"] in lines]
     home = homes[0] if homes else dice.pick("section", len(sections))
     lines = texts[home]
     rules = [line for line in lines if _RE.rule.match(line)]
-    if len(rules) > 1 and dice.throw("forgets") < _FORGETS:
+    if len(rules) > 1 and dice.happens("forgets", 0.3):
         lines.remove(rules[dice.pick("forgets", len(rules))])
     for op in useful:
         line, text = str(op["line"]), str(op["text"])
@@ -129,19 +111,14 @@ def rewrite_section(
         else:
             lines[lines.index(line)] = text
     text_of_section = "\n".join(line for line in lines if line.strip())
-    return {
-        "op": "replace_section",
-        "line": sections[home].get("line"),
-        "find": "",
-        "text": text_of_section,
-    }
+    return [_operation("replace_section", sections[home].get("line"), text_of_section)]
 
 
-def _lines(prompt: str, role: str, place: str) -> list[str]:
+def _lines_of_section(prompt: str, section: Mapping[str, Any]) -> list[str]:
     """Return the lines of a section; empty if it is missing."""
-    parts = _RE.role.split(prompt)
+    parts, role = _RE.role.split(prompt), str(section.get("message"))
     blocks = [text for name, text in zip(parts[1::2], parts[2::2], strict=True) if name == role]
-    match = _RE.place.fullmatch(place)
+    match = _RE.place.fullmatch(str(section.get("its text")))
     if match is None or not blocks:
         return []
     lines = [_RE.numbered.sub("", line, count=1) for line in blocks[0].rstrip("\n").split("\n")]
@@ -151,26 +128,19 @@ def _lines(prompt: str, role: str, place: str) -> list[str]:
 _FLUFF: Final[list[str]] = _RE.entry("fluff")
 # The kind of a proposal, by the upper bound of the random number.
 _UNREADABLE, _DONE, _REWRITE, _LEAK, _DROP, _IDLE = 0.04, 0.06, 0.12, 0.20, 0.26, 0.46
-_OBEYS: Final = 0.5
-_SECTION: Final = 0.3
-_LOOKS_CLOSELY: Final = 0.7
-_REPLACES: Final = 0.6
 _RIVAL: Final = 0.25
 _NOTHING: Final = (
     "DONE. The prompt is as good as it can be.",
     "I would suggest to make the instructions clearer in general.",
 )
-_MISTAKEN: Final = 0.02
 _NEAR: Final = 0.3
 _SAME_LETTERS: Final = 0.85
-_LEAK_WORDS: Final = 10
 
 
 def refine(request: CompletionRequest, dice: Dice) -> str | None:
     """Return the response of a refiner, or None if the request is not for one."""
-    schema = schema_of(request.response_format)
-    properties: Any = schema.get("properties") if schema is not None else None
-    part = _PARTS.get(frozenset(properties)) if is_object(properties) else None
+    schema = schema_of(request.response_format) or {}
+    part = _PARTS.get(frozenset(table_of(schema.get("properties"))))
     if part is None:
         return None
     full_text = "\n\n".join(message.content for message in request.messages)
@@ -183,7 +153,7 @@ def refine(request: CompletionRequest, dice: Dice) -> str | None:
 
 
 def _criticise(desk: RefinerInputs) -> JSON:
-    if desk.dice.throw("critic") < _MISTAKEN:
+    if desk.dice.happens("critic", 0.02):
         reason = "The answers look right; the check may be too strict."
         return {"hypothesis": reason, "kind": "judge-wrong", "quotes": []}
     advice = desk.advice or desk.read_check_line("what it looks at")
@@ -202,7 +172,7 @@ def _propose(desk: RefinerInputs) -> JSON | str:
     dice = desk.dice
     sources = (*desk.inputs, *desk.remarks)
     orders = [match[0].strip() for text in sources for match in _RE.order.finditer(text)]
-    if orders and dice.throw("obeys") < _OBEYS:
+    if orders and dice.happens("obeys", 0.5):
         return _edit("Somebody asks for it.", _add_line(desk, f"- {orders[0]}"))
     throw = dice.throw("proposal")
     useful = _useful_edits(desk)
@@ -217,18 +187,10 @@ def _propose(desk: RefinerInputs) -> JSON | str:
     return _edit("It says what the check looks at.", *_apply_to_section(desk, useful))
 
 
-def _apply_to_section(desk: RefinerInputs, useful: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
-    """Return a helpful edit; sometimes a rewritten section, if that is allowed."""
-    sections = json_list(desk.texts.get("sections", ""))
-    if not sections or desk.dice.throw("section") >= _SECTION:
-        return useful
-    return [rewrite_section(desk.texts.get("prompt", ""), sections, useful, desk.dice)]
-
-
 def _harmful_edit(desk: RefinerInputs, useful: list[dict[str, JSON]], *, leaks: bool) -> JSON:
     """Return a rule that leaks a case; or a useful edit that also drops a rule."""
     if leaks:
-        words = desk.inputs[desk.dice.pick("leak", len(desk.inputs))].split()[:_LEAK_WORDS]
+        words = desk.inputs[desk.dice.pick("leak", len(desk.inputs))].split()[:10]
         rule = f"- Mind inputs such as: {' '.join(words)}"
         return _edit("It helps with this one.", _add_line(desk, rule))
     dropped_rule = desk.rules[desk.dice.pick("drop", len(desk.rules))]
@@ -241,7 +203,7 @@ def _useful_edits(desk: RefinerInputs) -> list[dict[str, JSON]]:
     if places:
         shared = [len(desk.check_words & set(stems(json.dumps(place)))) for place in places]
         best = shared.index(max(shared))
-        if desk.dice.throw("place") > _LOOKS_CLOSELY:
+        if not desk.dice.happens("place", 0.7):
             best = desk.dice.pick("place", len(places))
         ops = _restore(places[best])
         if ops:
@@ -253,10 +215,11 @@ def _useful_edits(desk: RefinerInputs) -> list[dict[str, JSON]]:
     new = advice if _RE.rule.match(advice) else f"- {advice}"
     garbled = next((rule for rule in desk.rules if _has_same_letters(rule, new)), None)
     near = garbled or desk.find_nearest(advice)
-    rival = near is not None and (
-        garbled is not None or _overlap(near, advice) >= _RIVAL or _clash(near, advice)
-    )
-    if near is not None and rival and desk.dice.throw("rival") < _REPLACES:
+    words = set(stems(near or ""))
+    # A rule that is about the requested subject, or against it.
+    is_about = len(words & set(stems(advice))) >= _RIVAL * max(1, len(words))
+    rival = near is not None and (garbled is not None or is_about or _clash(near, advice))
+    if near is not None and rival and desk.dice.happens("rival", 0.6):
         return [_operation("replace", near, new)]
     return [_add_line(desk, new, below=near)]
 
@@ -291,12 +254,6 @@ _PARTS: Final[Mapping[frozenset[str], Callable[[RefinerInputs], JSON | str]]] = 
 }
 
 
-def _overlap(rule: str, advice: str) -> float:
-    """Return the share of a rule that is about the requested subject."""
-    words = set(stems(rule))
-    return len(words & set(stems(advice))) / len(words) if words else 0.0
-
-
 def _clash(rule: str, advice: str) -> bool:
     """Return whether a rule has other numbers than the advice, or forbids it."""
     if _RE.number.findall(rule) != _RE.number.findall(advice):
@@ -314,7 +271,7 @@ def _add_line(desk: RefinerInputs, rule: str, *, below: str | None = None) -> di
     return _operation("insert_after", line, indent + rule)
 
 
-def _operation(op: str, line: str, text: str = "") -> dict[str, JSON]:
+def _operation(op: str, line: JSON, text: str = "") -> dict[str, JSON]:
     return {"op": op, "line": line, "find": "", "text": text}
 
 
@@ -327,6 +284,5 @@ def _has_same_letters(line: str, other: str) -> bool:
     if set(stems(line)) & set(stems(other)):
         return False
     letters, other_letters = (Counter(re.sub(r"\W", "", text).casefold()) for text in (line, other))
-    return 2 * (letters & other_letters).total() >= _SAME_LETTERS * max(
-        1, letters.total() + other_letters.total()
-    )
+    total = max(1, letters.total() + other_letters.total())
+    return 2 * (letters & other_letters).total() >= _SAME_LETTERS * total

@@ -181,7 +181,7 @@ def _about(document: Document, section: RequestedSection, limits: LengthLimits) 
     """Return a section about a document that is no alert, from the document itself."""
     topic = _topic(section.name)
     if topic == "timeline" and document.events:
-        return "\n".join(f"- {e.moment.raw}: {e.label}" for e in document.events[:12] if e.label)
+        return "\n".join(f"- {e.raw}: {e.label}" for e in document.events[:12] if e.label)
     section_words = set(stems(f"{section.name} {section.description}"))
     for field in document.fields:
         if set(stems(field.key)) & section_words and field.value.strip():

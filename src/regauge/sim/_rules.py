@@ -103,16 +103,20 @@ class Dice:
         p *= 1 + max(0, self.tokens - _TOKENS_FREE) / _TOKENS_DOUBLE
         return min(p, _P_MAX)
 
+    def happens(self, kind: str, probability: float) -> bool:
+        """Return whether something of this probability happens now."""
+        return self.throw(kind) < probability
+
     def fails(self, kind: str, clarity: float) -> bool:
         """Return whether this kind of failure happens now."""
-        return self.throw(kind) < self.probability(clarity)
+        return self.happens(kind, self.probability(clarity))
 
     def picks_second(self, margin: float) -> bool:
         """Return whether the second-best label is chosen instead of the best."""
         rules = self.rules
         p = rules.near_label * math.exp(-margin / rules.near_width) + rules.floor
         p = p * (1 + self.temperature) + _DRIFT_LABEL * rules.drift
-        return self.throw("label") < min(p, _P_MAX)
+        return self.happens("label", min(p, _P_MAX))
 
     def pick(self, kind: str, count: int) -> int:
         """Return an index below `count`."""

@@ -295,6 +295,7 @@ class Moment:
         date: Year, month and day; None if only a clock time was read.
         clock: Hour and minute, or None.
         raw: The original text.
+        label: The event at that time, by the words of its line.
     """
 
     start: int
@@ -302,6 +303,7 @@ class Moment:
     date: tuple[int, int, int] | None
     clock: tuple[int, int] | None
     raw: str
+    label: str = ""
 
 
 def _clock(groups: Mapping[str, str]) -> tuple[int, int] | None:
@@ -368,16 +370,6 @@ def write_moment(moment: Moment, pattern: str | None) -> str:
     return text
 
 
-def duration_text(text: str) -> str | None:
-    """Return the first duration of a text, unchanged, or None.
-
-    >>> duration_text("4h 9m (support hours)"), duration_text("no idea")
-    ('4h 9m', None)
-    """
-    match = _RE.duration.search(text)
-    return match[0].strip() if match is not None else None
-
-
 _DOCUMENT_RE: Final = Lexicon("regauge.sim", "document")
 
 
@@ -388,14 +380,6 @@ class Field:
     key: str
     value: str
     depth: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimedEvent:
-    """An event with a stated time."""
-
-    label: str
-    moment: Moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -417,7 +401,7 @@ class Document:
     prose: tuple[str, ...]
 
     @property
-    def events(self) -> tuple[TimedEvent, ...]:
+    def events(self) -> tuple[Moment, ...]:
         """Moments with their labels, in order of appearance; computed on first access."""
         return _events(self.lines)
 
@@ -509,9 +493,9 @@ def _from_lines(text: str) -> tuple[str, list[Field]]:
 
 
 @lru_cache(maxsize=200)
-def _events(text: str) -> tuple[TimedEvent, ...]:
+def _events(text: str) -> tuple[Moment, ...]:
     """Return each moment with the words of its line, before or after it."""
-    events: list[TimedEvent] = []
+    events: list[Moment] = []
     moments = find_moments(text)
     for index, moment in enumerate(moments):
         line_start = text.rfind("\n", 0, moment.start) + 1
@@ -526,7 +510,7 @@ def _events(text: str) -> tuple[TimedEvent, ...]:
         label = before if before and (whole_line or not after) else f"{before} {after}".strip()
         if whole_line and len(before.split()) < 2 and after:  # noqa: PLR2004 - a small count that says itself
             label = f"{before} {after}".strip()
-        events.append(TimedEvent(label=label.replace("_", " "), moment=moment))
+        events.append(replace(moment, label=label.replace("_", " ")))
     return tuple(events)
 
 
@@ -598,26 +582,21 @@ class AlertFacts:
 _FIELD_NAMES: Final[dict[str, list[str]]] = _DOCUMENT_RE.entry("field_names")
 
 
-def _first(document: Document, names: list[str]) -> str:
-    return next((value for name in names if (value := document.field(name))), "")
-
-
-def _inside_quotes(text: str, offset: int) -> bool:
-    return text[text.rfind("\n", 0, offset) + 1 : offset].count('"') % 2 == 1
-
-
 @lru_cache(maxsize=200)
 def alert_facts(document: Document) -> AlertFacts:
     """Return the facts of the alert in a document, whatever its labels are called."""
-    facts = {fact: _first(document, names) for fact, names in _FIELD_NAMES.items()}
+    facts = {
+        fact: next((value for name in names if (value := document.field(name))), "")
+        for fact, names in _FIELD_NAMES.items()
+    }
     expression = _DOCUMENT_RE.comment.sub("", facts["expression"]).strip()
     bare = _DOCUMENT_RE.grouping.sub(" ", expression)
-    series = [
-        match
-        for match in _DOCUMENT_RE.metric.finditer(bare)
-        if not _DOCUMENT_RE.functions.search(match["name"])
-        and not _inside_quotes(bare, match.start())
-    ]
+    series: list[re.Match[str]] = []
+    for match in _DOCUMENT_RE.metric.finditer(bare):
+        line_before = bare[: match.start()].rpartition("\n")[2]
+        is_quoted = line_before.count('"') % 2 == 1
+        if not is_quoted and not _DOCUMENT_RE.functions.search(match["name"]):
+            series.append(match)
     texts = facts["description"] + facts["summary"]
     labels = dict.fromkeys(m["name"] for m in _DOCUMENT_RE.template_label.finditer(texts))
     for match in _DOCUMENT_RE.by.finditer(expression):

@@ -18,7 +18,6 @@ from regauge.sim._text import (
     alert_facts,
     closeness,
     count_words,
-    duration_text,
     first_sentence,
     quantities,
     readable,
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from regauge.sim._instructions import Clause, Instructions, Key, LabelDefinition, Shot
     from regauge.sim._rules import Dice
-    from regauge.sim._text import Document, TimedEvent
+    from regauge.sim._text import Document, Moment
 
 _RE: Final = Lexicon("regauge.sim", "values")
 
@@ -116,7 +115,7 @@ def _best_field(document: Document, key: Key) -> str | None:
     return value if score > _LABELLED_SIMILARITY - 1e-9 else None
 
 
-def _is_short(event: TimedEvent) -> bool:
+def _is_short(event: Moment) -> bool:
     """Return whether a label is from a timeline; longer ones are sentences that hold a time."""
     return len(event.label.split()) <= _SHORT_LABEL
 
@@ -140,7 +139,7 @@ def _time(document: Document, key: Key, pattern: str | None) -> str | None:
     else:
         best = sorted(events, key=lambda e: -_similarity(key, e.label))[:1]
         events_found = [e for e in best if _similarity(key, e.label) >= _LABELLED_SIMILARITY]
-    return write_moment(events_found[0].moment, pattern) if events_found else None
+    return write_moment(events_found[0], pattern) if events_found else None
 
 
 def find_text(document: Document, key: Key) -> str | None:
@@ -168,8 +167,8 @@ def find_value(document: Document, key: Key, pattern: str | None) -> str | None:
         case "duration":
             name_words = _name_stems(key.name) - {"tim", "time"}
             texts = [s for s in document.sentences if name_words & set(stems(s))]
-            durations = map(duration_text, [_best_field(document, key) or "", *texts])
-            return next((text for text in durations if text is not None), None)
+            durations = map(_RE.duration.search, [_best_field(document, key) or "", *texts])
+            return next((match[0].strip() for match in durations if match is not None), None)
         case "title":
             return document.title or None
         case "number":
@@ -457,8 +456,7 @@ def _invent_value(document: Document, key: Key, pattern: str | None, dice: Dice)
     kind = kind_of(key)
     invention = f"invent {key.name}"
     if kind == "time" and document.events:
-        event = document.events[dice.pick(invention, len(document.events))]
-        return write_moment(event.moment, pattern)
+        return write_moment(document.events[dice.pick(invention, len(document.events))], pattern)
     if kind == "duration":
         return f"{1 + dice.pick(invention, 5)}h {5 * dice.pick('minutes', 12)}m"
     if kind == "number":
@@ -480,7 +478,7 @@ def _read(key: Key, document: Document, instructions: Instructions, dice: Dice) 
         text = _invent_value(document, key, pattern, dice)
     else:
         if kind == "time" and dice.fails(f"misread {key.name}", 1.0 if key.is_described else 0.75):
-            moments = [write_moment(e.moment, pattern) for e in document.events if e.label]
+            moments = [write_moment(e, pattern) for e in document.events if e.label]
             text = next((other for other in moments if other != text), text)
         if limits.words_max is not None and count_words(text) > limits.words_max:
             text = shorten(text, limits.words_max)

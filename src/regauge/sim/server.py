@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
 from aiohttp import web
 
-from regauge.errors import ProviderError, UsageError
+from regauge.errors import UsageError
 from regauge.prompts import Message, Role, tool_calls_of
 from regauge.providers import CompletionRequest
 from regauge.sim._answer import BadParameterError, complete, read_parameters
 from regauge.sim._rules import CLERK_1, Rules
-from regauge.sim._text import is_list, is_object
+from regauge.sim._text import is_list, is_object, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -194,35 +194,30 @@ class _Reply:
 class _RefusalError(Exception):
     """A request that the interface rejects with an error.
 
-    Attributes:
+    Args:
+        message: The reason.
+        status: The HTTP status.
         parameter: The wrong field, or None.
         code: OpenAI's error code, or None.
         wait_s: Retry-After in seconds, or None.
         delay_s: The duration of the response, in seconds.
+
+    Attributes:
+        reply: The error in OpenAI's form.
     """
 
     def __init__(
         self, message: str, *, status: int = 400, parameter: str | None = None,
         code: str | None = None, wait_s: float | None = None, delay_s: float = 0.0,
     ) -> None:  # fmt: skip
-        self.status, self.parameter, self.code = status, parameter, code
-        self.wait_s, self.delay_s = wait_s, delay_s
-        super().__init__(message)
-
-    def reply(self) -> _Reply:
-        """Return the error in OpenAI's shape."""
-        kind = "server_error" if self.status >= 500 else "invalid_request_error"  # noqa: PLR2004 - server errors
-        error = {
-            "message": str(self), "type": _KINDS.get(self.status, kind),
-            "param": self.parameter, "code": self.code,
-        }  # fmt: skip
+        kind = _KINDS.get(status, "server_error" if status >= 500 else "invalid_request_error")  # noqa: PLR2004 - server errors
+        error = {"message": message, "type": kind, "param": parameter, "code": code}
         headers: dict[str, str] = {}
-        if self.wait_s is not None:
-            headers["Retry-After"] = f"{self.wait_s:g}"
-            headers["retry-after-ms"] = f"{1000 * self.wait_s:.0f}"
-        return _Reply(
-            status=self.status, body=_json({"error": error}), headers=headers, delay_s=self.delay_s
-        )
+        if wait_s is not None:
+            headers = {"Retry-After": f"{wait_s:g}", "retry-after-ms": f"{1000 * wait_s:.0f}"}
+        body = _json({"error": error})
+        self.reply = _Reply(status=status, body=body, headers=headers, delay_s=delay_s)
+        super().__init__(message)
 
 
 class Service:
@@ -278,7 +273,14 @@ class Service:
         counters.in_flight += 1
         counters.in_flight_max = max(counters.in_flight_max, counters.in_flight)
         try:
-            reply = self._handle(request, body)
+            try:
+                reply = self._route(request, body)
+            except _RefusalError as error:
+                reply = error.reply
+            except Exception as error:  # noqa: BLE001 - a server survives any request
+                reply = _RefusalError(f"the simulated model failed: {error!r}", status=500).reply
+            if reply.fault not in ("drop", "timeout"):
+                counters.statuses[reply.status] += 1
             if reply.fault == "timeout":
                 await asyncio.Event().wait()  # until the client gives up
             if reply.delay_s > 0:
@@ -290,24 +292,12 @@ class Service:
         headers = {"Content-Type": reply.content_type, **reply.headers}
         if reply.fault != "truncate":
             return web.Response(status=reply.status, body=reply.body, headers=headers)
-        cut_off = web.StreamResponse(
-            status=reply.status, headers={**headers, "Content-Length": str(len(reply.body))}
-        )
+        headers["Content-Length"] = str(len(reply.body))
+        cut_off = web.StreamResponse(status=reply.status, headers=headers)
         cut_off.force_close()
         await cut_off.prepare(request)
         await cut_off.write(reply.body[: len(reply.body) // 2])
         return cut_off
-
-    def _handle(self, request: web.Request, body: bytes) -> _Reply:
-        try:
-            reply = self._route(request, body)
-        except _RefusalError as error:
-            reply = error.reply()
-        except Exception as error:  # noqa: BLE001 - a server survives any request
-            reply = _RefusalError(f"the simulated model failed: {error!r}", status=500).reply()
-        if reply.fault not in ("drop", "timeout"):
-            self.counters.statuses[reply.status] += 1
-        return reply
 
     def _route(self, request: web.Request, body: bytes) -> _Reply:
         path, key = request.raw_path.split("?", 1)[0].rstrip("/"), self.options.api_key
@@ -373,8 +363,7 @@ class Service:
             "system_fingerprint": completions[0].fingerprint,
         }
         if streams:
-            stream_options: Any = fields.get("stream_options") or {}
-            with_usage = is_object(stream_options) and bool(stream_options.get("include_usage"))
+            with_usage = bool(table_of(fields.get("stream_options")).get("include_usage"))
             chunks = _chunks(completions, head, with_usage=with_usage)
             data = b"".join(b"data: " + _json(chunk) + b"\n\n" for chunk in chunks)
             data += b"data: [DONE]\n\n"
@@ -392,25 +381,19 @@ class Service:
     ) -> tuple[int, list[Completion]]:
         """Return the trial of a request (0 with a seed, else counted) and its choices."""
         try:
-            sampling = read_parameters(request.parameters)
+            choices = read_parameters(request.parameters).n
             trial = 0 if fields.get("seed") is not None else self._seen.get(request.digest, 0)
             if counts and fields.get("seed") is None:
                 self._seen[request.digest] = trial + 1
                 self._seen.move_to_end(request.digest)
                 if len(self._seen) > _SEEN_MAX:
                     self._seen.popitem(last=False)
-            return trial, [
-                complete(
-                    request.for_trial(trial + choice * _CHOICE_STRIDE), rules=self.options.rules
-                )
-                for choice in range(sampling.n)
-            ]
+            numbers = (trial + choice * _CHOICE_STRIDE for choice in range(choices))
+            rules = self.options.rules
+            return trial, [complete(request.for_trial(n), rules=rules) for n in numbers]
         except BadParameterError as error:
-            raise _RefusalError(
-                str(error), parameter=error.parameter, code="invalid_value"
-            ) from error
-        except ProviderError as error:
-            raise _RefusalError(str(error), status=error.status or 400) from error
+            parameter = error.parameter
+            raise _RefusalError(str(error), parameter=parameter, code="invalid_value") from error
 
 
 def _json(value: Any) -> bytes:
@@ -429,7 +412,7 @@ def _content(value: Any, location: str) -> str:
         )
     texts: list[str] = []
     for part in parts:
-        text = part.get("text", part.get("refusal")) if is_object(part) else None
+        text: Any = table_of(part).get("text", table_of(part).get("refusal"))
         if not isinstance(text, str):
             raise _RefusalError(
                 f"Invalid content: only text parts are supported by {location}.", parameter=location
@@ -442,8 +425,7 @@ def _messages(value: Any) -> tuple[Message, ...]:
     if not is_list(value) or not value:
         raise _RefusalError("Missing required parameter: 'messages'.", parameter="messages")
     messages: list[Message] = []
-    for index, entry in enumerate(value):
-        fields: dict[str, Any] = entry if is_object(entry) else {}
+    for index, fields in enumerate(map(table_of, value)):
         location = f"messages[{index}]"
         role = _ROLES.get(str(fields.get("role")))
         if role is None:
@@ -499,13 +481,9 @@ def _read_request(body: bytes, served_model: str) -> tuple[CompletionRequest, di
 
 def _usage(completions: Sequence[Completion]) -> dict[str, int]:
     # The prompt counts once for all choices.
-    input_tokens = completions[0].usage.input_tokens
-    output_tokens = sum(completion.usage.output_tokens for completion in completions)
-    return {
-        "prompt_tokens": input_tokens,
-        "completion_tokens": output_tokens,
-        "total_tokens": input_tokens + output_tokens,
-    }
+    prompt = completions[0].usage.input_tokens
+    output = sum(completion.usage.output_tokens for completion in completions)
+    return {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
 
 
 def _choices(completions: Sequence[Completion]) -> list[dict[str, Any]]:
@@ -526,14 +504,11 @@ def _choices(completions: Sequence[Completion]) -> list[dict[str, Any]]:
 
 
 def _tool_calls(completion: Completion) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments},
-        }
+    calls = (
+        (call.id, {"name": call.name, "arguments": call.arguments})
         for call in completion.tool_calls
-    ]
+    )
+    return [{"id": key, "type": "function", "function": function} for key, function in calls]
 
 
 def _chunks(
