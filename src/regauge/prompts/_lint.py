@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import Diagnostic, GitError, LockError, PromptError
+from regauge.lexicon import Lexicon
 from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
 from regauge.prompts._replaceable import replaceable_errors
 from regauge.prompts._repository import Repository
@@ -54,32 +55,7 @@ class ContentError:
     replacement: str | None = None
 
 
-_ALL_ABOVE = (
-    r"(?:above|previous|preceding|prior|earlier|foregoing|before|other) ?(?:instructions?|rules?)?"
-)
-# An instruction about all others: in English, German, French, Spanish and Japanese.
-_OVERRIDE = re.compile(
-    rf"\b(?:ignore|disregard|forget|override)\b[^.\n]{{0,40}}\b{_ALL_ABOVE}"
-    r"|\b(?:what(?:ever|soever)|no matter what|regardless of (?:what|anything|everything)|despite"
-    r" (?:what|anything|everything)|notwithstanding)\b[^.\n]{0,60}\b(?:above|before|says?|said"
-    r"|stands?|written|instructed|otherwise)\b"
-    r"|\b(?:ignoriere|vergiss|missachte)\w*\b[^.\n]{0,40}\b(?:obige|vorherige|vorige|bisherige|oben)"
-    r"|\b(?:ungeachtet|egal,? was|was auch immer)\b[^.\n]{0,60}\b(?:oben|steht|gesagt|vorher)"
-    r"|\b(?:ignore[zr]?|oublie[zr]?)\b[^.\n]{0,40}\b(?:ci-dessus|précédent|qui précède)"
-    r"|\bquoi qu'il\b[^.\n]{0,60}\b(?:ci-dessus|dit|écrit)"
-    r"|\b(?:ignor[ae]|olvid[ae])\b[^.\n]{0,40}\b(?:anterior|previas?|arriba)"
-    r"|(?:上記|以上|これまで)[^。\n]{0,20}(?:無視|関係なく|かかわらず)",
-    re.IGNORECASE,
-)
-# A double negation is an affirmation.
-_TWICE_NEGATED = re.compile(
-    r"\b(?:do not|don't|never|must not|should not|cannot|can't)\s+(?:ever\s+)?"
-    r"(?P<inner>fail to|refrain from|abstain from|avoid|omit|neglect to|decline to|refuse to|skip"
-    r"|stop)\b"
-    r"|\b(?:unterlasse|vermeide|versäume|verzichte)\w*\b[^.\n]{0,40}\b(?:nicht|nie|niemals|keinesfalls)\b"
-    r"|\bn(?:e |')(?:manque|omet|évite|refuse|renonce)\w*\b[^.\n]{0,20}\b(?:pas|jamais)\b",
-    re.IGNORECASE,
-)
+_LEXICON = Lexicon("regauge.prompts")
 _KEY_ENTRY = re.compile(
     r"^[ \t]*[-*•][ \t]+[`\"*]*(?P<key>[A-Za-z_]\w*)[`\"*]*:(?=\s)", re.MULTILINE
 )
@@ -154,12 +130,12 @@ def _sentence_errors(tree: Tree, language: str) -> Iterator[ContentError]:
         if tree.is_data(node) or not text.strip():
             continue
         quoted = _excerpt(text)
-        if _OVERRIDE.search(text):
+        if _LEXICON.override.search(text):
             yield _removable_error(
                 tree, node, f"overrides the other instructions: {quoted}",
                 "remove it, or edit the rule that it changes",
             )  # fmt: skip
-        elif twice := _TWICE_NEGATED.search(text):
+        elif twice := _LEXICON.twice_negated.search(text):
             inner = twice["inner"]
             replacement = (
                 text.replace(f"{inner} ", "", 1) if inner and inner.endswith("to") else None
