@@ -25,7 +25,7 @@ from regauge.importers._templates import (
     variables_of,
 )
 from regauge.importers.promptfoo._context import Context
-from regauge.importers.promptfoo._models import model_id, prompt_parameters
+from regauge.importers.promptfoo._providers import model_id, prompt_parameters
 from regauge.wording import cut
 
 if TYPE_CHECKING:

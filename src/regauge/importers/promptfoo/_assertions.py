@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -17,7 +18,7 @@ from regauge.importers._source import (
     placed,
 )
 from regauge.importers._suite import text_of
-from regauge.importers.promptfoo._javascript import python_pattern, transformed_check
+from regauge.importers.promptfoo._providers import LEXICON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,20 +50,6 @@ _NOT_OF_THE_TEXT: Final = (
     "trajectory:",
 )  # fmt: skip
 _RED_TEAM: Final = "promptfoo:redteam"
-_REASONS: Final = {
-    "select-best": "it compares the outputs of several prompts; use the gate, or pairwise",
-    "max-score": "it compares the outputs of several prompts; use the gate, or pairwise",
-    "human": "a human decides; use labels and regauge judges calibrate",
-    "webhook": "its service responds in promptfoo's format; use http_judge",
-    "classifier": "use http_judge with your classifier",
-    "moderation": "use http_judge, or deepeval('Toxicity')",
-    "pi": "use http_judge; the scorer is a service",
-    "ruby": "use command_judge with a program that runs the script",
-    "trace-span-count": "a completion has no spans; use tool_call_count",
-    "trace-span-duration": "a completion has no spans; use max_latency_s",
-    "trace-error-spans": "a completion has no spans",
-    "skill-used": "a completion lists no skills; use calls where a skill is a tool",
-}
 
 
 class _UnmeasuredAssertionError(Exception):
@@ -316,7 +303,7 @@ def _reason(kind: str) -> str:
         return "it has no type"
     if _RED_TEAM in kind:
         return "regauge has no red teaming; keep promptfoo for it"
-    return _REASONS.get(kind, "promptfoo documents no such type")
+    return str(LEXICON.entry("reasons").get(kind, "promptfoo documents no such type"))
 
 
 def _transform(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
@@ -722,7 +709,159 @@ _MODEL_JUDGES: Final[Mapping[str, Callable[[_ParsedAssertion], dict[str, JSON]]]
     "trajectory:goal-success": _goal,
 }
 
-KINDS: Final = frozenset(
-    {*_RULES, *_MODEL_JUDGES, *_CRITERIA, *_REASONS, "javascript", "python", "perplexity-score"}
+
+def is_kind(name: str) -> bool:
+    """Return whether a cell `__expected` names a type; any other text is an expected output."""
+    kinds = {*_RULES, *_MODEL_JUDGES, *_CRITERIA, "javascript", "python", "perplexity-score"}
+    return name in kinds or name in LEXICON.entry("reasons")
+
+
+# JavaScript of assertions, transforms and patterns: composed as text, never run here.
+
+_DECLARED = re.compile(r"(?:const|let|var)\s")
+_SPREAD = re.compile(r"\A\(?\{\s*\.\.\.vars\s*,(?P<rest>.*)\}\)?;?\Z", re.DOTALL)
+_ENTRY = re.compile(
+    r"""\s*(?:(?P<key>[A-Za-z_$][\w$]*)|'(?P<quoted>[^'\\]*)'|"(?P<double>[^"\\]*)")\s*:\s*"""
+    r"""(?:'(?P<single>[^'\\]*)'|(?P<json>"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null))\s*(?:,|\Z)"""
 )
-"""The types in a cell `__expected`; any other text is an expected output."""
+
+
+def function_body(code: str) -> str:
+    """Convert code to the body of a function: several lines as they are, an expression returned.
+
+    >>> function_body("output.length < 9")
+    'return output.length < 9'
+    >>> function_body("const n = output.length; n < 9;")
+    'const n = output.length; return n < 9'
+    """
+    code = code.rstrip()
+    if "\n" in code:
+        return code
+    code = code.strip().rstrip("; ")
+    if not _DECLARED.match(code):
+        return f"return {code}"
+    head, semicolon, tail = code.rpartition(";")
+    return f"{head}{semicolon} return {tail.strip()}" if semicolon else code
+
+
+def transformed_check(transform: str, kind: str, value: Any, *, negated: bool) -> str | None:
+    """The function body of a transform and an assertion; None for kinds without JavaScript."""
+    body = function_body(str(value)) if kind == "javascript" else _assertion(kind, value)
+    if body is None:
+        return None
+    # A transform with a line end is a body, even where that is its last character.
+    change = transform if "\n" in transform else f"return {transform}"
+    return (
+        f"const run = (function (output, context) {{\n{change}\n}});\n"
+        f"const check = (function (output, context) {{\n{body}\n}});\n"
+        f"return {'!' if negated else ''}check(run(output, context), context);"
+    )
+
+
+def _assertion(kind: str, value: Any) -> str | None:
+    """The function body of an assertion; None for kinds without JavaScript."""
+    body: str | None = LEXICON.entry("javascript").get(kind)
+    structured = is_mapping(value) or (is_list(value) and "values" not in (body or ""))
+    if body is None or structured or (kind == "is-json" and value):
+        return None
+    parts = value if is_list(value) else [part.strip() for part in str(value).split(",")]
+    constants = f"const value = {json.dumps(str(value))};\n"
+    if "values" in body:
+        constants = f"const values = {json.dumps([str(part) for part in parts])};\n"
+    return constants + body
+
+
+def constant_vars(code: str) -> dict[str, Any] | None:
+    """The constants that `transformVars` adds to the variables; None if it computes values.
+
+    >>> constant_vars("{ ...vars, apiUrl: 'http://localhost', retries: 2 }")
+    {'apiUrl': 'http://localhost', 'retries': 2}
+    """
+    code = code.strip().removeprefix("return ").strip()
+    match = _SPREAD.match(code)
+    if match is None:
+        return None
+    rest = match["rest"].strip()
+    values: dict[str, Any] = {}
+    position = 0
+    while position < len(rest):
+        entry = _ENTRY.match(rest, position)
+        if entry is None or entry.end() == position:
+            return None
+        key = entry["key"] or entry["quoted"] or entry["double"] or ""
+        values[key] = entry["single"] if entry["single"] is not None else json.loads(entry["json"])
+        position = entry.end()
+    return values
+
+
+# Patterns.
+
+# Letters with the same escape in both languages; JavaScript reads others literally.
+_ESCAPES: Final = frozenset("dDwWsSbBtnrfvxuckpP0123456789")
+_FLAGS: Final = re.compile(r"\(\?([ims]+)\)")
+_FLAG_NAMES: Final = {"i": "ignore_case", "m": "multiline", "s": "dotall"}
+
+
+def python_pattern(source: str) -> dict[str, JSON]:
+    r"""The parameters of `matches` for a pattern of JavaScript.
+
+    There, `$` matches only the end of the text. A leading `(?i)` is an error in JavaScript; here it
+    becomes a flag.
+
+    Raises:
+        ValueError: Python does not compile it.
+
+    >>> python_pattern(r"(?i)^ok$")
+    {'pattern': '^ok\\Z', 'ignore_case': True}
+    """
+    import regex  # type: ignore[import-untyped]
+
+    options: dict[str, JSON] = {}
+    if flags := _FLAGS.match(source):
+        options = {_FLAG_NAMES[flag]: True for flag in flags[1]}
+        source = source[flags.end() :]
+    pattern = _translate(source, multiline="multiline" in options)
+    try:
+        regex.compile(pattern)
+    except regex.error as error:
+        raise ValueError(str(error)) from error
+    return {"pattern": pattern, **options}
+
+
+def _translate(source: str, *, multiline: bool) -> str:
+    parts: list[str] = []
+    in_class = False
+    position = 0
+    while position < len(source):
+        character = source[position]
+        following = source[position + 1 : position + 2]
+        position += 1
+        if character == "\\" and following:
+            position += 1
+            if following == "u" and (
+                match := re.match(r"\{([0-9A-Fa-f]{1,6})\}", source[position:])
+            ):
+                position += match.end()
+                parts.append(re.escape(chr(int(match[1], 16))))
+            elif following == "k" and (match := re.match(r"<(\w+)>", source[position:])):
+                position += match.end()
+                parts.append(f"(?P={match[1]})")
+            elif following == "/" or (following.isalpha() and following not in _ESCAPES):
+                parts.append(following)
+            else:
+                parts.append(character + following)
+        elif in_class:
+            in_class = character != "]"
+            parts.append("\\[" if character == "[" else character)
+        elif character == "[":
+            if source.startswith("^]", position) or source.startswith("]", position):
+                parts.append(r"[\s\S]" if following == "^" else r"(?!)")
+                position += 2 if following == "^" else 1
+            else:
+                in_class = True
+                parts.append(character)
+        elif character == "$" and not multiline:
+            parts.append(r"\Z")
+        else:
+            parts.append(character)
+    return "".join(parts)

@@ -26,8 +26,12 @@ from regauge.importers._templates import (
 )
 from regauge.importers.promptfoo._assertions import checks_of
 from regauge.importers.promptfoo._context import SourcePrompt, chat_messages, read_prompts
-from regauge.importers.promptfoo._models import prompt_parameters, read_providers
-from regauge.importers.promptfoo._targets import target_of
+from regauge.importers.promptfoo._providers import (
+    LEXICON,
+    prompt_parameters,
+    read_providers,
+    target_of,
+)
 from regauge.importers.promptfoo._tests import read_tests
 
 if TYPE_CHECKING:
@@ -36,7 +40,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.importers._description import SourcePlace
     from regauge.importers.promptfoo._context import Context
-    from regauge.importers.promptfoo._models import SourceProvider
+    from regauge.importers.promptfoo._providers import SourceProvider
     from regauge.importers.promptfoo._tests import SourceTest
 
 _AROUND: Final = ("prefix", "suffix")
@@ -45,22 +49,6 @@ _CHAT: Final = re.compile(r"\s*(?:\[|\{\s*\"messages\"|- role:)")
 _MARK_SHOWN: Final = 60
 _TITLE_MAX: Final = 400
 _MS: Final = 1000
-_KEYS: Final = frozenset(
-    {
-        "prompts", "providers", "targets", "tests", "scenarios", "defaultTest", "description",
-        "tags", "env", "outputPath", "sharing", "$schema", "evaluateOptions", "commandLineOptions",
-        "nunjucksFilters", "derivedMetrics", "extensions", "redteam", "metadata",
-        "writeLatestResults", "assertionTemplates", "maxConcurrency", "cache", "verbose", "tracing",
-    }
-)  # fmt: skip
-_DROPPED: Final = {
-    "redteam": "red teaming has no counterpart",
-    "extensions": "hooks of the run are code; write hooks of pytest",
-    "derivedMetrics": "derived metrics have no counterpart; reports have pass rates",
-    "nunjucksFilters": "filters in JavaScript are not run",
-    "tracing": "traces have no counterpart",
-    "env": "environment variables are not set by a file; set them where evals run",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,15 +172,17 @@ class Configuration:
                 self._target_eval(prompt, name, cases, provider)
 
     def _note_keys(self) -> None:
-        config = self._config
+        config, dropped = self._config, LEXICON.entry("dropped")
         for key in config:
             place = place_of(config, key, otherwise=self._place)
-            if key in _DROPPED and config[key]:
-                self._context.note("dropped", place, f"`{key}`: {_DROPPED[key]}")
+            if key in dropped and config[key]:
+                self._context.note("dropped", place, f"`{key}`: {dropped[key]}")
             elif key == "evaluateOptions" and (repeat := mapping_of(config[key]).get("repeat")):
                 text = f"`repeat: {repeat}` is not kept; run pytest evals --trials {repeat}"
                 self._context.note("changed", place, text)
-            elif key not in _KEYS and not key.startswith(("x-", "_", ".")):
+            elif key not in LEXICON.words("configuration_keys") and not key.startswith(
+                ("x-", "_", ".")
+            ):
                 self._context.note("dropped", place, f"`{key}` is not imported")
 
     def _note_models(self) -> None:

@@ -15,7 +15,7 @@ from regauge.errors import InvalidFileError
 from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of, placed
 from regauge.importers._suite import ROLES, content_text, text_of
 from regauge.importers._templates import TemplateError, has_logic, render
-from regauge.importers.promptfoo._models import model_of
+from regauge.importers.promptfoo._providers import LEXICON, model_of
 from regauge.recordings import map_texts
 from regauge.scaffold import NewFile
 
@@ -146,10 +146,6 @@ class Context:
         return self.suite.rubric(words, rubric, contents, "`rubricPrompt`", place)
 
 
-_SUFFIXES: Final = (
-    "cjs", "cts", "j2", "js", "json", "jsonl", "md", "mjs", "mts", "py", "ts", "txt", "yml",
-    "yaml", "csv", "sh", "rb", "go",
-)  # fmt: skip
 _CODE: Final = re.compile(r"\.(?:js|mjs|cjs|ts|mts|cts|py|sh|rb|go|exe|bat)(?::[\w$.]+)?\Z")
 _REMOTE: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _INCLUDED: Final = re.compile(r"\{%-?\s*include\s+(['\"])(?P<path>[^'\"]+)\1\s*-?%\}")
@@ -272,7 +268,12 @@ def _looks_like_path(text: str) -> bool:
     suffixes = {
         PurePosixPath(part.replace("\\", "/")).suffix.removeprefix(".") for part in parts[-2:]
     }
-    return bool(suffixes & set(_SUFFIXES)) or "*" in text or "/" in text or "\\" in text
+    return (
+        bool(suffixes & LEXICON.words("prompt_suffixes"))
+        or "*" in text
+        or "/" in text
+        or "\\" in text
+    )
 
 
 def _file_texts(path: Path, context: Context) -> list[str]:

@@ -1,10 +1,13 @@
-"""Models of providers: their ids, endpoints, keys and parameters."""
+"""Providers: models with endpoints and parameters; endpoints, programs and code as targets."""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, cast
+from importlib.resources import files
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from regauge.errors import InvalidFileError
 from regauge.importers._description import slug
@@ -17,130 +20,23 @@ from regauge.importers._source import (
     place_of,
     placed,
 )
+from regauge.lexicon import Lexicon
 from regauge.providers.remote import load_gaps
+from regauge.recordings import map_texts
+from regauge.scaffold import NewFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Container, Iterator, Mapping
+    from pathlib import Path
 
     from regauge.digests import JSON
     from regauge.importers._description import SourcePlace
+    from regauge.importers._source import SourceTree
     from regauge.importers.promptfoo._context import Context
 
 
-class _Endpoint(NamedTuple):
-    """The endpoint of a provider.
-
-    Attributes:
-        name: The name of its table; by default the provider's.
-    """
-
-    url: str = ""
-    key_env: str = ""
-    name: str = ""
-
-
-# OpenAI-compatible endpoints from their documentation.
-_ENDPOINTS: Final[Mapping[str, _Endpoint]] = {
-    "openai": _Endpoint(),
-    "anthropic": _Endpoint(),
-    "openrouter": _Endpoint("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    "ollama": _Endpoint("http://127.0.0.1:11434/v1"),
-    "google": _Endpoint(
-        "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", "gemini"
-    ),
-    "groq": _Endpoint("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
-    "mistral": _Endpoint("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
-    "deepseek": _Endpoint("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
-    "together": _Endpoint("https://api.together.xyz/v1", "TOGETHER_API_KEY"),
-    "xai": _Endpoint("https://api.x.ai/v1", "XAI_API_KEY"),
-    "perplexity": _Endpoint("https://api.perplexity.ai", "PERPLEXITY_API_KEY"),
-    "fireworks": _Endpoint("https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
-    "cerebras": _Endpoint("https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
-    "github": _Endpoint("https://models.github.ai/inference", "GITHUB_TOKEN"),
-    "huggingface": _Endpoint("https://router.huggingface.co/v1", "HF_TOKEN"),
-    "cohere": _Endpoint("https://api.cohere.ai/compatibility/v1", "COHERE_API_KEY"),
-    "deepinfra": _Endpoint("https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
-    "nvidia": _Endpoint("https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
-    "alibaba": _Endpoint(
-        "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY"
-    ),
-    "moonshot": _Endpoint("https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"),
-    "litellm": _Endpoint("http://127.0.0.1:4000/v1", "LITELLM_API_KEY"),
-    "localai": _Endpoint("http://127.0.0.1:8080/v1"),
-    "lmstudio": _Endpoint("http://127.0.0.1:1234/v1"),
-    "llamafile": _Endpoint("http://127.0.0.1:8080/v1"),
-    "llama": _Endpoint("http://127.0.0.1:8080/v1"),
-    "vllm": _Endpoint("http://127.0.0.1:8000/v1"),
-    "docker": _Endpoint("http://127.0.0.1:12434/engines/v1"),
-    "azure": _Endpoint(key_env="AZURE_API_KEY"),
-    "vertex": _Endpoint(),
-    "bedrock": _Endpoint(key_env="AWS_BEARER_TOKEN_BEDROCK"),
-}
-_MODES: Final = ("chat", "completion", "completions", "messages", "responses", "converse")
-# Providers of models that are written without one, by prefix of the model.
-_BARE: Final = {
-    "gpt-": "openai",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
-    "claude-": "anthropic",
-    "gemini-": "google",
-}
-_OTHER: Final = (
-    "assistant", "embedding", "embeddings", "image", "realtime", "transcription", "speech",
-    "moderation", "tts", "video", "codex-sdk", "codex-app-server", "claude-agent-sdk",
-    "claude-code", "agents", "live", "chatkit",
-)  # fmt: skip
-# Providers that a model can replace: agents by their vendor, and vendors of models.
-_AGENTS: Final = (
-    "codex-sdk", "codex-app-server", "claude-agent-sdk", "claude-code", "agents", "chatkit",
-)  # fmt: skip
-_VENDORS: Final = (
-    "adaline", "ai21", "aimlapi", "bam", "cloudflare-ai", "cloudflare-gateway", "databricks",
-    "envoy", "helicone", "hyperbolic", "ibm", "jfrog", "llama.cpp", "nscale", "portkey",
-    "replicate", "sagemaker", "sambanova", "snowflake", "text-generation-webui", "watsonx",
-)  # fmt: skip
-_SAME: Final = {
-    "openai-responses": "openai",
-    "azureopenai": "azure",
-    "palm": "google",
-    "togetherai": "together",
-}
+LEXICON: Final = Lexicon("regauge.importers.promptfoo")
 _HOME_KEYS: Final = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
-_CLOUDS: Final = {
-    "azure": "the endpoint of Azure is missing; write base_url in [tool.regauge.providers.azure]",
-    "vertex": "models of Vertex need the project and a command that prints a token",
-    "bedrock": "models of Bedrock need a bearer token, and a name that its OpenAI endpoint knows",
-}
-_PARAMETERS: Final = {
-    "temperature": "temperature",
-    "max_tokens": "maxTokens",
-    "maxTokens": "maxTokens",
-    "max_completion_tokens": "maxTokens",
-    "max_output_tokens": "maxTokens",
-    "maxOutputTokens": "maxTokens",
-    "num_predict": "maxTokens",
-    "top_p": "topP",
-    "topP": "topP",
-    "seed": "seed",
-    "stop": "stop",
-    "stop_sequences": "stop",
-    "stopSequences": "stop",
-    "presence_penalty": "presencePenalty",
-    "presencePenalty": "presencePenalty",
-    "frequencyPenalty": "frequencyPenalty",
-    "frequency_penalty": "frequencyPenalty",
-    "reasoning_effort": "reasoningEffort",
-}
-_SILENT: Final = frozenset(
-    {
-        "apiKey", "apiKeyEnvar", "apiBaseUrl", "apiHost", "apiVersion", "baseUrl", "base_url",
-        "showThinking", "cost", "inputCost", "outputCost", "organization", "timeout", "maxRetries",
-        "api_key", "functions", "tools", "tool_choice", "toolChoice", "response_format",
-        "responseFormat", "reasoning", "apiKeyRequired", "generationConfig", "env", "model",
-        "deployment_id", "projectId", "region", "transform",
-    }
-)  # fmt: skip
 ENVIRONMENT: Final = re.compile(
     r"\{\{-?\s*env\.(?P<name>\w+)\s*(?:\|\s*default\(\s*['\"](?P<default>[^'\"]*)['\"][^)]*\))?\s*"
     r"-?\}\}|\$\{(?P<shell>\w+)(?::-(?P<other>[^}]*))?\}"
@@ -191,11 +87,11 @@ def model_of(value: object, place: SourcePlace, context: Context) -> str:
 def model_id(name: str, config: Mapping[str, Any], context: Context, place: SourcePlace) -> str:
     """The id of a model; empty for none. Its endpoint becomes a table of the settings."""
     family, mode, model = _parts(name, config, context, place)
-    endpoint = _ENDPOINTS.get(family)
+    endpoint: Mapping[str, str] | None = LEXICON.entry("endpoints").get(family)
     if endpoint is None or not model or "{{" in model or " " in model:
         return ""
     table: dict[str, JSON] = {}
-    table_name = endpoint.name or family
+    table_name = endpoint.get("name", family)
     if mode == "responses" and family in {"openai", "azure"}:
         table_name, table["api"] = f"{table_name}-responses", "responses"
     url = _url(family, config, context, place)
@@ -203,12 +99,12 @@ def model_id(name: str, config: Mapping[str, Any], context: Context, place: Sour
         table["api"] = "anthropic"
     if url and family in {"openai", "anthropic"}:
         table_name = f"{table_name}-{_host_name(url)}"
-    if url or endpoint.url:
-        table["base_url"] = url or endpoint.url
-    elif family in _CLOUDS:
+    if url or "url" in endpoint:
+        table["base_url"] = url or endpoint["url"]
+    elif family in LEXICON.entry("clouds"):
         table.update(_cloud(family, config, context, place))
     home_key = _HOME_KEYS.get(family, "")
-    key = _key_name(config, endpoint.key_env or home_key, context, place)
+    key = _key_name(config, endpoint.get("key_env", home_key), context, place)
     if key and (table or key != home_key) and "api_key_command" not in table:
         table["api_key_env"] = key
     return f"{_declare(table_name, table, context) if table else table_name}:{model}"
@@ -217,10 +113,11 @@ def model_id(name: str, config: Mapping[str, Any], context: Context, place: Sour
 def replaced_by_model(name: str, config: Mapping[str, Any]) -> str:
     """The model that replaces an agent; `own` for the project's model, empty for none."""
     family, _, mode = name.partition(":")
-    if family in {"openai", "anthropic"} and mode.partition(":")[0] in _AGENTS:
+    if family in {"openai", "anthropic"} and mode.partition(":")[0] in LEXICON.words("agents"):
         model = config.get("model")
         return f"{family}:{model}" if isinstance(model, str) and model else "own"
-    is_model = family in _VENDORS or (_SAME.get(family, family) in _ENDPOINTS and not mode)
+    is_known = LEXICON.entry("same").get(family, family) in LEXICON.entry("endpoints")
+    is_model = family in LEXICON.words("vendors") or (is_known and not mode)
     return "own" if is_model else ""
 
 
@@ -230,16 +127,17 @@ def _parts(
     """The family, mode and model of a provider's id; an empty model if it is none."""
     family, _, rest = name.partition(":")
     if not rest:
-        family = next((vendor for begin, vendor in _BARE.items() if name.startswith(begin)), name)
+        bare = LEXICON.entry("bare").items()
+        family = next((vendor for begin, vendor in bare if name.startswith(begin)), name)
         rest = name if family != name else ""
         if rest:
             context.note("changed", place, f"{name} names no provider; {family} serves it")
     mode, _, model = rest.partition(":")
-    if mode not in _MODES:
-        mode, model = ("", "") if mode in _OTHER else ("chat", rest)
+    if mode not in LEXICON.words("modes"):
+        mode, model = ("", "") if mode in LEXICON.words("other_modes") else ("chat", rest)
     if not model and mode:
         model = str(config.get("model") or config.get("deployment_id") or "")
-    return _SAME.get(family, family), mode, model
+    return LEXICON.entry("same").get(family, family), mode, model
 
 
 def _url(family: str, config: Mapping[str, Any], context: Context, place: SourcePlace) -> str:
@@ -256,15 +154,15 @@ def _url(family: str, config: Mapping[str, Any], context: Context, place: Source
     if url and not re.match(r"https?://[^/]", url):
         context.note("manual", place, "the URL of the endpoint is not complete; write base_url")
         return "http://127.0.0.1:9/v1"
-    vendor = {"https://api.openai.com/v1", "https://api.anthropic.com", _ENDPOINTS[family].url}
-    return "" if url in vendor else url
+    vendor = {"https://api.openai.com/v1", "https://api.anthropic.com"}
+    return "" if url in {*vendor, LEXICON.entry("endpoints")[family].get("url", "")} else url
 
 
 def _cloud(
     family: str, config: Mapping[str, Any], context: Context, place: SourcePlace
 ) -> dict[str, JSON]:
     """The endpoint of a cloud, with placeholders for names that no configuration has."""
-    context.note("manual", place, _CLOUDS[family])
+    context.note("manual", place, LEXICON.entry("clouds")[family])
     if family == "azure":
         return {"base_url": "https://RESOURCE.openai.azure.com/openai/v1"}
     if family == "bedrock":
@@ -327,15 +225,16 @@ def prompt_parameters(
         inner = flat.pop(nested, None)
         if is_mapping(inner):
             flat = {**inner, **flat}
+    names: Mapping[str, str] = LEXICON.entry("parameters")
     parameters: dict[str, JSON] = {}
     for key, value in flat.items():
-        name = _PARAMETERS.get(key)
+        name = names.get(key)
         if name is not None and isinstance(value, str) == (name == "reasoningEffort"):
             parameters.setdefault(name, value)
     effort = mapping_of(flat.get("reasoning")).get("effort")
     if isinstance(effort, str):
         parameters["reasoningEffort"] = effort
-    ignored = sorted(key for key in flat if key not in _PARAMETERS and key not in _SILENT)
+    ignored = sorted(key for key in flat if key not in names and key not in LEXICON.words("silent"))
     if ignored:
         context.note("dropped", place, f"settings of the provider: {', '.join(ignored)}")
     document: dict[str, JSON] = {"modelParameters": parameters} if parameters else {}
@@ -562,3 +461,372 @@ def _kind_of_provider(name: str) -> _Kind:
     if is_code(name):
         return "python" if re.search(r"\.py(?::\w+)?\Z", name) else "javascript"
     return "model"
+
+
+# Targets of providers that are endpoints, programs and code; an import runs none of them.
+
+_MS: Final = 1000
+_FILE: Final = re.compile(r"(?:file://|python:)?(?P<path>.+?\.\w+)(?::(?P<function>\w+))?\Z")
+_SECRET: Final = re.compile(
+    r"key|token|secret|password|passwd|authorization|credential|cookie", re.IGNORECASE
+)
+_NO_SECRET: Final = ("tokens", "envar", "env")
+_JSON_PATH: Final = re.compile(
+    r"(?:\(?\s*\(?\s*(?:json|data|response|res|r|output)\s*(?:,[^)]*)?\)?\s*=>\s*)?\(?\s*"
+    r"(?:json|data|response|res|r)"
+    r"(?P<path>(?:\??\.?\[(?:\d+|'[^']+'|\"[^\"]+\")\]|\??\.[A-Za-z_$][\w$]*)+)\s*\)?\s*;?"
+)
+_SLOT: Final = re.compile(r"\{\{\s*(?P<path>(?P<root>\w+)(?:\.\w+)*)\s*(?:\|[^}]*)?\}\}")
+_PLAIN_HEADERS: Final = ("content-type", "accept", "content-length")
+_UNSUPPORTED: Final = (
+    "request", "session", "sessionParser", "auth", "signatureAuth", "transformRequest", "tls",
+    "queryParams",
+)  # fmt: skip
+_METHODS: Final = ("GET", "POST", "PUT", "PATCH")
+
+
+def _http_target(
+    provider: SourceProvider, context: Context, *, names: Container[str]
+) -> dict[str, JSON]:
+    """The table of a target for an HTTP provider.
+
+    Args:
+        names: The inputs of its cases.
+    """
+    config, place = provider.config, provider.place
+    address = provider.id if "://" in provider.id else str(config.get("url") or "")
+    slots = _slots(provider, context, names)
+    url = slots(without_environment(address, context, place))
+    if not re.match(r"https?://[^/{]", url):
+        context.note("manual", place, "the URL of the HTTP provider is not complete; correct `url`")
+        url = f"http://127.0.0.1:9/{url.partition('://')[2] or url}"
+    table: dict[str, JSON] = {"kind": "http", "url": url}
+    default = "POST" if config.get("body") is not None else "GET"
+    method = str(config.get("method") or default).upper()
+    if method not in _METHODS:
+        text = f"the method {method} has no counterpart; the target uses POST"
+        context.note("manual", place, text)
+    elif method != "POST":
+        table["method"] = method
+    if headers := _headers(provider, context):
+        table["headers_env"] = headers
+    body = _json_body(config.get("body"), provider, context, slots)
+    if body is not None:
+        table["body"] = body
+    parser = config.get("transformResponse", config.get("responseParser"))
+    if parser is not None:
+        path = json_path(str(parser))
+        if path:
+            table["text"] = path
+        else:
+            text = "`transformResponse` is code that is not run; set `text` of the target"
+            context.note("manual", place, text)
+    for key in _UNSUPPORTED:
+        if config.get(key):
+            context.note("manual", place, f"`{key}` of the HTTP provider has no counterpart")
+    return table
+
+
+def _slots(
+    provider: SourceProvider, context: Context, names: Container[str]
+) -> Callable[[str], str]:
+    """Return a function that converts slots of a text for a target; unknown ones become empty."""
+
+    def slot(match: re.Match[str]) -> str:
+        if match["root"] in names:
+            return f"{{{{{match['path']}}}}}"
+        note = f"the request inserts {match[0]}, which no test has; it is empty"
+        context.note("manual", provider.place, note)
+        return ""
+
+    return lambda text: _SLOT.sub(slot, text)
+
+
+def _headers(provider: SourceProvider, context: Context) -> dict[str, JSON]:
+    """The environment variables of headers; values are not copied."""
+    headers = provider.config.get("headers")
+    names: dict[str, JSON] = {}
+    for header, value in mapping_of(headers).items():
+        if header.lower() in _PLAIN_HEADERS:
+            continue
+        match = ENVIRONMENT.fullmatch(str(value).strip())
+        name = (match["name"] or match["shell"]) if match else re.sub(r"\W+", "_", header).upper()
+        names[header] = name
+        if match:
+            continue
+        if _SECRET.search(header):
+            words = str(value).split()
+            context.imported.secrets.update(
+                word for word in words if len(word) >= _SECRET_MIN and "{{" not in word
+            )
+        text = (
+            f"the value of the header {header} was not copied; set the environment variable {name}"
+        )
+        context.note("manual", provider.place, text)
+    return names
+
+
+def _json_body(
+    body: Any, provider: SourceProvider, context: Context, slots: Callable[[str], str]
+) -> JSON:
+    """The body as JSON with converted slots; None if it is no JSON."""
+    if isinstance(body, str):
+        quoted = re.sub(
+            r"(?<![\"\w])\{\{\s*(\w+)\s*(?:\|\s*dump)?\s*\}\}(?![\"\w])", r'"{{\1}}"', body
+        )
+        try:
+            body = json.loads(quoted)
+        except ValueError:
+            text = "the body is no JSON; the target sends all inputs instead"
+            context.note("manual", provider.place, text)
+            return None
+    return cast("JSON", map_texts(body, slots))
+
+
+def json_path(code: str) -> str:
+    """The JSON path of code that only selects a part of a response; empty for other code.
+
+    >>> json_path("json.choices[0].message.content")
+    '$.choices[0].message.content'
+    >>> json_path("(json) => json.text")
+    '$.text'
+    """
+    code = code.strip()
+    if picked := re.search(r"\boutput:\s*((?:json|data)[\w.\[\]?]+)", code):
+        code = picked[1]
+    match = _JSON_PATH.fullmatch(code.removeprefix("return ").strip())
+    if match is None:
+        return ""
+    path = match["path"].replace("?.", ".").replace(".[", "[")
+    return "$" + re.sub(r"\[['\"]([^'\"]+)['\"]\]", r".\1", path)
+
+
+def _code_of(provider: SourceProvider, context: Context) -> tuple[Path, str]:
+    """The file and the function of a provider that is code.
+
+    Raises:
+        SourceError: It does not exist, or is not read.
+    """
+    match = _FILE.fullmatch(provider.id)
+    if match is None:
+        raise SourceError(f"{provider.id} names no file")
+    path = context.repository.resolve(match["path"], context.base)
+    if not path.is_file():
+        raise SourceError(f"{context.repository.relative(path)} does not exist")
+    return path, match["function"] or ""
+
+
+def _safe_config(provider: SourceProvider, context: Context) -> dict[str, Any]:
+    """The configuration of a code provider, without keys."""
+    config: dict[str, Any] = {}
+    for key, value in provider.config.items():
+        text = value if isinstance(value, str) else ""
+        is_variable = key.lower().endswith(_NO_SECRET) or ENVIRONMENT.search(text)
+        if text and _SECRET.search(key) and not is_variable:
+            if len(text) >= _SECRET_MIN:
+                context.imported.secrets.add(text)
+            note = f"the value of `{key}` was not copied; read it from the environment"
+            context.note("manual", provider.place, note)
+        else:
+            config[key] = value
+    return config
+
+
+def target_of(
+    provider: SourceProvider,
+    name: str,
+    prompt_input: str,
+    context: Context,
+    *,
+    own_prompt: bool,
+    names: Container[str],
+) -> dict[str, JSON]:
+    """The table of a target; code gets an adapter that calls it.
+
+    Raises:
+        SourceError: The code does not exist.
+    """
+    if provider.kind == "http":
+        return _http_target(provider, context, names=names)
+    timeout = provider.config.get("timeout")
+    table: dict[str, JSON] = {}
+    if isinstance(timeout, int | float) and timeout >= _MS:
+        table["timeout_s"] = timeout / _MS
+    module = re.sub(r"\W+", "_", name)
+    if module.startswith("test_") or module.endswith("_test"):
+        module = f"call_{module}_target"  # pytest collects files of such names
+    if not context.base.is_relative_to(context.root):
+        raise SourceError("its code is outside of this project; run the import in its repository")
+    folder = context.base.relative_to(context.root).as_posix()
+    options: dict[str, Any] = {
+        "config": _safe_config(provider, context),
+        "prompt_input": prompt_input,
+        "own_prompt": own_prompt,
+    }
+    if provider.kind == "command":
+        return {**_command(provider, module, folder, options, context), **table}
+    file, function = _code_of(provider, context)
+    place = context.refer(file, provider.place)
+    if provider.kind == "python":
+        code = PurePosixPath(place)
+        if not re.fullmatch(r"[A-Za-z_]\w*", code.stem):
+            raise SourceError(f"{place} has a name that Python does not import")
+        text = _fill_adapter(
+            "provider.py.txt",
+            place,
+            options,
+            path=place,
+            function=function or "call_api",
+            folder=json.dumps(code.parent.as_posix()),
+            module=code.stem,
+        )
+        context.imported.files.append(NewFile(path=f"evals/targets/{module}.py", text=text))
+        context.note_packages(file, provider.place)
+        note = f"evals/targets/{module}.py calls the provider"
+        if names := _environment_of([file], context.repository):
+            note += f", which reads the environment variables {', '.join(names)}"
+        context.note("changed", provider.place, note)
+        return {"kind": "python", "callable": f"evals.targets.{module}:call_provider", **table}
+    path = f"evals/targets/{module}.mjs"
+    loaded = f"./{place}"
+    text = _fill_adapter(
+        "provider.mjs.txt", loaded, options, path=loaded, path_json=json.dumps(loaded)
+    )
+    context.imported.files.append(NewFile(path=path, text=text))
+    text = f"{path} calls the JavaScript provider with node, which needs the packages it loads"
+    context.note("changed", provider.place, text)
+    files = _loaded_files(file, context.repository)
+    if typed := next((path for path in files if path.suffix in {".ts", ".mts"}), None):
+        name = context.repository.relative(typed)
+        text = f"{name} is TypeScript: node runs it from version 22.6; or put npx tsx in `argv`"
+        context.note("manual", provider.place, text)
+    argv = ["node", *(["--experimental-strip-types"] if typed else []), path]
+    return {"kind": "command", "argv": argv, **_program(path, files, context, place), **table}
+
+
+def _command(
+    provider: SourceProvider,
+    module: str,
+    folder: str,
+    options: Mapping[str, Any],
+    context: Context,
+) -> dict[str, JSON]:
+    """The table of a command target, for a program that promptfoo starts.
+
+    Raises:
+        SourceError: It names no command, or its code is outside of the repository.
+    """
+    command = provider.id.removeprefix("exec:").strip()
+    if not command:
+        raise SourceError("it names no command")
+    path = f"evals/targets/{module}.py"
+    files: list[Path] = []
+    for word in command.split():
+        looks_like_file = re.match(r"\.{1,2}/|.*\.(?:py|sh|rb|[cm]?[jt]s)\Z", word)
+        if looks_like_file and (context.base / word).is_file():
+            program = context.repository.resolve(word, context.base)
+            files += _loaded_files(program, context.repository)
+        elif looks_like_file and not (context.base / word).exists():
+            note = f"{word} of the command does not exist"
+            context.note("manual", provider.place, note)
+    text = _fill_adapter(
+        "command.py.txt",
+        f"exec:{command}",
+        options,
+        command=json.dumps(command),
+        folder=json.dumps(folder),
+    )
+    context.imported.files.append(NewFile(path=path, text=text))
+    note = f"{path} runs the command as promptfoo does; name what else it loads in `files`"
+    context.note("changed", provider.place, note)
+    argv: list[JSON] = ["python", path]
+    return {"kind": "command", "argv": argv, **_program(path, files, context)}
+
+
+def _program(adapter: str, files: list[Path], context: Context, *arguments: str) -> dict[str, JSON]:
+    """The files of a program, and the variables of the environment that it may get."""
+    below = [
+        path.relative_to(context.root).as_posix()
+        for path in files
+        if path.is_relative_to(context.root)
+    ]
+    names = _environment_of(files, context.repository)
+    table: dict[str, JSON] = {"files": [*dict.fromkeys([adapter, *arguments, *below])]}
+    if names:
+        table["env"] = [f"{name}?" for name in names]
+    return table
+
+
+# The files that a program loads and the environment variables it reads, found in its text.
+
+_FILES_MAX: Final = 100
+_SUFFIXES: Final = ("", ".js", ".mjs", ".cjs", ".ts", ".mts", ".json", "/index.js", "/index.ts")
+_IMPORT: Final = re.compile(
+    r"(?:\bfrom|\bimport|\brequire\(|\bimport\()\s*[\"'](\.{1,2}/[^\"'\n]{1,500})[\"']"
+)
+_VARIABLE: Final = re.compile(
+    r"process\.env(?:\.([A-Za-z_]\w*)|\[\s*[\"']([A-Za-z_]\w*)[\"']\s*\])"
+    r"|os\.(?:environ(?:\.get)?|getenv)\s*[\[(]\s*[\"']([A-Za-z_]\w*)[\"']"
+    r"|\$\{?([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b"
+)
+
+
+def _loaded_files(file: Path, repository: SourceTree) -> list[Path]:
+    """A file of JavaScript, and those of its repository that it imports, in their order."""
+    files = [file]
+    for path in files:
+        for reference in _references(path, repository):
+            if reference not in files and len(files) < _FILES_MAX:
+                files.append(reference)
+    return files
+
+
+def _references(path: Path, repository: SourceTree) -> Iterator[Path]:
+    try:
+        names = _IMPORT.findall(repository.read_text(path))
+    except SourceError:
+        return
+    for name in names:
+        for suffix in _SUFFIXES:
+            try:
+                loaded = repository.resolve(f"./{name}{suffix}", path.parent)
+            except SourceError:
+                continue
+            if loaded.is_file() and "node_modules" not in loaded.parts:
+                yield loaded
+                break
+
+
+def _environment_of(files: list[Path], repository: SourceTree) -> list[str]:
+    """The environment variables that files read, as far as their text names them."""
+    names: set[str] = set()
+    for path in files:
+        try:
+            text = repository.read_text(path)
+        except SourceError:
+            continue
+        names.update(name for groups in _VARIABLE.findall(text) for name in groups if name)
+    return sorted(names - {"PATH", "HOME", "LANG", "NODE_ENV"})
+
+
+def _fill_adapter(template: str, identifier: str, options: Mapping[str, Any], **values: str) -> str:
+    """The text of an adapter that calls a provider.
+
+    Args:
+        template: The file of the adapter's template.
+        identifier: The provider's id, for its own code.
+        options: `config`, `prompt_input`, and `own_prompt`: whether the rendered prompt is a
+            variable of the test.
+        values: Further fields of the template.
+    """
+    adapter_config = {"id": identifier, "config": dict(options["config"])}
+    prompt = json.dumps(options["prompt_input"])
+    with_prompt = f"dict(variables, **{{{prompt}: prompt}})"
+    text = files("regauge.importers.promptfoo").joinpath("templates", template).read_text("utf-8")
+    return text.format(
+        config=json.dumps(adapter_config, ensure_ascii=False, default=str),
+        prompt_input=prompt,
+        variables=with_prompt if options["own_prompt"] else "variables",
+        others="inputs" if options["own_prompt"] else "others",
+        **values,
+    )

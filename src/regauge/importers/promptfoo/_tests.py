@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from regauge.errors import InvalidFileError
 from regauge.importers._description import NoteKind, SourcePlace
 from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of, placed
-from regauge.importers.promptfoo._assertions import KINDS
-from regauge.importers.promptfoo._javascript import constant_vars
+from regauge.importers.promptfoo._assertions import constant_vars, is_kind
+from regauge.importers.promptfoo._providers import LEXICON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,9 +43,6 @@ _EXPECTED: Final = re.compile(
     r"(?P<kind>(?:not-)?[a-z][a-z0-9:-]*?)(?:\((?P<threshold>\d+(?:\.\d+)?)\))?(?::(?P<value>.*))?\Z",
     re.DOTALL,
 )
-_IMAGES: Final = (
-    "jpg", "jpeg", "png", "gif", "bmp", "webp", "svg", "mp4", "webm", "mov", "pdf", "wav", "mp3",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,7 +348,7 @@ def _values(
 
 def _content(path: Path, context: Context) -> str:
     suffix = path.suffix.lower().removeprefix(".")
-    if suffix in _IMAGES:
+    if suffix in LEXICON.words("images"):
         raise _UnreadableError(
             f"{context.repository.relative(path)} is no text; see images in golden-datasets"
         )
@@ -482,7 +479,7 @@ def _expected(cell: str) -> dict[str, Any]:
     if cell.startswith("file://"):
         return {"type": "python" if ".py" in cell else "javascript", "value": cell}
     match = _EXPECTED.fullmatch(cell.strip())
-    if match is None or match["kind"].removeprefix("not-") not in KINDS:
+    if match is None or not is_kind(match["kind"].removeprefix("not-")):
         return {"type": "equals", "value": cell}
     kind = match["kind"]
     body: dict[str, Any] = {"type": kind}
