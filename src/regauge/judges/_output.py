@@ -75,22 +75,27 @@ def parse_json(text: str) -> JSON | JsonProblem:
     return value
 
 
-def find_json(text: str) -> Iterator[JSON]:
+def find_json(
+    text: str, *, begins: str = "{[", decoder: json.JSONDecoder = _decoder
+) -> Iterator[JSON]:
     """The outermost JSON objects and arrays in a text, in order.
+
+    Args:
+        text: The text.
+        begins: The characters that begin a value.
+        decoder: The decoder of the values.
 
     >>> list(find_json('Sure! {"a": [1]} and [2]'))
     [{'a': [1]}, [2]]
     """
     position, failed_chars = 0, 0
     while failed_chars < FAILED_CHARS_MAX:
-        begins = [
-            place for place in (text.find("{", position), text.find("[", position)) if place >= 0
-        ]
-        if not begins:
+        places = [place for mark in begins if (place := text.find(mark, position)) >= 0]
+        if not places:
             return
-        start = min(begins)
+        start = min(places)
         try:
-            value, position = _decoder.raw_decode(text, start)
+            value, position = decoder.raw_decode(text, start)
         except json.JSONDecodeError as error:
             failed_chars += error.pos - start + ATTEMPT_CHARS
             position = start + 1

@@ -622,7 +622,7 @@ def judge_status(judge: ModelJudge, project: Project) -> JudgeStatus:
 def calibration_status(judge: ModelJudge, project: Project) -> JudgeStatus:
     """The status of a judge's verdicts by its calibration record."""
     # Imported here, because rules need no calibration records.
-    from regauge.judges.calibration._record import UncalibratedError, current_calibration, shortfall
+    from regauge.judges.calibration import UncalibratedError, current_calibration, shortfall
 
     try:
         calibration = current_calibration(judge, project)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, get_args
 
 from regauge.errors import ProviderError
+from regauge.judges._output import find_json
 from regauge.judges._types import quote
 from regauge.judges.model._ask import add_note, delimit_texts, nonce_of, repeat_request
 from regauge.judges.model._response import ResponseError
@@ -40,7 +41,7 @@ from regauge.refine.proposers._protocol import Ideas, ProbingProposer
 from regauge.strict_json import refuse_constant, unique
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from regauge.digests import JSON
     from regauge.prompts import Prompt
@@ -372,8 +373,6 @@ _THINKS: Final = re.compile(rf"\s*<{_TAGS}", re.IGNORECASE)
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=unique, parse_constant=refuse_constant, strict=False
 )
-# Braces of prose or code that begin no object; each costs one attempt to read it.
-_ATTEMPTS_MAX: Final = 2_000
 _BEGINS: Final = re.compile(r'\{\s*"')
 _NUMBER = re.compile(r"\s*\d{1,4}\| ?")
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(?P<body>.*?)\n?[ \t]*```", re.DOTALL)
@@ -468,7 +467,7 @@ def object_in(response: str, *keys: str) -> dict[str, JSON]:
     body = _without_thoughts(response)
     if not body.strip():
         raise ResponseError("the reply has no text")
-    objects = list(_objects(body))
+    objects = cast("list[dict[str, JSON]]", [*find_json(body, begins="{", decoder=_DECODER)])
     documents = [document for document in objects if not document.keys().isdisjoint(keys)]
     if documents:
         return documents[-1]
@@ -479,21 +478,6 @@ def object_in(response: str, *keys: str) -> dict[str, JSON]:
         )
     missing = " or ".join(f"`{key}`" for key in keys[:1])
     raise ResponseError(f"it holds not one JSON object with the key {missing}")
-
-
-def _objects(text: str) -> Iterator[dict[str, JSON]]:
-    """The outermost JSON objects of a text."""
-    position = 0
-    for _ in range(_ATTEMPTS_MAX):
-        start = text.find("{", position)
-        if start < 0:
-            return
-        try:
-            value, position = _DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            position = start + 1
-        else:
-            yield value
 
 
 def _without_thoughts(response: str) -> str:

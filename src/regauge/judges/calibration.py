@@ -1,28 +1,48 @@
-"""Labels and calibration records: `fixtures/labels/<judge>.calibration.json`."""
+"""Calibration: the agreement of an LLM judge with human labels, and with itself.
+
+Labels are in `fixtures/labels/<judge>.jsonl`, calibration records next to them.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from dataclasses import dataclass
+import traceback
+from collections import Counter
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from regauge.datasets import Record, Source, read_jsonl
+from regauge.datasets import GoldenCase, Record, Source, read_jsonl
 from regauge.digests import JSON, digest_of
-from regauge.errors import DatasetError, Diagnostic, InvalidFileError, UsageError
+from regauge.errors import (
+    BudgetError,
+    DatasetError,
+    Diagnostic,
+    InvalidFileError,
+    JudgeError,
+    RegaugeError,
+    UnmeasuredError,
+    UsageError,
+)
 from regauge.judges._types import is_number
+from regauge.providers import Completion, Usage
 from regauge.regular_file import read_regular
-from regauge.wording import did_you_mean
+from regauge.wording import did_you_mean, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from regauge.judges._types import ModelJudge
+    from regauge.judges._types import JudgeCalls, ModelJudge
+    from regauge.judges.model._panel import PairedVerdict
     from regauge.project import CalibrationSettings, Project
+    from regauge.providers import CompletionRequest
+    from regauge.stats._agreement import Sampled
 
 
 LabelKind: TypeAlias = Literal["outcomes", "scores", "pairs"]
@@ -619,3 +639,401 @@ def _stale(file: CalibrationFile, judge: ModelJudge) -> str:
         sorted({", ".join(calibration.models) for calibration in file.calibrations})
     )
     return f"it was calibrated with {models}, not with {', '.join(judge.models)}"
+
+
+Opinion: TypeAlias = Literal["pass", "fail", "a", "b", "tie", "abstain", "unreadable"]
+
+# More levels are a continuous score, which quarters describe.
+_LEVELS_MAX = 10
+_QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+# Records are rounded so that they are equal on all machines; the seed makes intervals repeatable.
+_DIGITS = 4
+_SEED = 2026
+_NO_VERDICT = frozenset({"abstain", "unreadable"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """The judgement of one labelled output or pair.
+
+    Attributes:
+        opinions: One outcome; for a pair two winners, in the original and the exchanged order.
+        score: From 0 to 1; 0 for a pair.
+        reason: The judge's reason, or the error without a verdict.
+    """
+
+    opinions: tuple[Opinion, ...]
+    score: float = 0.0
+    reason: str = ""
+
+    @property
+    def readable(self) -> bool:
+        """Return whether it is a verdict."""
+        return not _NO_VERDICT.intersection(self.opinions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledVerdict:
+    """A label with the judgements of the same output.
+
+    Attributes:
+        judgements: At least one. The first is compared with the label; the others measure
+            self-consistency.
+    """
+
+    label: Label
+    judgements: tuple[Judgement, ...]
+
+    @property
+    def first(self) -> Judgement:
+        """The judgement that is compared with the label."""
+        return self.judgements[0]
+
+
+def measure_agreement(kind: LabelKind, verdicts: Sequence[LabelledVerdict]) -> Agreement:
+    """Measure the agreement of verdicts with their labels.
+
+    Args:
+        kind: The kind of the labels.
+        verdicts: The verdicts, in the order of the labels.
+    """
+    first = [verdict.first.opinions for verdict in verdicts]
+    raters = _RaterLabels(kind, verdicts)
+    rows = [_Row(raters, verdict) for verdict in verdicts if verdict.first.readable]
+    human, judge = _flatten(rows)
+    by_label = Counter(row.human for row in rows).values()
+    return Agreement(
+        verdicts=len(rows),
+        abstained=sum("abstain" in opinions for opinions in first),
+        unreadable=sum("unreadable" in opinions for opinions in first),
+        base_rate=_mean([row.label_score for row in rows]),
+        majority_accuracy=round(max(by_label) / len(rows), _DIGITS) if rows else None,
+        confusion=_confusion(raters, human, judge),
+        self_consistency=_self_consistency(raters, verdicts),
+        position_flips=_flips(rows) if kind == "pairs" else None,
+        disagreements=tuple(row.id for row in rows if row.differs),
+        **_estimates(raters, rows, human, judge),
+    )
+
+
+def find_disagreements(
+    kind: LabelKind, verdicts: Sequence[LabelledVerdict]
+) -> list[LabelledVerdict]:
+    """Find the verdicts that contradict their label, in order."""
+    raters = _RaterLabels(kind, verdicts)
+    return [
+        verdict for verdict in verdicts if verdict.first.readable and _Row(raters, verdict).differs
+    ]
+
+
+class _RaterLabels:
+    """The common labels of user and judge: pass and fail, levels of a scale, or winners."""
+
+    def __init__(self, kind: LabelKind, verdicts: Sequence[LabelledVerdict]) -> None:
+        self.kind = kind
+        scores = {float(verdict.label.value) for verdict in verdicts if kind == "scores"}
+        levels = sorted(scores) if len(scores) <= _LEVELS_MAX else _QUARTERS
+        # Scores with the same text are one level.
+        self._levels = tuple(dict.fromkeys(float(f"{level:g}") for level in levels))
+        self.names = _WORDS.get(kind) or tuple(f"{level:g}" for level in self._levels)
+
+    def of_label(self, label: Label) -> str:
+        """The label of a user."""
+        return self._level(float(label.value)) if self.kind == "scores" else str(label.value)
+
+    def of_judgement(self, judgement: Judgement) -> tuple[str, ...]:
+        """The labels of the judge: one, or for a pair two."""
+        if self.kind == "scores" and judgement.readable:
+            return (self._level(judgement.score),)
+        return judgement.opinions
+
+    def _level(self, score: float) -> str:
+        return f"{min(self._levels, key=lambda level: abs(level - score)):g}"
+
+
+class _Row:
+    """A label and its first judgement, as common labels; a pair counts in both orders."""
+
+    def __init__(self, raters: _RaterLabels, verdict: LabelledVerdict) -> None:
+        value = verdict.label.value
+        self.id = verdict.label.id
+        self.human = raters.of_label(verdict.label)
+        self.judge = raters.of_judgement(verdict.first)
+        self.score = verdict.first.score
+        self.label_score = value if isinstance(value, float) else float(value in {"pass", "a"})
+        self.differs = any(judge != self.human for judge in self.judge)
+
+
+def _mean(shares: Sequence[float]) -> float | None:
+    return round(sum(shares) / len(shares), _DIGITS) if shares else None
+
+
+def _flatten(rows: Sequence[_Row]) -> tuple[list[str], list[str]]:
+    """The labels of both raters, one for each judgement."""
+    pairs = [(row.human, judge) for row in rows for judge in row.judge]
+    return [human for human, _ in pairs], [judge for _, judge in pairs]
+
+
+def _confusion(raters: _RaterLabels, human: list[str], judge: list[str]) -> Confusion:
+    from regauge.stats import confusion_matrix
+
+    labels = [name for name in raters.names if name != "tie" or "tie" in {*human, *judge}]
+    counts = confusion_matrix(human, judge, labels=labels).counts
+    return Confusion(labels=tuple(labels), counts=counts)
+
+
+_Side: TypeAlias = Literal["first", "second", "tie"]
+_SHOWN: dict[str, _Side] = {"a": "first", "b": "second", "tie": "tie"}
+_EXCHANGED: dict[str, _Side] = {"a": "second", "b": "first", "tie": "tie"}
+
+
+def _flips(rows: Sequence[_Row]) -> Flips:
+    from regauge.stats import position_flips
+
+    # In the exchanged order, output `a` is shown second.
+    first_order = [_SHOWN[row.judge[0]] for row in rows]
+    exchanged = [_EXCHANGED[row.judge[1]] for row in rows]
+    return Flips(**asdict(position_flips(first_order, exchanged)))
+
+
+def _self_consistency(raters: _RaterLabels, verdicts: Sequence[LabelledVerdict]) -> float | None:
+    """The mean share of equal pairs among the judgements of one output; None without repeats."""
+    shares: list[float] = []
+    for labelled in verdicts:
+        opinions = [raters.of_judgement(judgement) for judgement in labelled.judgements]
+        pairs = list(combinations(opinions, 2))
+        if pairs:
+            shares.append(sum(first == second for first, second in pairs) / len(pairs))
+    return _mean(shares)
+
+
+def _estimates(
+    raters: _RaterLabels, rows: Sequence[_Row], human: list[str], judge: list[str]
+) -> dict[str, IntervalEstimate | None]:
+    import numpy as np
+
+    from regauge.stats import accuracy, cohen_kappa, kendall_tau_b, spearman
+
+    row_of = np.array([n for n, row in enumerate(rows) for _ in row.judge], dtype=np.int64)
+
+    def of_words(statistic: Sampled) -> Sampled:
+        return lambda samples: statistic(samples[:, row_of])
+
+    measures = {
+        "accuracy": _estimate(of_words(accuracy(human, judge)), rows, is_accuracy=True),
+        "kappa": _estimate(of_words(cohen_kappa(human, judge)), rows),
+    }
+    if raters.kind != "pairs":
+        scores = [row.label_score for row in rows], [row.score for row in rows]
+        measures["spearman"] = _estimate(spearman(*scores), rows)
+        measures["kendall"] = _estimate(kendall_tau_b(*scores), rows)
+    if raters.kind == "scores":
+        weighted = cohen_kappa(human, judge, weights="quadratic", labels=raters.names)
+        measures["weighted_kappa"] = _estimate(of_words(weighted), rows)
+    return measures
+
+
+def _estimate(
+    statistic: Sampled, rows: Sequence[_Row], *, is_accuracy: bool = False
+) -> IntervalEstimate | None:
+    """A statistic with its bootstrap interval; labels are resampled with both orders of a pair."""
+    from regauge.stats import Interval, bootstrap_interval, of_all
+
+    value = of_all(statistic, len(rows))
+    if value is None:
+        return None
+    interval = bootstrap_interval(statistic, len(rows), seed=_SEED)
+    if interval is not None and interval.low == interval.high and abs(value) == 1:
+        # Resampling of perfect labels always yields perfect agreement.
+        margin = _margin_of_perfect(rows, accuracy=is_accuracy)
+        interval = Interval(low=min(value, 1 - margin), high=max(value, margin - 1))
+    return IntervalEstimate(
+        value=round(value, _DIGITS),
+        low=None if interval is None else round(interval.low, _DIGITS),
+        high=None if interval is None else round(interval.high, _DIGITS),
+    )
+
+
+def _margin_of_perfect(rows: Sequence[_Row], *, accuracy: bool) -> float:
+    """The margin of a statistic whose resamples are all 1, by Wilson's interval.
+
+    For kappa and correlations it is corrected for agreement by chance.
+    """
+    from regauge.stats import wilson
+
+    margin = 1 - wilson(len(rows), len(rows)).low
+    if accuracy:
+        return margin
+    counts = Counter(row.human for row in rows).values()
+    by_chance: float = sum((count / len(rows)) ** 2 for count in counts)
+    return min(1.0, margin / (1 - by_chance)) if by_chance < 1 else 1.0
+
+
+# Bounds tasks in memory; the provider limits concurrent calls itself.
+_CALLS_MAX = 64
+
+
+@runtime_checkable
+class ComparingJudge(Protocol):
+    """A judge that selects the better one of two outputs."""
+
+    async def compare(self, a: str, b: str, case: GoldenCase, calls: JudgeCalls) -> PairedVerdict:
+        """Compare two outputs of one case, in both orders.
+
+        Raises:
+            JudgeError: The judge reached no verdict.
+            UnmeasuredError: The model could not be called.
+        """
+        ...
+
+
+def cases_of_labels(
+    labels: Labels, dataset_cases: Mapping[str, GoldenCase]
+) -> dict[str, GoldenCase]:
+    """The golden case of every label, by the label's id.
+
+    Args:
+        labels: The labels; each names a case or has its own inputs.
+        dataset_cases: The cases of the datasets, by id.
+
+    Raises:
+        DatasetError: Labels name unknown cases; lists all of them.
+    """
+    cases: dict[str, GoldenCase] = {}
+    diagnostics: list[Diagnostic] = []
+    for label in labels.labels:
+        if label.inputs is not None:
+            cases[label.id] = GoldenCase(
+                id=label.case or label.id,
+                inputs=label.inputs,
+                expected=label.expected,
+                split="train",
+                location=label.location,
+            )
+        elif label.case in dataset_cases:
+            cases[label.id] = dataset_cases[label.case]
+        else:
+            place, _, line = label.location.rpartition(":")
+            diagnostics.append(
+                Diagnostic(
+                    path=Path(place),
+                    line=int(line),
+                    message=f"there is no golden case {label.case!r}",
+                    fix="name its dataset (--dataset NAME), or give the label its own `inputs`",
+                )
+            )
+    if diagnostics:
+        raise DatasetError(diagnostics)
+    return cases
+
+
+async def judge_labels(
+    judge: ModelJudge,
+    labels: Sequence[Label],
+    cases: Mapping[str, GoldenCase],
+    *,
+    calls: Callable[[Label, int], JudgeCalls],
+    repeats: int,
+) -> list[LabelledVerdict]:
+    """Judge every label, `repeats` times; an unreadable response is no verdict.
+
+    Args:
+        judge: The judge; it must compare pairs if the labels are pairs.
+        labels: The labels of one file.
+        cases: The golden cases, by the label's id.
+        calls: Called with a label and the number of the repeat, from 0; returns the model calls of
+            that judgement.
+        repeats: Judgements of each label, at least 1.
+
+    Raises:
+        UnmeasuredError: The model could not be called for some labels; finished judgements are
+            recorded.
+        UsageError: The labels are pairs, and the judge does not compare pairs.
+    """
+    if any(len(label.outputs) > 1 for label in labels) and not isinstance(judge, ComparingJudge):
+        raise UsageError(
+            f"the labels of {judge.name!r} are pairs, and this judge compares no pairs\n"
+            "  fix: label single outputs, or calibrate a judge that compares: pairwise(...)"
+        )
+    room = asyncio.Semaphore(_CALLS_MAX)
+
+    async def judge_label(label: Label, repeat: int) -> Judgement | Exception:
+        tracked_calls = _TrackedCalls(calls(label, repeat))
+        async with room:
+            try:
+                return await _judge_label(judge, label, cases[label.id], tracked_calls)
+            except Exception as error:  # noqa: BLE001 - a judge may break in any way
+                if tracked_calls.failure is None and isinstance(error, JudgeError):
+                    return Judgement(opinions=("unreadable",), reason=str(error))
+                return tracked_calls.failure or error
+
+    numbered = [(label, repeat) for label in labels for repeat in range(repeats)]
+    results = await asyncio.gather(*(judge_label(label, repeat) for label, repeat in numbered))
+    if errors := [result for result in results if isinstance(result, Exception)]:
+        raise _missing_error(errors, judge.name)
+    judgements = iter(cast("list[Judgement]", results))
+    return [
+        LabelledVerdict(label=label, judgements=tuple(next(judgements) for _ in range(repeats)))
+        for label in labels
+    ]
+
+
+def _missing_error(errors: Sequence[Exception], judge: str) -> UnmeasuredError:
+    """The error for missing judgements: how many for which reason."""
+    counts: Counter[str] = Counter()
+    budget_reason = ""
+    for error in errors:
+        reason = str(error)
+        if isinstance(error, BudgetError):  # the sums in its message differ between calls
+            budget_reason = reason = budget_reason or reason
+        elif not isinstance(error, RegaugeError):
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            reason = (
+                f"judge {judge} broke: {type(error).__name__}: {error}\n"
+                f"  at {frame.filename}:{frame.lineno}"
+            )
+        counts[reason] += 1
+    return UnmeasuredError(
+        "\n".join(
+            f"{plural(count, 'judgement')} missing: {reason}"
+            for reason, count in counts.most_common()
+        )
+    )
+
+
+class _TrackedCalls:
+    """The calls of one judgement; stores the first error, even if the judge hides it."""
+
+    def __init__(self, calls: JudgeCalls) -> None:
+        self._calls = calls
+        self.failure: UnmeasuredError | None = None
+
+    @property
+    def trial(self) -> int:
+        return self._calls.trial
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        try:
+            return await self._calls.complete(request)
+        except UnmeasuredError as error:
+            self.failure = self.failure or error
+            raise
+
+
+async def _judge_label(
+    judge: ModelJudge, label: Label, case: GoldenCase, calls: JudgeCalls
+) -> Judgement:
+    output, *other_outputs = label.outputs
+    if other_outputs and isinstance(judge, ComparingJudge):
+        comparison = await judge.compare(output, other_outputs[0], case, calls)
+        return Judgement(opinions=comparison.winners, reason=comparison.reason)
+    completion = Completion(
+        text=output,
+        finish_reason="stop",
+        usage=Usage(),
+        model="labelled",
+        provider="labels",
+        latency_s=0.0,
+    )
+    verdict = await judge.judge_with(completion, case, calls)
+    return Judgement(opinions=(verdict.outcome,), score=verdict.score, reason=verdict.reason)
