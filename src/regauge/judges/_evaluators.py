@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._output import JudgedOutput
-    from regauge.judges._types import Judge, JudgeContext, JudgeDeclaration, UnboundJudge, Verdict
+    from regauge.judges._types import Judge, JudgeContext, UnboundJudge, Verdict
     from regauge.judges.model._rubric import RubricJudge
     from regauge.prompts import Evaluator, Prompt
 
@@ -96,20 +96,19 @@ def _choice_judge(
     pass_at = min(score for score in choices.values() if score > 0)
     spec = RubricSpec(kind="choice", choices=choices, pass_at=pass_at)
 
-    def bind(declaration: JudgeDeclaration, context: JudgeContext) -> RubricJudge:
+    def make(judge_name: str, context: JudgeContext) -> RubricJudge:
         from regauge.judges.model._ask import model_of
         from regauge.judges.model._rubric import RubricJudge
 
         return RubricJudge(
-            name=declaration.name,
-            criterion=declaration.criterion or "relevance",
+            name=judge_name,
             prompt=judge_prompt,
             spec=spec,
-            judge_model=model_of(model, None, context, judge=declaration.name),
+            judge_model=model_of(model, None, context, judge=judge_name),
             at_least=pass_at,
         )
 
-    return DeclaredJudge(name=name, criterion="relevance", make=bind)
+    return DeclaredJudge(name=name, criterion="relevance", make=make)
 
 
 def _rename_slots(template: str, variables: AbstractSet[str]) -> str:

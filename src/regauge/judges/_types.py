@@ -348,7 +348,7 @@ class JudgeDeclaration:
         return replace(self, criterion=parse_criterion(criterion, judge=self.name))
 
 
-Judge_co = TypeVar("Judge_co", bound="ModelJudge", covariant=True)
+Judge_co = TypeVar("Judge_co", bound="RunOnlyJudge", covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,10 +356,10 @@ class DeclaredJudge(JudgeDeclaration, Generic[Judge_co]):
     """An LLM judge as an eval declares it.
 
     Attributes:
-        make: Called with this declaration (name and criterion) and the context, for the judge.
+        make: Called with the name and the context, for the judge.
     """
 
-    make: Callable[[JudgeDeclaration, JudgeContext], Judge_co] = field(repr=False)
+    make: Callable[[str, JudgeContext], Judge_co] = field(repr=False)
 
     def bind(self, context: JudgeContext) -> Judge_co:
         """Build the judge.
@@ -368,7 +368,8 @@ class DeclaredJudge(JudgeDeclaration, Generic[Judge_co]):
             UsageError: No judge model is set, or a parameter is invalid.
             PromptError: The rubric cannot be loaded.
         """
-        return self.make(self, context)
+        judge = self.make(self.name, context)
+        return judge if self.criterion is None else replace(judge, criterion=self.criterion)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -381,7 +382,7 @@ class RunOnlyJudge(ABC):
     """
 
     name: str
-    criterion: Criterion
+    criterion: Criterion = "relevance"
 
     @abstractmethod
     def _identity(self) -> Mapping[str, JSON]:

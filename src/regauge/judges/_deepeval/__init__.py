@@ -24,7 +24,7 @@ from regauge.judges._output import (
     parse_path,
     value_at,
 )
-from regauge.judges._types import DeclaredJudge, JudgeDeclaration
+from regauge.judges._types import DeclaredJudge
 from regauge.lexicon import Lexicon
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def deepeval(
         raise UsageError(f"{label}: a threshold is from 0 to 1, not {threshold!r}")
     sources = Fields.read(fields, judge=label)
 
-    def bind(declaration: JudgeDeclaration, context: JudgeContext) -> DeepevalJudge:
+    def make(judge_name: str, context: JudgeContext) -> DeepevalJudge:
         from regauge.judges._deepeval._judge import DeepevalJudge, calls_model, kind_of, metric_name
         from regauge.model_id import parse_model_id
 
@@ -93,7 +93,7 @@ def deepeval(
             model_name = None
         elif (model_name := model or context.model) is None:
             raise UsageError(
-                f"{declaration.name}: no judge model is set\n"
+                f"{judge_name}: no judge model is set\n"
                 "  fix: set judge_model in [tool.regauge] of pyproject.toml, or write"
                 ' deepeval(..., model="provider:model")'
             )
@@ -102,16 +102,15 @@ def deepeval(
         return DeepevalJudge(
             metric=full_metric,
             options=metric_options,
-            name=declaration.name,
-            criterion=declaration.criterion or "relevance",
-            fields=replace(sources, judge=declaration.name),
-            model=parse_model_id(model_name, location=declaration.name) if model_name else None,
+            name=judge_name,
+            fields=replace(sources, judge=judge_name),
+            model=parse_model_id(model_name, location=judge_name) if model_name else None,
             parameters=dict(parameters),
             threshold=threshold,
         )
 
     criterion = METRICS.entry("criteria").get(_label(metric), "relevance")
-    return DeclaredJudge(name=label, criterion=criterion, make=bind)
+    return DeclaredJudge(name=label, criterion=criterion, make=make)
 
 
 def _check(metric: object, options: Mapping[str, Any], label: str) -> None:

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._deepeval import Fields
@@ -436,7 +435,6 @@ class DeepevalJudge(RunOnlyJudge):
     model: ModelId | None
     parameters: Mapping[str, JSON]
     threshold: float | None
-    criterion: Criterion = "relevance"
     measurement_digest: str = field(init=False)
 
     @property

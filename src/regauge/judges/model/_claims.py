@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 from regauge.judges._output import Expected, JudgedOutput
 from regauge.judges._types import (
     DeclaredJudge,
-    JudgeDeclaration,
     Verdict,
     abstained,
     quote,
@@ -78,18 +77,17 @@ def verified_claims(
     check_parameters(name, at_least=at_least, field=field, model=model, declaration=name)
     part = f", field={field}" if field else ""
 
-    def bind(declaration: JudgeDeclaration, context: JudgeContext) -> ClaimsJudge:
+    def make(judge_name: str, context: JudgeContext) -> ClaimsJudge:
         return ClaimsJudge(
-            name=declaration.name,
-            criterion=declaration.criterion or "correctness",
+            name=judge_name,
             source=source,
             prompts={step: _prompt(step, context) for step in _STEPS},
-            judge_model=model_of(model, None, context, judge=declaration.name),
+            judge_model=model_of(model, None, context, judge=judge_name),
             at_least=at_least,
             field=field,
         )
 
-    return DeclaredJudge(name=f"{name}({source}{part})", criterion="correctness", make=bind)
+    return DeclaredJudge(name=f"{name}({source}{part})", criterion="correctness", make=make)
 
 
 @dataclass(frozen=True, kw_only=True)

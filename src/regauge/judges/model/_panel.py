@@ -9,7 +9,6 @@ from regauge.errors import UsageError
 from regauge.judges._output import Expected, JudgedOutput
 from regauge.judges._types import (
     DeclaredJudge,
-    JudgeDeclaration,
     ModelJudge,
     RunOnlyJudge,
     UnboundJudge,
@@ -89,33 +88,33 @@ def panel(
     check_reducer(reducer, judge=name)
     check_at_least(name, at_least)
 
-    def bind(declaration: JudgeDeclaration, context: JudgeContext) -> PanelJudge:
+    def make(judge_name: str, context: JudgeContext) -> PanelJudge:
         bound: list[ModelJudge] = []
         for member in members:
             judge = member.bind(context) if isinstance(member, UnboundJudge) else member
             if not isinstance(judge, ModelJudge):
                 raise UsageError(
-                    f"{declaration.name}: {judge.name!r} calls no model\n"
+                    f"{judge_name}: {judge.name!r} calls no model\n"
                     "  fix: list rules next to the panel, not in it"
                 )
             if any(other.digest == judge.digest for other in bound):
                 models = ", ".join(judge.models)
                 raise UsageError(
-                    f"{declaration.name}: two members are {judge.name!r} with {models}, so they"
+                    f"{judge_name}: two members are {judge.name!r} with {models}, so they"
                     " would always agree\n"
                     "  fix: give them different models, or one of them votes=2"
                 )
             bound.append(judge)
         kinds: set[Criterion] = {criterion_of(member) for member in bound}
         return PanelJudge(
-            name=declaration.name,
-            criterion=declaration.criterion or (kinds.pop() if len(kinds) == 1 else "relevance"),
+            name=judge_name,
+            criterion=kinds.pop() if len(kinds) == 1 else "relevance",
             members=tuple(bound),
             reducer=reducer,
             at_least=at_least,
         )
 
-    return DeclaredJudge(name=name, criterion=None, make=bind)
+    return DeclaredJudge(name=name, criterion=None, make=make)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,8 +266,8 @@ def pairwise(
         rubric, at_least=at_least, field=field, model=model, declaration=f"pairwise({rubric!r})"
     )
 
-    def bind(declaration: JudgeDeclaration, context: JudgeContext) -> PairJudge:
-        prompt, spec = load_rubric(rubric, context, version=version, judge=declaration.name)
+    def make(judge_name: str, context: JudgeContext) -> PairJudge:
+        prompt, spec = load_rubric(rubric, context, version=version, judge=judge_name)
         if spec.kind != "pair":
             raise rubric_kind_error(
                 prompt,
@@ -276,17 +275,16 @@ def pairwise(
                 fix=f'judge by it with rubric("{prompt.name}")',
             )
         return PairJudge(
-            name=declaration.name,
-            criterion=declaration.criterion or "relevance",
+            name=judge_name,
             prompt=prompt,
             spec=spec,
-            judge_model=model_of(model, prompt, context, judge=declaration.name),
+            judge_model=model_of(model, prompt, context, judge=judge_name),
             against=against,
             at_least=spec.pass_at if at_least is None else at_least,
             field=field,
         )
 
-    return DeclaredJudge(name=rubric.rpartition("/")[2], criterion="relevance", make=bind)
+    return DeclaredJudge(name=rubric.rpartition("/")[2], criterion="relevance", make=make)
 
 
 @dataclass(frozen=True, kw_only=True)

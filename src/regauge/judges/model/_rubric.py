@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._types import DeclaredJudge, JudgeDeclaration, Verdict, format_number, quote
+from regauge.judges._types import DeclaredJudge, Verdict, format_number, quote
 from regauge.judges.model._ask import (
     PROTOCOL,
     OneModelJudge,
@@ -250,17 +250,14 @@ def rubric(
         raise UsageError(f"{label}: votes must be at least 1, not {votes!r}")
     check_reducer(reducer, judge=label)
 
-    def bind(declaration: JudgeDeclaration, context: JudgeContext) -> RubricJudge:
-        prompt, spec = load_rubric(
-            name or _CRITERION, context, version=version, judge=declaration.name
-        )
+    def make(judge_name: str, context: JudgeContext) -> RubricJudge:
+        prompt, spec = load_rubric(name or _CRITERION, context, version=version, judge=judge_name)
         _check_kind(prompt, spec, criteria)
         return RubricJudge(
-            name=declaration.name,
-            criterion=declaration.criterion or "relevance",
+            name=judge_name,
             prompt=prompt,
             spec=spec,
-            judge_model=model_of(model, prompt, context, judge=declaration.name),
+            judge_model=model_of(model, prompt, context, judge=judge_name),
             at_least=spec.pass_at if pass_at is None else pass_at,
             votes=votes,
             reducer=reducer,
@@ -271,7 +268,7 @@ def rubric(
         )
 
     short = label if name is None else name.rpartition("/")[2]
-    return DeclaredJudge(name=short, criterion="relevance", make=bind)
+    return DeclaredJudge(name=short, criterion="relevance", make=make)
 
 
 def _check_kind(prompt: Prompt, spec: RubricSpec, criteria: Sequence[str]) -> None:

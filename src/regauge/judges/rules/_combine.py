@@ -14,7 +14,6 @@ from regauge.judges._rule_factory import RANGES, Place, Share, rule
 from regauge.judges._types import (
     NO_OUTPUT_CODES,
     DeclaredJudge,
-    JudgeDeclaration,
     ModelJudge,
     RunOnlyJudge,
     UnboundJudge,
@@ -413,17 +412,14 @@ def _declare_turns(
 ) -> DeclaredJudge[TurnsJudge]:
     """Declare an LLM judge of one turn, or of all turns if `turn` is None."""
 
-    def bind(declaration: JudgeDeclaration, context: JudgeContext) -> TurnsJudge:
+    def make(judge_name: str, context: JudgeContext) -> TurnsJudge:
         judge = inner.bind(context) if isinstance(inner, UnboundJudge) else inner
         if not isinstance(judge, ModelJudge):
             fix = "give a rule, a function or a rubric"
-            raise UsageError(
-                f"{declaration.name}: {judge.name!r} cannot judge single turns", fix=fix
-            )
-        criterion = declaration.criterion or criterion_of(judge)
-        return TurnsJudge(name=declaration.name, criterion=criterion, inner=judge, turn=turn)
+            raise UsageError(f"{judge_name}: {judge.name!r} cannot judge single turns", fix=fix)
+        return TurnsJudge(name=judge_name, criterion=criterion_of(judge), inner=judge, turn=turn)
 
-    return DeclaredJudge(name=name, criterion=None, make=bind)
+    return DeclaredJudge(name=name, criterion=None, make=make)
 
 
 @dataclass(frozen=True, kw_only=True)
