@@ -21,6 +21,7 @@ from regauge.judges._types import (
     RunOnlyJudge,
     calibration_status,
     is_number,
+    shorten_name,
 )
 from regauge.providers import CompletionRequest
 from regauge.strict_json import read_json
@@ -164,7 +165,7 @@ def command_judge(
         deterministic=deterministic,
         files=_check_texts(files, kind, "files", 'files=["judges/rules.json"]'),
         version=version,
-        name=name or f"{kind}({_shorten(' '.join(arguments))})",
+        name=name or f"{kind}({shorten_name(' '.join(arguments))})",
     )
 
 
@@ -231,7 +232,7 @@ def http_judge(
         deterministic=deterministic,
         files=(),
         version=version,
-        name=name or f"{kind}({_shorten(parts.netloc + parts.path)})",
+        name=name or f"{kind}({shorten_name(parts.netloc + parts.path)})",
     )
 
 
@@ -242,10 +243,6 @@ def _check_texts(texts: object, kind: str, parameter: str, example: str) -> tupl
     if any("\0" in str(value) for value in values):
         raise UsageError(f"{kind}: {parameter} holds a NUL character")
     return tuple(map(str, values))
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:59]}…"  # noqa: PLR2004 - a name fits a line
 
 
 def _file_digests(declaration: DeclaredExternalJudge, root: Path) -> Mapping[str, str]:
@@ -291,7 +288,7 @@ class ExternalJudge(RunOnlyJudge):
     @cached_property
     def _model(self) -> str:
         last = "-".join(self.declaration.arguments[-1].split()) or "-"
-        return _shorten(last)
+        return shorten_name(last)
 
     @cached_property
     def _parameters(self) -> dict[str, JSON]:

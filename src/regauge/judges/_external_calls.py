@@ -389,7 +389,7 @@ async def send(
                 f"{call}: {problem}\n  fix: {fix}", kind=kind, transient=True
             ) from error
 
-    return await _in_thread(transfer)
+    return await asyncio.wrap_future(start_thread(transfer))
 
 
 def _refused_error(call: str, error: urllib.error.HTTPError) -> AttemptError:
@@ -429,8 +429,8 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         """Refuse."""
 
 
-async def _in_thread(call: Callable[[], Result]) -> Result:
-    """Run a blocking call in a thread that the end of the run does not wait for."""
+def start_thread(call: Callable[[], Result]) -> Future[Result]:
+    """Start a blocking call in a thread that the end of the process does not wait for."""
     done: Future[Result] = Future()
 
     def run() -> None:
@@ -442,8 +442,8 @@ async def _in_thread(call: Callable[[], Result]) -> Result:
             done.set_result(result)
 
     done.set_running_or_notify_cancel()
-    threading.Thread(target=run, name="regauge-http", daemon=True).start()
-    return await asyncio.wrap_future(done)
+    threading.Thread(target=run, name="regauge-call", daemon=True).start()
+    return done
 
 
 def _read(response: IO[bytes], deadline: float, output_max: int) -> bytes:

@@ -12,15 +12,14 @@ import posixpath
 import re
 import sys
 import textwrap
-import threading
 from collections.abc import Mapping
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
+from regauge.judges._external_calls import start_thread
 from regauge.judges._function import sources_of
 from regauge.judges._output import JsonProblem, JudgedOutput, MissingValue
 from regauge.judges._rule_factory import rule
@@ -29,7 +28,7 @@ from regauge.project import Project
 from regauge.regular_file import read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from regauge.digests import JSON
     from regauge.judges._rule import Check
@@ -655,7 +654,9 @@ def promptfoo_python(
         try:
             result = call(value, context)
             if asyncio.iscoroutine(result):
-                result = _await_result(cast("Coroutine[Any, Any, object]", result))
+                # The context of the run closes the network in a replay.
+                context_run = contextvars.copy_context().run
+                result = start_thread(functools.partial(context_run, asyncio.run, result)).result()
         except JudgeError:
             raise
         except _OUTPUT_ERRORS as error:
@@ -667,23 +668,6 @@ def promptfoo_python(
         return _verdict(_python_result(result), label=label, pass_at=pass_at, graded_too=True)
 
     return check
-
-
-def _await_result(coroutine: Coroutine[Any, Any, object]) -> object:
-    """Run a coroutine in another thread, with its own event loop."""
-    result = Future[object]()
-
-    def run() -> None:
-        try:
-            result.set_result(asyncio.run(coroutine))
-        except BaseException as error:  # noqa: BLE001 - passed on to the caller
-            result.set_exception(error)
-
-    # The context of the run closes the network in a replay. The end of the process does not wait
-    # for the thread.
-    context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(run,), daemon=True).start()
-    return result.result()
 
 
 def _python_result(result: object) -> object:

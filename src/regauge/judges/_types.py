@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 # A quotation fits on a line of a terminal; a value in a run record fits on a screen.
 _QUOTE_CHARS = 80
 _VALUE_CHARS = 2_000
+# The name of a judge fits in a column.
+_NAME_CHARS = 60
 
 
 def quote(text: str, limit: int = _QUOTE_CHARS) -> str:
@@ -57,6 +59,11 @@ def quote(text: str, limit: int = _QUOTE_CHARS) -> str:
         head = limit * 2 // 3
         text = f"{text[:head]} … {text[head - limit :]}"
     return repr(text)
+
+
+def shorten_name(text: str) -> str:
+    """Shorten a name to the width of a column."""
+    return text if len(text) <= _NAME_CHARS else f"{text[: _NAME_CHARS - 1]}…"
 
 
 def quote_around(text: str, start: int, end: int, margin: int = 20) -> str:

@@ -406,11 +406,13 @@ def find_verdict(
     if not own_statements:
         raise ResponseError("the response mentions a verdict and states none")
     last = own_statements[-1]
-    values = {
-        statement.start: value_of(statement)
-        for statement in statements
-        if statement in own_statements or _is_readable(statement, value_of)
-    }
+    values: dict[int, float | str] = {}
+    for statement in statements:
+        try:
+            values[statement.start] = value_of(statement)
+        except ResponseError:
+            if statement in own_statements:
+                raise
     if len({values.get(statement.start, statement.value) for statement in statements}) > 1:
         last = _find_final_statement(text, statements, own_statements, values)
     if any(_WORDS.taken_back.match(line) for line in _SENTENCE_BREAK.split(text[last.end :])):
@@ -465,14 +467,6 @@ def _find_final_statement(
     return last
 
 
-def _is_readable(statement: Statement, value_of: Callable[[Statement], float | str]) -> bool:
-    try:
-        value_of(statement)
-    except ResponseError:
-        return False
-    return True
-
-
 def find_contradiction(text: str, verdict: float | str, spec: RubricSpec) -> str:
     """Find the first remark in a text that contradicts the verdict; empty if none does.
 
@@ -492,7 +486,12 @@ def find_contradiction(text: str, verdict: float | str, spec: RubricSpec) -> str
     >>> find_contradiction("It passes the first check.", "fail", RubricSpec(kind="binary"))
     ''
     """
-    for match in _remark_pattern(spec).finditer(text):
+    if spec.kind in {"binary", "graded"}:
+        pattern = _WORDS.pattern("passes" if spec.kind == "binary" else "grades")
+    else:
+        labels = sorted(spec.labels, key=len, reverse=True)
+        pattern = _WORDS.pattern(f"remark_{spec.kind}", name="|".join(map(re.escape, labels)))
+    for match in pattern.finditer(text):
         parts = {name: words for name, words in match.groupdict().items() if words is not None}
         line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
         if line.lstrip().startswith((">", "`")) or text.count("```", 0, match.start()) % 2:
@@ -511,14 +510,6 @@ def find_contradiction(text: str, verdict: float | str, spec: RubricSpec) -> str
         if (remark_value == verdict) == denied:
             return match[0].strip(" \t*_#-,\u2022")
     return ""
-
-
-def _remark_pattern(spec: RubricSpec) -> re.Pattern[str]:
-    """The pattern of remarks for a kind of rubric."""
-    if spec.kind in {"binary", "graded"}:
-        return _WORDS.pattern("passes" if spec.kind == "binary" else "grades")
-    labels = sorted(spec.labels, key=len, reverse=True)
-    return _WORDS.pattern(f"remark_{spec.kind}", name="|".join(map(re.escape, labels)))
 
 
 # Shorter words or texts, in characters, appear in a response by chance. With larger minimums more
@@ -668,10 +659,16 @@ def read_response(text: str, spec: RubricSpec, *, judged_texts: Collection[str] 
         return response
     key = re.compile(rf'(?<!\\)"{spec.verdict_key}"\s*:\s*"?')
     places = [match.end() for match in key.finditer(body, last.start, last.end)]
-    response = _from_object(
-        objects[last.start], spec, offset=offset + places[-1] if places else None
+    value = objects[last.start]
+    reasoning = value.get("reasoning")
+    if not isinstance(reasoning, str):
+        problem = "no 'reasoning'" if reasoning is None else "a 'reasoning' that is no text"
+        raise ResponseError(f"the response has {problem}: {quote(json.dumps(value))}")
+    value_offset = offset + places[-1] if places else None
+    response = _make_response(
+        value[spec.verdict_key], spec, reasoning=reasoning, offset=value_offset
     )
-    _check_object(response, objects[last.start], spec, echoes)
+    _check_object(response, value, spec, echoes)
     return response
 
 
@@ -703,15 +700,9 @@ def _statements(
             if is_whole:
                 raise ResponseError(f"the response has no {spec.verdict_key!r}: {quote(body)}")
         elif not echoes.contains(body[start:end]):
-            statement = Statement(
-                start=start,
-                end=end,
-                words=body[start:end],
-                value=str(value[spec.verdict_key]),
-                weight="final" if is_whole else object_weight(body, start, end),
-                formal=True,
-            )
-            statements.append((statement, value))
+            weight = "final" if is_whole else object_weight(body, start, end)
+            label = str(value[spec.verdict_key])
+            statements.append((_statement(body, start, end, value=label, weight=weight), value))
         elif is_whole:
             raise ResponseError(f"the response only repeats what was judged: {quote(body)}")
     prose = _blank(body, [(start, end) for start, end, _ in spans])
@@ -759,12 +750,8 @@ def _check_object(
                 )
     other = {key: value[key] for key in ("verdict", "score", "rating") if key in value}
     other.pop(spec.verdict_key, None)
-    _check_sides(
-        response,
-        "\n".join(f"{name}: {text}" for name, text in other.items()),
-        spec,
-        echoes,
-    )
+    texts = "\n".join(f"{name}: {text}" for name, text in other.items())
+    _check_sides(response, texts, spec, echoes)
 
 
 def _check_remarks(text: str, verdict: float | str, spec: RubricSpec) -> None:
@@ -880,14 +867,6 @@ def _blank(text: str, spans: list[tuple[int, int]]) -> str:
         pieces += [text[position:start], " " * (end - start)]
         position = end
     return "".join([*pieces, text[position:]])
-
-
-def _from_object(value: Mapping[str, JSON], spec: RubricSpec, *, offset: int | None) -> Response:
-    reasoning = value.get("reasoning")
-    if not isinstance(reasoning, str):
-        problem = "no 'reasoning'" if reasoning is None else "a 'reasoning' that is no text"
-        raise ResponseError(f"the response has {problem}: {quote(json.dumps(value))}")
-    return _make_response(value[spec.verdict_key], spec, reasoning=reasoning, offset=offset)
 
 
 def _make_response(

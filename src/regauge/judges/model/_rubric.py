@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._types import DeclaredJudge, Verdict, format_number, quote
+from regauge.judges._types import DeclaredJudge, Verdict, format_number, quote, shorten_name
 from regauge.judges.model._ask import (
     PROTOCOL,
     OneModelJudge,
@@ -187,9 +187,8 @@ def _token_score(token: str, spec: RubricSpec) -> float | None:
 
 
 _CRITERION: Final = "criterion"
-# More criteria in one call get careless verdicts; split the rubric. A name fits in a column.
+# More criteria in one call get careless verdicts; split the rubric.
 _CRITERIA_MAX: Final = 20
-_NAME_CHARS: Final = 60
 
 
 def rubric(
@@ -240,7 +239,7 @@ def rubric(
             f'rubric("{_CRITERION}") does not state the criterion\n'
             '  fix: rubric(criterion="is polite")'
         )
-    label = f"rubric({_shorten('; '.join(criteria))})" if name is None else name
+    label = f"rubric({shorten_name('; '.join(criteria))})" if name is None else name
     check_parameters(
         label, at_least=pass_at, field=field, model=model, declaration=label, parameter="pass_at"
     )
@@ -319,10 +318,6 @@ def _parse_criterion(criterion: object) -> tuple[str, ...]:
     if twice := next((text for text in result if result.count(text) > 1), None):
         raise UsageError(f"rubric: the criterion {twice!r} is stated twice")
     return result
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _NAME_CHARS else f"{text[: _NAME_CHARS - 1]}…"
 
 
 @dataclass(frozen=True, kw_only=True)
