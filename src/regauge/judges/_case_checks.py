@@ -103,9 +103,17 @@ def build_checks_judge(
     judge_cache = _JudgeCache(context)
     checks_by_case = _bind_checks(cases_with_checks, judge_cache)
     if any(not isinstance(judge, Rule) for judge in judge_cache.judges.values()):
+        checks = [check for checks, _ in checks_by_case.values() for check in checks]
+        judges = {id(check.judge): check.judge for check in checks}
+        calibrated = {
+            calibrated.digest: calibrated
+            for judge in judges.values()
+            if isinstance(judge, ModelJudge)
+            for calibrated in calibrated_judges(judge)
+        }
         return CaseChecks(
             checks_by_case=checks_by_case,
-            calibrated=_collect_calibrated(checks_by_case),
+            calibrated=tuple(calibrated.values()),
             functions=judge_cache.functions,
         )
 
@@ -200,20 +208,6 @@ def _share_calls(checks: list[_CaseCheck], judge_cache: _JudgeCache) -> tuple[_C
                 checks[place], judge=shared, part=judge.criteria[0], uncalibrated=uncalibrated
             )
     return tuple(checks)
-
-
-def _collect_calibrated(checks_by_case: Mapping[str, _Checks]) -> tuple[ModelJudge, ...]:
-    """The judges whose calibration applies to the checks, each once."""
-    judges = {
-        id(check.judge): check.judge for checks, _ in checks_by_case.values() for check in checks
-    }
-    calibrated = (
-        judge
-        for llm_judge in judges.values()
-        if isinstance(llm_judge, ModelJudge)
-        for judge in calibrated_judges(llm_judge)
-    )
-    return tuple({judge.digest: judge for judge in calibrated}.values())
 
 
 def _build_identity(functions: Sequence[str], versions: Mapping[str, int]) -> dict[str, JSON]:
@@ -408,36 +402,32 @@ class _JudgeCache:
             UsageError: The specification is invalid.
         """
         key = json.dumps(spec, sort_keys=True)
-        if key not in self.judges:
-            self.judges[key] = self._make(spec)
-        return self.judges[key]
+        if key in self.judges:
+            return self.judges[key]
+        judge = judge_from_spec(spec)
+        if isinstance(judge, Rule):
+            judge = with_prompt_schema(judge, self._context.prompt)
+        elif isinstance(judge, UnboundJudge) and not is_semantic(judge):
+            judge = judge.bind(self._context)
+        if not (isinstance(judge, Rule | ModelJudge) or is_semantic(judge)):
+            fix = "give it to the eval: golden(..., judges=[...])"
+            raise UsageError(f"{judge.name!r} is no rule, and calls no model", fix=fix)
+        self.judges[key] = judge
+        return judge
 
     def uncalibrated(self, judge: Rule | ModelJudge | SemanticJudge) -> dict[str, str]:
         """The judges without a valid calibration, each with the reason."""
         if not isinstance(judge, ModelJudge):
             return {}
-        statuses = {
-            calibrated.name: self._status(calibrated) for calibrated in calibrated_judges(judge)
-        }
-        return {name: status.reason for name, status in statuses.items() if not status.blocking}
-
-    def _make(self, spec: JSON) -> Rule | ModelJudge | SemanticJudge:
-        judge = judge_from_spec(spec)
-        if isinstance(judge, Rule):
-            return with_prompt_schema(judge, self._context.prompt)
-        if is_semantic(judge):
-            return judge
-        if isinstance(judge, UnboundJudge):
-            judge = judge.bind(self._context)
-        if not isinstance(judge, ModelJudge):
-            fix = "give it to the eval: golden(..., judges=[...])"
-            raise UsageError(f"{judge.name!r} is no rule, and calls no model", fix=fix)
-        return judge
-
-    def _status(self, judge: ModelJudge) -> JudgeStatus:
-        if judge.digest not in self._statuses:
-            self._statuses[judge.digest] = judge_status(judge, self._context.project)
-        return self._statuses[judge.digest]
+        reasons: dict[str, str] = {}
+        for calibrated in calibrated_judges(judge):
+            status = self._statuses.get(calibrated.digest)
+            if status is None:
+                status = judge_status(calibrated, self._context.project)
+                self._statuses[calibrated.digest] = status
+            if not status.blocking:
+                reasons[calibrated.name] = status.reason
+        return reasons
 
 
 def _check(spec: JSON, judge_cache: _JudgeCache, *, turn: int) -> _CaseCheck:

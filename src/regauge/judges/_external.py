@@ -285,10 +285,9 @@ class ExternalJudge(RunOnlyJudge):
         """The name of the judge for calibration records, instead of a model."""
         return (f"{self.declaration.kind}:{self._model}",)
 
-    @cached_property
+    @property
     def _model(self) -> str:
-        last = "-".join(self.declaration.arguments[-1].split()) or "-"
-        return shorten_name(last)
+        return shorten_name("-".join(self.declaration.arguments[-1].split()) or "-")
 
     @cached_property
     def _parameters(self) -> dict[str, JSON]:
@@ -411,17 +410,14 @@ class ExternalJudge(RunOnlyJudge):
         elif _NUMBER.fullmatch(plain):
             result = float(plain)
         else:
-            result, reason = self._document(text), ""
+            try:
+                result, reason = read_json(text), ""
+            except ValueError as error:
+                start = repr(text[:200]) if text else "nothing"
+                raise JudgeError(
+                    f"{self.name} responded with {start}, which is not a verdict\n  fix: {_FORMS}",
+                    judge=self.name,
+                    raw=text,
+                ) from error
         verdict = reader.verdict((result, reason.strip()) if reason.strip() else result)
         return replace(verdict, reason=" ".join(verdict.reason.split())[:2_000])
-
-    def _document(self, text: str) -> object:
-        try:
-            return read_json(text)
-        except ValueError as error:
-            start = repr(text[:200]) if text else "nothing"
-            raise JudgeError(
-                f"{self.name} responded with {start}, which is not a verdict\n  fix: {_FORMS}",
-                judge=self.name,
-                raw=text,
-            ) from error

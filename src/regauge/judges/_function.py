@@ -157,19 +157,6 @@ class _Function:
         """The name of the judge, for reasons and errors."""
         return self.results.label
 
-    def arguments(self, output: JudgedOutput) -> tuple[list[object], dict[str, object]] | Verdict:
-        """The arguments of the function; a verdict for an output without text."""
-        value_names = {*self.by_place, *self.by_name.values()}
-        if output.case is None and "case" in value_names:
-            label = self.label
-            raise JudgeError(f"{label}: a function judges a case; none was given", judge=label)
-        if output.text is None and "output" in value_names:
-            return output.no_text_verdict()
-        return (
-            [_VALUES[name](output) for name in self.by_place],
-            {key: _VALUES[name](output) for key, name in self.by_name.items()},
-        )
-
     def failure(self, error: Exception, output: JudgedOutput) -> Verdict:
         """Convert an assertion error to a verdict.
 
@@ -184,6 +171,23 @@ class _Function:
         case = f" on case {output.case.id!r}" if output.case else ""
         text = f"{self.label} raised {type(error).__name__}{case}: {error}"
         raise broken_judge(text, error, judge=self.label) from error
+
+    def call_with(self, output: JudgedOutput) -> object:
+        """Call the function; an output without text has a verdict already.
+
+        Raises:
+            JudgeError: No case was given, and the function judges one.
+        """
+        value_names = {*self.by_place, *self.by_name.values()}
+        if output.case is None and "case" in value_names:
+            label = self.label
+            raise JudgeError(f"{label}: a function judges a case; none was given", judge=label)
+        if output.text is None and "output" in value_names:
+            return output.no_text_verdict()
+        return self.call(
+            *(_VALUES[name](output) for name in self.by_place),
+            **{key: _VALUES[name](output) for key, name in self.by_name.items()},
+        )
 
     def verdict(self, result: object) -> Verdict:
         """Convert a result of the function to a verdict.
@@ -224,12 +228,10 @@ class AsyncFunctionJudge:
             JudgeError: The function raised, or returned no verdict.
         """
         output = JudgedOutput.from_completion(completion, case)
-        arguments = self.function.arguments(output)
-        if isinstance(arguments, Verdict):
-            return arguments
-        places, names = arguments
         try:
-            result = await cast("Awaitable[object]", self.function.call(*places, **names))
+            result = self.function.call_with(output)
+            if inspect.isawaitable(result):
+                result = await result
         except Exception as error:  # noqa: BLE001 - sorted by kind
             return self.function.failure(error, output)
         return self.function.verdict(result)
@@ -297,12 +299,8 @@ def as_judge(
         )
 
     def examine(output: JudgedOutput) -> Verdict:
-        arguments = function_of.arguments(output)
-        if isinstance(arguments, Verdict):
-            return arguments
-        places, names = arguments
         try:
-            result = function(*places, **names)
+            result = function_of.call_with(output)
         except Exception as error:  # noqa: BLE001 - sorted by kind
             return function_of.failure(error, output)
         return function_of.verdict(result)

@@ -237,24 +237,18 @@ def negate(judge: Rule) -> Rule:
 
     def check(output: JudgedOutput) -> Verdict:
         verdict = judge.examine(output)
-        match verdict.outcome:
-            case "abstain":
-                return verdict
-            case "pass":
-                return failed(
-                    f"must not hold: {verdict.reason}",
-                    code=code,
-                    score=1 - verdict.score if verdict.score > 0 else 0.0,
-                    actual=verdict.actual,
-                )
-            case "fail" if verdict.code in NO_OUTPUT_CODES:
-                return verdict
-            case "fail":
-                return passed(
-                    f"rightly does not hold: {verdict.reason}",
-                    score=1 - verdict.score,
-                    actual=verdict.actual,
-                )
+        failing = verdict.outcome == "fail"
+        if verdict.outcome == "abstain" or (failing and verdict.code in NO_OUTPUT_CODES):
+            return verdict
+        if failing:
+            reason = f"rightly does not hold: {verdict.reason}"
+            return passed(reason, score=1 - verdict.score, actual=verdict.actual)
+        return failed(
+            f"must not hold: {verdict.reason}",
+            code=code,
+            score=1 - verdict.score if verdict.score > 0 else 0.0,
+            actual=verdict.actual,
+        )
 
     description = f"Must not hold: {judge.description}" if judge.description else ""
     return Rule(
@@ -266,12 +260,10 @@ def negate(judge: Rule) -> Rule:
         description=description,
         parts=(judge,),
         is_builtin=judge.is_builtin,
-        compose=_advice_of_negation,
+        compose=lambda rule, *, field, negated: rule.parts[0].advice(
+            field=field, negated=not negated
+        ),
     )
-
-
-def _advice_of_negation(judge: Rule, *, field: str | None, negated: bool) -> str:
-    return judge.parts[0].advice(field=field, negated=not negated)
 
 
 def first_sentence(doc: str | None) -> str:

@@ -17,27 +17,20 @@ from regauge.statements._edit import (
     insert as insert,
     merge as merge,
     move as move,
+    numbering as numbering,
+    references as references,
     renumber as renumber,
     replace as replace,
     tokens as tokens,
 )
-from regauge.statements._numbering import (
-    Chain as Chain,
-    Reference as Reference,
-    numbering as numbering,
-    references as references,
-)
 from regauge.statements._parse import (
-    Kind as Kind,
     Node as Node,
     Tree as Tree,
-    normalise as normalise,
-    parse as parse,
-)
-from regauge.statements._sentences import (
     content_words as content_words,
     guess_language as guess_language,
     is_negated as is_negated,
     negations as negations,
+    normalise as normalise,
+    parse as parse,
     stem as stem,
 )

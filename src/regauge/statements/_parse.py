@@ -1,18 +1,252 @@
-"""Parses a text in any language into a tree of sections, lists and sentences."""
+"""Parses a text in any language into a tree of sections, lists and sentences.
+
+Sentences are split in any script by Unicode rules (UAX 29), with abbreviations.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from regauge.statements._sentences import sentences
+from regauge.lexicon import Lexicon
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+
+_RE = Lexicon("regauge.statements", "languages")
+_LATIN = ("en", "de", "fr", "es", "pt", "it", "nl", "tr")
+# Languages that write "3." for "third"; Slavic, Nordic and Hungarian ones have no list here.
+_ORDINAL_DOTS = frozenset({"de", "tr", ""})
+_SCRIPTS = (
+    ("ja", re.compile(r"[\u3040-\u30ff]")),
+    ("zh", re.compile(r"[\u3400-\u9fff]")),
+    ("ko", re.compile(r"[\uac00-\ud7af]")),
+    ("ru", re.compile(r"[\u0400-\u04ff]")),
+    ("ar", re.compile(r"[\u0600-\u06ff]")),
+    ("hi", re.compile(r"[\u0900-\u097f]")),
+)
+_WORD = re.compile(r"[^\W_]+(?:[\u0300-\u036f\u0900-\u0dff\u0e31-\u0e4e]+[^\W_]*)*")
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f\uac00-\ud7af]")
+# Grammar of Japanese; content is written in the other two scripts or in longer runs of this one.
+_KANA = re.compile(r"[\u3040-\u309f]")
+
+
+@cache
+def _common() -> dict[str, frozenset[str]]:
+    """The function words by language; under the empty name those of all languages."""
+    languages = {name: frozenset(words.split()) for name, words in _RE.entry("common").items()}
+    return {**languages, "": frozenset[str]().union(*languages.values())}
+
+
+@cache
+def _negations() -> dict[str, re.Pattern[str]]:
+    return _RE.patterns("negation")
+
+
+def guess_language(text: str) -> str:
+    """Guess the language code of a text, such as `de`; empty if unknown.
+
+    >>> guess_language("Reply in one sentence."), guess_language("Antworte in einem Satz.")
+    ('en', 'de')
+    """
+    letters = sum(sign.isalpha() for sign in text)
+    for name, script in _SCRIPTS:
+        if letters and 4 * len(script.findall(text)) >= letters:
+            return name
+    if not letters:
+        return ""
+    words = [word.casefold() for word in _WORD.findall(text)]
+    hits = {name: sum(word in _common()[name] for word in words) for name in _LATIN}
+    best = max(hits, key=lambda name: hits[name])
+    # In any text of a language at least one word in eight is a function word.
+    return best if hits[best] >= max(1, len(words) / 8) else ""
+
+
+def is_negated(text: str) -> bool | None:
+    """Return whether a sentence forbids or negates; None for an unknown language."""
+    language = guess_language(text)
+    if language:
+        return bool(_negations()[language].search(text))
+    # Short texts have too few function words, but a negation of any language counts.
+    return True if any(_negations()[name].search(text) for name in _LATIN) else None
+
+
+def negations(text: str) -> Iterator[re.Match[str]]:
+    """Yield the negations of a text, in its language."""
+    language = guess_language(text)
+    return _negations()[language].finditer(text) if language else iter(())
+
+
+def content_words(text: str) -> frozenset[str]:
+    """The content words of a text, stemmed.
+
+    Scripts without spaces between words yield pairs of characters.
+
+    >>> sorted(content_words("Write every timestamp in `UTC`; timestamps end in Z."))
+    ['end', 'timestamp', 'utc', 'z']
+    >>> sorted(content_words("Wohngebäude in 東京都"))
+    ['wohngebäud', '京都', '東京']
+    """
+    language = guess_language(text)
+    common = _common()[language if language in _LATIN else ""]
+    words: set[str] = set()
+    for match in _WORD.findall(text):
+        if _UNSPACED.search(match):
+            pairs = [match[n : n + 2] for n in range(max(1, len(match) - 1))]
+            words |= {pair for pair in pairs if not all(map(_KANA.match, pair))}
+        elif not match.isdigit() and (word := match.casefold()) not in common:
+            words.add(stem(word))
+    return frozenset(words)
+
+
+def stem(word: str) -> str:
+    """A word without its most common endings; crude, but the same for both compared texts."""
+    # The plural's first, so that "greetings" and "greeting" end up the same.
+    for endings in (("ies", "es", "s"), ("ing", "ed")):
+        for ending in endings:
+            if word.endswith(ending) and len(word) - len(ending) >= 3:  # noqa: PLR2004 - a stem
+                word = word[: -len(ending)] + ("y" if ending == "ies" else "")
+                break
+    # "value" has to meet "values", and "close" "closed".
+    return word[:-1] if word.endswith("e") and len(word) > 3 else word  # noqa: PLR2004 - a stem
+
+
+_STOP = re.compile(r"[.!?…‽؟۔।॥።。！？．]+[\"'”’»›)\]）」』】*_`]*")
+_WIDE = frozenset("。！？．।॥")
+_LAST_WORD = re.compile(r"[^\s(\[\"'“„«]*$")
+_JOINT = re.compile(
+    r"[;；]\s*|,\s+(?:and also|and|but|while|whereas|und|aber|sondern|et|mais|y|pero|e|ma|en|maar)"
+    r"\s+|、かつ|，并且|，但"
+)
+_LEAD = re.compile(r"[\w`][\w` /-]{0,30}[:：]\s*(?=[^\s:：])")
+_ENTRY = re.compile(r",\s+|、|，")
+# A joint between fewer words joins the entries of an enumeration, and not two clauses.
+_CLAUSE_WORDS = 3
+# An entry of more words is a clause that happens to have a comma.
+_ENTRY_WORDS = 8
+# The last letter of a sentence is within so many signs of its end.
+_NEAR = 20
+# A line this long, and this share of the longest line, was wrapped.
+_WRAPPED, _FULL = 50, 0.7
+
+Span = tuple[int, int]
+
+
+def sentences(text: str, start: int, end: int) -> Iterator[tuple[Span, list[Span]]]:
+    """Yield the sentences in a range of a text, each with its clauses.
+
+    A sentence with one clause has an empty list; clauses exclude marks and conjunctions.
+    """
+    for begin, stop in _sentences(text, start, end):
+        text_inside = text[begin:stop].strip()
+        if text_inside:
+            first = text.index(text_inside, begin)
+            yield (first, first + len(text_inside)), _clauses(text, first, first + len(text_inside))
+
+
+def _sentences(text: str, start: int, end: int) -> Iterator[Span]:
+    begin = start
+    for stop in sorted({*_stops(text, start, end), *_line_ends(text, start, end), end}):
+        yield begin, stop
+        begin = stop
+
+
+def _stops(text: str, start: int, end: int) -> Iterator[int]:
+    inside = text[start:end]
+    ordinals = "." in inside and guess_language(inside) in _ORDINAL_DOTS
+    for stop in _STOP.finditer(text, start, end):
+        after = stop.end()
+        if after == end:
+            continue
+        if stop[0][0] in _WIDE or stop[0][-1] in _WIDE:
+            yield after
+            continue
+        if not text[after].isspace() or _sentence_continues(text, after, end):
+            continue
+        word = _LAST_WORD.search(text, start, stop.start())
+        word_before = word[0] if word else ""
+        if stop[0] == "." and (
+            word_before.casefold().rstrip(".") in _RE.words("abbreviations")
+            or (len(word_before) == 1 and word_before.isalpha() and word_before.isupper())
+            or (ordinals and word_before.isdecimal() and len(word_before) < 3)  # noqa: PLR2004 - "3. Mai"
+        ):
+            continue
+        yield after
+
+
+def _sentence_continues(text: str, offset: int, end: int) -> bool:
+    """Return whether the next word is in lower case, so the sentence continues.
+
+    A field in backticks begins a sentence, and so does a Latin word behind a script without case.
+    """
+    last_letter = next(
+        (sign for sign in reversed(text[max(0, offset - _NEAR) : offset]) if sign.isalpha()), "A"
+    )
+    if last_letter.lower() == last_letter.upper() or text[offset:end].lstrip().startswith("`"):
+        return False
+    return next((sign for sign in text[offset:end] if sign.isalpha()), "").islower()
+
+
+def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
+    """Yield line breaks that end a sentence without a mark: the line was not wrapped.
+
+    A paragraph is wrapped if one of its lines continues in lower case, or its script has no case.
+    """
+    lines = text[start:end].split("\n")
+    longest = max(map(len, lines))
+    continuations = [
+        line.lstrip()[:1].islower() and not _LEAD.match(line.lstrip()) for line in lines[1:]
+    ]
+    broken = any(continuations) or not any(sign.islower() for sign in text[start:end])
+    offset = start
+    for line, below, continues in zip(lines, lines[1:], continuations, strict=False):
+        offset += len(line) + 1
+        begins = below.lstrip()
+        width = 2 * len(line) if line and ord(line[-1]) > 0x2E80 else len(line)  # noqa: PLR2004
+        full = broken and width >= _WRAPPED and len(line) >= _FULL * longest
+        if not continues and not (full and begins[:1].isalnum() and not _LEAD.match(begins)):
+            yield offset
+
+
+def _clauses(text: str, start: int, end: int) -> list[Span]:
+    """The ranges of a sentence's clauses, or of the entries of a list within it."""
+    body = end
+    while body > start and _STOP.match(text[body - 1]):
+        body -= 1
+    entries = _entries(text, start, body)
+    if entries:
+        return entries
+    clauses = _split(_JOINT, text, start, body)
+    if len(clauses) > 1 and all(_words(text[a:b]) >= _CLAUSE_WORDS for a, b in clauses):
+        return clauses
+    return []
+
+
+def _entries(text: str, start: int, end: int) -> list[Span]:
+    """The entries of an enumeration behind a label: `Fields: a, b, c`."""
+    lead = _LEAD.match(text, start, end)
+    if lead is None or ":" in text[lead.end() : end] or "{{" in text[start:end]:
+        return []
+    parts = _split(_ENTRY, text, lead.end(), end)
+    short = all(_words(text[a:b]) <= _ENTRY_WORDS for a, b in parts)
+    return parts if len(parts) > 1 and short else []
+
+
+def _words(text: str) -> int:
+    """The number of words by spaces; two wide characters count as one word."""
+    wide = sum(ord(sign) > 0x2E80 for sign in text)  # noqa: PLR2004 - scripts without spaces
+    return len(text.split()) + wide // 2
+
+
+def _split(separator: re.Pattern[str], text: str, start: int, end: int) -> list[Span]:
+    cuts = [(match.start(), match.end()) for match in separator.finditer(text, start, end)]
+    starts, ends = [start, *(b for _, b in cuts)], [*(a for a, _ in cuts), end]
+    return [(a, b) for a, b in zip(starts, ends, strict=True) if a < b]
 
 
 Kind = Literal[
@@ -241,9 +475,6 @@ class _Parser:
             tiles.append(Node(kind="gap", start=position, end=end))
         return Node(kind=kind, start=start, end=end, children=tuple(tiles), level=level)
 
-    def _line(self, number: int) -> str:
-        return self._visible[number]
-
     def _indent(self, number: int) -> int:
         start, end = self.lines[number]
         line = self.text[start:end].expandtabs(4)
@@ -266,7 +497,7 @@ class _Parser:
         nodes: list[Node] = []
         index = first
         while index < end:
-            if not self._line(index) or _RULE.match(self._line(index)):
+            if not self._visible[index] or _RULE.match(self._visible[index]):
                 index += 1
                 continue
             node, index = self._block(index, end)
@@ -300,7 +531,7 @@ class _Parser:
 
     def _form(self, index: int, end: int) -> str:
         """The kind of a line by its form; empty for a continuation."""
-        line = self._line(index)
+        line = self._visible[index]
         forms = {
             "blank": not line or _RULE.match(line),
             "fence": _FENCE.match(line),
@@ -315,7 +546,7 @@ class _Parser:
         return next((form for form, is_so in forms.items() if is_so), "")
 
     def _line_below(self, index: int, end: int) -> str:
-        return self._line(index + 1) if index + 1 < end else ""
+        return self._visible[index + 1] if index + 1 < end else ""
 
     def _has_body(self, index: int, end: int) -> bool:
         """Return whether the line below one that ends with a colon is more than an input."""
@@ -325,18 +556,18 @@ class _Parser:
         return bool(below) and not below.startswith("{{")
 
     def _fence_end(self, index: int, end: int) -> int:
-        match = _FENCE.match(self._line(index))
+        match = _FENCE.match(self._visible[index])
         assert match is not None
         mark = match[0]
         closed = (
             n
             for n in range(index + 1, end)
-            if self._line(n).startswith(mark) and not self._line(n).strip(mark[0])
+            if self._visible[n].startswith(mark) and not self._visible[n].strip(mark[0])
         )
         return next(closed, end - 1)
 
     def _heading_level(self, index: int, end: int) -> int:
-        line = self._line(index)
+        line = self._visible[index]
         if match := _HEADING.match(line):
             return len(match[1])
         if _TITLE.match(line):
@@ -345,7 +576,7 @@ class _Parser:
             is_title = (
                 self._marker(index) is None and not line.startswith("|") and line[-1] not in ".。"
             )
-            above = index == 0 or not self._line(index - 1)
+            above = index == 0 or not self._visible[index - 1]
             return (1 if match[1] == "=" else 2) * (is_title and above)
         return 0
 
@@ -357,14 +588,14 @@ class _Parser:
         body = index + 1 + underlined
         last = self._colon_end(body, end) if level == _COLON_LEVEL else body
         while level != _COLON_LEVEL and last < end:
-            if _FENCE.match(self._line(last)):
+            if _FENCE.match(self._visible[last]):
                 last = self._fence_end(last, end) + 1
                 continue
             other = self._heading_level(last, end)
             if other and other <= level:
                 break
             last += 1
-        while last > body and not self._line(last - 1):
+        while last > body and not self._visible[last - 1]:
             last -= 1
         blocks = self._blocks(body, last)
         stop = max(self._end(last - 1), heading.end)
@@ -372,25 +603,25 @@ class _Parser:
 
     def _colon_end(self, body: int, end: int) -> int:
         """The first line behind a colon's block: up to a blank line, or one list."""
-        if not self._line(body):
+        if not self._visible[body]:
             body += 1
         if self._marker(body) is not None:
             return self._list(body, end)[1]
         index = body
-        while index < end and self._line(index) and not self._heading_level(index, end):
+        while index < end and self._visible[index] and not self._heading_level(index, end):
             index = (
-                self._fence_end(index, end) + 1 if _FENCE.match(self._line(index)) else index + 1
+                self._fence_end(index, end) + 1 if _FENCE.match(self._visible[index]) else index + 1
             )
         return index
 
     def _tagged_node(self, index: int, end: int) -> tuple[Node, int]:
         """A block between two tags on lines of their own, or a single tag."""
-        tag = _TAG.match(self._line(index))
+        tag = _TAG.match(self._visible[index])
         assert tag is not None
         depth = 0
         if not tag[1] and not tag[0].rstrip().endswith("/>"):
             for number in range(index, end):
-                other = _TAG.match(self._line(number))
+                other = _TAG.match(self._visible[number])
                 if other is None or other[2] != tag[2]:
                     continue
                 depth += -1 if other[1] else 1
@@ -407,14 +638,14 @@ class _Parser:
 
     def _table(self, index: int, end: int) -> tuple[Node, int]:
         last = index
-        while last + 1 < end and self._line(last + 1).startswith("|"):
+        while last + 1 < end and self._visible[last + 1].startswith("|"):
             last += 1
         rows = [self._leaf("row", n, n) for n in range(index, last + 1)]
         return self._tile("table", rows[0].start, rows[-1].end, rows), last + 1
 
     def _json_end(self, index: int, end: int) -> int:
         """The last line of a JSON document that begins here; the line before if none does."""
-        line = self._line(index)
+        line = self._visible[index]
         if (
             line[:1] not in {"{", "["}
             or line.startswith("{{")
@@ -423,7 +654,7 @@ class _Parser:
             return index - 1
         depth = 0
         for number in range(index, min(end, index + 200)):
-            unquoted = re.sub(r'"(?:[^"\\]|\\.)*"', "", self._line(number))
+            unquoted = re.sub(r'"(?:[^"\\]|\\.)*"', "", self._visible[number])
             depth += sum(unquoted.count(sign) for sign in "{[") - sum(
                 unquoted.count(s) for s in "}]"
             )
@@ -433,8 +664,8 @@ class _Parser:
 
     def _marker(self, index: int) -> re.Match[str] | None:
         """The marker of a list entry at the beginning of a line; None for none."""
-        match = MARKER.match(self._line(index))
-        if match is None or _RULE.match(self._line(index)):
+        match = MARKER.match(self._visible[index])
+        if match is None or _RULE.match(self._visible[index]):
             return None
         if match["word"]:
             return match if self._in_series(match["word"], match["nth"]) else None
@@ -478,8 +709,8 @@ class _Parser:
         indent, style = self._indent(index), self._style(index)
         entries: list[Node] = []
         while index < end:
-            if not self._line(index):
-                after = next((n for n in range(index, end) if self._line(n)), end)
+            if not self._visible[index]:
+                after = next((n for n in range(index, end) if self._visible[n]), end)
                 if after == end or not self._continues(after, indent, style):
                     break
                 index = after
@@ -488,7 +719,7 @@ class _Parser:
             last = index + 1
             while last < end and not self._ends_entry(last, end, indent):
                 last += 1
-            while not self._line(last - 1):
+            while not self._visible[last - 1]:
                 last -= 1
             entries.append(self._entry(index, last))
             index = last
@@ -504,8 +735,8 @@ class _Parser:
 
     def _ends_entry(self, index: int, end: int, indent: int) -> bool:
         """Return whether a line ends the entry above it, because it is not indented further."""
-        if not self._line(index):
-            below = next((n for n in range(index, end) if self._line(n)), end)
+        if not self._visible[index]:
+            below = next((n for n in range(index, end) if self._visible[n]), end)
             return below == end or self._indent(below) <= indent + 1
         return self._indent(index) <= indent + (self._marker(index) is not None and 1)
 
@@ -547,8 +778,8 @@ class _Parser:
             )
             is_marked = self._marker(first) is not None
             is_repeated = len(set(turns)) > 1 and counts[turns] > 1 and not is_marked
-            has_title = _EXAMPLE.match(self._line(first)) and not is_marked
-            alone = end - first == 1 and self._line(first).endswith((":", "："))
+            has_title = _EXAMPLE.match(self._visible[first]) and not is_marked
+            alone = end - first == 1 and self._visible[first].endswith((":", "："))
             if alternates or is_repeated or (has_title and not alone):
                 spans[first] = end
         for (a, b), (c, d) in pairwise(runs):
@@ -563,14 +794,15 @@ class _Parser:
         texts = [self.text[self.lines[a][0] : self.lines[b - 1][1]] for a, b in spans.items()]
         inputs = [a for a, text in zip(spans, texts, strict=True) if "{{" in text]
         spans = {a: b for a, b in spans.items() if a not in inputs}
-        arrows = [n for n, line in enumerate(self._visible) if self._maps(line)]
+        arrows = [
+            n
+            for n, line in enumerate(self._visible)
+            if _ARROW.match(line) and not MARKER.match(line) and "{{" not in line
+        ]
         for arrow in arrows:
             if {arrow - 1, arrow + 1} & set(arrows):
                 spans.setdefault(arrow, arrow + 1)
         return spans
-
-    def _maps(self, line: str) -> bool:
-        return bool(_ARROW.match(line)) and not MARKER.match(line) and "{{" not in line
 
     def _runs(self) -> list[tuple[int, int]]:
         """Ranges of lines without blank lines, headings, tags or fences."""
@@ -590,7 +822,7 @@ class _Parser:
 
     def _labels(self, first: int, end: int) -> list[str]:
         """The labels of the lines of a run."""
-        marked = ((self._marker(n), self._line(n)) for n in range(first, end))
+        marked = ((self._marker(n), self._visible[n]) for n in range(first, end))
         matches = (_LABEL.match(marker["rest"] if marker else line) for marker, line in marked)
         return [label[1].strip().casefold() for label in matches if label]
 
