@@ -119,7 +119,7 @@ def test_another_rubric_voids_the_record_and_lint_says_so(judged: EvalProject):
         (
             3,
             """\
-error: 96 judgements missing: no recorded reply of local:clerk for judge 'tone'
+error: 96 judgements missing: no recorded response of local:clerk for judge 'tone'
   record it: regauge judges calibrate tone --record=missing
 """,
         )
@@ -236,7 +236,7 @@ def test_a_judge_that_breaks_or_hides_what_failed_is_no_unreadable_reply(judged:
         (
             3,
             """\
-error: 2 judgements missing: no recorded reply of local:clerk for judge 'odd'
+error: 2 judgements missing: no recorded response of local:clerk for judge 'odd'
   record it: regauge judges calibrate odd --record=missing
 1 judgement missing: judge odd broke: ZeroDivisionError: division by zero
   at evals/test_triage.py:9

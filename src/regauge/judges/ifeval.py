@@ -52,16 +52,6 @@ _EMPHASIS = re.compile(r"\*[^\n*]*\*")
 _STRONG = re.compile(r"\*\*[^\n*]*\*\*")
 
 
-def _count_brackets(text: str) -> int:
-    """The number of `[...]` on one line; a pattern would read to the end for every bracket."""
-    return sum("[" in part for line in text.split("\n") for part in line.split("]")[:-1])
-
-
-def _count_asterisk_parts(text: str) -> int:
-    parts = (*_EMPHASIS.findall(text), *_STRONG.findall(text))
-    return sum(1 for part in parts if part.strip("*").strip())
-
-
 _TITLE = re.compile(r"<<[^\n]+>>")
 _POSTSCRIPTS = {
     "p.p.s": r"p\.\s?p\.\s?s",
@@ -140,7 +130,8 @@ def asterisk_part_count(text: str) -> Count:
     >>> print(asterisk_part_count(at_least=2).check_text("It is *full*, **now**."))
     pass: 2 highlights, at least 2 wanted
     """
-    return _count_asterisk_parts(text)
+    parts = (*_EMPHASIS.findall(text), *_STRONG.findall(text))
+    return sum(1 for part in parts if part.strip("*").strip())
 
 
 @count_rule("placeholder")
@@ -154,7 +145,7 @@ def bracket_count(text: str) -> Count:
     >>> print(bracket_count(exactly=0).check_text("Dear [name],"))
     fail: 1 placeholder, exactly 0 wanted
     """
-    return _count_brackets(text)
+    return sum("[" in part for line in text.split("\n") for part in line.split("]")[:-1])
 
 
 @count_rule("word in capitals", "words in capitals")

@@ -24,7 +24,7 @@ from regauge.judges.model._ask import (
     optional_parameters,
     repeat_request,
 )
-from regauge.judges.model._response import ResponseError
+from regauge.judges.model._response import ResponseError, text_of
 from regauge.providers import CompletionRequest
 from regauge.strict_json import DuplicateKeyError, unique, walk
 
@@ -230,34 +230,9 @@ def read_response(response: Completion, schema: type[BaseModel] | None) -> BaseM
     Raises:
         ResponseError: It is neither.
     """
-    text = _complete_text(response)
-    return text if schema is None else _validate(text, schema)
-
-
-def read_grade(response: Completion) -> Completion:
-    """Check that a response has the reason and score that deepeval reads, and return it.
-
-    Raises:
-        ResponseError: It has not.
-    """
-    value = _read_json(_complete_text(response))
-    if not isinstance(value, Mapping) or not isinstance(value.get("reason"), str):
-        raise ResponseError("the response has no reason")
-    score = value.get("score")
-    if type(score) not in {int, float}:
-        raise ResponseError(f"the score is {score!r}")
-    return response
-
-
-def _complete_text(response: Completion) -> str:
-    if response.text is None or not response.text.strip():
-        raise ResponseError("it refused" if response.refusal else "its text is empty")
-    if response.finish_reason in {"length", "content_filter"}:
-        raise ResponseError(f"the response was cut off (finish_reason {response.finish_reason})")
-    return response.text
-
-
-def _validate(text: str, schema: type[BaseModel]) -> BaseModel:
+    text = text_of(response)
+    if schema is None:
+        return text
     value = _read_json(text)
     try:
         try:
@@ -275,6 +250,21 @@ def _validate(text: str, schema: type[BaseModel]) -> BaseModel:
     if not all(map(math.isfinite, numbers)):
         raise ResponseError("a number of the response is not finite")
     return instance
+
+
+def read_grade(response: Completion) -> Completion:
+    """Check that a response has the reason and score that deepeval reads, and return it.
+
+    Raises:
+        ResponseError: It has not.
+    """
+    value = _read_json(text_of(response))
+    if not isinstance(value, Mapping) or not isinstance(value.get("reason"), str):
+        raise ResponseError("the response has no reason")
+    score = value.get("score")
+    if type(score) not in {int, float}:
+        raise ResponseError(f"the score is {score!r}")
+    return response
 
 
 def _normalise_verdicts(value: object) -> object:

@@ -548,14 +548,10 @@ class DeepevalJudge(RunOnlyJudge):
         score = float(measurement.score)
         if not 0 <= score <= 1:
             raise JudgeError(f"{self.name}: {score!r} is no score from 0 to 1", judge=self.name)
-        metric_threshold = details.get("threshold")
         limit = self.threshold
         if limit is None:
-            limit = (
-                float(metric_threshold)
-                if isinstance(metric_threshold, (int, float))
-                else _THRESHOLD
-            )
+            metric_limit = details.get("threshold")
+            limit = float(metric_limit) if isinstance(metric_limit, (int, float)) else _THRESHOLD
         rising = details.get("better") != "lower"
         passes = score >= limit if rising else score <= limit
         limit_text = f"{'at least' if rising else 'at most'} {format_number(limit)} wanted"

@@ -44,7 +44,7 @@ def _hcl_blocks(text: str) -> list[str] | str:
         if part.data != "block":
             continue
         kind, *labels = (
-            "".join(label.scan_values(_is_no_quote))
+            "".join(label.scan_values(lambda token: token.type != "DBLQUOTE"))
             for label in part.children
             if getattr(label, "data", "") in {"identifier", "string"}
         )
@@ -53,10 +53,6 @@ def _hcl_blocks(text: str) -> list[str] | str:
             return f"{kind} takes {plural(label_count, 'label')}, and one has {len(labels)}"
         names.add(".".join((kind, *labels)))
     return sorted(names)
-
-
-def _is_no_quote(token: Any) -> bool:
-    return bool(token.type != "DBLQUOTE")
 
 
 @rule(version=3, about="format", required_module="hcl2")
@@ -123,12 +119,6 @@ def _dig(value: Any, *keys: str) -> Any:
     for key in keys:
         value = _mapping(value).get(key)
     return value
-
-
-def _pod(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The pod or pod template of a manifest; empty for a kind without one."""
-    steps = _FORMATS.entry("pod_templates").get(str(manifest.get("kind")))
-    return {} if steps is None else _mapping(_dig(manifest, *steps))
 
 
 def _containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -229,9 +219,10 @@ def _manifest_errors(
         if not isinstance(value, str):
             yield "missing_field", f"no {path}"
     name = f"{document.get('kind')}/{title}"
-    pod = _pod(document)
+    pod_path = _FORMATS.entry("pod_templates").get(str(document.get("kind")))
+    pod = {} if pod_path is None else _mapping(_dig(document, *pod_path))
     containers = list(_containers(pod))
-    if document.get("kind") in _FORMATS.entry("pod_templates") and not containers:
+    if pod_path is not None and not containers:
         yield "missing_field", f"{name}: no containers"
     if unprivileged:
         yield from (("privileged", f"{name}{privilege}") for privilege in _all_privileges(pod))
@@ -441,9 +432,6 @@ def _kinds(statement: Any) -> list[str]:
         exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.DDL, exp.Drop, exp.Copy, exp.Command
     )  # fmt: skip
 
-    def is_merge(node: object) -> bool:
-        return isinstance(node, exp.Merge)
-
     def kind(node: Any) -> str:
         if node.key == "command":
             return str(node.this).lower()
@@ -452,7 +440,7 @@ def _kinds(statement: Any) -> list[str]:
     outer = statement.unnest() if isinstance(statement, exp.Subquery) else statement
     kinds = [kind(outer)]
     # The updates and inserts of a merge are parts of it.
-    nodes: Iterator[Any] = statement.walk(prune=is_merge)
+    nodes: Iterator[Any] = statement.walk(prune=lambda node: isinstance(node, exp.Merge))
     for node in nodes:
         if isinstance(node, exp.Into):
             kinds.append("select into")

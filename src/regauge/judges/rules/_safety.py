@@ -365,17 +365,14 @@ def _hosts(text: str) -> Iterator[tuple[str, str]]:
         yield url, host_name(host or "")
 
 
-def _is_of_host(host: str, hosts: Sequence[str]) -> bool:
-    return any(host == allowed or host.endswith("." + allowed) for allowed in hosts)
-
-
 def _on_hosts(hosts: Sequence[str], field: str | None, *, forbidden: bool) -> Check:
     """Build a check that all URLs are of these hosts, or none."""
     cleaned = tuple(host_name(host.removeprefix("*.").strip("./ ")) for host in hosts)
+    ends = tuple(f".{host}" for host in cleaned)
     kind, code = ("a forbidden", "url_forbidden") if forbidden else ("another", "url_not_allowed")
 
     def check(text: str) -> Verdict:
-        bad = [url for url, host in _hosts(text) if _is_of_host(host, cleaned) is forbidden]
+        bad = [url for url, host in _hosts(text) if f".{host}".endswith(ends) is forbidden]
         if not bad:
             return passed(f"no URL of {kind} host")
         reason = f"{plural(len(bad), 'URL')} of {kind} host: {quote_list(bad)}"
