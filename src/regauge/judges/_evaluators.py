@@ -66,22 +66,14 @@ def llm_evaluator(evaluator: Evaluator, prompt: Prompt) -> DeclaredJudge[RubricJ
     )
 
 
-def built_in_evaluator(name: str, plugin: str, prompt: Prompt) -> DeclaredJudge[RubricJudge]:
-    """Build the judge of `uses: github/PLUGIN`, with regauge's rubric."""
-    judge = _choice_judge(
-        name, prompt, template=_BUILT_IN.entry(plugin), system="", choices=_GRADES, model=None
-    )
-    return judge.with_criterion("correctness") if plugin in _AGAINST_FACTS else judge
-
-
 def _choice_judge(
     name: str,
     prompt: Prompt,
     *,
     template: str,
-    system: str,
     choices: Mapping[str, float],
-    model: str | None,
+    system: str = "",
+    model: str | None = None,
 ) -> DeclaredJudge[RubricJudge]:
     from regauge.prompts import Message, Prompt, RubricSpec
 
@@ -199,11 +191,18 @@ def _judge(evaluator: Evaluator, prompt: Prompt) -> Judge | UnboundJudge:
         case "uses":
             vendor, _, plugin = str(evaluator.body).partition("/")
             if vendor == "github" and plugin in _BUILT_IN.entries():
-                return built_in_evaluator(evaluator.name, plugin, prompt)
+                template = _BUILT_IN.entry(plugin)
+                graded = _choice_judge(evaluator.name, prompt, template=template, choices=_GRADES)
+                return graded.with_criterion("correctness") if plugin in _AGAINST_FACTS else graded
             names = ", ".join(f"github/{name}" for name in sorted(_BUILT_IN.entries()))
             raise ValueError(f"no evaluator {evaluator.body!r}; there are {names}")
         case "judge":
-            return _named_judge(evaluator)
+            try:
+                judge = judge_from_spec(evaluator.body)
+            except UsageError as error:
+                raise ValueError(f"the evaluator {evaluator.name!r}: {error}") from error
+            with_name = getattr(judge, "with_name", None)
+            return with_name(evaluator.name) if with_name else judge
         case _:
             raise ValueError(
                 f"the evaluator {evaluator.name!r} is a {evaluator.kind!r}; "
@@ -211,16 +210,8 @@ def _judge(evaluator: Evaluator, prompt: Prompt) -> Judge | UnboundJudge:
             )
 
 
-def _named_judge(evaluator: Evaluator) -> Judge | UnboundJudge:
-    try:
-        judge = judge_from_spec(evaluator.body)
-    except UsageError as error:
-        raise ValueError(f"the evaluator {evaluator.name!r}: {error}") from error
-    with_name: Callable[[str], Judge | UnboundJudge] | None = getattr(judge, "with_name", None)
-    return with_name(evaluator.name) if with_name else judge
-
-
 def _string_judge(evaluator: Evaluator) -> Rule:
+    """Build a rule of templates, filled with the values of each case."""
     body = evaluator.body
     if not isinstance(body, Mapping) or not body:
         raise ValueError(f"the evaluator {evaluator.name!r} compares with nothing")
@@ -232,14 +223,10 @@ def _string_judge(evaluator: Evaluator) -> Rule:
         if value is None or isinstance(value, (Mapping, list)) or value == "":
             raise ValueError(f"the evaluator {evaluator.name!r}: {key} compares with {value!r}")
         comparisons.append((key, value if isinstance(value, str) else json.dumps(value)))
-    return _template_rule(evaluator.name, comparisons)
-
-
-def _template_rule(name: str, comparisons: list[tuple[str, str]]) -> Rule:
-    """Build a rule of templates, filled with the values of each case."""
+    name = evaluator.name
 
     def examine(output: JudgedOutput) -> Verdict:
-        texts = tuple(_fill(template, output, name) for _, template in comparisons)
+        texts = [_fill(template, output, name) for _, template in comparisons]
         return _rule(comparisons, texts, name).examine(output)
 
     params: dict[str, JSON] = dict(comparisons)
@@ -256,7 +243,7 @@ def _advise(judge: Rule, *, field: str | None, negated: bool) -> str:
     return " ".join(filter(None, (rule.advice(negated=negated) for rule in rules)))
 
 
-def _rule(comparisons: list[tuple[str, str]], texts: tuple[str, ...], name: str) -> Rule:
+def _rule(comparisons: list[tuple[str, str]], texts: Sequence[str], name: str) -> Rule:
     rules: list[Rule] = []
     for (key, _), text in zip(comparisons, texts, strict=True):
         if not text and key != "equals":

@@ -14,7 +14,6 @@ import math
 import sys
 import threading
 from collections.abc import Mapping, Set as AbstractSet
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -613,12 +612,10 @@ class DeepevalJudge(RunOnlyJudge):
 
 async def in_own_thread(work: Callable[[], object]) -> None:
     """Run blocking work in its own thread; the loop's few threads also look up hosts."""
-    own_thread = ThreadPoolExecutor(1, thread_name_prefix="deepeval")
-    context = contextvars.copy_context()
-    try:
-        await asyncio.get_running_loop().run_in_executor(own_thread, context.run, work)
-    finally:
-        own_thread.shutdown(wait=False)
+    from regauge.judges._external_calls import start_thread
+
+    context_run = contextvars.copy_context().run
+    await asyncio.wrap_future(start_thread(functools.partial(context_run, work)))
 
 
 def _shown_fields(fields: Mapping[str, JSON], test_case: object) -> dict[str, str]:

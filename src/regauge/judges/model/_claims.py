@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from regauge.judges._output import Expected, JudgedOutput
+from regauge.judges._rule_factory import parameter_json
 from regauge.judges._types import (
     DeclaredJudge,
     Verdict,
@@ -108,16 +109,13 @@ class ClaimsJudge(OneModelJudge):
         return 3 + _CLAIMS_USUAL
 
     def _identity(self) -> dict[str, JSON]:
-        source = (
-            {"expected": self.source.path} if isinstance(self.source, Expected) else self.source
-        )
         return {
             "kind": "verified_claims",
             "version": 1,
             "protocol": PROTOCOL,
             "prompts": {name: prompt.digest for name, prompt in self.prompts.items()},
             "model": str(self.judge_model),
-            "source": source,
+            "source": parameter_json(self.source, of="verified_claims"),
             "field": self.field,
             "at_least": self.at_least,
         }

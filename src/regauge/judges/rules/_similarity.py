@@ -16,7 +16,7 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, ProviderError, UsageError
 from regauge.judges._output import Expected, JudgedOutput, expected
 from regauge.judges._rule import Check, on_output
-from regauge.judges._rule_factory import Place, Share, Whole, rule
+from regauge.judges._rule_factory import Place, Share, Whole, parameter_json, rule
 from regauge.judges._types import (
     JudgeDeclaration,
     Verdict,
@@ -701,9 +701,7 @@ class SemanticJudge(JudgeDeclaration):
                 "kind": "means_like",
                 "version": 2,
                 "model": self.embedder.model,
-                "to": {"expected": self.reference.path}
-                if isinstance(self.reference, Expected)
-                else self.reference,
+                "to": parameter_json(self.reference, of="means_like"),
                 "measure": self.measure,
                 "limits": [None, self.limit] if self.measure == "euclidean" else [self.limit, None],
                 "fallback": self.fallback.digest if self.fallback else None,
