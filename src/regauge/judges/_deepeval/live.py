@@ -36,7 +36,7 @@ from deepeval.test_case import (
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._deepeval._ask import MetricCalls, SyncInLoopError
 from regauge.judges._deepeval._judge import in_own_thread, moved_error, require_part
-from regauge.judges.rules._text import compiled_pattern
+from regauge.judges.rules._text import compiled_pattern, within_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -445,12 +445,11 @@ def _construct(kind: Any, options: Mapping[str, Any], *, name: str, fields: Sequ
     for key, value in (*_ALWAYS.items(), ("model", _model), ("name", name)):
         if key in parameters:
             arguments.setdefault(key, value)
-    if (
-        "evaluation_params" in parameters
-        and "name" in parameters
-        and "evaluation_params" not in arguments
-    ):
-        arguments["evaluation_params"] = _default_params(kind, fields)
+    if {"evaluation_params", "name"} <= {*parameters} and "evaluation_params" not in arguments:
+        of_turns = issubclass(kind, BaseConversationalMetric)
+        known = {part.value for part in (MultiTurnParams if of_turns else SingleTurnParams)}
+        names = (*(_ABOUT_TURNS if of_turns else _ABOUT), *(n for n in fields if n in known))
+        arguments["evaluation_params"] = _params(kind, [*dict.fromkeys(names)])
     try:
         with suppress_bottom_up_deprecation():
             return kind(**arguments)
@@ -458,19 +457,9 @@ def _construct(kind: Any, options: Mapping[str, Any], *, name: str, fields: Sequ
         raise UsageError(f"{name}: {kind.__name__} cannot be made: {error}") from error
 
 
-def _default_params(kind: Any, fields: Sequence[str]) -> list[Any]:
-    of_turns = _is_of_turns(kind)
-    first = _ABOUT_TURNS if of_turns else _ABOUT
-    parameters = {part.value for part in (MultiTurnParams if of_turns else SingleTurnParams)}
-    return _params(kind, [*dict.fromkeys((*first, *(n for n in fields if n in parameters)))])
-
-
-def _is_of_turns(kind: Any) -> bool:
-    return issubclass(kind, BaseConversationalMetric)
-
-
 def _params(kind: Any, names: Sequence[Any]) -> list[Any]:
-    values: Any = MultiTurnParams if _is_of_turns(kind) else SingleTurnParams
+    of_turns = issubclass(kind, BaseConversationalMetric)
+    values: Any = MultiTurnParams if of_turns else SingleTurnParams
     return [values(name) if isinstance(name, str) else name for name in names]
 
 
@@ -487,7 +476,7 @@ def _option(kind: type, name: str, value: Any) -> Any:
         case "dag" if isinstance(value, Mapping):
             graphs: Any = exported.DeepAcyclicGraph
             graph = dict(cast("Mapping[str, Any]", value))
-            return graphs.from_dict(graph, multiturn=_is_of_turns(kind))
+            return graphs.from_dict(graph, multiturn=issubclass(kind, BaseConversationalMetric))
         case _:
             return value
 
@@ -513,34 +502,16 @@ def _copy_metric(metric: Any) -> Any:
     if isinstance(instance, with_pattern):
         if not hasattr(instance, "_compiled_pattern"):
             raise moved_error("PatternMatchMetric._compiled_pattern", "a pattern has a time limit")
-        compiled = _LimitedPattern(instance.pattern, ignore_case=instance.ignore_case)
-        instance._compiled_pattern = compiled  # noqa: SLF001 - the only way to limit its time
+        kind, pattern = "PatternMatch", instance.pattern
+        compiled = compiled_pattern(pattern, ignore_case=instance.ignore_case, kind=kind)
+        fullmatch = within_time(
+            compiled.fullmatch, kind=kind, pattern=pattern, timeout_s=_PATTERN_S
+        )
+        # The only way to limit its time.
+        instance._compiled_pattern = SimpleNamespace(fullmatch=fullmatch)  # noqa: SLF001
     if isinstance(getattr(instance, "dag", None), exported.DeepAcyclicGraph):
         instance.dag = copy_graph(instance.dag)
     return instance
-
-
-class _LimitedPattern:
-    """A pattern for `PatternMatch` with a time limit of a second."""
-
-    def __init__(self, pattern: str, *, ignore_case: bool) -> None:
-        self._pattern = pattern
-        self._compiled = compiled_pattern(pattern, ignore_case=ignore_case, kind="PatternMatch")
-
-    def fullmatch(self, text: str) -> Any:
-        """The match of a whole text.
-
-        Raises:
-            JudgeError: It takes too long.
-        """
-        try:
-            return self._compiled.fullmatch(text, timeout=_PATTERN_S)
-        except TimeoutError:
-            raise JudgeError(
-                f"PatternMatch: the pattern {self._pattern!r} took more than {_PATTERN_S:g} s on an"
-                f" output of {len(text)} characters\n  fix: write it without nested repetition",
-                judge="PatternMatch",
-            ) from None
 
 
 def _single_turn(fields: Mapping[str, JSON]) -> LLMTestCase:

@@ -12,7 +12,7 @@ from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule, split_sections
 from regauge.judges._types import Verdict, abstained, failed, passed, quote
 from regauge.judges._words import count_sentences, count_words
-from regauge.judges.rules._text import compiled_pattern, occurrences, slow_pattern_error
+from regauge.judges.rules._text import compiled_pattern, occurrences, within_time
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -384,15 +384,12 @@ def match_count(
         pattern, ignore_case=ignore_case, multiline=multiline, kind="match_count"
     )
 
-    def count(text: str) -> int:
-        try:
-            return sum(1 for _ in compiled.finditer(text, timeout=timeout_s))
-        except TimeoutError:
-            raise slow_pattern_error("match_count", pattern, timeout_s, text) from None
-
+    find_all = within_time(
+        compiled.findall, kind="match_count", pattern=pattern, timeout_s=timeout_s
+    )
     return count_check(
         "match_count",
-        count,
+        lambda text: len(find_all(text)),
         f"match of {quote(pattern)}",
         f"matches of {quote(pattern)}",
         field=field,

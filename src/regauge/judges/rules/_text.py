@@ -478,13 +478,11 @@ def matches(
         ascii_only=ascii_only,
         kind="matches",
     )
-    search = compiled.fullmatch if whole else compiled.search
+    method = compiled.fullmatch if whole else compiled.search
+    search = within_time(method, kind="matches", pattern=pattern, timeout_s=timeout_s)
 
     def check(text: str) -> Verdict:
-        try:
-            match = search(text, timeout=timeout_s)
-        except TimeoutError:
-            raise slow_pattern_error("matches", pattern, timeout_s, text) from None
+        match = search(text)
         if match is None:
             return failed(f"does not match {quote(pattern)}", code="no_match", expected=pattern)
         return passed(f"matches {quote(pattern)}: {quote_around(text, *match.span())}")
@@ -515,13 +513,29 @@ def compiled_pattern(
         raise UsageError(f"{kind}: {pattern!r} is not a regular expression: {error}") from error
 
 
-def slow_pattern_error(kind: str, pattern: str, timeout_s: float, text: str) -> JudgeError:
-    """The error for a pattern that takes too long on a text."""
-    return JudgeError(
-        f"{kind}: the pattern {quote(pattern)} took more than {timeout_s} s on an output of"
-        f" {len(text)} characters\n  write it without nested repetition",
-        judge=f"{kind}({pattern})",
-    )
+def within_time(
+    search: Callable[..., Any], *, kind: str, pattern: str, timeout_s: float
+) -> Callable[[str], Any]:
+    """Return a search of a text with a time limit, after which it raises a `JudgeError`.
+
+    Args:
+        search: A method of a compiled pattern.
+        kind: The kind of rule, for the error.
+        pattern: The pattern, for the error.
+        timeout_s: The time limit in seconds.
+    """
+
+    def find(text: str) -> Any:
+        try:
+            return search(text, timeout=timeout_s)
+        except TimeoutError:
+            raise JudgeError(
+                f"{kind}: the pattern {quote(pattern)} took more than {timeout_s:g} s on an output"
+                f" of {len(text)} characters\n  fix: write it without nested repetition",
+                judge=f"{kind}({pattern})",
+            ) from None
+
+    return find
 
 
 # Fullwidth, ideographic, small, small ideographic, Arabic.
