@@ -30,6 +30,7 @@ ATTEMPT_CHARS = 50
 _TOO_DEEP_CHARS = 50_000
 
 
+@dataclass(frozen=True, slots=True)
 class JsonProblem:
     """The reason why a text is not JSON.
 
@@ -37,10 +38,7 @@ class JsonProblem:
         message: The problem and its place, on one line.
     """
 
-    __slots__ = ("message",)
-
-    def __init__(self, message: str) -> None:
-        self.message = message
+    message: str
 
 
 def parse_integer(digits: str) -> float:

@@ -62,11 +62,15 @@ def _verdict(
     """
     match result:
         case bool():
-            if result:
-                return passed("it returned true")
-            return failed("it returned false", code="false")
+            true = passed("it returned true")
+            return true if result else failed("it returned false", code="false")
         case int() | float():
-            return _verdict_on_number(float(result), pass_at)
+            score = 0.0 if math.isnan(result) else min(1.0, max(0.0, float(result)))
+            condition = "above 0" if pass_at is None else f"at least {pass_at:g}"
+            reason = f"it returned {result:g}, {condition} wanted"
+            if result > 0 if pass_at is None else result >= pass_at:
+                return passed(reason, score=score)
+            return failed(reason, code="low_score", score=score)
         case Mapping():
             return _verdict_on_mapping(
                 cast("Mapping[str, Any]", result), label, pass_at if graded_too else None
@@ -81,14 +85,6 @@ def _verdict(
 
 def _threw(message: str) -> Verdict:
     return failed(" ".join(message.split())[:_REASON_MAX], code="threw")
-
-
-def _verdict_on_number(value: float, pass_at: float | None) -> Verdict:
-    score = 0.0 if math.isnan(value) else min(1.0, max(0.0, value))
-    condition = "above 0" if pass_at is None else f"at least {pass_at:g}"
-    if value > 0 if pass_at is None else value >= pass_at:
-        return passed(f"it returned {value:g}, {condition} wanted", score=score)
-    return failed(f"it returned {value:g}, {condition} wanted", code="low_score", score=score)
 
 
 def _verdict_on_mapping(result: Mapping[str, Any], label: str, pass_at: float | None) -> Verdict:

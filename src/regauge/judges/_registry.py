@@ -19,7 +19,7 @@ from regauge.on_demand import install_command
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from regauge.digests import JSON
     from regauge.judges._types import Judge, UnboundJudge
@@ -342,6 +342,14 @@ def describe(name: str, kind: object) -> JudgeDescription:
     texts = {match[1]: " ".join(match[2].split()) for match in _ARGUMENT.finditer(arguments)}
     factory = kind if isinstance(kind, RuleFactory) else None
     signature = _signature(kind)
+    parameters = [
+        ParameterDescription(
+            name="*" * (parameter.kind is parameter.VAR_POSITIONAL) + parameter.name,
+            default="" if parameter.default is parameter.empty else repr(parameter.default),
+            text=texts.get(parameter.name, ""),
+        )
+        for parameter in (signature.parameters.values() if signature else ())
+    ]
     package, _, module = str(getattr(build, "__module__", "")).rpartition(".")
     module = module.lstrip("_")
     return JudgeDescription(
@@ -350,7 +358,7 @@ def describe(name: str, kind: object) -> JudgeDescription:
         form=form_of(signature) if signature else "(...)",
         summary=summary.strip(),
         text=rest.strip(),
-        parameters=tuple(_parameters(signature, texts)) if signature else (),
+        parameters=tuple(parameters),
         criterion=(factory.about if factory else None) or "",
         codes=factory.codes if factory else (),
         install=install_command(factory.required_module)
@@ -358,19 +366,6 @@ def describe(name: str, kind: object) -> JudgeDescription:
         else "",
         example=f">>> {example}".strip() if example else "",
     )
-
-
-def _parameters(
-    signature: inspect.Signature, texts: dict[str, str]
-) -> Iterator[ParameterDescription]:
-    for parameter in signature.parameters.values():
-        several = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
-        has_default = parameter.default is not parameter.empty
-        yield ParameterDescription(
-            name=several + parameter.name,
-            default=repr(parameter.default) if has_default else "",
-            text=texts.get(parameter.name, ""),
-        )
 
 
 _GROUPS = {

@@ -282,7 +282,9 @@ class RuleFactory(Generic[P]):
             raise UsageError(f"{self.kind}: {error}\n  it takes {self.kind}{self.form}") from None
         try:
             for key, value in bound.arguments.items():
-                bound.arguments[key] = map_leaves(value, _with_rule)
+                bound.arguments[key] = map_leaves(
+                    value, lambda part: as_rule(part) if inspect.isroutine(part) else part
+                )
             self._check(bound)
             examine = self._build_check(bound)
         except RecursionError:
@@ -402,11 +404,6 @@ def _literal_values(annotation: str, names: Mapping[str, object]) -> tuple[objec
         return cast("tuple[object, ...]", ast.literal_eval(f"({annotation[8:-1]},)"))
     kind = names.get(annotation)
     return get_args(kind) if get_origin(kind) is Literal else ()
-
-
-def _with_rule(value: object) -> object:
-    """Convert a function in a parameter to a rule."""
-    return as_rule(value) if inspect.isroutine(value) else value
 
 
 def resolve_in(value: object, output: JudgedOutput, kind: str) -> object:

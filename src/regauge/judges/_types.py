@@ -292,14 +292,9 @@ def broken_judge(text: str, error: BaseException, *, judge: str) -> JudgeError:
         (n for n, frame in enumerate(raised) if not frame.filename.startswith(_PACKAGE_DIR)), 0
     )
     frames = raised[first:]
-    judge_frames = [
-        frame for frame in frames if not frame.filename.endswith(_RAISING_FILES)
-    ] or frames
     libraries = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
-    place = (
-        [frame for frame in judge_frames if not frame.filename.startswith(libraries)]
-        or judge_frames
-    )[-1:]
+    own = [frame for frame in frames if not frame.filename.endswith(_RAISING_FILES)] or frames
+    place = ([frame for frame in own if not frame.filename.startswith(libraries)] or own)[-1:]
     location = "".join(
         f"\n  at {frame.filename}:{frame.lineno}: {frame.line}".rstrip(" :") for frame in place
     )

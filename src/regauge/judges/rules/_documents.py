@@ -524,13 +524,6 @@ def yaml_documents(text: str) -> list[Any] | str:
         return " ".join(str(error).split())[:200]
 
 
-def _container(document: object) -> str:
-    """The kind of a document: `object`, `array` or `scalar`."""
-    if isinstance(document, dict):
-        return "object"
-    return "array" if isinstance(document, list) else "scalar"
-
-
 @rule(version=3, about="format")
 def yaml_parses(
     *,
@@ -565,7 +558,8 @@ def yaml_parses(
         if isinstance(documents, str):
             return failed(f"not YAML: {documents}", code="yaml_invalid")
         for document in documents or [None]:
-            container = _container(document)
+            container = "array" if isinstance(document, list) else "scalar"
+            container = "object" if isinstance(document, dict) else container
             if kind not in ("any", container):
                 return failed(f"YAML, but {container} instead of {kind}", code="wrong_type")
             missing = [
@@ -709,10 +703,6 @@ def _xml(text: str) -> set[str] | str:
     return paths
 
 
-def _missing(paths: set[str], elements: Sequence[str]) -> list[str]:
-    return [element for element in elements if element not in paths]
-
-
 @rule(about="format")
 def xml_parses(*, elements: Sequence[str] = (), field: str | None = None) -> Check:
     """The whole output is one well-formed XML document.
@@ -738,7 +728,7 @@ def xml_parses(*, elements: Sequence[str] = (), field: str | None = None) -> Che
         paths = _xml(text)
         if isinstance(paths, str):
             return failed(f"not XML: {paths}", code="xml_invalid")
-        missing = _missing(paths, elements)
+        missing = [element for element in elements if element not in paths]
         if missing:
             return failed(
                 f"no element {quote_list(missing)}",
@@ -795,7 +785,7 @@ def contains_xml(*, elements: Sequence[str] = (), field: str | None = None) -> C
     def check(text: str) -> Verdict:
         least: list[str] | None = None
         for fragment, paths in _fragments(text):
-            missing = _missing(paths, elements)
+            missing = [element for element in elements if element not in paths]
             if not missing:
                 return passed(f"contains {quote(fragment)}")
             least = missing if least is None or len(missing) < len(least) else least

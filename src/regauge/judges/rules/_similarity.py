@@ -235,10 +235,6 @@ def _lower_tokens(text: str) -> list[str]:
     return _ROUGE_WORD.findall(text.lower())
 
 
-def _split_words(text: str) -> list[str]:
-    return text.lower().split()
-
-
 def words_without_periods(text: str) -> list[str]:
     """Lower-case words by white space, without periods at their ends."""
     return [word.rstrip(".") for word in text.lower().split()]
@@ -306,10 +302,10 @@ def rouge_l(
 
 def bleu_score(text: str, references: list[str]) -> float:
     """BLEU of a text against several references, as `bleu` defines it."""
-    words = _split_words(text)
+    words = text.lower().split()
     if not words:
         return 0.0
-    reference_words = [_split_words(reference) for reference in references]
+    reference_words = [reference.lower().split() for reference in references]
     logs: list[float] = []
     for n in range(1, min(4, len(words)) + 1):
         grams = _grams(words, n)
