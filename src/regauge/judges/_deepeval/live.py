@@ -344,20 +344,16 @@ def make_test_case(metric: Any, fields: Mapping[str, JSON]) -> Any:
     """Create the test case for a kind of metric."""
     if isinstance(metric, BaseConversationalMetric):
         return _conversation(fields)
-    if _wants_trace(metric) and "trace" not in fields:
+    # Task completion uses the case itself without a trace.
+    wants_trace = getattr(metric, "requires_trace", False) is True
+    wants_trace = wants_trace and not isinstance(metric, exported.TaskCompletionMetric)
+    if wants_trace and "trace" not in fields:
         raise MissingTestCaseParamsError(f"'trace' cannot be None for {metric.__name__!r}")
     required: object = getattr(metric, "_required_params", None)
     if isinstance(required, list) and SingleTurnParams.TOOLS_CALLED in required:
         # A model that calls no tool is wrong, not unmeasured.
         fields = {"tools_called": [], **fields}
     return _arena_case(fields) if is_arena(metric) else _single_turn(fields)
-
-
-def _wants_trace(metric: Any) -> bool:
-    """Return whether a metric needs a trace, even if deepeval does not require it."""
-    if isinstance(metric, exported.TaskCompletionMetric):
-        return False  # it uses the case itself without a trace
-    return getattr(metric, "requires_trace", False) is True
 
 
 def is_arena(metric: Any) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast, overload
+from typing import TYPE_CHECKING, Final, cast, overload
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._function import as_rule
@@ -103,15 +104,18 @@ def _code(verdicts: Sequence[tuple[Rule, Verdict]], otherwise: str) -> str:
     return codes.pop() if len(codes) == 1 and codes <= NO_OUTPUT_CODES else otherwise
 
 
-def _advise_all(judge: Rule, *, field: str | None, negated: bool) -> str:
-    """The advice of all parts; negated, that of one negated part."""
+def _advise(judge: Rule, *, field: str | None, negated: bool, one_if_negated: bool) -> str:
+    """The advice of all parts, or of one of them."""
     advice = [part.advice(field=field, negated=negated) for part in judge.parts]
-    return _either(advice) if negated else " ".join(filter(None, advice))
+    if negated is not one_if_negated:
+        return " ".join(filter(None, advice))
+    if not all(advice):
+        return ""
+    return advice[0] if len(advice) == 1 else f"Do one of the following. {' Or: '.join(advice)}"
 
 
-def _advise_any(judge: Rule, *, field: str | None, negated: bool) -> str:
-    advice = [part.advice(field=field, negated=negated) for part in judge.parts]
-    return " ".join(filter(None, advice)) if negated else _either(advice)
+_advise_all: Final = functools.partial(_advise, one_if_negated=True)
+_advise_any: Final = functools.partial(_advise, one_if_negated=False)
 
 
 def _advise_some(judge: Rule, *, field: str | None, negated: bool) -> str:
@@ -122,12 +126,6 @@ def _advise_some(judge: Rule, *, field: str | None, negated: bool) -> str:
         f"fewer than {judge.params.get('k')}" if negated else f"at least {judge.params.get('k')}"
     )
     return f"Do {least} of the following. {' '.join(advice)}"
-
-
-def _either(advice: Sequence[str]) -> str:
-    if not all(advice):
-        return ""
-    return advice[0] if len(advice) == 1 else f"Do one of the following. {' Or: '.join(advice)}"
 
 
 @rule(compose=_advise_all)

@@ -367,14 +367,11 @@ def _evaluate(validator: Any, instance: Mapping[str, Any], schema: Any) -> set[s
     present |= {name for name in instance if any(_finds(pattern, name) for pattern in patterns)}
     if "additionalProperties" in table or "unevaluatedProperties" in table:
         present |= set(instance)
-    for keyword in ("$ref", "$dynamicRef"):
-        if keyword in table:
-            resolver = validator._resolver  # noqa: SLF001 - no public API resolves one
-            target = resolver.lookup(table[keyword])
-            target_validator = validator.evolve(schema=target.contents, _resolver=target.resolver)
-            present |= _evaluate(target_validator, instance, target.contents)
+    resolver = validator._resolver  # noqa: SLF001 - no public API resolves one
+    targets = [resolver.lookup(table[name]) for name in ("$ref", "$dynamicRef") if name in table]
     if "$recursiveRef" in table:
-        target = lookup_recursive_ref(validator._resolver)  # noqa: SLF001
+        targets.append(lookup_recursive_ref(resolver))
+    for target in targets:
         target_validator = validator.evolve(schema=target.contents, _resolver=target.resolver)
         present |= _evaluate(target_validator, instance, target.contents)
     for name, part in table.get("dependentSchemas", {}).items():
