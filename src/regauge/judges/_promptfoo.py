@@ -651,8 +651,8 @@ def promptfoo_python(
             result = call(value, context)
             if asyncio.iscoroutine(result):
                 # The context of the run closes the network in a replay.
-                context_run = contextvars.copy_context().run
-                result = start_thread(functools.partial(context_run, asyncio.run, result)).result()
+                context_run, coroutine = contextvars.copy_context().run, result
+                result = start_thread(lambda: context_run(asyncio.run, coroutine)).result()
         except JudgeError:
             raise
         except _OUTPUT_ERRORS as error:

@@ -260,10 +260,12 @@ def negate(judge: Rule) -> Rule:
         description=description,
         parts=(judge,),
         is_builtin=judge.is_builtin,
-        compose=lambda rule, *, field, negated: rule.parts[0].advice(
-            field=field, negated=not negated
-        ),
+        compose=_advice_of_negation,
     )
+
+
+def _advice_of_negation(judge: Rule, *, field: str | None, negated: bool) -> str:
+    return judge.parts[0].advice(field=field, negated=not negated)
 
 
 def first_sentence(doc: str | None) -> str:

@@ -791,8 +791,8 @@ def _flips(rows: Sequence[_Row]) -> Flips:
     from regauge.stats import position_flips
 
     # In the exchanged order, output `a` is shown second.
-    first_order = [_SHOWN[row.judge[0]] for row in rows]
-    exchanged = [_EXCHANGED[row.judge[1]] for row in rows]
+    first_order: list[_Side] = [_SHOWN[row.judge[0]] for row in rows]
+    exchanged: list[_Side] = [_EXCHANGED[row.judge[1]] for row in rows]
     return Flips(**asdict(position_flips(first_order, exchanged)))
 
 

@@ -524,6 +524,13 @@ def yaml_documents(text: str) -> list[Any] | str:
         return " ".join(str(error).split())[:200]
 
 
+def _container(document: object) -> str:
+    """The kind of a document: `object`, `array` or `scalar`."""
+    if isinstance(document, dict):
+        return "object"
+    return "array" if isinstance(document, list) else "scalar"
+
+
 @rule(version=3, about="format")
 def yaml_parses(
     *,
@@ -558,8 +565,7 @@ def yaml_parses(
         if isinstance(documents, str):
             return failed(f"not YAML: {documents}", code="yaml_invalid")
         for document in documents or [None]:
-            container = "array" if isinstance(document, list) else "scalar"
-            container = "object" if isinstance(document, dict) else container
+            container = _container(document)
             if kind not in ("any", container):
                 return failed(f"YAML, but {container} instead of {kind}", code="wrong_type")
             missing = [

@@ -44,7 +44,7 @@ def _hcl_blocks(text: str) -> list[str] | str:
         if part.data != "block":
             continue
         kind, *labels = (
-            "".join(label.scan_values(lambda token: token.type != "DBLQUOTE"))
+            "".join(label.scan_values(_is_no_quote))
             for label in part.children
             if getattr(label, "data", "") in {"identifier", "string"}
         )
@@ -53,6 +53,10 @@ def _hcl_blocks(text: str) -> list[str] | str:
             return f"{kind} takes {plural(label_count, 'label')}, and one has {len(labels)}"
         names.add(".".join((kind, *labels)))
     return sorted(names)
+
+
+def _is_no_quote(token: Any) -> bool:
+    return bool(token.type != "DBLQUOTE")
 
 
 @rule(version=3, about="format", required_module="hcl2")
@@ -432,6 +436,9 @@ def _kinds(statement: Any) -> list[str]:
         exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.DDL, exp.Drop, exp.Copy, exp.Command
     )  # fmt: skip
 
+    def is_merge(node: object) -> bool:
+        return isinstance(node, exp.Merge)
+
     def kind(node: Any) -> str:
         if node.key == "command":
             return str(node.this).lower()
@@ -440,7 +447,7 @@ def _kinds(statement: Any) -> list[str]:
     outer = statement.unnest() if isinstance(statement, exp.Subquery) else statement
     kinds = [kind(outer)]
     # The updates and inserts of a merge are parts of it.
-    nodes: Iterator[Any] = statement.walk(prune=lambda node: isinstance(node, exp.Merge))
+    nodes: Iterator[Any] = statement.walk(prune=is_merge)
     for node in nodes:
         if isinstance(node, exp.Into):
             kinds.append("select into")
