@@ -27,7 +27,7 @@ from regauge.prompts import RubricSpec
 from regauge.strict_json import DuplicateKeyError, InvalidNumberError, refuse_constant, unique, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from regauge.digests import JSON
     from regauge.providers import Completion
@@ -180,7 +180,7 @@ def find_statements(prose: str, spec: RubricSpec) -> list[Statement]:
         strongest += [
             _weigh(prose, match, match["value"]) for match in _matches(_WORDS.bare_grade, prose)
         ]
-    return sorted(_strongest(strongest), key=lambda statement: statement.start)
+    return _strongest(strongest)
 
 
 def statements_of_labels(
@@ -198,9 +198,7 @@ def statements_of_labels(
     Raises:
         ResponseError: There are too many.
     """
-    return sorted(
-        _strongest(_find_labels(text, names, keys)), key=lambda statement: statement.start
-    )
+    return _strongest(_find_labels(text, names, keys))
 
 
 def _find_labels(text: str, names: Mapping[str, str], keys: tuple[str, ...]) -> Iterator[Statement]:
@@ -230,13 +228,13 @@ def _matches(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
     return matches
 
 
-def _strongest(statements: list[Statement] | Iterator[Statement]) -> list[Statement]:
-    """The statements without overlap; of overlapping ones the first, from the narrowest pattern."""
+def _strongest(statements: Iterable[Statement]) -> list[Statement]:
+    """The statements without overlap, in order; the first one, of the narrowest pattern, wins."""
     strongest: list[Statement] = []
     for statement in statements:  # narrow patterns come first
         if all(statement.end <= other.start or other.end <= statement.start for other in strongest):
             strongest.append(statement)
-    return strongest
+    return sorted(strongest, key=lambda statement: statement.start)
 
 
 def _statement(
@@ -263,11 +261,9 @@ def _weight(text: str, start: int, end: int, *, words: str, formal: bool) -> Wei
     before, after = _before(text, start), _after(text, end)
     if not formal:
         before = _WORDS.correction.sub("", before)
-    if (
-        _is_set_apart(text, start, before)
-        or _WORDS.tentative.match(after)
-        or _is_question(text, end)
-    ):
+    stop = _WORDS.sentence_end.search(text, end, end + _CONTEXT_CHARS)
+    is_question = stop is not None and stop[0] in {"?", "\uff1f"}
+    if _is_set_apart(text, start, before) or _WORDS.tentative.match(after) or is_question:
         return "mention"
     if _is_denied(before) or (formal and not _is_verdict_line(before, after)):
         return "mention"
@@ -344,11 +340,6 @@ def _after(text: str, end: int) -> str:
     window = text[end : end + _CONTEXT_CHARS]
     match = _WORDS.sentence_end.search(window)
     return window[: match.start()] if match else window
-
-
-def _is_question(text: str, end: int) -> bool:
-    match = _WORDS.sentence_end.search(text, end, end + _CONTEXT_CHARS)
-    return match is not None and match[0] in {"?", "\uff1f"}
 
 
 def _line_before(text: str, start: int) -> str:
