@@ -293,8 +293,13 @@ def broken_judge(text: str, error: BaseException, *, judge: str) -> JudgeError:
     )
     frames = raised[first:]
     libraries = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
-    own = [frame for frame in frames if not frame.filename.endswith(_RAISING_FILES)] or frames
-    place = ([frame for frame in own if not frame.filename.startswith(libraries)] or own)[-1:]
+    judge_frames = [
+        frame for frame in frames if not frame.filename.endswith(_RAISING_FILES)
+    ] or frames
+    place = (
+        [frame for frame in judge_frames if not frame.filename.startswith(libraries)]
+        or judge_frames
+    )[-1:]
     location = "".join(
         f"\n  at {frame.filename}:{frame.lineno}: {frame.line}".rstrip(" :") for frame in place
     )

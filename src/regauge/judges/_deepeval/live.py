@@ -443,8 +443,8 @@ def _construct(kind: Any, options: Mapping[str, Any], *, name: str, fields: Sequ
             arguments.setdefault(key, value)
     if {"evaluation_params", "name"} <= {*parameters} and "evaluation_params" not in arguments:
         of_turns = issubclass(kind, BaseConversationalMetric)
-        known = {part.value for part in (MultiTurnParams if of_turns else SingleTurnParams)}
-        names = (*(_ABOUT_TURNS if of_turns else _ABOUT), *(n for n in fields if n in known))
+        supported = {part.value for part in (MultiTurnParams if of_turns else SingleTurnParams)}
+        names = (*(_ABOUT_TURNS if of_turns else _ABOUT), *(n for n in fields if n in supported))
         arguments["evaluation_params"] = _params(kind, [*dict.fromkeys(names)])
     try:
         with suppress_bottom_up_deprecation():

@@ -364,7 +364,7 @@ def in_turn(
     inner = _rule_or_judge("in_turn", judge)
     if isinstance(inner, Rule):
         return in_turn_(turn, inner)
-    return _declare_turns(f"in_turn({turn}, {_name(inner)})", inner, turn)
+    return _declare_turns("in_turn", inner, turn)
 
 
 @overload
@@ -391,7 +391,7 @@ def each_turn(
     inner = _rule_or_judge("each_turn", judge)
     if isinstance(inner, Rule):
         return each_turn_(inner)
-    return _declare_turns(f"each_turn({_name(inner)})", inner)
+    return _declare_turns("each_turn", inner)
 
 
 def _rule_or_judge(kind: str, judge: object) -> Rule | UnboundJudge | ModelJudge:
@@ -401,14 +401,12 @@ def _rule_or_judge(kind: str, judge: object) -> Rule | UnboundJudge | ModelJudge
     raise UsageError(f"{kind}: {judge!r} is no judge\n  fix: give a rule, a function or a rubric")
 
 
-def _name(judge: UnboundJudge | ModelJudge) -> str:
-    return str(getattr(judge, "name", "?"))
-
-
 def _declare_turns(
-    name: str, inner: UnboundJudge | ModelJudge, turn: int | None = None
+    kind: str, inner: UnboundJudge | ModelJudge, turn: int | None = None
 ) -> DeclaredJudge[TurnsJudge]:
     """Declare an LLM judge of one turn, or of all turns if `turn` is None."""
+    place = f"{turn}, " if turn else ""
+    name = f"{kind}({place}{getattr(inner, 'name', '?')})"
 
     def make(judge_name: str, context: JudgeContext) -> TurnsJudge:
         judge = inner.bind(context) if isinstance(inner, UnboundJudge) else inner
