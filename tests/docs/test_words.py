@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 
 import pytest
@@ -108,17 +109,28 @@ TEXTS_APART = (
 )
 
 
+@functools.cache
+def nodes_of(path):
+    """The nodes of a file's syntax tree: many tests read those of all files."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _free_nodes():
+    yield
+    nodes_of.cache_clear()
+
+
 def messages(path):
     """The texts of a file that are no docstrings, with their line numbers."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     docs = {
         id(part.value)
-        for node in ast.walk(tree)
+        for node in nodes_of(path)
         if isinstance(body := getattr(node, "body", None), list)
         for part in body
         if isinstance(part, ast.Expr)
     }
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
             yield node.lineno, node.value
 
@@ -131,7 +143,7 @@ NO_PROSE = re.compile(
 
 def docstrings(path):
     """The docstrings of a file, with the lines where they begin."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         body = getattr(node, "body", None)
         for part in body if isinstance(body, list) else []:
             text = part.value if isinstance(part, ast.Expr) else None
@@ -259,7 +271,7 @@ NO_NAMES = {
 
 def names_bound(path):
     """The names that a file binds, with their line numbers, without underscores at the ends."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         match node:
             case ast.Name(id="__all__"):
                 pass
@@ -277,7 +289,7 @@ def test_no_two_classes_share_a_name():
     """A reader who meets a name finds one class."""
     places: dict[str, list[str]] = {}
     for path in sorted((ROOT / "src" / "regauge").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
     shared = {name: lines for name, lines in places.items() if len(lines) > 1}
@@ -301,7 +313,7 @@ ENTRIES = re.compile(r"(?m)^Args:\n((?:    .*\n?|\n)+)")
 def test_documented_parameters_are_parameters():
     wrong: list[str] = []
     for path, name in sources():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.args.kwarg:
                 continue
             section = ENTRIES.search(ast.get_docstring(node) or "")
