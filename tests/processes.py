@@ -7,8 +7,9 @@ and streams, and an end like any other's. Run as a script, this file is the proc
 A command with `-n` has xdist's workers made in the same way: forks of what it was before pytest
 ran in it. What few commands load is `loaded` by a process that forks for these alone.
 
-What a command does before it has loaded anything is no matter for this: how it answers signals
-and what it imports is tested with processes that start from nothing.
+It has also run once: patterns are compiled, and types and hooks inspected, as in the second run of
+a process. What a command does before it has loaded anything is no matter for this: how it answers
+signals and what it imports is tested with processes that start from nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import inspect
 import json
 import os
 import pkgutil
+import platform
 import re
 import runpy
 import select
@@ -60,7 +62,27 @@ _LOADED_LATE = (
     "yaml",
 )
 _WORKERS = 2
+# Simulations of the gate take and free megabytes thousands of times: glibc shall keep them.
+_ALLOCATION = {"MALLOC_MMAP_THRESHOLD_": f"{1 << 26}", "MALLOC_TRIM_THRESHOLD_": f"{1 << 28}"}
 _NUMBER = struct.Struct("!i")
+# What runs once before the first command.
+_PROJECT = {
+    "pyproject.toml": '[tool.pytest.ini_options]\naddopts = ["-p", "regauge", "--import-mode=importlib"]\n',
+    "prompts/triage.prompt.yml": (
+        "name: Triage\nversion: 1.0.0\nmodel: sim:clerk-1\nmessages:\n"
+        "  - role: system\n    content: 'Say how severe it is: critical or info. Answer with JSON.'\n"
+        "  - role: user\n    content: '{{text}}'\n"
+    ),
+    "fixtures/golden/triage.jsonl": "".join(
+        f'{{"id": "{number}", "inputs": {{"text": "critical: the disk is full"}}}}\n'
+        for number in range(2)
+    ),
+    "evals/test_triage.py": (
+        "from regauge import golden\nfrom regauge.judges import min_chars\n\n"
+        "@golden('triage', judges=[min_chars(1)])\n"
+        "def test_triage(result):\n    result.check()\n"
+    ),
+}
 # Passes its streams, arguments, directory and environment to a fork, and ends as the fork does.
 _SCRIPT = """\
 #!{python} -IS
@@ -283,6 +305,7 @@ def _forking(*loaded: str) -> _Forking:
             # Not the directory of the first test, which waits until no process is left there.
             cwd=Path(__file__).parents[1],
             env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+            | _ALLOCATION
             | {"OPENBLAS_NUM_THREADS": "1"},
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
@@ -330,6 +353,38 @@ def _load() -> None:
     _keep_entry_points()
     # It would say of plugins that they were loaded too early to have their asserts rewritten.
     AssertionRewritingHook._warn_already_imported = _say_nothing  # type: ignore[method-assign] # of pytest
+    _run_once()
+
+
+def _run_once() -> None:
+    """Run pytest on a small project, and forget what depends on where and when a run is."""
+    import pytest
+
+    from regauge.providers import registry
+
+    # pytest collects garbage at its end, among all that was loaded.
+    gc.freeze()
+    before = Path.cwd(), {**os.environ}, [*sys.path]
+    os.environ |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    # The SDK of OpenAI states it with each call; Python starts a program to find it out.
+    platform.platform()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in _PROJECT.items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        os.chdir(folder)
+        pytest.main(["evals", "--record=missing"])
+        os.chdir(before[0])
+    os.environ.clear()
+    os.environ.update(before[1])
+    sys.path[:] = before[2]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "evals"]:
+        del sys.modules[name]
+    registry.registered_providers.cache_clear()
+    registry.load_provider.cache_clear()
+    # Objects of the run that nobody needs would be frozen with the rest.
+    gc.collect()
 
 
 def _compile_patterns() -> None:
