@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -34,9 +34,24 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """One git repository on disk."""
+    """One git repository on disk.
+
+    Attributes:
+        top: The directory of its work tree.
+    """
 
     top: Path
+    # What is in a commit never changes, and a gate reads the prompt and its lock of the base
+    # several times: each time would be a process.
+    _contents: dict[tuple[str, str], bytes | None] = field(
+        default_factory=dict[tuple[str, str], "bytes | None"], init=False, repr=False, compare=False
+    )
+    _listings: dict[tuple[str, str], tuple[str, ...]] = field(
+        default_factory=dict[tuple[str, str], tuple[str, ...]],
+        init=False,
+        repr=False,
+        compare=False,
+    )
 
     @classmethod
     def find(cls, directory: Path) -> Repository | None:
@@ -137,8 +152,19 @@ class Repository:
         return True
 
     def read(self, commit: str, path: str) -> bytes | None:
-        """Read a file in a commit; None if the commit has no such file."""
-        return next(iter(self.read_all([(commit, path)])))
+        """Read a file in a commit; None if the commit has no such file.
+
+        Args:
+            commit: The full hash.
+            path: From the top of the repository.
+        """
+        place = commit, path
+        if place in self._contents:
+            return self._contents[place]
+        (data,) = self.read_all([place])
+        if data is None or len(data) <= _CACHED_MAX:
+            self._contents[place] = data
+        return data
 
     def read_all(self, places: Iterable[tuple[str, str]]) -> list[bytes | None]:
         """Read files in commits with one process; None for each missing one.
@@ -213,9 +239,17 @@ class Repository:
             raise GitError(f"HEAD and {ref!r} have no commit in common\n{hint}") from error
 
     def files(self, commit: str, directory: str) -> list[str]:
-        """The paths of all files in a directory of a commit, sorted."""
-        text = self._text("ls-tree", "-r", "-z", "--name-only", commit, "--", f"{directory}/")
-        return sorted(name for name in text.split("\0") if name)
+        """The paths of all files in a directory of a commit, sorted.
+
+        Args:
+            commit: The full hash.
+            directory: From the top of the repository.
+        """
+        place = commit, directory
+        if place not in self._listings:
+            text = self._text("ls-tree", "-r", "-z", "--name-only", commit, "--", f"{directory}/")
+            self._listings[place] = tuple(sorted(name for name in text.split("\0") if name))
+        return [*self._listings[place]]
 
     def read_files(self, commit: str, directory: str, suffix: str) -> dict[str, bytes]:
         """Read all files with a suffix in a directory of a commit, by path."""
@@ -282,5 +316,7 @@ class Repository:
 # Otherwise git would check the files of each submodule.
 _SUBMODULES = "--ignore-submodules=dirty"
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", _SUBMODULES)
+# Size of the largest file that is kept once read, in bytes.
+_CACHED_MAX = 1 << 20
 _MAIN_BRANCHES = ("main", "master", "trunk")
 _OBJECT_KINDS = {b"blob", b"tree", b"commit", b"tag"}
