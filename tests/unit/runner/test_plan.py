@@ -86,7 +86,7 @@ def test_a_run_of_pytest_without_evals_loads_next_to_nothing(
     tmp_path: Path, modules_loaded_by: Any
 ):
     (tmp_path / "test_plain.py").write_text("def test_plain():\n    pass\n", encoding="utf-8")
-    arguments = [f"--rootdir={tmp_path}", "-pno:cacheprovider", str(tmp_path)]
+    arguments = [f"--rootdir={tmp_path}", "-pno:cacheprovider", "-pno:deepeval", str(tmp_path)]
     loaded = modules_loaded_by(f"import pytest\nassert pytest.main({arguments!r}) == 0")
     assert {name for name in loaded if name.startswith("regauge.")} == {
         "regauge.errors",
