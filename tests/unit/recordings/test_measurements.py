@@ -91,6 +91,59 @@ def test_the_file_is_the_same_in_whatever_order_lines_come(
     assert contents[0] == contents[1]
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["keep", "replace", "prune", "save"]),
+            st.integers(0, 3),
+            st.sampled_from([0.25, 0.75]),
+        ),
+        max_size=12,
+    )
+)
+def test_unsaved_measurements_count_and_are_found_like_saved_ones(
+    tmp_path: Path, steps: list[tuple[str, int, float]]
+):
+    path = tmp_path / "p.jsonl"
+    path.unlink(missing_ok=True)
+    file, held, saved = MeasurementsFile(path), {}, {}
+    for step, number, score in steps:
+        new = line(number, measurement={"score": score, "reason": "", "details": {}})
+        if step == "save":
+            keys = held.keys() | saved.keys()
+            assert file.save() == sum(held.get(key) != saved.get(key) for key in keys)
+            saved = dict(held)
+        elif step == "prune":
+            unused = [held[key] for key in sorted(held) if key != new.key]
+            assert file.find_unused({new.key}) == unused
+            assert file.prune({new.key}) == len(unused)
+            held = {key: one for key, one in held.items() if key == new.key}
+        else:
+            file.put(new, replace=step == "replace")
+            held = held | {new.key: new} if step == "replace" else {new.key: new} | held
+        assert len(file) == len(held)
+        assert {key: file.get(key) for key in held} == held
+        assert len(MeasurementsFile(path)) == len(saved)
+        assert {key: MeasurementsFile(path).get(key) for key in saved} == saved
+
+
+def test_a_shard_reads_its_own_measurements_alone(tmp_path: Path):
+    path = tmp_path / "p.jsonl"
+    file = MeasurementsFile(path)
+    for number in range(4):
+        file.put(line(number), replace=False)
+    file.save()
+    shard = MeasurementsFile(path, in_shard=lambda case: case in {"c1", "c3"})
+    assert len(shard) == 2
+    assert [shard.get(line(number).key) is not None for number in range(4)] == [
+        False,
+        True,
+        False,
+        True,
+    ]
+
+
 def test_two_processes_add_and_remove_side_by_side(tmp_path: Path):
     path = tmp_path / "p.jsonl"
     first = MeasurementsFile(path)
