@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, strategies as st
 
 from regauge.project import PriceSettings
-from regauge.prompts import Message
+from regauge.prompts import Attachment, Message
 from regauge.providers import (
     CompletionRequest,
     Usage,
@@ -16,6 +17,7 @@ from regauge.providers import (
     cost_of,
     price_of,
 )
+from regauge.providers._cost import ListPrice, batch_cost_of
 from regauge.providers._failure import AttemptError, read_error_response, retry_after_s
 from regauge.providers._retry import Ledger, wait_s
 from regauge.providers.remote import Breaker
@@ -207,6 +209,65 @@ def test_cached_input_costs_its_own_price_or_that_of_input():
     assert cost_of(usage, None) is None
 
 
+def test_cached_input_is_part_of_the_input_and_may_be_free():
+    price = PriceSettings(input_per_million=2, output_per_million=8, cached_input_per_million=0)
+    assert cost_of(Usage(input_tokens=10, cached_input_tokens=10), price) == 0
+    # Some servers count more cached tokens than input.
+    assert cost_of(Usage(input_tokens=10, cached_input_tokens=30), PRICES["gpt-9"]) == 20e-6
+    assert cost_of(Usage(), PRICES["gpt-9"]) == 0
+
+
+@given(
+    tokens=st.integers(0, 10**9),
+    output=st.integers(0, 10**9),
+    share=st.floats(0, 1),
+    price=st.builds(
+        PriceSettings,
+        input_per_million=st.floats(0, 100),
+        output_per_million=st.floats(0, 100),
+        cached_input_per_million=st.none() | st.floats(0, 100),
+    ),
+)
+def test_a_cost_is_that_of_its_tokens_apart(tokens, output, share, price):
+    hits = int(share * tokens)
+    parts = [
+        cost_of(Usage(input_tokens=tokens - hits), price),
+        cost_of(Usage(input_tokens=hits, cached_input_tokens=hits), price),
+        cost_of(Usage(output_tokens=output), price),
+    ]
+    usage = Usage(input_tokens=tokens, output_tokens=output, cached_input_tokens=hits)
+    assert cost_of(usage, price) == pytest.approx(sum(parts), abs=5e-9)
+    assert parts[2] == pytest.approx(output * price.output_per_million / 1e6, abs=1e-9)
+
+
+def test_a_price_for_short_inputs_holds_up_to_its_longest_input():
+    price = ListPrice(input_per_million=1, output_per_million=1, input_tokens_max=200)
+    assert cost_of(Usage(input_tokens=200), price) == 200e-6
+    assert cost_of(Usage(input_tokens=201), price) is None
+
+
+@pytest.mark.parametrize(
+    ("cost", "url", "share", "batch_cost"),
+    [
+        (2.0, "https://api.openai.com/v1", None, 1.0),
+        (2.0, "https://api.anthropic.com/v1", None, 1.0),
+        (2.0, "https://me.openai.azure.com/openai/v1", None, 1.0),
+        (2.0, "https://me.services.ai.azure.com:443/models", None, 1.0),
+        (2.0, "https://api.openai.com", 0.25, 0.5),
+        (2.0, "https://api.openai.com.evil.example/v1", None, None),
+        (2.0, "http://127.0.0.1:8000/v1", None, None),
+        (2.0, "http://127.0.0.1:8000/v1", 1.0, 2.0),
+        (2.0, "http://127.0.0.1:8000/v1", 0.0, 0.0),
+        (0.0, "http://127.0.0.1:8000/v1", None, 0.0),
+        (None, "https://api.openai.com/v1", 0.5, None),
+    ],
+)
+def test_calls_in_a_batch_cost_the_share_of_the_settings_or_of_the_vendor(
+    cost, url, share, batch_cost
+):
+    assert batch_cost_of(cost, url=url, share=share) == batch_cost
+
+
 def request(text="x" * 401, **parameters):
     message = Message(role="user", content=text)
     return CompletionRequest(
@@ -214,5 +275,9 @@ def request(text="x" * 401, **parameters):
     )
 
 
-def test_an_estimate_counts_four_characters_per_token():
+def test_an_estimate_counts_four_characters_per_token_and_a_thousand_tokens_per_file():
     assert approximate_tokens(request()) == 101
+    assert [approximate_tokens(request("x" * length)) for length in (0, 1, 4, 5)] == [0, 1, 1, 2]
+    files = (Attachment(kind="image", path="a.png", sha256="0" * 64),) * 2
+    message = Message(role="user", content="see", attachments=files)
+    assert approximate_tokens(replace(request(), messages=(message, message))) == 2 + 4_000
