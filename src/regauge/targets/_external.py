@@ -66,9 +66,6 @@ class HttpCaller:
                 ) from error
             self._paths[part] = path, steps
 
-    async def prepare(self) -> None:
-        """Do nothing: there is nothing to prepare."""
-
     async def call(self, case: GoldenCase, *, timeout_s: float) -> JSON:
         """The output in the response.
 
@@ -79,7 +76,7 @@ class HttpCaller:
         values = environment_values(settings.headers_env.values(), self._environ)
         inputs = case.inputs
         document: JSON = (
-            inputs if settings.body is None else _fill(settings.body, inputs, json_value)
+            inputs if settings.body is None else _fill(settings.body, inputs, lambda value: value)
         )
         sends = settings.method != "GET" or settings.body is not None
         url = _fill(settings.url, inputs, lambda value: quote(input_text(value), safe=""))
@@ -97,9 +94,6 @@ class HttpCaller:
             message = f"{settings.url}: the response is larger than {OUTPUT_MAX:,} bytes"
             raise ProviderError(message, fix="respond with the output alone", kind="too-large")
         return self._output(body)
-
-    async def aclose(self) -> None:
-        """Do nothing: there are no open connections."""
 
     def _output(self, body: bytes) -> JSON:
         try:
@@ -147,11 +141,6 @@ def _value_at(document: JSON, steps: Sequence[Steps]) -> JSON | MissingValue:
             return inner
         values += inner if len(steps) > _ONE_EACH and isinstance(inner, list) else [inner]
     return values
-
-
-def json_value(value: JSON) -> JSON:
-    """The value of an input in a JSON body."""
-    return value
 
 
 def _fill(template: JSON, inputs: Mapping[str, JSON], convert: Callable[[JSON], JSON]) -> JSON:
@@ -211,9 +200,6 @@ class CommandCaller:
         self._environ = environ
         # The guard of a program reads this pipe, which closes at the end of this process.
         self._pipe = os.pipe()
-
-    async def prepare(self) -> None:
-        """Do nothing: there is nothing to prepare."""
 
     async def call(self, case: GoldenCase, *, timeout_s: float) -> JSON:
         """The output of the program: text, or an object as JSON.

@@ -74,7 +74,12 @@ def completion_of(
     if not has_parts:
         parts = {"text": json.dumps(output, ensure_ascii=False)}
     else:
-        _check_numbers(parts)
+        # Programs may write NaN, which recordings cannot hold.
+        try:
+            json.dumps(parts, allow_nan=False)
+        except ValueError:
+            problem = "it holds NaN or an infinity, which JSON does not have"
+            raise _malformed_error(problem) from None
     messages = tuple(_mappings(parts, "messages"))
     calls = parts.get("tool_calls")
     if calls is None:
@@ -100,14 +105,6 @@ def completion_of(
         cost_usd=cost_usd if cost is None else float(cost),
         attempts=attempts,
     )
-
-
-def _check_numbers(parts: Mapping[str, Any]) -> None:
-    """Check that the parts are JSON: programs may write NaN, which recordings cannot hold."""
-    try:
-        json.dumps(parts, allow_nan=False)
-    except ValueError:
-        raise _malformed_error("it holds NaN or an infinity, which JSON does not have") from None
 
 
 def _finish_reason(

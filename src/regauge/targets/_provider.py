@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from regauge.errors import ProviderError
 from regauge.project import CommandTarget, HttpTarget, PythonTarget, RecordedTarget
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Set as AbstractSet
     from pathlib import Path
 
-    from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.providers import Completion, CompletionRequest
     from regauge.targets._target import Target
@@ -38,24 +37,7 @@ _OF_CODE: Final = frozenset(
 )
 
 
-class Caller(Protocol):
-    """Calls one kind of target."""
-
-    async def prepare(self) -> None:
-        """Prepare for calls; latencies do not include this time."""
-        ...
-
-    async def call(self, case: GoldenCase, *, timeout_s: float) -> JSON:
-        """The output for a case.
-
-        Raises:
-            ProviderError: There is none.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Close connections and end processes."""
-        ...
+Caller: TypeAlias = "PythonCaller | HttpCaller | CommandCaller"
 
 
 class TargetProvider:
@@ -109,7 +91,8 @@ class TargetProvider:
         async def attempt(ledger: Ledger) -> Completion:
             async with self._limit.permit(is_retry=ledger.attempts > 1) as permit:
                 caller = self._caller()
-                await caller.prepare()
+                if isinstance(caller, PythonCaller):
+                    await caller.prepare()
                 began = time.perf_counter()
                 try:
                     output = await caller.call(case, timeout_s=min(self._timeout_s, ledger.left_s))
@@ -145,7 +128,8 @@ class TargetProvider:
         """Close connections, end processes, and warn of undeclared files."""
         if self._open_caller is None:
             return
-        await self._open_caller.aclose()
+        if not isinstance(self._open_caller, HttpCaller):
+            await self._open_caller.aclose()
         if isinstance(self._open_caller, PythonCaller) and self._target.as_declared:
             self._note_undeclared(self._open_caller.late)
 

@@ -222,33 +222,27 @@ def document_of(case: GoldenCase) -> dict[str, JSON]:
 
 
 def _with_fix(reply: Mapping[str, Any], name: str) -> str:
-    words: str = reply["error"]
-    match reply["kind"]:
-        case "import" | "crash":
-            module = name.partition(":")[0]
-            fix = (
-                "correct the name of the function, or see that"
-                f" `python -c 'import {module}'` succeeds in the root of the project"
-            )
-        case "slow-import":
-            return words
-        case "outside":
-            fix = "name a function of this project; it may call the other one"
-        case "signature":
-            words, fix = f"{name}: {words}", "let it take the inputs of the case by name"
-        case "exception":
-            return f"{name} raised an error:\n{words}"
-        case "too-large":
-            words, fix = f"{name}: {words}", "return only what judges need"
-        case "malformed":
-            words = f"{name}: {words}"
-            fix = (
-                "return text, a mapping of JSON values, a dataclass, a pydantic model or a"
-                " regauge.Completion"
-            )
-        case _:
-            return words
-    return f"{words}\n  fix: {fix}"
+    words, kind = str(reply["error"]), reply["kind"]
+    importable = (
+        "correct the name of the function, or see that"
+        f" `python -c 'import {name.partition(':')[0]}'` succeeds in the root of the project"
+    )
+    fixes = {
+        "import": importable,
+        "crash": importable,
+        "outside": "name a function of this project; it may call the other one",
+        "signature": "let it take the inputs of the case by name",
+        "too-large": "return only what judges need",
+        "malformed": (
+            "return text, a mapping of JSON values, a dataclass, a pydantic model or a"
+            " regauge.Completion"
+        ),
+    }
+    if kind == "exception":
+        words = f"{name} raised an error:\n{words}"
+    elif kind in {"signature", "too-large", "malformed"}:
+        words = f"{name}: {words}"
+    return f"{words}\n  fix: {fixes[kind]}" if kind in fixes else words
 
 
 @dataclass(slots=True, kw_only=True)
