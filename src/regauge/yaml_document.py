@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 import yaml
 from yaml.reader import ReaderError
 
+from regauge.lexicon import Lexicon
+
 if TYPE_CHECKING:
     from regauge.digests import JSON
 
@@ -258,43 +260,7 @@ def read_yaml(text: str) -> JSON:
     return None if node is None else StrictReader().json(node, "the document")
 
 
-_UNCLOSED: Final = "close it, or remove it"
-# Patterns of the context and the problem in errors of PyYAML, joined by ` | `: the problem, empty
-# for PyYAML's own text; the fix; and whether the line is that where the broken part begins. The
-# first match counts.
-_MISTAKES: Final = (
-    (r"'\\t'", "", "indent with spaces: YAML allows no tab there", False),
-    ("single document", "a second document starts here", "keep one document in one file", False),
-    (
-        "undefined alias", "",
-        "define it with `&name` above, or quote the text that starts with `*`", False,
-    ),
-    (
-        "simple key", "this line is neither `key: value` nor part of the text above",
-        "indent it as far as the text it belongs to", True,
-    ),
-    (
-        "flow node", "a `[` or `{` above is not closed, or has no value between its commas",
-        _UNCLOSED, False,
-    ),
-    ("flow sequence", "the `[` of this line is not closed", _UNCLOSED, True),
-    ("flow mapping", "the `{` of this line is not closed", _UNCLOSED, True),
-    ("quoted scalar.*escape", "", "double the backslash, or use single quotes", False),
-    (
-        "quoted scalar", "the quote of this line is not closed",
-        "close the quote, or write a long text as a block after `|`", True,
-    ),
-    (
-        "mapping values are not allowed", "",
-        "quote a text that holds `: `, or indent a key below the one that it belongs to", False,
-    ),
-    ("cannot start any token", "", "quote the text that starts with it", False),
-    (
-        "a block (mapping|collection)", "this line does not fit the lines above it",
-        "indent this line as its neighbours, or quote the whole text", False,
-    ),
-    ("", "", "quote the text, or write it as a block after `|`", False),
-)  # fmt: skip
+_LEXICON: Final = Lexicon("regauge", file="yaml_mistakes.toml")
 
 
 def _explain(error: yaml.MarkedYAMLError) -> YamlError:
@@ -315,10 +281,13 @@ def _explain(error: yaml.MarkedYAMLError) -> YamlError:
     'not YAML: this line does not fit the lines above it'
     """
     explanation = " | ".join(filter(None, (error.context, error.problem)))
-    _, problem, fix, at_start = next(row for row in _MISTAKES if re.search(row[0], explanation))
-    mark = (error.context_mark if at_start else None) or error.problem_mark or error.context_mark
-    problem = problem or error.problem or error.context or "cannot be parsed"
-    return YamlError(None if mark is None else _line_of(mark), f"not YAML: {problem}", fix)
+    mistakes = _LEXICON.entry("mistake")
+    mistake = next(row for row in mistakes if re.search(row["pattern"], explanation))
+    start = error.context_mark if mistake.get("at_start") else None
+    mark = start or error.problem_mark or error.context_mark
+    problem = mistake.get("problem") or error.problem or error.context or "cannot be parsed"
+    line = None if mark is None else _line_of(mark)
+    return YamlError(line, f"not YAML: {problem}", mistake["fix"])
 
 
 def _line_of(mark: yaml.Mark) -> int:

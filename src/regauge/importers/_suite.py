@@ -44,6 +44,10 @@ JUDGE_MODEL: Final = "openai:gpt-5.4-mini"
 ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 
 
+class NoCounterpartError(Exception):
+    """A criterion without a counterpart; the text is the reason."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """A row of data, which becomes a golden case.

@@ -82,7 +82,10 @@ def plan_files(
     _drop_faulty(imported, root)
     files = [
         *(_prompt_file(prompt) for prompt in imported.prompts),
-        *(_dataset_file(name, cases) for name, cases in imported.datasets.items()),
+        *(
+            NewFile(path=f"fixtures/golden/{name}.jsonl", text="".join(map(_case_line, cases)))
+            for name, cases in imported.datasets.items()
+        ),
         *_eval_files(imported),
         *imported.files,
     ]
@@ -205,9 +208,8 @@ def _plain(value: object) -> JSON:
     return plain
 
 
-def _dataset_file(name: str, cases: Sequence[ImportedCase]) -> NewFile:
-    lines = [json.dumps(case.document, ensure_ascii=False, default=str) + "\n" for case in cases]
-    return NewFile(path=f"fixtures/golden/{name}.jsonl", text="".join(lines))
+def _case_line(case: ImportedCase) -> str:
+    return json.dumps(case.document, ensure_ascii=False, default=str) + "\n"
 
 
 def _eval_files(imported: Imported) -> list[NewFile]:

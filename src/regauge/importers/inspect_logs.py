@@ -62,7 +62,12 @@ def read_inspect(path: Path, /, *, root: Path, name: str = "") -> Imported:
     suite = ImportedSuite(path, root=root, name=name, title="Inspect")
     files = suite.files(".eval")
     if suite.path.is_dir():
-        files += suite.files(".json", ".jsonl", ".csv", accepts=_is_inspect)
+        # A dataset, or a log.
+        words = ("target", '"eval"', "choices")
+        files += suite.files(
+            ".json", ".jsonl", ".csv",
+            accepts=lambda text: "input" in text and any(word in text for word in words),
+        )  # fmt: skip
 
     def read(file: Path) -> None:
         if file.suffix == ".eval":
@@ -77,11 +82,6 @@ def read_inspect(path: Path, /, *, root: Path, name: str = "") -> Imported:
 
     suite.read(files, read)
     return suite.finish(_FIX)
-
-
-def _is_inspect(text: str) -> bool:
-    """Return whether a text may be a dataset or a log."""
-    return "input" in text and ("target" in text or '"eval"' in text or "choices" in text)
 
 
 # Datasets

@@ -21,6 +21,7 @@ from regauge.importers._source import (
 )
 from regauge.importers._suite import (
     ImportedSuite,
+    NoCounterpartError,
     Row,
     chat_of,
     fill_slots,
@@ -56,7 +57,10 @@ def read_openai_evals(path: Path, /, *, root: Path, name: str = "") -> Imported:
     """
     suite = ImportedSuite(path, root=root, name=name, title="OpenAI Evals")
     files = suite.files(
-        ".json", ".yaml", ".yml", accepts=lambda t: is_definition(t) or is_registry(t)
+        ".json",
+        ".yaml",
+        ".yml",
+        accepts=lambda t: '"testing_criteria"' in t or _CLASS.search(t) is not None,
     )
 
     def read(file: Path) -> None:
@@ -99,11 +103,6 @@ _TOKENS: Final = {"FuzzyMatch": 100, "JsonMatch": 512, "Match": 500}
 _EXAMPLES: Final = {"example_user": "user", "example_assistant": "assistant"}
 _POINTER: Final = "version https://git-lfs"
 _SCORED_BY_CODE: Final = "its class is Python, which is not run; write a judge"
-
-
-def is_registry(text: str) -> bool:
-    """Return whether a text may be a YAML file of the registry."""
-    return _CLASS.search(text) is not None
 
 
 def read_registry(file: Path, suite: ImportedSuite) -> None:
@@ -396,10 +395,6 @@ _REASONS: Final = {
 }
 
 
-class _UnmeasuredCriterionError(Exception):
-    """A criterion without a counterpart; the text is the reason."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Item:
     """A row of a data source.
@@ -429,11 +424,6 @@ class _Prompt:
     document: dict[str, JSON]
     models: dict[str, None] = field(default_factory=dict[str, None])
     items: dict[str, _Item] = field(default_factory=dict[str, _Item])
-
-
-def is_definition(text: str) -> bool:
-    """Return whether a text may be an eval of the API."""
-    return '"testing_criteria"' in text
 
 
 def read_definition(file: Path, suite: ImportedSuite) -> None:
@@ -715,7 +705,7 @@ class _Criterion:
             return self._suite.unmeasured(self._kind or "?", reason, self._place)
         try:
             spec = build(self, item)
-        except _UnmeasuredCriterionError as error:
+        except NoCounterpartError as error:
             return self._suite.unmeasured(self._kind or "?", str(error), self._place)
         check = self._suite.check(spec, self._kind, self._place)
         name = self._body.get("name")
@@ -727,20 +717,20 @@ class _Criterion:
         """The parameter for the judged part of the output.
 
         Raises:
-            _UnmeasuredCriterionError: It judges more than the output.
+            NoCounterpartError: It judges more than the output.
         """
         match = _FIELD.fullmatch(str(self._body.get("input")).strip())
         if match and match[1] in self._outputs:
             return {}
         if match and match[1].startswith(_JSON_OUTPUT):
             return {"field": match[1].removeprefix(_JSON_OUTPUT)}
-        raise _UnmeasuredCriterionError("its `input` is more than the output, or another field")
+        raise NoCounterpartError("its `input` is more than the output, or another field")
 
     def _reference(self, item: _Item) -> Any:
         """The reference: a text, or the unchanged field of an item.
 
         Raises:
-            _UnmeasuredCriterionError: The item has no such field.
+            NoCounterpartError: The item has no such field.
         """
         text = str(self._body.get("reference", ""))
         if match := _FIELD.fullmatch(text.strip()):
@@ -763,7 +753,7 @@ class _Criterion:
             ignore: dict[str, JSON] = {"ignore_case": True} if operation == "ilike" else {}
             check = {"contains": {"text": text, **ignore, **field}}
         else:
-            raise _UnmeasuredCriterionError(f"{operation!r} is no operation of it")
+            raise NoCounterpartError(f"{operation!r} is no operation of it")
         return {"not": check} if operation == "ne" else check
 
     def similarity(self, item: _Item) -> dict[str, JSON]:
@@ -771,13 +761,11 @@ class _Criterion:
         metric = str(self._body.get("evaluation_metric"))
         limit = self._body.get("pass_threshold")
         if not isinstance(limit, int | float):
-            raise _UnmeasuredCriterionError(
-                "it has no `pass_threshold`, so nothing passes or fails"
-            )
+            raise NoCounterpartError("it has no `pass_threshold`, so nothing passes or fails")
         reference, field = text_of(self._reference(item)), self._field()
         if metric == "cosine":
             if field:
-                raise _UnmeasuredCriterionError("it compares a part of the output by its meaning")
+                raise NoCounterpartError("it compares a part of the output by its meaning")
             return {"means_like": {"to": reference, "model": _EMBEDDING_MODEL, "at_least": limit}}
         if metric == "fuzzy_match":
             return {"similarity": {"to": reference, "at_least": limit, **field}}
@@ -785,7 +773,7 @@ class _Criterion:
             return {"rouge_n": {"to": reference, "n": int(match[1]), "at_least": limit, **field}}
         if metric in _METRICS:
             return {_METRICS[metric]: {"to": reference, "at_least": limit, **field}}
-        raise _UnmeasuredCriterionError(f"{metric!r} is no documented metric")
+        raise NoCounterpartError(f"{metric!r} is no documented metric")
 
     def score(self, item: _Item) -> dict[str, JSON]:
         """`score_model`."""
@@ -793,7 +781,7 @@ class _Criterion:
         bounds = self._body.get("range") or [0, 1]
         numbers = [bound for bound in list_of(bounds) if isinstance(bound, int | float)]
         if len(numbers) != 2 or numbers[0] >= numbers[1]:  # noqa: PLR2004 - a pair
-            raise _UnmeasuredCriterionError("its `range` is no pair of numbers")
+            raise NoCounterpartError("its `range` is no pair of numbers")
         low, high = numbers
         limit = self._body.get("pass_threshold")
         rubric: dict[str, JSON] = {"kind": "graded", "scale": {"min": low, "max": high}}
@@ -807,7 +795,7 @@ class _Criterion:
         passing = list_of(self._body.get("passing_labels"))
         labels = [str(label) for label in list_of(self._body.get("labels"))]
         if not labels or not passing:
-            raise _UnmeasuredCriterionError("it has no labels, or none of them passes")
+            raise NoCounterpartError("it has no labels, or none of them passes")
         choices: dict[str, JSON] = {label: 1 if label in passing else 0 for label in labels}
         return self._rubric({"kind": "choice", "choices": choices})
 
@@ -815,14 +803,14 @@ class _Criterion:
         """The check of a rubric with the grader's messages.
 
         Raises:
-            _UnmeasuredCriterionError: They do not show the output, or hold more than text.
+            NoCounterpartError: They do not show the output, or hold more than text.
         """
         items = list_of(self._body.get("input"))
         if not items or not all(_is_text_message(message) for message in items):
-            raise _UnmeasuredCriterionError("its messages hold more than text")
+            raise NoCounterpartError("its messages hold more than text")
         messages = [_message(message, self._rubric_field) for message in items]
         if "{{answer}}" not in json.dumps(messages):
-            raise _UnmeasuredCriterionError("its messages do not show the output")
+            raise NoCounterpartError("its messages do not show the output")
         title = str(self._body.get("name") or self._kind)
         name = self._suite.rubric(title, rubric, [*messages], repr(title), self._place)
         parameters: dict[str, JSON] = {"name": name}
@@ -839,7 +827,7 @@ class _Criterion:
         if path.startswith("item."):
             name = _renamed_path(path.removeprefix("item."))
             return name if name in self._inputs else f"expected.{name}"
-        raise _UnmeasuredCriterionError(f"its messages show {path}, which is not recorded")
+        raise NoCounterpartError(f"its messages show {path}, which is not recorded")
 
 
 _JUDGES: Final[Mapping[str, Callable[[_Criterion, _Item], dict[str, JSON]]]] = {
@@ -877,13 +865,13 @@ def _value(values: Mapping[str, Any], path: str, *, required: bool = False) -> A
     """A field by its path.
 
     Raises:
-        _UnmeasuredCriterionError: A required field is missing.
+        NoCounterpartError: A required field is missing.
     """
     value: Any = values
     for part in path.split("."):
         if not is_mapping(value) or part not in value:
             if required:
-                raise _UnmeasuredCriterionError(f"an item has no field {path!r}")
+                raise NoCounterpartError(f"an item has no field {path!r}")
             return None
         value = value[part]
     return value

@@ -82,13 +82,16 @@ def _read(
 
 def _example(item: Mapping[str, Any], place: SourcePlace) -> Row:
     outputs = item.get("outputs", item.get("reference_outputs"))
+    if is_mapping(outputs) and len(outputs) == 1:
+        outputs = next(iter(outputs.values()))
+    chat = _chat(outputs)
     split = item.get("split", item.get("dataset_split"))
     tags = split if is_list(split) else [split] if isinstance(split, str) else []
     inputs = item["inputs"]
     return Row(
         place=place,
         inputs=_inputs(inputs if is_mapping(inputs) else {"input": inputs}),
-        expected=_single_output(outputs),
+        expected=chat[-1]["content"] if chat else outputs,
         tags=[str(tag) for tag in tags if tag != "base"],
         note=_metadata(item),
     )
@@ -109,14 +112,6 @@ def _metadata(item: Mapping[str, Any]) -> str:
     metadata = {k: v for k, v in mapping_of(item.get("metadata")).items() if v not in (None, [])}
     metadata.pop("dataset_split", None)
     return text_of(dict(metadata)) if metadata else ""
-
-
-def _single_output(outputs: Any) -> Any:
-    """Reference outputs; the value where there is one key."""
-    if is_mapping(outputs) and len(outputs) == 1:
-        outputs = next(iter(outputs.values()))
-    chat = _chat(outputs)
-    return chat[-1]["content"] if chat else outputs
 
 
 def _inputs(values: Mapping[str, Any]) -> dict[str, Any]:

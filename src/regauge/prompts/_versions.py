@@ -345,7 +345,11 @@ def load_prompt(
         file = _candidate(path, Path(candidates)) if candidates else path
         text = read_prompt_text(file)
         return parse_prompt(text, path=path)
-    return load_version(path, parse_version(version))
+    try:
+        number = Semver.parse(version)
+    except ValueError as error:
+        raise UsageError(f"{error}\n  fix: write three numbers, such as 1.0.0") from error
+    return load_version(path, number)
 
 
 def read_prompt_text(path: Path) -> str:
@@ -392,18 +396,6 @@ def _candidate(path: Path, directory: Path) -> Path:
         return path
     candidate.with_suffix(LOADED_SUFFIX).touch()
     return candidate
-
-
-def parse_version(text: str) -> Semver:
-    """Parse a version.
-
-    Raises:
-        UsageError: The version is invalid.
-    """
-    try:
-        return Semver.parse(text)
-    except ValueError as error:
-        raise UsageError(f"{error}\n  fix: write three numbers, such as 1.0.0") from error
 
 
 def _by_path(path: Path, root: Path | None) -> Path:

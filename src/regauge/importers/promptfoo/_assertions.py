@@ -17,7 +17,7 @@ from regauge.importers._source import (
     mapping_of,
     placed,
 )
-from regauge.importers._suite import text_of
+from regauge.importers._suite import NoCounterpartError, text_of
 from regauge.importers.promptfoo._providers import LEXICON
 
 if TYPE_CHECKING:
@@ -50,10 +50,6 @@ _NOT_OF_THE_TEXT: Final = (
     "trajectory:",
 )  # fmt: skip
 _RED_TEAM: Final = "promptfoo:redteam"
-
-
-class _UnmeasuredAssertionError(Exception):
-    """An assertion without a counterpart; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +88,11 @@ class _ParsedAssertion:
         """The value as text.
 
         Raises:
-            _UnmeasuredAssertionError: There is none.
+            NoCounterpartError: There is none.
         """
         value = self.value
         if value is None or value == "":
-            raise _UnmeasuredAssertionError("it has no value")
+            raise NoCounterpartError("it has no value")
         if isinstance(value, bool):
             return "true" if value else "false"
         return text_of(value)
@@ -185,7 +181,7 @@ def _check(assertion: Assertion, test: SourceTest, context: Context) -> JSON:
             test=test,
         )
         judge = _judge(parsed, context)
-    except _UnmeasuredAssertionError as error:
+    except NoCounterpartError as error:
         name = _RED_TEAM if _RED_TEAM in kind else str(body.get("type") or "an assertion")
         judge = _unmeasured(name, str(error), assertion, context)
     return _with_options(judge, assertion, test, context)
@@ -221,7 +217,7 @@ def _value(
     """The value of an assertion: rendered, or the content of a file.
 
     Raises:
-        _UnmeasuredAssertionError: The file cannot be read.
+        NoCounterpartError: The file cannot be read.
     """
     value = body.get("value")
     text = value.strip() if isinstance(value, str) else ""
@@ -240,13 +236,13 @@ def _value(
             if function:
                 code["function"] = function
             if kind not in {"javascript", "python"}:
-                raise _UnmeasuredAssertionError("its value is computed by code in a file")
+                raise NoCounterpartError("its value is computed by code in a file")
             return {"value": None, "code": code}
         content = context.repository.read_text(file)
         if suffix in {".json", ".yaml", ".yml"}:
             return {"value": context.repository.read_yaml(file, content), "code": None}
     except SourceError as error:
-        raise _UnmeasuredAssertionError(str(error)) from error
+        raise NoCounterpartError(str(error)) from error
     return {"value": context.render_all(content.strip(), test.vars, place), "code": None}
 
 
@@ -254,13 +250,13 @@ def _require_function(file: Path, function: str, context: Context) -> None:
     """Check that a Python file defines the function that a judge calls.
 
     Raises:
-        _UnmeasuredAssertionError: It does not define the function.
+        NoCounterpartError: It does not define the function.
         SourceError: It cannot be read.
     """
     name = re.escape(function or "get_assert")
     defined = rf"^(?:async +)?def +{name}\b|^{name}\b.*=|\bimport\b.*(?:\b{name}\b|\*|\()"
     if not re.search(defined, context.repository.read_text(file), re.MULTILINE):
-        raise _UnmeasuredAssertionError(
+        raise NoCounterpartError(
             f"{context.repository.relative(file)} has no function {function or 'get_assert'}"
         )
 
@@ -269,10 +265,10 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     """The judge of an assertion.
 
     Raises:
-        _UnmeasuredAssertionError: There is none.
+        NoCounterpartError: There is none.
     """
     if assertion.body.get("contextTransform") is not None:
-        raise _UnmeasuredAssertionError("`contextTransform` is code that is not run")
+        raise NoCounterpartError("`contextTransform` is code that is not run")
     if assertion.transform is not None and assertion.kind not in _GRADED:
         return _transform(assertion, context)
     if assertion.kind in _CRITERIA:
@@ -283,27 +279,21 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     if build is not None:
         judge = build(assertion)
         if problem := context.suite.problem_of(judge, assertion.place):
-            raise _UnmeasuredAssertionError(problem)
+            raise NoCounterpartError(problem)
         return {"not": judge} if assertion.negated else judge
     build = _MODEL_JUDGES.get(assertion.kind)
     if build is not None:
         if assertion.negated:
-            raise _UnmeasuredAssertionError(
+            raise NoCounterpartError(
                 "an LLM judge has no negation; state the opposite as a criterion"
             )
         judge = build(assertion)
         _set_grader(judge, assertion, context)
         return judge
-    raise _UnmeasuredAssertionError(_reason(assertion.kind))
-
-
-def _reason(kind: str) -> str:
-    """The reason why a type has no judge."""
-    if not kind:
-        return "it has no type"
-    if _RED_TEAM in kind:
-        return "regauge has no red teaming; keep promptfoo for it"
-    return str(LEXICON.entry("reasons").get(kind, "promptfoo documents no such type"))
+    reason = LEXICON.entry("reasons").get(assertion.kind, "promptfoo documents no such type")
+    if _RED_TEAM in assertion.kind:
+        reason = "regauge has no red teaming; keep promptfoo for it"
+    raise NoCounterpartError(reason if assertion.kind else "it has no type")
 
 
 def _transform(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
@@ -318,7 +308,7 @@ def _transform(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]
         else None
     )
     if check is None:
-        raise _UnmeasuredAssertionError("its output is transformed by JavaScript first")
+        raise NoCounterpartError("its output is transformed by JavaScript first")
     text = "the transform of the output and the assertion became one JavaScript judge"
     context.note("changed", assertion.place, text)
     parameters: dict[str, JSON] = {"code": check}
@@ -331,20 +321,18 @@ def _module(reference: str, context: Context) -> str:
     """The body of a function that calls the function of a file.
 
     Raises:
-        _UnmeasuredAssertionError: The file cannot be read, or loads others.
+        NoCounterpartError: The file cannot be read, or loads others.
     """
     match = _FILE.fullmatch(reference)
     path, function = (match["path"], match["function"]) if match else ("", None)
     if not path.endswith((".js", ".cjs")):
-        raise _UnmeasuredAssertionError("its output is transformed by code that is no JavaScript")
+        raise NoCounterpartError("its output is transformed by code that is no JavaScript")
     try:
         text = context.repository.read_text(context.repository.resolve(path, context.base))
     except SourceError as error:
-        raise _UnmeasuredAssertionError(str(error)) from error
+        raise NoCounterpartError(str(error)) from error
     if re.search(r"\brequire\s*\(|^\s*(?:import|export)\b", text, re.MULTILINE):
-        raise _UnmeasuredAssertionError(
-            f"its output is transformed by {path}, which loads or is a module"
-        )
+        raise NoCounterpartError(f"its output is transformed by {path}, which loads or is a module")
     exported = f"module.exports.{function}" if function else "module.exports.default"
     return (
         "const module = {exports: {}};\n"
@@ -355,9 +343,7 @@ def _module(reference: str, context: Context) -> str:
 
 def _code(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     if assertion.code and re.search(r"\.[mc]?ts\Z", str(assertion.code["file"])):
-        raise _UnmeasuredAssertionError(
-            "it is TypeScript; compile it to JavaScript, and name that file"
-        )
+        raise NoCounterpartError("it is TypeScript; compile it to JavaScript, and name that file")
     if find_spec("py_mini_racer") is None and assertion.kind == "javascript":
         text = "judges in JavaScript need pip install 'regauge[js]'"
         context.note("manual", assertion.place, text)
@@ -382,7 +368,7 @@ def _criterion(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]
     if is_list(assertion.value):
         text = "\n".join(f"- {part}" for part in assertion.texts)
     if not text:
-        raise _UnmeasuredAssertionError("it has no value")
+        raise NoCounterpartError("it has no value")
     if assertion.negated:
         text = f"The output does not meet this criterion: {text}"
         note = f"`not-{assertion.kind}` became the negated criterion"
@@ -449,7 +435,7 @@ def _contains(assertion: _ParsedAssertion) -> dict[str, JSON]:
     key = "text" if name == "contains" else "texts"
     value: JSON = assertion.text if name == "contains" else [*assertion.texts]
     if not value:
-        raise _UnmeasuredAssertionError("it has no value")
+        raise NoCounterpartError("it has no value")
     return {name: {key: value, "ignore_case": True} if assertion.kind.startswith("i") else value}
 
 
@@ -457,7 +443,7 @@ def _equals(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if is_mapping(assertion.value) or is_list(assertion.value):
         return {"json_like": {"value": assertion.value, "extra": "none"}}
     if assertion.value is None:
-        raise _UnmeasuredAssertionError("it has no value")
+        raise NoCounterpartError("it has no value")
     return {"equals": {"value": text_of(assertion.value)}}
 
 
@@ -465,7 +451,7 @@ def _matches(assertion: _ParsedAssertion) -> dict[str, JSON]:
     try:
         return {"matches": python_pattern(assertion.text)}
     except ValueError as error:
-        raise _UnmeasuredAssertionError(f"its pattern is none of Python: {error}") from error
+        raise NoCounterpartError(f"its pattern is none of Python: {error}") from error
 
 
 def _json(assertion: _ParsedAssertion) -> dict[str, JSON]:
@@ -476,7 +462,7 @@ def _json(assertion: _ParsedAssertion) -> dict[str, JSON]:
         try:
             schema = yaml.safe_load(schema)
         except yaml.YAMLError as error:
-            raise _UnmeasuredAssertionError("its schema is neither JSON nor YAML") from error
+            raise NoCounterpartError("its schema is neither JSON nor YAML") from error
     if not is_mapping(schema):
         return {"json_parses": {}} if assertion.kind == "is-json" else {"contains_json": {}}
     if assertion.kind == "is-json":
@@ -490,7 +476,7 @@ def _limit(
     def build(assertion: _ParsedAssertion) -> dict[str, JSON]:
         limit = assertion.threshold if assertion.threshold is not None else _number(assertion.value)
         if limit is None:
-            raise _UnmeasuredAssertionError("it has no threshold")
+            raise NoCounterpartError("it has no threshold")
         return (
             {name: {"limit": limit / per, **parameters}}
             if parameters or name != "perplexity"
@@ -505,7 +491,7 @@ def _likeness(
 ) -> Callable[[_ParsedAssertion], dict[str, JSON]]:
     def build(assertion: _ParsedAssertion) -> dict[str, JSON]:
         if is_list(assertion.value):
-            raise _UnmeasuredAssertionError("it compares with a list of references")
+            raise NoCounterpartError("it compares with a list of references")
         limit = assertion.threshold if assertion.threshold is not None else default
         if key == "at_most":
             limit = int(limit)
@@ -527,7 +513,7 @@ def _word_count(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if (number := _number(assertion.value)) is not None:
         parameters = {"exactly": int(number)}
     if not parameters:
-        raise _UnmeasuredAssertionError("it has no number of words")
+        raise NoCounterpartError("it has no number of words")
     return {"word_count": {**parameters}}
 
 
@@ -557,7 +543,7 @@ def _sql(assertion: _ParsedAssertion) -> dict[str, JSON]:
                 str(name).split("::")[-1] for name in cast("list[object]", tables)
             ]
         if options.get("allowedColumns"):
-            raise _UnmeasuredAssertionError("a list of allowed columns has no counterpart")
+            raise NoCounterpartError("a list of allowed columns has no counterpart")
     judge: dict[str, JSON] = {"sql_parses": parameters}
     return (
         {"in_fence": {"judge": judge, "required": False}}
@@ -569,7 +555,7 @@ def _sql(assertion: _ParsedAssertion) -> dict[str, JSON]:
 def _tools(assertion: _ParsedAssertion) -> dict[str, JSON]:
     tools = assertion.value or assertion.test.options.get("tools") or assertion.test.tools
     if not is_list(tools):
-        raise _UnmeasuredAssertionError("no provider has tools; use tool_calls_match")
+        raise NoCounterpartError("no provider has tools; use tool_calls_match")
     return {"tool_calls_match": {"tools": cast("JSON", tools)}}
 
 
@@ -583,7 +569,7 @@ def _tool_used(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if is_mapping(options := assertion.value):
         name = options.get("name")
         if not isinstance(name, str):
-            raise _UnmeasuredAssertionError("it names its tool by a pattern")
+            raise NoCounterpartError("it names its tool by a pattern")
         parameters: dict[str, JSON] = {"name": name, **_bounds(options)}
         if is_mapping(options.get("args")):
             parameters["args"] = options["args"]
@@ -600,7 +586,7 @@ def _tool_sequence(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if is_mapping(steps):
         mode, steps = str(steps.get("mode", "in_order")), steps.get("steps")
     if not is_list(steps) or not all(isinstance(step, str) for step in steps):
-        raise _UnmeasuredAssertionError("it names its steps by patterns")
+        raise NoCounterpartError("it names its steps by patterns")
     names: list[JSON] = [*cast("list[str]", steps)]
     if mode == "exact":
         return {"calls_exactly": {"calls": names}}
@@ -610,10 +596,10 @@ def _tool_sequence(assertion: _ParsedAssertion) -> dict[str, JSON]:
 def _steps(assertion: _ParsedAssertion) -> dict[str, JSON]:
     value = assertion.value
     if not is_mapping(value) or value.get("type") not in {None, "tool"}:
-        raise _UnmeasuredAssertionError("it counts other steps than tool calls")
+        raise NoCounterpartError("it counts other steps than tool calls")
     parameters = _bounds(value)
     if not parameters:
-        raise _UnmeasuredAssertionError("it has no bounds")
+        raise NoCounterpartError("it has no bounds")
     return {"tool_call_count": {**parameters}}
 
 
@@ -659,7 +645,7 @@ _RULES: Final[Mapping[str, Callable[[_ParsedAssertion], dict[str, JSON]]]] = {
 
 def _similar(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if is_list(assertion.value):
-        raise _UnmeasuredAssertionError("it compares with a list of references")
+        raise NoCounterpartError("it compares with a list of references")
     measure = assertion.kind.partition(":")[2] or "cosine"
     key = "at_most" if measure == "euclidean" else "at_least"
     provider = assertion.body.get("provider")
@@ -682,10 +668,10 @@ def _metric(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if assertion.kind.startswith("context-"):
         source = "context" if "context" in assertion.test.vars else ""
         if not source:
-            raise _UnmeasuredAssertionError("the test has no variable `context`")
+            raise NoCounterpartError("the test has no variable `context`")
         parameters["fields"] = {"retrieval_context": "inputs.context"}
         if assertion.kind == "context-recall":
-            raise _UnmeasuredAssertionError(
+            raise NoCounterpartError(
                 "its reference is a value; use deepeval('ContextualRecall') with `expected`"
             )
     return {"deepeval": parameters}
@@ -695,7 +681,7 @@ def _goal(assertion: _ParsedAssertion) -> dict[str, JSON]:
     value = assertion.value
     goal = value.get("goal") if is_mapping(value) else value
     if not isinstance(goal, str) or not goal:
-        raise _UnmeasuredAssertionError("it has no goal")
+        raise NoCounterpartError("it has no goal")
     return {"rubric": {"name": "goal-reached", "reference": goal}}
 
 
@@ -746,9 +732,18 @@ def function_body(code: str) -> str:
 
 def transformed_check(transform: str, kind: str, value: Any, *, negated: bool) -> str | None:
     """The function body of a transform and an assertion; None for kinds without JavaScript."""
-    body = function_body(str(value)) if kind == "javascript" else _assertion(kind, value)
-    if body is None:
-        return None
+    if kind == "javascript":
+        body = function_body(str(value))
+    else:
+        template = LEXICON.entry("javascript").get(kind, "")
+        structured = is_mapping(value) or (is_list(value) and "values" not in template)
+        if not template or structured or (kind == "is-json" and value):
+            return None
+        parts = value if is_list(value) else [part.strip() for part in str(value).split(",")]
+        constants = f"const value = {json.dumps(str(value))};\n"
+        if "values" in template:
+            constants = f"const values = {json.dumps([str(part) for part in parts])};\n"
+        body = constants + template
     # A transform with a line end is a body, even where that is its last character.
     change = transform if "\n" in transform else f"return {transform}"
     return (
@@ -756,19 +751,6 @@ def transformed_check(transform: str, kind: str, value: Any, *, negated: bool) -
         f"const check = (function (output, context) {{\n{body}\n}});\n"
         f"return {'!' if negated else ''}check(run(output, context), context);"
     )
-
-
-def _assertion(kind: str, value: Any) -> str | None:
-    """The function body of an assertion; None for kinds without JavaScript."""
-    body: str | None = LEXICON.entry("javascript").get(kind)
-    structured = is_mapping(value) or (is_list(value) and "values" not in (body or ""))
-    if body is None or structured or (kind == "is-json" and value):
-        return None
-    parts = value if is_list(value) else [part.strip() for part in str(value).split(",")]
-    constants = f"const value = {json.dumps(str(value))};\n"
-    if "values" in body:
-        constants = f"const values = {json.dumps([str(part) for part in parts])};\n"
-    return constants + body
 
 
 def constant_vars(code: str) -> dict[str, Any] | None:

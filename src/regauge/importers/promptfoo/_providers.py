@@ -242,14 +242,12 @@ def prompt_parameters(
     document.update(_response_format(response_format, context, place))
     if tools := _tools(flat.get("tools") or flat.get("functions"), context, place):
         document["tools"] = tools
-        document.update(_tool_choice(flat.get("tool_choice", flat.get("toolChoice"))))
+        choice = flat.get("tool_choice", flat.get("toolChoice"))
+        if is_mapping(choice):
+            choice = mapping_of(choice.get("function")).get("name")
+        if isinstance(choice, str):
+            document["toolChoice"] = choice
     return document
-
-
-def _tool_choice(choice: Any) -> dict[str, JSON]:
-    if is_mapping(choice):
-        choice = mapping_of(choice.get("function")).get("name")
-    return {"toolChoice": choice} if isinstance(choice, str) else {}
 
 
 def _load(value: Any, context: Context, place: SourcePlace) -> Any:
