@@ -11,11 +11,21 @@ import json
 import os
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeGuard
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
+
+
+def split_location(location: str) -> tuple[str, int | None]:
+    """The file and the line of a golden case or a label.
+
+    >>> split_location("fixtures/golden/triage.jsonl:12")
+    ('fixtures/golden/triage.jsonl', 12)
+    """
+    path, _, line = location.rpartition(":")
+    return path, int(line) if line.isdigit() else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +53,12 @@ class Diagnostic:
             return cls(path=path, line=None, message=message, fix=fix)
         problem, fix = explain_os_error(error)
         return cls(path=path, line=None, message=f"cannot be read: {problem}", fix=fix)
+
+    @classmethod
+    def at_location(cls, location: str, message: str, fix: str = "") -> Diagnostic:
+        """The error of a golden case or a label, by its place."""
+        path, line = split_location(location)
+        return cls(path=Path(path), line=line, message=message, fix=fix)
 
     def __str__(self) -> str:
         place = f"{self.path}:{self.line}" if self.line is not None else str(self.path)
@@ -93,6 +109,10 @@ class InvalidFileError(RegaugeError):
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
         super().__init__("\n".join(str(diagnostic) for diagnostic in self.diagnostics))
+
+    def __reduce__(self) -> tuple[type[Self], tuple[tuple[Diagnostic, ...]]]:
+        # Another process passes it on, such as one that reads shards.
+        return type(self), (self.diagnostics,)
 
 
 class ConfigError(InvalidFileError):

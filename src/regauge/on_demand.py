@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from importlib.metadata import EntryPoint
 
 
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
@@ -52,6 +53,36 @@ def require(module: str, *, use: str) -> None:
         raise UsageError(
             f"{use} needs {module}, which is not installed", fix=install_command(module)
         )
+
+
+def registered_points(group: str) -> dict[str, EntryPoint]:
+    """The entry points of all installed packages in a group, by name."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=group)}
+
+
+def load_point(point: EntryPoint, noun: str, *, fix: str = "") -> Any:
+    """Load the class or function of an entry point.
+
+    Args:
+        point: The entry point.
+        noun: The word for what it registers, for the message.
+        fix: The fix.
+
+    Raises:
+        UsageError: It cannot be loaded.
+    """
+    try:
+        return point.load()
+    except Exception as error:  # code of another package
+        from regauge.errors import UsageError
+
+        kind = (
+            "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
+        )
+        message = f"{noun} {point.name!r} ({point.value}) cannot be loaded: {kind}{error}"
+        raise UsageError(message, fix=fix) from error
 
 
 def _is_installed(module: str) -> bool:

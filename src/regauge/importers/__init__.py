@@ -7,7 +7,6 @@ of other packages are entry points of the group `regauge.importers`.
 from __future__ import annotations
 
 import pkgutil
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from regauge.errors import UsageError
@@ -24,6 +23,7 @@ from regauge.importers._description import (
 )
 from regauge.importers._source import SourceTree
 from regauge.importers._writer import plan_files, report_markdown, write_files
+from regauge.on_demand import load_point, registered_points
 from regauge.scaffold import NewFile as ImportedFile
 from regauge.wording import did_you_mean
 
@@ -89,7 +89,7 @@ class Importer(Protocol):
 
 def importer_names() -> list[str]:
     """The names of all formats."""
-    return sorted({*_OWN, *(point.name for point in entry_points(group=ENTRY_POINTS))})
+    return sorted({*_OWN, *registered_points(ENTRY_POINTS)})
 
 
 def load_importer(name: str) -> Importer:
@@ -100,14 +100,9 @@ def load_importer(name: str) -> Importer:
     """
     if name in _OWN:
         return cast("Importer", pkgutil.resolve_name(_OWN[name]))
-    for point in entry_points(group=ENTRY_POINTS):
-        if point.name == name:
-            try:
-                return cast("Importer", point.load())
-            except (ImportError, AttributeError) as error:
-                raise UsageError(
-                    f"format {name!r} ({point.value}) cannot be loaded: {error}"
-                ) from error
+    point = registered_points(ENTRY_POINTS).get(name)
+    if point is not None:
+        return cast("Importer", load_point(point, "format"))
     names = importer_names()
     fix = did_you_mean(name, names) or f"one of {', '.join(names)}"
     raise UsageError(f"there is no format {name!r}\n  fix: {fix}")

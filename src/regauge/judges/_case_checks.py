@@ -8,7 +8,6 @@ import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard, cast, get_args
 
 from regauge.datasets import Tier
@@ -155,15 +154,8 @@ def _bind_checks(cases: Iterable[GoldenCase], judge_cache: _JudgeCache) -> dict[
             )
         except (UsageError, PromptError) as error:
             problem = error.diagnostics[0] if isinstance(error, PromptError) else error
-            path, _, line = case.location.rpartition(":")
-            diagnostics.append(
-                Diagnostic(
-                    path=Path(path),
-                    line=int(line) if line.isdigit() else None,
-                    message=f"checks of {case.id}: {problem.message}",
-                    fix=problem.fix,
-                )
-            )
+            message = f"checks of {case.id}: {problem.message}"
+            diagnostics.append(Diagnostic.at_location(case.location, message, problem.fix))
         else:
             checks_by_case[case.id] = (checks, 1.0 if case.pass_at is None else case.pass_at)
     if diagnostics:

@@ -15,7 +15,7 @@ from regauge.judges._output import READING_VERSION, Expected
 from regauge.judges._rule import Rule, negate, negated_digest
 from regauge.judges._rule_factory import RuleFactory, form_of, rule_digest, split_sections
 from regauge.judges.rules._combine import not_
-from regauge.on_demand import install_command
+from regauge.on_demand import install_command, load_point, registered_points
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -66,16 +66,8 @@ def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge |
     if not installed:
         return _builtin_kinds()
     kinds = {**_builtin_kinds()}
-    from importlib.metadata import entry_points
-
-    for point in entry_points(group=ENTRY_POINTS):
-        try:
-            loaded: Callable[..., Judge | UnboundJudge] = point.load()
-        except (ImportError, AttributeError) as error:
-            raise UsageError(
-                f"judge {point.name!r} ({point.value}) cannot be loaded: {error}"
-            ) from error
-        kinds.setdefault(point.name, loaded)
+    for name, point in registered_points(ENTRY_POINTS).items():
+        kinds.setdefault(name, load_point(point, "judge"))
     return kinds
 
 

@@ -913,15 +913,9 @@ def cases_of_labels(
         elif label.case in dataset_cases:
             cases[label.id] = dataset_cases[label.case]
         else:
-            place, _, line = label.location.rpartition(":")
-            diagnostics.append(
-                Diagnostic(
-                    path=Path(place),
-                    line=int(line),
-                    message=f"there is no golden case {label.case!r}",
-                    fix="name its dataset (--dataset NAME), or give the label its own `inputs`",
-                )
-            )
+            message = f"there is no golden case {label.case!r}"
+            fix = "name its dataset (--dataset NAME), or give the label its own `inputs`"
+            diagnostics.append(Diagnostic.at_location(label.location, message, fix))
     if diagnostics:
         raise DatasetError(diagnostics)
     return cases

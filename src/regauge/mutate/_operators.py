@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from regauge.digests import digest_of
 from regauge.errors import UsageError
 from regauge.lexicon import Lexicon
+from regauge.on_demand import load_point, registered_points
 from regauge.statements import (
     Tree,
     content_words,
@@ -139,16 +140,10 @@ def load_operators() -> dict[str, Operator]:
     Raises:
         UsageError: A registered operator cannot be loaded.
     """
-    from importlib.metadata import entry_points
-
     operators = {operator.name: operator for operator in OPERATORS}
-    for point in entry_points(group=ENTRY_POINTS):
-        try:
-            mutate: Mutate = point.load()
-        except (ImportError, AttributeError) as error:
-            message = f"operator {point.name!r} ({point.value}) cannot be loaded: {error}"
-            raise UsageError(message, fix="install its package again, or remove it") from error
-        operators.setdefault(point.name, Operator.from_function(point.name, mutate))
+    for name, point in registered_points(ENTRY_POINTS).items():
+        mutate = load_point(point, "operator", fix="install its package again, or remove it")
+        operators.setdefault(name, Operator.from_function(name, mutate))
     return operators
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from regauge.errors import UsageError
 from regauge.model_id import SIMULATED
+from regauge.on_demand import load_point, registered_points
 from regauge.project import EndpointSettings
 from regauge.providers._endpoint import Endpoint
 from regauge.wording import did_you_mean
@@ -61,9 +62,7 @@ class ProviderContext:
 @cache
 def registered_providers() -> Mapping[str, EntryPoint]:
     """Return the entry points of all installed packages, by name."""
-    from importlib.metadata import entry_points
-
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    return registered_points(ENTRY_POINTS)
 
 
 @cache
@@ -87,13 +86,8 @@ def load_provider(name: str) -> ProviderFactory:
             f"api = {name!r} is neither an API that regauge speaks nor an entry point of the group"
             f" {ENTRY_POINTS}\n  fix: {hint}; or install the package that registers {name!r}"
         )
-    try:
-        factory: ProviderFactory = point.load()
-    except Exception as error:
-        raise UsageError(
-            f"provider {name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}\n"
-            "  fix: install what it needs, or correct the package that registers it"
-        ) from error
+    fix = "install what it needs, or correct the package that registers it"
+    factory: ProviderFactory = load_point(point, "provider", fix=fix)
     return factory
 
 

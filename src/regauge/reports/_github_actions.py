@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from regauge.errors import split_location
 from regauge.reports._gate_console import headline, reasons_beside
 from regauge.reports._gate_markdown import decision_markdown
 from regauge.reports._markdown import run_markdown
@@ -77,9 +78,9 @@ def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str
 
 def _place(case: CaseDocument, prompt: PromptDocument, below: str) -> tuple[str, int]:
     """The line of a new case, else the first changed line of the prompt."""
-    path, _, line = case.location.rpartition(":")
-    if case.verdict == "new" and path and line.isdigit():
-        return below + path, int(line)
+    path, line = split_location(case.location)
+    if case.verdict == "new" and path and line is not None:
+        return below + path, line
     return below + prompt.path, prompt.line
 
 
@@ -157,10 +158,10 @@ def failure_annotations(
     below = _below(root, environ)
     marks: list[str] = []
     for location, item, reason in failures[:_ERRORS_MAX]:
-        path, _, line = location.rpartition(":")
-        if path and line.isdigit():
-            place = (below + path, int(line))
-            marks.append(mark_line("error", place, item, reason[:_MESSAGE_CHARS_MAX]))
+        path, line = split_location(location)
+        if path and line is not None:
+            mark = mark_line("error", (below + path, line), item, reason[:_MESSAGE_CHARS_MAX])
+            marks.append(mark)
     return marks
 
 

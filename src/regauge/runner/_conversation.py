@@ -114,14 +114,11 @@ def bind_partners(cases: Iterable[GoldenCase], project: Project, *, offline: boo
             except PromptError as error:
                 if error.diagnostics[0].path != project.prompts_dir:
                     raise
-                diagnostics.append(
-                    _error(
-                        case, f"persona: {error.diagnostics[0].message}", error.diagnostics[0].fix
-                    )
-                )
+                message, fix = f"persona: {error.diagnostics[0].message}", error.diagnostics[0].fix
+                diagnostics.append(Diagnostic.at_location(case.location, message, fix))
             except ValueError as error:
                 message, _, fix = str(error).partition("\n  fix: ")
-                diagnostics.append(_error(case, message, fix))
+                diagnostics.append(Diagnostic.at_location(case.location, message, fix))
         for function_name in case.script.tools.functions.values() if case.script.tools else ():
             if function_name not in functions:
                 functions[function_name] = _function(function_name, project, offline=offline)
@@ -159,15 +156,6 @@ def _function(name: str, project: Project, *, offline: bool) -> Target:
         discover=discover,
     )
     return replace(target, is_tool=True)
-
-
-def _error(case: GoldenCase, message: str, fix: str) -> Diagnostic:
-    from pathlib import Path
-
-    path, _, line = case.location.rpartition(":")
-    return Diagnostic(
-        path=Path(path), line=int(line) if line.isdigit() else None, message=message, fix=fix
-    )
 
 
 def replay(

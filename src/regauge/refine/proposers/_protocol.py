@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from regauge.errors import UsageError
+from regauge.on_demand import load_point, registered_points
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
-    from importlib.metadata import EntryPoint
 
     from regauge.digests import JSON
     from regauge.providers import Completion, CompletionRequest, ModelId
@@ -195,7 +195,8 @@ ProposerFactory: TypeAlias = "Callable[[ProposerContext], Proposer]"
 
 def proposer_names() -> tuple[str, ...]:
     """The names of all proposers."""
-    return (*_own_proposers(), *sorted(set(_registered_proposers()) - set(_own_proposers())))
+    registered_names = set(registered_points(ENTRY_POINTS))
+    return (*_own_proposers(), *sorted(registered_names - set(_own_proposers())))
 
 
 def load_proposers(names: Sequence[str], context: ProposerContext) -> Mapping[str, Proposer]:
@@ -223,20 +224,11 @@ def _own_proposers() -> Mapping[str, ProposerFactory]:
     }
 
 
-def _registered_proposers() -> Mapping[str, EntryPoint]:
-    from importlib.metadata import entry_points
-
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-
-
 def _load(name: str) -> ProposerFactory:
-    point = _registered_proposers().get(name)
+    point = registered_points(ENTRY_POINTS).get(name)
     if point is None:
         names = proposer_names()
         hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
         raise UsageError(f"no proposer {name!r}; {hint}")
-    try:
-        factory: ProposerFactory = point.load()
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"proposer {name!r} ({point.value}) cannot be loaded: {error}") from error
+    factory: ProposerFactory = load_point(point, "proposer")
     return factory
