@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,8 +25,13 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 
+# The header of a table, or a key with its equals sign.
+_NAMED_LINE = re.compile(r"""\s*(\[\[?)?\s*((?:"[^"]*"|'[^']*'|[\w.-])+)\s*(?(1)\]|=)""")
+_PART = re.compile(r"""("[^"]*"|'[^']*'|[^.\s]+)""")
+
+
 def line_of(text: str, setting: Sequence[int | str]) -> int | None:
-    r"""The line of a setting's key, or of its table without the key; None without both.
+    r"""The line of a setting's key, else of the innermost table around it; None without both.
 
     Args:
         text: The file.
@@ -43,43 +49,28 @@ def line_of(text: str, setting: Sequence[int | str]) -> int | None:
     >>> line_of(inline, ("providers", "b", "max"))
     3
     """
-    lines = text.splitlines()
-    *tables, key = [part for part in setting if isinstance(part, str)]
-    begins = re.compile(rf"\s*(\[.*\b{re.escape(key)}\b.*\]|\"?{re.escape(key)}\"?\s*=)")
-    header, end = _table(lines, setting)
-    if header is None and tables:
-        header, end = _named_table(lines, f"tool.regauge.{'.'.join(tables)}")
-    lines_at = (n for n in range(header or 0, end) if begins.match(lines[n]))
-    line = next(lines_at, header)
-    if line is None and tables:
-        # The key is missing, or within an inline table.
-        return line_of(text, tables)
-    return None if line is None else line + 1
-
-
-def _named_table(lines: Sequence[str], name: str) -> tuple[int | None, int]:
-    """The header of a table, and the line after it and the tables below it."""
-    heads = [(n, line.strip()) for n, line in enumerate(lines) if line.lstrip().startswith("[")]
-    for n, head in heads:
-        if head.startswith(f"[{name}]"):
-            after = (m for m, other in heads if m > n and not other.startswith(f"[{name}."))
-            return n, next(after, len(lines))
-    return None, len(lines)
-
-
-def _table(lines: Sequence[str], setting: Sequence[int | str]) -> tuple[int | None, int]:
-    """The first line of a table in a list of tables, and the line after its last."""
-    for name, place in pairwise(setting):
-        if isinstance(place, int):
-            heads = re.compile(rf"\s*\[\[.*\b{re.escape(str(name))}\"?\s*\]\]")
-            headers = [n for n, line in enumerate(lines) if heads.match(line)]
-            if place < len(headers):
-                start = headers[place]
-                rest = range(start + 1, len(lines))
-                return start, next(
-                    (n for n in rest if lines[n].lstrip().startswith("[")), len(lines)
-                )
-    return None, len(lines)
+    longest, line = 0, None
+    table: tuple[int | str, ...] = ()
+    counts = Counter[tuple[int | str, ...]]()
+    for number, row in enumerate(text.splitlines(), 1):
+        match = _NAMED_LINE.match(row)
+        if match is None:
+            continue
+        path: tuple[int | str, ...] = tuple(part.strip("\"'") for part in _PART.findall(match[2]))
+        if not match[1]:
+            path = (*table, *path)
+        else:
+            if path[:2] == ("tool", "regauge"):
+                path = path[2:]
+            if match[1] == "[[":
+                counts[path] += 1
+                path = (*path, counts[path] - 1)
+            table = path
+        pairs = zip(path, setting, strict=False)
+        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        if common > longest:
+            longest, line = common, number
+    return line
 
 
 _BOUNDS = {
@@ -307,7 +298,9 @@ class Project:
         for name in ("tool", "regauge"):
             content: object = table.get(name, {})
             if not isinstance(content, dict):
-                line, fix = line_of(text, (name,)), "write settings below a line [tool.regauge]"
+                match = re.search(rf"^[ \t]*(\[.*\b{name}\b.*\]|{name}\s*=)", text, re.MULTILINE)
+                line = text.count("\n", 0, match.start()) + 1 if match is not None else None
+                fix = "write settings below a line [tool.regauge]"
                 message = f"{name!r} must be a table, not {content!r}"[:200]
                 diagnostic = Diagnostic(path=self.pyproject, line=line, message=message, fix=fix)
                 raise ConfigError([diagnostic])
