@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
@@ -27,6 +27,21 @@ def first_of(names: Iterable[object], limit: int) -> str:
     texts = [str(name) for name in names]
     rest = f" and {len(texts) - limit} more" if len(texts) > limit else ""
     return ", ".join(texts[:limit]) + rest
+
+
+def table_lines(rows: Sequence[Sequence[str]], *, counts: bool = False) -> list[str]:
+    """Format rows as lines with aligned columns; `counts` right-aligns all but the first.
+
+    >>> table_lines([["case", "trials"], ["a", "12"]], counts=True)
+    ['case  trials', 'a         12']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    pads = [str.ljust, *[str.rjust if counts else str.ljust] * (len(widths) - 1)]
+    lines: list[str] = []
+    for row in rows:
+        cells = [pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def cause_line(message: str) -> str:

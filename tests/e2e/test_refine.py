@@ -27,7 +27,7 @@ TWICE = "      - as you see fit\n"
 _CTRL_C_IN = """\
 import sys
 from regauge.cli import main
-from regauge.cli._refine import run
+from regauge.cli import refine
 from regauge.refine.refinement import Refinement
 def ctrl_c(*_, **__):
     raise KeyboardInterrupt
@@ -156,7 +156,7 @@ def test_ctrl_c_after_the_last_decision_says_where_it_is(repo: GateRepo):
         ((NAME,), "Refinement.finish", "progress saved; continue: regauge refine resume"),
         (
             ("resume", "latest"),
-            "run.show_run",
+            "refine.show_run",
             "the run is over; its result: regauge",
         ),
     ):

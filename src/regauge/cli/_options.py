@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regauge.cli._terminal import describe_unreadable
 from regauge.errors import PromptError, UsageError
 from regauge.project import Project
 from regauge.prompts import find_prompt
@@ -18,7 +17,7 @@ from regauge.strict_json import read_json
 from regauge.wording import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable, Mapping
 
     from click.decorators import FC
 
@@ -115,6 +114,14 @@ baseline_option = click.option(
     "--baseline",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A baseline to use instead of the committed one.",
+)
+apply_option = click.option(
+    "--apply", "apply_it", is_flag=True, help="Write the proposal to its files."
+)
+prune_option = click.option("--prune", is_flag=True, help="Remove stale recordings.")
+proposers_option = click.option("--proposers", metavar="A,B", help="Proposers, cheapest first.")
+refiner_option = click.option(
+    "--refiner-model", metavar="ID", help="Model for critiques and edits."
 )
 strict_option = click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
 tier_option = click.option(
@@ -216,6 +223,22 @@ run_options = _in_order(concurrency_option, budget_options, evals_option)
 """The options of all commands that run evals."""
 
 
+def refuse_options(options: Mapping[str, object], reason: str, *, fix: str) -> None:
+    """Refuse options that are given.
+
+    Args:
+        options: The values by option.
+        reason: The message after the name of the option.
+        fix: The fix; `{option}` is the name of the option.
+
+    Raises:
+        UsageError: An option has a value other than None, False and the like.
+    """
+    for option, value in options.items():
+        if value:
+            raise UsageError(f"{option} {reason}", fix=fix.format(option=option))
+
+
 def write_output(text: str | Iterable[str], output: str) -> None:
     """Write a text, or its pieces, to a file or to standard output."""
     pieces = [text] if isinstance(text, str) else text
@@ -246,6 +269,29 @@ def output_path(output: str) -> Generator[Path]:
         raise UsageError(message, fix=fix) from error
 
 
+def read_file(name: str, *, place: str = "", prefix: str = "", is_stdin: bool = False) -> str:
+    """Read a text file that the user named.
+
+    Args:
+        name: The path.
+        place: The path in the message; by default `name`.
+        prefix: Text before the message.
+        is_stdin: Whether to read standard input instead.
+
+    Raises:
+        UsageError: It cannot be read, or is not UTF-8.
+    """
+    place = place or name
+    try:
+        stdin = click.get_text_stream("stdin") if is_stdin else None
+        return Path(name).read_text(encoding="utf-8") if stdin is None else stdin.read()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{prefix}{place} is not UTF-8", fix="save it as UTF-8") from error
+    except OSError as error:
+        message = f"{prefix}{place} cannot be read: {error.strerror or error}"
+        raise UsageError(message, fix="name a file that is there") from error
+
+
 def parse_inputs(words: Iterable[str]) -> dict[str, JSON]:
     """Parse `--input` options: `NAME=TEXT`, `NAME=@FILE` and `NAME:=JSON`.
 
@@ -263,12 +309,7 @@ def parse_inputs(words: Iterable[str]) -> dict[str, JSON]:
             except ValueError as error:
                 raise UsageError(f"--input {item!r}: not JSON: {error}") from error
         elif value.startswith("@"):
-            try:
-                inputs[name] = Path(value[1:]).read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise UsageError(
-                    f"--input {name}: {describe_unreadable(value[1:], error)}"
-                ) from error
+            inputs[name] = read_file(value[1:], prefix=f"--input {name}: ")
         else:
             inputs[name] = value
     return inputs

@@ -38,28 +38,10 @@ def echo_json(document: object) -> None:
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def table_lines(rows: Sequence[Sequence[str]], *, counts: bool = False) -> list[str]:
-    """Format rows as lines with aligned columns; `counts` right-aligns all but the first."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    pads = [str.ljust, *[str.rjust if counts else str.ljust] * (len(widths) - 1)]
-    lines: list[str] = []
-    for row in rows:
-        cells = [pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
 def short_path(path: Path) -> Path:
     """A path for users: relative to the working directory if below it."""
     directory = Path.cwd()
     return path.relative_to(directory) if path.is_relative_to(directory) else path
-
-
-def describe_unreadable(name: str, error: OSError | UnicodeDecodeError) -> str:
-    """Describe why a file cannot be read, with the fix."""
-    if isinstance(error, UnicodeDecodeError):
-        return f"{name} is not UTF-8\n  fix: save it as UTF-8"
-    return f"{name} cannot be read: {error.strerror or error}\n  fix: name a file that is there"
 
 
 # A terminal line is replaced; a log gets new lines, so fewer.

@@ -6,7 +6,7 @@ import json
 import shlex
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -19,6 +19,7 @@ from regauge.cli._options import (
     json_option,
     model_option,
     record_option,
+    refuse_options,
     run_options,
     seed_option,
     trials_option,
@@ -140,10 +141,9 @@ def update(
     """
     project = Project.find()
     gate = policy_of(project.settings.gate)
-    if (recheck or record == "none") and (batch or collect):
-        other = "--recheck" if recheck else "--record none"
-        fix = f"run {other} alone"
-        raise UsageError(f"{other} does not go with --batch and --collect", fix=fix)
+    if batch or collect:
+        refused = {"--recheck": recheck, "--record none": record == "none"}
+        refuse_options(refused, "does not go with --batch and --collect", fix="run {option} alone")
     words = ["regauge", "baseline", "update"]
     words += option_words({"model": options.get("model"), "trials": trials})
     batches, prompts = BatchOptions.of_command(
@@ -172,11 +172,10 @@ def update(
     )
     with_evals(
         project,
-        path or project.root / "evals",
+        path,
         done.run,
         prompts=prompts,
         options=option_words(options),
-        prefetch=False,
         one_item_per_eval=True,
         warn=lambda text: print_line(f"warning: {text}"),
     )
@@ -260,33 +259,44 @@ def flaky(
     """
     project = Project.find()
     options["record"] = "none" if dry_run else record
-    variances: list[Variance | None] = []
-    missing: list[UnmeasuredError] = []
 
     def act(evals: EvalSession) -> None:
-        if dry_run:
-            _print_plan(evals, trials, as_json=as_json)
-            return
-        try:
-            evals.progress.start(_missing_trials(evals, trials))
-            with Meter(lambda: progress_line(evals.progress, evals.budget)):
-                outcomes, errors = run_stoppable(outcomes_of(evals, evals.plan.cases, trials))
-        finally:
-            evals.close()
-        missing.extend(errors)
-        variances.append(variance_of(outcomes))
+        cases = evals.plan.cases
+        calls = sum(
+            not evals.completions.has(case, PlannedTrial(case, number).key)
+            for case in cases
+            if case.error is None
+            for number in range(trials)
+        )
+        if not dry_run:
+            _measure_variance(evals, prompt, trials, calls, as_json=as_json)
+        elif as_json:
+            click.echo(json.dumps({"cases": len(cases), "trials": trials, "calls": calls}))
+        else:
+            count = plural(len(cases), "case")
+            echo(f"{count}, {trials} trials each: {plural(calls, 'call')} to make")
 
-    with_evals(
-        project,
-        path or project.root / "evals",
-        act,
-        prompts=[prompt],
-        options=option_words(options),
-        prefetch=False,
-    )
-    if dry_run:
-        return
-    variance = variances[0]
+    with_evals(project, path, act, prompts=[prompt], options=option_words(options))
+
+
+def _measure_variance(
+    evals: EvalSession, prompt: str, trials: int, calls: int, *, as_json: bool
+) -> None:
+    """Run the trials of all cases, and print how often results repeat.
+
+    Args:
+        calls: The number of trials without a completion.
+
+    Raises:
+        UnmeasuredError: Trials are missing.
+    """
+    try:
+        evals.progress.start(calls)
+        with Meter(lambda: progress_line(evals.progress, evals.budget)):
+            outcomes, missing = run_stoppable(outcomes_of(evals, evals.plan.cases, trials))
+    finally:
+        evals.close()
+    variance = variance_of(outcomes)
     if as_json:
         document = variance.to_json() if variance is not None else None
         click.echo(json.dumps({"prompt": prompt, "unmeasured": len(missing), "variance": document}))
@@ -296,25 +306,6 @@ def flaky(
         raise UnmeasuredError(
             f"{plural(len(missing), 'trial')} could not be measured: {missing[0]}"
         )
-
-
-def _missing_trials(evals: EvalSession, trials: int) -> int:
-    """The number of trials that are neither recorded nor in the local store."""
-    return sum(
-        not evals.completions.has(case, PlannedTrial(case, number).key)
-        for case in evals.plan.cases
-        if case.error is None
-        for number in range(trials)
-    )
-
-
-def _print_plan(evals: EvalSession, trials: int, *, as_json: bool) -> None:
-    cases = len(evals.plan.cases)
-    calls = _missing_trials(evals, trials)
-    if as_json:
-        click.echo(json.dumps({"cases": cases, "trials": trials, "calls": calls}))
-    else:
-        echo(f"{plural(cases, 'case')}, {trials} trials each: {plural(calls, 'call')} to make")
 
 
 def _print_variance(prompt: str, variance: Variance) -> None:
@@ -388,7 +379,7 @@ def simulate(
     policy = policy_of(project.settings.gate)
     target = None if drop is None else DetectableDrop(drop=drop, power=power_wanted, seed=seed)
     powers = [
-        _simulate(saved, policy, target, cases=cases, seed=seed)
+        _Power.simulate(saved, policy, target, cases=cases, seed=seed)
         for saved in _baselines(project, prompts, baseline)
     ]
     if as_json:
@@ -421,6 +412,36 @@ class _Power:
     line: OperatingLine | None
     needed_cases: int | None
     needed_draws: int | None
+
+    @classmethod
+    def simulate(
+        cls,
+        baseline: Baseline,
+        policy: GatePolicy,
+        target: DetectableDrop | None,
+        *,
+        cases: int | None,
+        seed: int,
+    ) -> Self:
+        """Simulate the gate on one prompt's baseline."""
+        measured_cases = [
+            case
+            for stored_baseline in baseline.baselines
+            for case in stored_baseline.cases.values()
+            if case.numbers
+        ]
+        counts = [case.total for case in measured_cases]
+        required = cases_needed(counts, policy, target, at_most=_MOST_CASES) if target else None
+        checks = sum(len(case.checks) for case in measured_cases)
+        return cls(
+            prompt=baseline.prompt,
+            policy=policy,
+            target=target,
+            counts=counts,
+            line=operating_line(counts, policy, seed=seed, checks=checks, cases=cases),
+            needed_cases=required.cases if required is not None else None,
+            needed_draws=first_trials_needed(counts, policy, target) if target else None,
+        )
 
     @property
     def trials(self) -> int:
@@ -492,36 +513,6 @@ class _Power:
                 f"The {cases_today} cases there are find a {drop} in at least {power} of 100 runs."
             )
         return f"{sentence}, or first_trials = {draws} with the {cases_today} there are."
-
-
-def _simulate(
-    baseline: Baseline,
-    policy: GatePolicy,
-    target: DetectableDrop | None,
-    *,
-    cases: int | None,
-    seed: int,
-) -> _Power:
-    """Simulate the gate on one prompt's baseline."""
-    baselines = baseline.baselines
-    measured_cases = [
-        case
-        for stored_baseline in baselines
-        for case in stored_baseline.cases.values()
-        if case.numbers
-    ]
-    counts = [case.total for case in measured_cases]
-    required = cases_needed(counts, policy, target, at_most=_MOST_CASES) if target else None
-    checks = sum(len(case.checks) for case in measured_cases)
-    return _Power(
-        prompt=baseline.prompt,
-        policy=policy,
-        target=target,
-        counts=counts,
-        line=operating_line(counts, policy, seed=seed, checks=checks, cases=cases),
-        needed_cases=required.cases if required is not None else None,
-        needed_draws=first_trials_needed(counts, policy, target) if target else None,
-    )
 
 
 def _rate_json(rate: Rate) -> dict[str, object]:

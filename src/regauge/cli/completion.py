@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import get_completion_class
-
-from regauge.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["command"]
 
@@ -32,10 +26,8 @@ _VARIABLE = "_REGAUGE_COMPLETE"
 def command(shell: str) -> None:
     """Print the shell completion script."""
     shell_class = get_completion_class(shell)
-    if shell_class is None:
-        raise UsageError(f"click has no completion for {shell!r}")
+    assert shell_class is not None, "click completes for each of the choices"
     root = click.get_current_context().find_root().command
-    arguments: Mapping[str, object] = {}
-    completion = shell_class(root, {**arguments}, "regauge", _VARIABLE)
+    completion = shell_class(root, {}, "regauge", _VARIABLE)
     # click's `source` runs bash for its version; an old version completes too, in its own order.
     sys.stdout.write(completion.source_template % completion.source_vars())

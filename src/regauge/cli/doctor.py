@@ -84,7 +84,12 @@ def _results(project: Project, evals: Path, *, offline: bool) -> Iterator[Doctor
         yield from results_of_errors(error.diagnostics, project, check="settings")
         return
     yield DoctorResult.ok("settings", f"{project.root} loads")
-    yield _extras()
+    states = {extra: find_missing(extra) for extra in EXTRAS}
+    extras = [
+        f"{extra} (not installed: {', '.join(missing)})" if missing else extra
+        for extra, missing in states.items()
+    ]
+    yield DoctorResult.ok("extras", ", ".join(extras))
     # deepeval's plugin may slow every run, or pytest may not collect evals.
     for effect, fix in advise_on_pytest(project.root):
         yield DoctorResult.warning("pytest", effect, fix)
@@ -93,10 +98,9 @@ def _results(project: Project, evals: Path, *, offline: bool) -> Iterator[Doctor
     yield from prompts
     large = check_file_sizes(project)
     yield from results_of_errors(large, project, check="recordings", level="warning")
-    seen = check_evals(project, evals, reported_errors=[str(prompt) for prompt in prompts])
-    yield from seen.results
-    setting_models = (settings.model, settings.judge_model, *settings.models)
-    models = {*seen.models, *filter(None, setting_models)}
+    results, models = check_evals(project, evals, reported_errors=[*map(str, prompts)])
+    yield from results
+    models |= {*filter(None, (settings.model, settings.judge_model, *settings.models))}
     yield from check_models(models, settings, os.environ, offline=offline)
 
 
@@ -108,16 +112,6 @@ def _versions() -> str:
         except PackageNotFoundError:
             versions.append(f"{tool} (not installed)")
     return ", ".join(versions)
-
-
-def _extras() -> DoctorResult:
-    """The installed extras, and the missing modules of the others."""
-    states = {extra: find_missing(extra) for extra in EXTRAS}
-    words = [
-        f"{extra} (not installed: {', '.join(missing)})" if missing else extra
-        for extra, missing in states.items()
-    ]
-    return DoctorResult.ok("extras", ", ".join(words))
 
 
 def _look_at_git(project: Project) -> DoctorResult:

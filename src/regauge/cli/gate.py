@@ -40,7 +40,7 @@ from regauge.gate.baselines import load_baseline
 from regauge.maintenance.collection import NoEvalsError, option_words, with_evals
 from regauge.mutate import estimate_guards
 from regauge.project import Project
-from regauge.pytest_gate import GateRequest, request_key
+from regauge.pytest_gate import GateRequest, request_key, suggestion_lines
 from regauge.reports import (
     decision_lines,
     decision_markdown,
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
     from regauge.gate import Baseline, OnBroken
-    from regauge.reports import DecisionDocument, RunRecord, StyledLine
+    from regauge.reports import DecisionDocument, RunRecord
     from regauge.runner import EvalSession
 
 __all__ = ["command", "run_gate"]
@@ -99,7 +99,8 @@ def _write(
     if as_json:
         click.echo(document.model_dump_json(indent=1))
     else:
-        recorded, suggested = recorded_lines(project, line_counts), _list_suggestions(record)
+        recorded = recorded_lines(project, line_counts)
+        suggested = suggestion_lines(record.suggestions) if record.suggestions else []
         for line in [*decision_lines(document), *recorded, *suggested]:
             echo(line.text, style=_STYLES[line.tone], err=file == STDOUT)
     if annotations or in_github_actions(os.environ):
@@ -179,14 +180,16 @@ def command(
     if run is not None and ref is not None:
         _refuse_unmerged(project, run)
     if run is not None and ref is None:
-        options.update(accept_judge_change=accept_judge_change, suggest=suggest or None)
-        options["more-trials"] = more_trials or None
-        _refuse_with_from(dry_run=dry_run, prompts=prompts, options=options)
+        options |= {"accept_judge_change": accept_judge_change, "suggest": suggest or None}
+        options |= {"more-trials": more_trials or None, "dry-run": dry_run or None}
+        _refuse_with_from({**options, "prompt": prompts or None})
         decided = _decide_again(project, run, policy, given_baseline)
     else:
         meter = Meter()
+        branch = base_branch(os.environ)
         request = GateRequest(
-            ref=ref or _default_ref(project),
+            # By default the base branch of the job, since a change could rewrite the setting.
+            ref=ref or (f"origin/{branch}" if branch else project.settings.gate.ref),
             options=policy,
             baseline=given_baseline,
             more_trials=more_trials,
@@ -210,14 +213,6 @@ def command(
         decided = outcome
     _write(project, decided, output, as_json=as_json, annotations=annotations)
     click.get_current_context().exit(decided[0].exit_code)
-
-
-def _list_suggestions(record: RunRecord) -> list[StyledLine]:
-    if not record.suggestions:
-        return []
-    from regauge.pytest_gate import suggestion_lines
-
-    return suggestion_lines(record.suggestions)
 
 
 def _decide_again(
@@ -296,21 +291,12 @@ def _reason(reason: str | None) -> str:
     return text
 
 
-def _default_ref(project: Project) -> str:
-    """The base branch of a pull request's job, else the setting, which a change could rewrite."""
-    branch = base_branch(os.environ)
-    return f"origin/{branch}" if branch else project.settings.gate.ref
-
-
-def _refuse_with_from(
-    *, dry_run: bool, prompts: tuple[str, ...], options: Mapping[str, object]
-) -> None:
+def _refuse_with_from(options: Mapping[str, object]) -> None:
     """Refuse options that `--from` does not take."""
-    names = [name for name, value in options.items() if value is not None]
-    names += [name for name, value in (("dry-run", dry_run), ("prompt", prompts)) if value]
-    if names:
-        message = f"--from decides again from existing trials; it takes no {names[0]}"
-        raise UsageError(message, fix="leave it out, or leave out --from")
+    for name, value in options.items():
+        if value is not None:
+            message = f"--from decides again from existing trials; it takes no {name}"
+            raise UsageError(message, fix="leave it out, or leave out --from")
 
 
 def _rerun_words(arguments: list[str]) -> list[str]:
@@ -398,6 +384,7 @@ def run_gate(
             act,
             prompts=prompts,
             options=[f"--gate={request.ref}", *words],
+            prefetch=True,
             plugins=[plugin],
             one_item_per_eval=True,
             warn=None,

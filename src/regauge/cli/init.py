@@ -18,13 +18,13 @@ from regauge.gate import Count, operating_line, policy_of
 from regauge.project import Project
 from regauge.prompts import lock_of, prompt_name
 from regauge.scaffold import (
-    WorkflowHost,
     find_importable_files,
     find_install,
     find_models,
     find_user_prompts,
     parse_install,
     plan_working_set,
+    subdirectory_notes,
     write_plans,
 )
 from regauge.wording import snake_case
@@ -94,7 +94,11 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
         }
         echo_json(document)
         return
-    _print_done(root, done, _PLANS if dry_run else _WORDS)
+    for file in done:
+        words = _PLANS if dry_run else _WORDS
+        echo(_planned_line(root, file, words), style="" if file.action == "keep" else "green")
+    for text in (text for file in done for text in file.advice):
+        echo(f"note: {text}", style="yellow")
     if source is None:
         echo(_NO_INSTALL, style="yellow")
     elif install is None:
@@ -104,14 +108,6 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
             _offer_imports(root)
         _print_gate(root, done)
         _print_next(root, has_changes=has_changes)
-
-
-def _print_done(root: Path, done: Sequence[PlannedFile], words: dict[str, str]) -> None:
-    """Print each file with its action, then advice."""
-    for file in done:
-        echo(_planned_line(root, file, words), style="" if file.action == "keep" else "green")
-    for text in (text for file in done for text in file.advice):
-        echo(f"note: {text}", style="yellow")
 
 
 def _model_lines(models: Sequence[ModelUse]) -> Iterator[str]:
@@ -192,7 +188,7 @@ def _print_next(root: Path, *, has_changes: bool) -> None:
     above = Project.find(root).root
     if above != root:
         echo(f"note: commands run here use the project in {above}", style="yellow")
-    for note in WorkflowHost.from_repository(root).notes:
+    for note in subdirectory_notes(root):
         echo(f"note: {note}", style="yellow")
     steps = [*_own_steps(root)] or ["pytest evals          completions go to fixtures/recordings"]
     steps += ["git add -A && git commit", "regauge doctor        checks what is still missing"]

@@ -10,7 +10,6 @@ import shlex
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -27,15 +26,16 @@ from regauge.cli._options import (
     json_option,
     judge_model_option,
     output_option,
+    prune_option,
+    read_file,
     record_option,
     write_output,
 )
-from regauge.cli._terminal import Meter, describe_unreadable, echo, echo_json
+from regauge.cli._terminal import Meter, echo, echo_json
 from regauge.datasets import GoldenCase, find_dataset, load_dataset
 from regauge.digests import digest_of
 from regauge.errors import UnmeasuredError, UsageError
 from regauge.judges import (
-    JudgeDescription,
     UnboundJudge,
     describe,
     judge_from_spec,
@@ -69,12 +69,11 @@ from regauge.runner.calibrating import LabelRun
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from pathlib import Path
 
     from regauge.digests import JSON
     from regauge.maintenance.collection import UsedJudge
     from regauge.project import RecordMode
-    from regauge.runner import RunProgress
 
 __all__ = ["command"]
 
@@ -123,13 +122,7 @@ def list_command(word: str, *, as_json: bool) -> None:
     ]
     if as_json:
         click.echo(json.dumps([*map(dataclasses.asdict, descriptions)], indent=2))
-    else:
-        _print_judges(descriptions)
-        if not descriptions:
-            echo(f"no judge has {word!r} in its name or summary: `regauge judges list` lists all")
-
-
-def _print_judges(descriptions: Sequence[JudgeDescription]) -> None:
+        return
     for judge in descriptions:
         echo(f"{judge.name}{judge.form}", bold=True)
         echo(f"    {judge.summary}")
@@ -140,6 +133,8 @@ def _print_judges(descriptions: Sequence[JudgeDescription]) -> None:
             default = f" (default {parameter.default})" if has_default else ""
             echo(f"      {parameter.name}: {parameter.text}{default}")
     echo(plural(len(descriptions), "judge"))
+    if not descriptions:
+        echo(f"no judge has {word!r} in its name or summary: `regauge judges list` lists all")
 
 
 _TRY_EPILOG = """\
@@ -186,7 +181,7 @@ def try_command(
     if isinstance(bound_judge, UnboundJudge):
         message = f"{judge!r} calls a model, a program or a service, and only a run records calls"
         raise UsageError(message, fix="use it in an eval or in the `checks` of a golden case")
-    completion = _completion(_read(output))
+    completion = _completion(read_file(output, is_stdin=output == STDOUT))
     verdict = asyncio.run(bound_judge.judge(completion, _case(case_file)))
     if as_json:
         values = {part.name: getattr(verdict, part.name) for part in dataclasses.fields(verdict)}
@@ -225,15 +220,6 @@ def _spec(judge: str, params: tuple[str, ...]) -> JSON:
     return {spec: arguments}
 
 
-def _read(name: str) -> str:
-    try:
-        if name == "-":
-            return click.get_text_stream("stdin").read()
-        return Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(describe_unreadable(name, error)) from error
-
-
 def _completion(text: str) -> Completion:
     try:
         document: Any = json.loads(text)
@@ -251,7 +237,7 @@ def _completion(text: str) -> Completion:
 
 
 def _case(name: str | None) -> GoldenCase:
-    document: JSON = _yaml(_read(name), name) if name else {}
+    document: JSON = _yaml(read_file(name, is_stdin=name == STDOUT), name) if name else {}
     if not isinstance(document, Mapping):
         raise UsageError(f"{name} is no golden case: a mapping with `inputs` and `expected`")
     inputs = document.get("inputs") or {}
@@ -298,7 +284,7 @@ Exit codes: 0 the judge may block, 1 it agrees too little, 2 wrong use, 3 unmeas
 @output_option()
 @click.option("--dataset", metavar="NAME", help="The golden dataset of the labels' cases.")
 @click.option("--split", metavar="NAME", help="Only labels of this split; no record is written.")
-@click.option("--prune", is_flag=True, help="Remove stale recordings.")
+@prune_option
 @record_option()
 @dry_run_option
 @concurrency_option
@@ -357,7 +343,10 @@ def calibrate_command(
     if dry_run:
         with suppress(UnmeasuredError):
             run.judge_all(labels.labels, cases, repeats=repeats)
-        _print_plan(run.progress, as_json=as_json)
+        total, recorded = run.progress.total, run.progress.completed
+        counts = {"judgements": total, "recorded": recorded, "missing": total - recorded}
+        text = f"{plural(total, 'judgement')}: {recorded} recorded, {total - recorded} to make"
+        echo(json.dumps(counts) if as_json else text)
         return
     if not as_json:
         echo(heading(used_judge.judge, labels, project), bold=True)
@@ -414,10 +403,7 @@ def _write_outputs(
     directory = find_run(project, run)
     path = labels_path(used_judge.judge.name, project)
     place = project.relative(path).as_posix()
-    try:
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(describe_unreadable(place, error)) from error
+    text = read_file(str(path), place=place) if path.exists() else ""
     outputs = {
         f"{row['case']}-{digest_of(row['answer'])[:8]}": row
         for row in read_rows(directory)
@@ -459,15 +445,6 @@ def _write_outputs(
     echo(f"{'would add' if dry_run else 'added'} {plural(added_count, 'output')} to {place}")
     echo(f"  next: write {sheet.words} behind each `{sheet.key}`, then run {command}")
     echo(f"        or label in a browser: {command} --from-run {run} -o labels.html")
-
-
-def _print_plan(progress: RunProgress, *, as_json: bool) -> None:
-    """Print the recorded and missing judgements of a calibration."""
-    recorded, total = progress.completed, progress.total
-    if as_json:
-        echo(json.dumps({"judgements": total, "recorded": recorded, "missing": total - recorded}))
-    else:
-        echo(f"{plural(total, 'judgement')}: {recorded} recorded, {total - recorded} to make")
 
 
 def _select_split(labels: Labels, split: str | None) -> Labels:

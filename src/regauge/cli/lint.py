@@ -59,7 +59,7 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
     diagnostics += baseline_errors(project)
     target_errors, target_warnings = lint_targets(project, os.environ)
     diagnostics += target_errors
-    reported_errors = [_format_error(project, diagnostic) for diagnostic in diagnostics]
+    reported_errors = [project.shorten(str(diagnostic)) for diagnostic in diagnostics]
     diagnostics += lint_recordings(project, project.root / "evals", reported_errors=reported_errors)
     warnings = [*lint_warnings(project), *check_file_sizes(project), *target_warnings]
     notes = _find_replaced(project)
@@ -68,23 +68,20 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
         message = f"there are no prompt files in {project.prompts_dir}, so nothing was checked"
         fix = f"write {project.relative(project.prompts_dir) / 'NAME.prompt.yml'}"
         raise UsageError(message, fix=fix)
+    kinds = (
+        ("error", "red", diagnostics),
+        ("warning", "yellow", warnings),
+        ("note", "", notes),
+    )
     if as_json:
-        document = {
-            "prompts": count,
-            "errors": [_row(project, diagnostic) for diagnostic in diagnostics],
-            "warnings": [_row(project, warning) for warning in warnings],
-            "notes": [_row(project, note) for note in notes],
+        rows = {
+            f"{kind}s": [_row(project, entry) for entry in entries] for kind, _, entries in kinds
         }
-        echo_json(document)
+        echo_json({"prompts": count, **rows})
     else:
-        kinds = (
-            ("error", "red", diagnostics),
-            ("warning", "yellow", warnings),
-            ("note", "", notes),
-        )
-        for label, style, errors in kinds:
-            for diagnostic in errors:
-                echo(f"{label}: {_format_error(project, diagnostic)}", style=style)
+        for kind, style, entries in kinds:
+            for diagnostic in entries:
+                echo(f"{kind}: {project.shorten(str(diagnostic))}", style=style)
         counts = f"{plural(len(diagnostics), 'error')}, {plural(len(warnings), 'warning')}"
         echo(f"{plural(count, 'prompt')}: {counts}")
     if diagnostics or (strict and warnings):
@@ -110,7 +107,3 @@ def _row(project: Project, diagnostic: Diagnostic) -> dict[str, object]:
         "message": project.shorten(diagnostic.message),
         "fix": diagnostic.fix,
     }
-
-
-def _format_error(project: Project, diagnostic: Diagnostic) -> str:
-    return project.shorten(str(diagnostic))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from regauge.atomic import write_whole
 from regauge.cli._options import (
+    apply_option,
     budget_options,
     concurrency_option,
     dry_run_option,
@@ -18,17 +20,12 @@ from regauge.cli._options import (
     json_option,
     record_option,
 )
-from regauge.cli._refine.run import refine_for_model
-from regauge.cli._refine.runs import (
-    access_to_github,
-    branch_for_proposals,
-    check_work,
-)
-from regauge.cli._terminal import Meter, echo, echo_json, table_lines
+from regauge.cli._proposals import ProposalBranch
+from regauge.cli._terminal import Meter, echo, echo_json
 from regauge.cli.gate import run_gate
+from regauge.cli.refine import refine_for_model
 from regauge.errors import Diagnostic, PromptError, UsageError
-from regauge.git import commit_files, push
-from regauge.github import GitHub
+from regauge.git import commit_files
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.markdown import escape_markdown
 from regauge.model_id import parse_model_id
@@ -48,13 +45,12 @@ from regauge.refine.delivery import apply_run, roll_back
 from regauge.refine.runs import find_refinement
 from regauge.reports import money, pass_rates
 from regauge.runner import PlannedCase, PlannedTrial, check_model
-from regauge.wording import first_of, plural
+from regauge.wording import first_of, plural, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from regauge.github import GitHubAccess
     from regauge.prompts import PromptLock
     from regauge.providers import ModelId
     from regauge.reports import DecisionDocument, RunRecord
@@ -132,7 +128,7 @@ class _MigrationResult:
     "--to", "target_model", required=True, metavar="MODEL", help="The new model, provider:model."
 )
 @click.option("--refine", is_flag=True, help="Refine what broke on the new model, and gate again.")
-@click.option("--apply", "apply_it", is_flag=True, help="Write the proposal to its files.")
+@apply_option
 @click.option("--pr", is_flag=True, help="Open a pull request with the safe prompt files.")
 @record_option()
 @dry_run_option
@@ -162,11 +158,16 @@ def command(
     model = parse_model_id(target_model, location="--to")
     check_model(project.settings, model)
     plans = _plan(project, path, prompts, model)
-    _refuse_changed(project, plans)
     if dry_run:
         _print_plan(plans, model, as_json=as_json)
         return
-    proposal = _Proposal.prepare(project, plans, model) if pr else None
+    proposal = None
+    if pr:
+        name = "".join(c if c.isalnum() or c in "._-" else "-" for c in str(model))
+        paths = [find_prompt(plan.prompt, root=project.root) for plan in plans]
+        proposal = ProposalBranch.prepare(
+            project, paths, lambda base: f"migrate/{name}-on-{base}", partial(echo, err=True)
+        )
     left = {name: options.pop(f"budget_{name}") for name in ("usd", "calls", "tokens")}
     gate = _GateRuns(
         project=project, model=model, path=path, words=option_words(options), left=left
@@ -192,7 +193,18 @@ def command(
             for name in done["wrote"]:
                 echo(f"wrote {name}", err=as_json)
         if proposal is not None and files:
-            done["pull_request"] = proposal.open(files, _markdown(results, model), safe)
+            title = f"Move {plural(len(safe), 'prompt')} to {model}"
+            repository = Repository.open(project.root)
+            branch = commit_files(
+                proposal.path,
+                repository.commit("HEAD"),
+                {repository.inside(path): data for path, data in files.items()},
+                name=proposal.name,
+                message=f"{title}\n\n{', '.join(safe)}\n",
+                renew=True,
+            )
+            body = _markdown(results, model)
+            done["pull_request"] = proposal.open(branch, title=title, body=body)
     finally:
         if as_json:
             document = {"to": str(model), "prompts": [*map(asdict, results)], "done": done}
@@ -205,42 +217,48 @@ def command(
 def _plan(
     project: Project, path: Path | None, prompts: Sequence[str], model: ModelId
 ) -> list[_PromptPlan]:
-    """The prompts to migrate, with the expected costs of both models."""
-    plans: dict[str, _PromptPlan] = {}
-    current: list[str] = []
+    """The prompts to migrate, with the expected costs of both models.
 
-    def act(evals: EvalSession) -> None:
+    Raises:
+        GitError: The project is in no repository, or nothing is committed.
+        UsageError: There is none, or its file differs from HEAD.
+    """
+
+    def act(evals: EvalSession) -> list[_PromptPlan]:
         cases: dict[str, list[PlannedCase]] = {}
         for case in evals.plan.cases:
             if case.suite.target is None:
                 cases.setdefault(case.suite.prompt.name, []).append(case)
-        for name, of_prompt in cases.items():
-            prompt_model = of_prompt[0].suite.model
-            if prompt_model == model:
-                current.append(name)
-                continue
-            plans[name] = _PromptPlan(
+        return [
+            _PromptPlan(
                 prompt=name,
-                model=str(prompt_model),
+                model=str(of_prompt[0].suite.model),
                 cases=len(of_prompt),
-                cost_usd=_cost_of_1000(evals, of_prompt, prompt_model),
+                cost_usd=_cost_of_1000(evals, of_prompt, of_prompt[0].suite.model),
                 new_cost_usd=_cost_of_1000(evals, of_prompt, model),
             )
+            for name, of_prompt in cases.items()
+        ]
 
-    with_evals(
-        project,
-        path or project.root / "evals",
-        act,
-        prompts=prompts,
-        options=["--record=none"],
-        prefetch=False,
-    )
-    for name in current:
-        click.echo(f"{name} is on {model} already", err=True)
+    plans = with_evals(project, path, act, prompts=prompts, options=["--record=none"])
+    for plan in plans:
+        if plan.model == str(model):
+            click.echo(f"{plan.prompt} is on {model} already", err=True)
+    plans = [plan for plan in plans if plan.model != str(model)]
     if not plans:
         fix = "name a prompt with an eval and another model; targets have no model"
         raise UsageError(f"there is no prompt to move to {model}", fix=fix)
-    return list(plans.values())
+    repository = Repository.open(project.root)
+    head = repository.commit("HEAD")
+    for plan in plans:
+        file = find_prompt(plan.prompt, root=project.root)
+        if repository.read(head, repository.inside(file)) != file.read_bytes():
+            raise UsageError(
+                f"{project.relative(file)} differs from HEAD, so the model would not be all that"
+                " differs\n  fix: commit it, or restore it: git checkout HEAD -- "
+                f"{project.relative(file)}"
+            )
+    return plans
 
 
 def _cost_of_1000(evals: EvalSession, cases: Sequence[PlannedCase], model: ModelId) -> float | None:
@@ -255,25 +273,6 @@ def _cost_of_1000(evals: EvalSession, cases: Sequence[PlannedCase], model: Model
     if not draws or len(costs) != len(missing):
         return None
     return 1000 * sum(costs) / len(draws)
-
-
-def _refuse_changed(project: Project, plans: Sequence[_PromptPlan]) -> None:
-    """Refuse prompt files that differ from HEAD.
-
-    Raises:
-        GitError: The project is in no repository, or nothing is committed.
-        UsageError: A file differs.
-    """
-    repository = Repository.open(project.root)
-    head = repository.commit("HEAD")
-    for plan in plans:
-        file = find_prompt(plan.prompt, root=project.root)
-        if repository.read(head, repository.inside(file)) != file.read_bytes():
-            raise UsageError(
-                f"{project.relative(file)} differs from HEAD, so the model would not be all that"
-                " differs\n  fix: commit it, or restore it: git checkout HEAD -- "
-                f"{project.relative(file)}"
-            )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -421,62 +420,6 @@ def _write(files: Mapping[Path, bytes]) -> None:
                 write_whole(file, old)
             diagnostic = Diagnostic(path=path, message=f"cannot be written: {error}")
             raise PromptError([diagnostic]) from error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Proposal:
-    """A pull request to open."""
-
-    path: Path
-    branch: str
-    base: str
-    model: ModelId
-    access: GitHubAccess
-
-    @classmethod
-    def prepare(cls, project: Project, plans: Sequence[_PromptPlan], model: ModelId) -> _Proposal:
-        """Check that the pull request can be opened.
-
-        Raises:
-            UsageError: There is no remote or no token, or files differ from the last commit.
-            GitHubError: GitHub cannot be reached, or refuses the token.
-        """
-        paths = [find_prompt(plan.prompt, root=project.root) for plan in plans]
-        base = branch_for_proposals(project, paths[0])
-        access = access_to_github(paths[0])
-        for path in paths:
-            check_work(path, base)
-        name = "".join(c if c.isalnum() or c in "._-" else "-" for c in str(model))
-        proposal = cls(
-            path=paths[0], branch=f"migrate/{name}-on-{base}", base=base, model=model, access=access
-        )
-        with GitHub(access, on_wait=_print_aside) as github:
-            github.pull_request_from(proposal.branch, base)
-        return proposal
-
-    def open(self, files: Mapping[Path, bytes], body: str, prompts: Sequence[str]) -> str:
-        """Commit the files on a branch, push it, and open or update its pull request."""
-        repository = Repository.open(self.path.parent)
-        title = f"Move {plural(len(prompts), 'prompt')} to {self.model}"
-        branch = commit_files(
-            self.path,
-            repository.commit("HEAD"),
-            {repository.inside(path): data for path, data in files.items()},
-            name=self.branch,
-            message=f"{title}\n\n{', '.join(prompts)}\n",
-            renew=True,
-        )
-        push(self.path, branch)
-        with GitHub(self.access, on_wait=_print_aside) as github:
-            pull_request = github.open_pull_request(
-                head=branch.name, base=self.base, title=title, body=body
-            )
-        _print_aside(f"pull request {pull_request.outcome}: {pull_request.url}")
-        return pull_request.url
-
-
-def _print_aside(line: str) -> None:
-    echo(line, err=True)
 
 
 def _print_plan(plans: Sequence[_PromptPlan], model: ModelId, *, as_json: bool) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import sys
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,64 +13,86 @@ import click
 
 from regauge.cli._options import (
     STDOUT,
+    apply_option,
     dry_run_option,
     json_option,
     model_option,
     output_option,
+    proposers_option,
     record_option,
+    refiner_option,
+    refuse_options,
     run_options,
     write_and_report,
-)
-from regauge.cli._suggestions import (
-    GuardSearch,
-    SuggestOptions,
-    progress_text,
-    with_model_mutants,
+    write_output,
 )
 from regauge.cli._terminal import Meter, echo, short_path
-from regauge.errors import UnmeasuredError, UsageError
+from regauge.errors import DatasetError, MissingRecordingError, UnmeasuredError, UsageError
 from regauge.gate import REVISION_FIRST, policy_of
+from regauge.judges.model._response import ResponseError
 from regauge.maintenance.collection import option_words, with_evals
+from regauge.model_id import is_simulated
 from regauge.mutate import (
     MODEL,
+    PROVING_TRIALS,
     ClassificationPolicy,
+    DraftBenches,
     EvalBench,
-    MeasuredClasses,
-    MutantsFile,
+    ModelCaseProposer,
     MutationProgress,
-    MutationReport,
-    MutationSubject,
-    Score,
     UnmeasuredMutants,
+    VariantProposer,
+    add_cases,
     choose_operators,
     digests_of,
     estimate_calls,
+    find_unguarded,
     is_open,
     load_mutants,
     mark_equivalent,
     measure,
+    model_changes,
     mutants_of,
     report_json,
     report_of,
     save_mutants,
     score_of,
     subject_of,
+    suggest,
     suite_facts,
 )
 from regauge.project import Project
+from regauge.providers import parse_model_id
+from regauge.refine.proposers._model import ProposerCalls
 from regauge.refine.subject import prompt_of_target
 from regauge.reports import money
 from regauge.reports.html import coverage_html
 from regauge.reports.mutants import mutation_badge, mutation_lines, mutation_markdown
-from regauge.runner import PlannedTrial
+from regauge.runner import CaseRequest, PlannedTrial
+from regauge.scaffold._files import append_case, redact_case
 from regauge.stop_signals import run_stoppable
-from regauge.wording import plural
+from regauge.wording import cut, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regauge.mutate import Mutant, Operator
-    from regauge.runner import EvalSession
+    from regauge.digests import JSON
+    from regauge.mutate import (
+        GuardSuggestion,
+        MeasuredClasses,
+        Mutant,
+        MutantRow,
+        MutantsFile,
+        Mutation,
+        MutationReport,
+        MutationSubject,
+        Operator,
+        Score,
+        UnguardedInstruction,
+    )
+    from regauge.prompts import Prompt
+    from regauge.providers import Completion, CompletionRequest
+    from regauge.runner import EvalSession, TrialRunner
 
 __all__ = ["command"]
 
@@ -89,7 +113,37 @@ Examples:
 """
 _SUFFIXES = {".html", ".md", ".json"}
 _BADGE = ".badge.json"
+# Calls per suggestion, measured on simulated suites; see the reference.
+_CALLS = 60
+# The share of single deletions of this repository's prompts that no case guards.
+_OPEN_SHARE = 0.3
+_PROPOSERS = ("model", "rules")
+_SHOWN_CHARS = 240
 _STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red", "warn": "yellow"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MutateOptions:
+    """The options of the command.
+
+    Attributes:
+        counts_model: Whether mutants of the operator `model` count in the score.
+        proposers: Proposers of golden cases; empty without `--suggest`.
+        apply: Whether to add the proposed cases to their datasets.
+        refiner: The refiner model; empty for that of `regauge refine`.
+        saves: Whether results are of the model that the project declares, so that they are saved.
+    """
+
+    operators: Sequence[Operator]
+    counts_model: bool
+    limit: int | None
+    proposers: tuple[str, ...]
+    apply: bool
+    refiner: str
+    dry_run: bool
+    saves: bool
+    as_json: bool
+    output: str | None
 
 
 @click.command(name="mutate", epilog=_EPILOG)
@@ -115,9 +169,9 @@ _STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red", "warn": "yel
     is_flag=True,
     help="Propose golden cases for instructions that no case guards, by `model` and `rules`.",
 )
-@click.option("--apply", is_flag=True, help="Write the proposal to its files.")
-@click.option("--proposers", metavar="A,B", help="Proposers, cheapest first.")
-@click.option("--refiner-model", metavar="ID", help="Model for critiques and edits.")
+@apply_option
+@proposers_option
+@refiner_option
 @json_option
 @output_option()
 def command(
@@ -129,6 +183,10 @@ def command(
     dry_run: bool,
     marks: tuple[str, ...],
     reason: str | None,
+    suggesting: bool,
+    apply_it: bool,
+    proposers: str | None,
+    refiner_model: str | None,
     as_json: bool,
     output: str | None,
     path: Path | None,
@@ -143,9 +201,23 @@ def command(
     project = Project.find()
     prompt = prompt_of_target(project, prompt, command="regauge mutate")
     operator_list = choose_operators(operators or project.settings.mutate.operators)
-    refiner = options["refiner_model"] or ""
-    has_model = any(operator.name == MODEL for operator in operator_list)
-    suggesting = SuggestOptions.from_options(options, output, has_model=has_model)
+    if not suggesting:
+        refused: dict[str, object] = {"--apply": apply_it, "--proposers": proposers}
+        if all(operator.name != MODEL for operator in operator_list):
+            refused["--refiner-model"] = refiner_model
+        refuse_options(refused, "needs --suggest", fix="add --suggest, or leave {option} out")
+    mutate_options = _MutateOptions(
+        operators=operator_list,
+        counts_model=count_model,
+        limit=limit,
+        proposers=_choose_proposers(proposers or "", output) if suggesting else (),
+        apply=apply_it,
+        refiner=refiner_model or "",
+        dry_run=dry_run,
+        saves=options["model"] is None,
+        as_json=as_json,
+        output=output,
+    )
     if marks or reason is not None:
         _mark(project, prompt, marks, reason)
         return
@@ -153,82 +225,121 @@ def command(
     if dry_run:
         options["record"] = "none"
     earlier = load_mutants(project, prompt)
-    done: list[Score] = []
-
-    def act(evals: EvalSession) -> None:
-        try:
-            subject = subject_of(evals, evals.plan.cases, prompt)
-            earlier_rows = (
-                suggesting.decided_rows(earlier, subject) if suggesting is not None else {}
-            )
-            all_mutants = _mutants(
-                subject,
-                with_model_mutants(
-                    evals, subject, operator_list, model=refiner, is_counted=count_model
-                ),
-            )
-            mutants = _sample(
-                [mutant for mutant in all_mutants if is_open(earlier_rows.get(mutant.id))], limit
-            )
-            _note_baseline(subject)
-            unknown = [mutant for mutant in mutants if mutant.id not in earlier_rows]
-            measured = _measure(evals, subject, unknown, earlier)
-            report = report_of(subject, measured, earlier=earlier)
-            report = _with_missing(report, evals, subject, mutants, earlier)
-            rows = [*earlier_rows.values(), *report.mutants]
-            search = None
-            if suggesting is not None:
-                search = GuardSearch(evals, subject, mutants, rows, suggesting)
-                if not dry_run:
-                    search.run()
-        finally:
-            evals.close()
-        if dry_run:
-            suggestion_calls = search.estimate(len(unknown)) if search is not None else 0
-            _print_estimate(
-                evals,
-                subject,
-                unknown,
-                measured,
-                earlier,
-                extra_calls=suggestion_calls,
-                as_json=as_json,
-            )
-            return
-        if options["model"] is None and any(row.kind != "undecided" for row in report.mutants):
-            file = save_mutants(project, report, subject.key, earlier, digests=digests_of(subject))
-            echo(f"wrote {short_path(file)}", err=True)
-        if search is not None:
-            search.show(as_json=as_json, output=output)
-        else:
-            _show(report, subject, all_mutants, as_json=as_json, output=output)
-            _note_sample(mutants, all_mutants)
-        _check_measured(report, measured)
-        done.append(report.score if search is None else score_of(rows))
-
-    with_evals(
+    score = with_evals(
         project,
-        path or project.root / "evals",
-        act,
+        path,
+        lambda evals: _mutate(evals, prompt, mutate_options, earlier),
         prompts=[prompt],
         include_targets=True,
         options=option_words(options),
-        prefetch=False,
     )
-    for score in done:
-        _check_floor(project, score)
-
-
-def _note_sample(mutants: Sequence[Mutant], all_mutants: Sequence[Mutant]) -> None:
-    if len(mutants) < len(all_mutants):
-        echo(f"measured {len(mutants)} of {plural(len(all_mutants), 'mutant')} (--limit)", err=True)
-
-
-def _check_floor(project: Project, score: Score) -> None:
     floor = project.settings.mutate.floor
-    if floor is not None and (score.value is None or score.value < floor):
+    if score is not None and floor is not None and (score.value is None or score.value < floor):
         echo(f"the score is below the floor of {floor:g}", style="red", err=True)
         click.get_current_context().exit(1)
+
+
+def _choose_proposers(text: str, output: str | None) -> tuple[str, ...]:
+    """The proposers of golden cases in `--proposers`, by default all.
+
+    Raises:
+        UsageError: A proposer is unknown, or the output is no JSON file.
+    """
+    if output is not None and output != STDOUT and not output.endswith(".json"):
+        raise UsageError(f"{output}: suggestions are JSON", fix="end the name in .json")
+    names = tuple(filter(None, (word.strip() for word in text.split(","))))
+    for name in names:
+        if name not in _PROPOSERS:
+            fix = f"choose from: {', '.join(_PROPOSERS)}"
+            raise UsageError(f"there is no proposer {name!r} of golden cases", fix=fix)
+    return names or _PROPOSERS
+
+
+def _mutate(
+    evals: EvalSession, prompt: str, options: _MutateOptions, earlier: MutantsFile | None
+) -> Score | None:
+    """Measure the mutants of a prompt and suggest cases, or only print the estimate.
+
+    Returns:
+        The score; None for an estimate.
+    """
+    problems: list[UnguardedInstruction] = []
+    suggestions: list[GuardSuggestion] = []
+    try:
+        subject = subject_of(evals, evals.plan.cases, prompt)
+        if options.apply:
+            _check_appendable(subject)
+        earlier_rows = _decided_rows(earlier, subject) if options.proposers else {}
+        all_mutants = mutants_of(subject.prompt, _active_operators(evals, subject, options))
+        if not all_mutants:
+            message = f"{prompt} has no text that these operators can edit"
+            raise UsageError(message, fix="name others with --operators")
+        mutants = _sample(
+            [mutant for mutant in all_mutants if is_open(earlier_rows.get(mutant.id))],
+            options.limit,
+        )
+        _note_baseline(subject)
+        unknown = [mutant for mutant in mutants if mutant.id not in earlier_rows]
+        measured = _measure(evals, subject, unknown, earlier)
+        report = report_of(subject, measured, earlier=earlier)
+        report = _with_missing(report, evals, subject, mutants, earlier)
+        rows = [*earlier_rows.values(), *report.mutants]
+        if options.proposers:
+            golden = {key: member.case for key, member in subject.members.items()}
+            problems = find_unguarded(subject.prompt, mutants, rows, subject.cases, golden)
+            if not options.dry_run:
+                candidates = _search(evals, subject, problems, options)
+                ids = {x.id for member in subject.members.values() for x in member.suite.dataset}
+                suggestions = add_cases(candidates, golden, ids)
+    finally:
+        evals.close()
+    if options.dry_run:
+        extra = len(problems) + _OPEN_SHARE * len(unknown) if options.proposers else 0
+        _print_estimate(
+            evals,
+            subject,
+            unknown,
+            measured,
+            earlier,
+            extra_calls=round(_CALLS * extra),
+            as_json=options.as_json,
+        )
+        return None
+    if options.saves and any(row.kind != "undecided" for row in report.mutants):
+        digests = digests_of(subject)
+        file = save_mutants(evals.project, report, subject.key, earlier, digests=digests)
+        echo(f"wrote {short_path(file)}", err=True)
+    if options.proposers:
+        _show_suggestions(suggestions, subject, options)
+        _deliver_suggestions(evals.project, suggestions, subject, options)
+    else:
+        _show(report, subject, all_mutants, options)
+        if len(mutants) < len(all_mutants):
+            count = plural(len(all_mutants), "mutant")
+            echo(f"measured {len(mutants)} of {count} (--limit)", err=True)
+    _check_measured(report, measured)
+    return score_of(rows) if options.proposers else report.score
+
+
+def _check_appendable(subject: MutationSubject) -> None:
+    """Check, before any call, that cases can be added to the datasets.
+
+    Raises:
+        UsageError: A dataset is no JSONL file.
+    """
+    for member in subject.members.values():
+        path = member.suite.dataset.path
+        if path.suffix != ".jsonl":
+            fix = "leave --apply out, and add the cases by hand"
+            message = f"{short_path(path)} is no JSONL file, so nothing is added to it"
+            raise UsageError(message, fix=fix)
+
+
+def _decided_rows(earlier: MutantsFile | None, subject: MutationSubject) -> dict[str, MutantRow]:
+    """Committed results that are still valid, by the id of the mutant."""
+    if earlier is None or not earlier.holds_for(subject.prompt.digest, subject.key, subject.model):
+        return {}
+    return {row.id: row for row in earlier.mutants if row.kind != "undecided"}
 
 
 def _mark(project: Project, prompt: str, marks: Sequence[str], reason: str | None) -> None:
@@ -265,14 +376,6 @@ def _check_measured(report: MutationReport, measured: MeasuredClasses) -> None:
     if missing:
         message = f"{plural(len(missing), 'mutant')} could not be measured: {missing[0]}"
         raise UnmeasuredError(message, fix="run it with a key, and with --record=missing")
-
-
-def _mutants(subject: MutationSubject, operators: Sequence[Operator]) -> tuple[Mutant, ...]:
-    mutants = mutants_of(subject.prompt, operators)
-    if not mutants:
-        message = f"{subject.prompt.name} has no text that these operators can edit"
-        raise UsageError(message, fix="name others with --operators")
-    return mutants
 
 
 def _sample(mutants: Sequence[Mutant], limit: int | None) -> list[Mutant]:
@@ -313,7 +416,7 @@ def _measure(
                 suite = subject.prompt, mutants, subject.cases, bench, policy
                 return await measure(*suite, first=first, marks=marks, progress=progress)
 
-    with Meter(lambda: progress_text(progress, "mutant", evals)):
+    with Meter(lambda: _progress_text(progress, "mutant", evals)):
         return run_stoppable(run())
 
 
@@ -321,11 +424,10 @@ def _show(
     report: MutationReport,
     subject: MutationSubject,
     mutants: Sequence[Mutant],
-    *,
-    as_json: bool,
-    output: str | None,
+    options: _MutateOptions,
 ) -> None:
     document = json.dumps(report_json(report), ensure_ascii=False, indent=1)
+    output = options.output
     if output is not None:
         if output.endswith(_BADGE):
             text = f"{json.dumps(mutation_badge(report, len(mutants)), indent=1)}\n"
@@ -337,7 +439,7 @@ def _show(
         else:
             text = mutation_markdown(report)
         write_and_report(text, output)
-    if as_json:
+    if options.as_json:
         click.echo(document)
     elif output != STDOUT:
         for text, tone in mutation_lines(report, subject.prompt):
@@ -422,3 +524,247 @@ def _print_estimate(
     )
     cost = "cost unknown (no price declared)" if usd is None else money(usd)
     echo(f"about {plural(calls, 'call')}, {cost}; judges that call models come on top")
+
+
+def _progress_text(progress: MutationProgress, noun: str, evals: EvalSession) -> str:
+    """The state of a search on one line."""
+    done = f"{progress.done} of {plural(progress.mutants, noun)}"
+    cost = money(evals.budget.spent_usd)
+    return f"regauge: {done}, {plural(progress.calls, 'trial')}, {cost}"
+
+
+def _refiner(evals: EvalSession, subject: MutationSubject, name: str) -> str:
+    """The refiner model; empty if only a target runs the prompt, and no setting names a model."""
+    settings = evals.project.settings
+    has_target = any(member.suite.target is not None for member in subject.members.values())
+    default = subject.prompt.model or settings.model or "" if has_target else subject.model
+    return name or settings.refine.model or default
+
+
+def _active_operators(
+    evals: EvalSession, subject: MutationSubject, options: _MutateOptions
+) -> list[Operator]:
+    """The operators; the operator `model` gets changes from the refiner model."""
+    operators = list(options.operators)
+    if all(operator.name != MODEL for operator in operators):
+        return operators
+    refiner = _refiner(evals, subject, options.refiner)
+    if not refiner or is_simulated(refiner):
+        reason = f"{refiner} is simulated and" if refiner else "no model is named, which"
+        echo(f"note: {reason} proposes no mutants", err=True)
+        return operators
+
+    async def propose() -> list[Mutation]:
+        async with evals.open_trials() as trials:
+            model_id = parse_model_id(refiner, location="--refiner-model")
+            return await model_changes(subject.prompt, model_id, _calls(trials, subject))
+
+    changes: list[Mutation] = []
+    try:
+        changes = run_stoppable(propose())
+    except MissingRecordingError:
+        echo(f"note: {refiner} was not called yet, so its mutants are unknown", err=True)
+    except ResponseError as error:
+        echo(f"note: the response of {refiner} cannot be read: {error}", err=True)
+
+    def proposed(prompt: Prompt) -> Sequence[Mutation]:
+        del prompt
+        return changes
+
+    return [
+        replace(operator, mutate=proposed, scored=options.counts_model)
+        if operator.name == MODEL
+        else operator
+        for operator in operators
+    ]
+
+
+def _calls(trials: TrialRunner, subject: MutationSubject) -> ProposerCalls:
+    def question(request: CompletionRequest) -> CaseRequest:
+        return CaseRequest.of_refiner(request, prompt=subject.prompt, command="mutate")
+
+    async def send(request: CompletionRequest) -> Completion:
+        return (await trials.complete(question(request))).completion
+
+    return ProposerCalls(send, sys.maxsize, lambda request: trials.forget(question(request)))
+
+
+def _search(
+    evals: EvalSession,
+    subject: MutationSubject,
+    problems: Sequence[UnguardedInstruction],
+    options: _MutateOptions,
+) -> list[GuardSuggestion]:
+    """Search for cases that guard instructions; completions in the local store are used first."""
+    names = options.proposers
+    model = _refiner(evals, subject, options.refiner)
+    if "model" in names and (not model or is_simulated(model)):
+        reason = f"{model} is simulated and writes no cases" if model else "no model is named"
+        echo(f"note: {reason}; rules vary cases", err=True)
+        names = ("rules",)
+    progress = MutationProgress()
+    judges = dict.fromkeys(check for case in subject.cases for check in case.checks)
+    unread: list[str] = []
+
+    async def search() -> list[GuardSuggestion]:
+        async with evals.open_trials() as trials:
+            proposers = [
+                ModelCaseProposer(
+                    model=parse_model_id(model, location="--refiner-model"),
+                    call_model=_calls(trials, subject),
+                    judges=list(judges),
+                    unreadable=unread,
+                )
+                if name == "model"
+                else VariantProposer()
+                for name in names
+            ]
+            with DraftBenches(evals, subject, trials) as benches:
+                return await suggest(problems, proposers, benches, progress)
+
+    with Meter(lambda: _progress_text(progress, "instruction", evals)):
+        suggestions = run_stoppable(search())
+    if unread:
+        count = plural(len(unread), "response")
+        echo(f"note: {count} of {model} cannot be read: {unread[0]}", err=True)
+    return suggestions
+
+
+def _show_suggestions(
+    suggestions: Sequence[GuardSuggestion], subject: MutationSubject, options: _MutateOptions
+) -> None:
+    """Print or write the suggestions."""
+    calls = sum(suggestion.calls for suggestion in suggestions)
+    document = {
+        "schema_version": 1,
+        "prompt": subject.prompt.name,
+        "digest": subject.prompt.digest,
+        "model": subject.model,
+        "simulated": is_simulated(subject.model),
+        "calls": calls,
+        "suggestions": [_row(suggestion) for suggestion in suggestions],
+    }
+    text = json.dumps(document, ensure_ascii=False, indent=1)
+    if options.output is not None:
+        write_output(f"{text}\n", options.output)
+    if options.as_json:
+        click.echo(text)
+    elif options.output != STDOUT:
+        for suggestion in suggestions:
+            _print_suggestion(suggestion)
+        counts = Counter(suggestion.status for suggestion in suggestions)
+        echo(
+            f"{counts['offered']} of {plural(len(suggestions), 'instruction')} without a guard got"
+            f" a case; {counts['none']} without one, {counts['undecided']} undecided;"
+            f" {plural(calls, 'trial')}"
+            if suggestions
+            else "nothing to suggest: no instruction survived or had no effect"
+        )
+
+
+def _row(suggestion: GuardSuggestion) -> dict[str, JSON]:
+    draft = suggestion.draft
+    trials = PROVING_TRIALS if draft is not None else 0
+    added_checks: JSON = None
+    if draft is not None and draft.existing:
+        added_checks = {"case": draft.existing, "checks": list(draft.checks)}
+    return {
+        "mutant": suggestion.row.id,
+        "line": suggestion.row.line,
+        "text": suggestion.row.text,
+        "class": suggestion.row.kind,
+        "status": suggestion.status,
+        "proposer": draft.proposer if draft is not None else "",
+        "case": dict(suggestion.case) if suggestion.case is not None else None,
+        "added_checks": added_checks,
+        "passed": trials,
+        "mutant_failed": trials,
+        "judges": list(suggestion.judges),
+        "output": suggestion.output,
+        "mutant_output": suggestion.mutant_output,
+        "calls": suggestion.calls,
+        "reason": draft.reason if draft is not None else suggestion.reason,
+    }
+
+
+def _print_suggestion(suggestion: GuardSuggestion) -> None:
+    echo(f"line {suggestion.row.line}  {suggestion.row.kind}  {suggestion.row.text}", bold=True)
+    draft = suggestion.draft
+    if draft is None:
+        style = "yellow" if suggestion.status == "undecided" else ""
+        echo(f"  {suggestion.status}: {suggestion.reason}", style=style)
+        return
+    if draft.existing:
+        checks = json.dumps(list(draft.checks), ensure_ascii=False)
+        echo(f"  add to case {draft.existing} by hand: checks: {checks}", style="green")
+    elif suggestion.case is not None:
+        echo(f"  case {suggestion.case['id']} ({draft.proposer}, like {draft.like})", style="green")
+        for name, value in draft.inputs.items():
+            echo(f"    {name}: {_short(value)}")
+        if draft.expected is not None:
+            echo(f"    expected: {_short(draft.expected)}")
+        if draft.checks:
+            echo(f"    checks: {_short(list(draft.checks))}")
+    trials = f"{PROVING_TRIALS} of {PROVING_TRIALS}"
+    judges = f" on {', '.join(suggestion.judges)}" if suggestion.judges else ""
+    echo(f"  passes {trials} trials; without the text, fails {trials}{judges}")
+
+
+def _short(value: JSON) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return cut(" ".join(text.split()), _SHOWN_CHARS)
+
+
+def _deliver_suggestions(
+    project: Project,
+    suggestions: Sequence[GuardSuggestion],
+    subject: MutationSubject,
+    options: _MutateOptions,
+) -> None:
+    """With `--apply`, append the cases to their golden datasets; else print that command.
+
+    Raises:
+        UsageError: A case cannot be added.
+        UnmeasuredError: Trials are missing, for another reason than the budget.
+    """
+    if options.apply:
+        _append_cases(project, suggestions, subject, as_json=options.as_json)
+    elif any(suggestion.case is not None for suggestion in suggestions) and not options.as_json:
+        echo(f"next: regauge mutate {subject.prompt.name} --suggest --apply", err=True)
+    missing = [suggestion.reason for suggestion in suggestions if suggestion.unmeasured]
+    if missing:
+        message = f"{plural(len(missing), 'instruction')} could not be tried: {missing[0]}"
+        raise UnmeasuredError(message, fix="run it with a key, and with --record=missing")
+
+
+def _append_cases(
+    project: Project,
+    suggestions: Sequence[GuardSuggestion],
+    subject: MutationSubject,
+    *,
+    as_json: bool,
+) -> None:
+    added_ids: set[str] = set()
+    diagnostics: list[str] = []
+    for suggestion in suggestions:
+        case, draft = suggestion.case, suggestion.draft
+        if case is None or draft is None or str(case["id"]) in added_ids:
+            continue
+        dataset = subject.members[draft.like].suite.dataset.name
+        document = redact_case(project, dict(case))
+        try:
+            path, line = append_case(project, subject.prompt.name, document, dataset=dataset)
+        except (UsageError, DatasetError) as error:
+            diagnostics.append(f"{document['id']}: {error}")
+            continue
+        added_ids.add(str(case["id"]))
+        place = project.relative(path).as_posix()
+        echo(f"added {document['id']} to {place}:{line}", style="green", err=as_json)
+    if added_ids:
+        echo(
+            "  next: review inputs and expectation, remove the tag `review`, then"
+            " regauge baseline update",
+            err=as_json,
+        )
+    if diagnostics:
+        raise UsageError("\n".join(diagnostics))

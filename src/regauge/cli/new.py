@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from regauge.cli import Group
-from regauge.cli._case import case_from_run
 from regauge.cli._options import (
     dry_run_option,
     from_run_option,
@@ -20,18 +20,19 @@ from regauge.cli._options import (
     json_option,
     output_option,
     parse_inputs,
+    refuse_options,
     tier_option,
 )
 from regauge.cli._terminal import echo, short_path
 from regauge.datasets import find_dataset, load_dataset
-from regauge.errors import DatasetError, UsageError
+from regauge.errors import DatasetError, GitError, UsageError
 from regauge.maintenance.spans import candidate_cases, read_spans, write_candidates
 from regauge.project import Project, PythonTarget
-from regauge.prompts import find_prompt, load_prompt
+from regauge.prompts import Repository, find_prompt, load_prompt
+from regauge.reports import find_run, read_record, read_rows
 from regauge.scaffold import (
     WORKFLOWS,
     WorkflowContext,
-    WorkflowHost,
     find_install,
     merge_pyproject,
     new_eval,
@@ -40,10 +41,11 @@ from regauge.scaffold import (
     new_target_eval,
     parse_install,
     refuse_blocked,
+    subdirectory_notes,
     workflow,
     write_file,
 )
-from regauge.scaffold._files import append_case, redact_case
+from regauge.scaffold._files import append_case, parse_dataset, redact_case
 from regauge.strict_json import read_json
 from regauge.targets import settings_of_target
 from regauge.wording import did_you_mean, plural
@@ -51,6 +53,7 @@ from regauge.wording import did_you_mean, plural
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.scaffold import NewFile, PlannedFile
 
@@ -129,8 +132,8 @@ def eval_command(name: str, *, target: str | None, dry_run: bool, as_json: bool)
     else:
         settings = merge_pyproject(project.root)
         inputs = _inputs_of_target(target, project)
-        files, changed = [new_target_eval(name, target)], settings.action != "keep"
-        changed_files = [settings] if changed else []
+        files = [new_target_eval(name, target)]
+        changed_files = [settings] if settings.action != "keep" else []
         _write(project, files, as_json=as_json, dry_run=dry_run, changed_files=changed_files)
         if not (as_json or dry_run or _has_cases(project, name)):
             values = "".join(f" -i {input_}=TEXT" for input_ in inputs or ("INPUT",))
@@ -228,11 +231,9 @@ def _find_required(arguments: ast.arguments) -> list[str]:
 
 
 def _has_cases(project: Project, name: str) -> bool:
-    try:
-        find_dataset(name, fixtures_dir=project.fixtures_dir)
-    except DatasetError:
-        return False
-    return True
+    with suppress(DatasetError):
+        return bool(find_dataset(name, fixtures_dir=project.fixtures_dir))
+    return False
 
 
 @command.command(name="workflow", epilog=_EPILOG)
@@ -266,11 +267,10 @@ def workflow_command(
             f" command: regauge new workflow {name} --install"
             ' "python -m pip install --require-hashes -r requirements.txt"'
         )
-    repository = WorkflowHost.from_repository(project.root)
-    context = WorkflowContext.of_project(project, repository=repository, install=source)
+    context = WorkflowContext.of_project(project, source)
     file = workflow(name, context, shards=shards or 1)
     _write(project, [file], as_json=as_json, dry_run=dry_run, fix="move it away, or edit it")
-    notes = repository.notes
+    notes = subdirectory_notes(project.root)
     if name in _AFTER_EVALS and not (project.root / file.path).with_name("evals.yml").exists():
         notes.append(
             "it waits for a workflow `evals`, and there is none: regauge new workflow evals"
@@ -339,34 +339,26 @@ def case_command(
     """
     project = Project.find()
     if spans is not None:
-        values_set = (
-            case_id,
-            inputs,
-            expected,
-            tier,
-            from_run,
-            case,
-            trial,
-            expected_from_output,
-            edit,
-        )
-        if any(value not in {None, (), False} for value in values_set):
+        texts = (case_id, inputs, expected, tier, from_run, case, expected_from_output, edit)
+        if any(value not in {None, (), False} for value in (*texts, trial)):
             raise UsageError("--from-spans creates the cases", fix="leave out ID and options")
         _from_spans(project, name, spans, output, dry_run=dry_run, as_json=as_json)
         return
-    _refuse_unused({"--output needs --from-spans": output})
     of_runs: dict[str, object] = {
-        "--case needs --from-run": case,
-        "--trial needs --from-run": trial,
-        "--expected-from-output needs --from-run": expected_from_output or None,
+        "--case": case,
+        "--trial": trial is not None,
+        "--expected-from-output": expected_from_output,
     }
-    _refuse_unused(of_runs if from_run is None else {})
+    of_runs = of_runs if from_run is None else {}
+    fix = "add --from-{}, or leave it out"
+    refuse_options({"--output": output}, "needs --from-spans", fix=fix.format("spans"))
+    refuse_options(of_runs, "needs --from-run", fix=fix.format("run"))
     if case_id is None:
         raise UsageError("the case has no id", fix=f"regauge new case {name} ID")
     values = parse_inputs(inputs)
     document: dict[str, JSON] = {"id": case_id, "inputs": values}
     if from_run is not None:
-        run_case = case_from_run(
+        run_case = _case_from_run(
             project, from_run, case or case_id, trial, expected_from_output=expected_from_output
         )
         document = run_case | {
@@ -374,7 +366,9 @@ def case_command(
             "inputs": {**cast("dict[str, JSON]", run_case["inputs"]), **values},
         }
     if expected is not None:
-        document["expected"] = _value(expected)
+        document["expected"] = expected
+        with suppress(ValueError):
+            document["expected"] = cast("JSON", read_json(expected))
     if tier is not None:
         document["tier"] = tier
     document = redact_case(project, document)
@@ -390,6 +384,103 @@ def case_command(
     else:
         echo(f"added {document['id']} to {place}:{line}", style="green")
         echo(f"  see it: pytest evals -k {document['id']}")
+
+
+def _case_from_run(
+    project: Project, run: str, case_id: str, trial: int | None, *, expected_from_output: bool
+) -> dict[str, JSON]:
+    """The document of a golden case from a run.
+
+    Args:
+        run: A run's id, or `latest`.
+        trial: The trial number; None for a failed trial if there is one.
+        expected_from_output: Whether the output becomes the expected value.
+
+    Raises:
+        UsageError: The run has no such case, trial or output, or its case no longer exists.
+    """
+    directory = find_run(project, run)
+    row = _row_of_case(directory, case_id, trial)
+    case = _golden_case(project, directory, row)
+    expected = _expected_value(row, case) if expected_from_output else case.expected
+    document: dict[str, JSON] = {"id": case.id, "inputs": dict(case.inputs)}
+    if expected is not None:
+        document["expected"] = expected
+    if case.checks:
+        document["checks"] = list(case.checks)
+        if case.pass_at is not None:
+            document["pass_at"] = case.pass_at
+    if case.script is not None:
+        document |= case.script.to_record()
+    if case.tags:
+        document["tags"] = list(case.tags)
+    document["tier"] = case.tier
+    document |= {key: text for key in ("source", "licence") if (text := getattr(case, key))}
+    document["note"] = f"{row['outcome']} in run {directory.name} with {row['model']}"
+    return document
+
+
+def _row_of_case(run: Path, case_id: str, trial: int | None) -> dict[str, Any]:
+    """The row of a case's trial; by default of a failed one if there is one.
+
+    Raises:
+        UsageError: The run has no such case or trial, or several prompts have the case.
+    """
+    rows = [row for row in read_rows(run) if row["case"] == case_id]
+    rows = [row for row in rows if row.get("side") != "base"] or rows
+    if not rows:
+        fix = f"regauge report {run.name} lists its cases"
+        raise UsageError(f"run {run.name} has no case {case_id!r}", fix=fix)
+    if trial is not None:
+        rows = [row for row in rows if row["trial"] == trial]
+        if not rows:
+            raise UsageError(f"case {case_id!r} has no trial {trial} in run {run.name}")
+    failed = [row for row in rows if row["outcome"] == "failed"]
+    return (failed or rows)[0]
+
+
+def _golden_case(project: Project, run: Path, row: dict[str, Any]) -> GoldenCase:
+    """The golden case of a run, from the files or from git at the run's commit.
+
+    Raises:
+        UsageError: Neither has it.
+    """
+    name = str(row["dataset"])
+    try:
+        path = find_dataset(name, fixtures_dir=project.fixtures_dir)
+    except DatasetError:
+        path = project.golden_dir / f"{name}.jsonl"
+    contents = [path.read_bytes() if path.is_file() else None]
+    git, repository = read_record(run).git, Repository.find(project.root)
+    if git is not None and repository is not None:
+        with suppress(GitError):
+            contents.append(repository.read(repository.commit(git.commit), repository.inside(path)))
+    for data in contents:
+        case = parse_dataset(project, path, data).get(str(row["case"])) if data else None
+        if case is not None and case.digest == row["case_digest"]:
+            return case
+    message = f"case {row['case']!r} is not what it was in run {run.name}, and git does not have it"
+    raise UsageError(message, fix="run it again, or write it: regauge new case")
+
+
+def _expected_value(row: dict[str, Any], case: GoldenCase) -> JSON:
+    """The output in the form of the case's expected value.
+
+    Raises:
+        UsageError: The trial has no output.
+    """
+    output = row["answer"]
+    if not isinstance(output, str):
+        raise UsageError(f"case {case.id!r} has no output in that run\n  fix: name another --trial")
+    match = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", output, re.DOTALL)
+    try:
+        value: JSON = read_json(match[1] if match else output)
+    except ValueError:
+        return output
+    expected = case.expected
+    if isinstance(value, dict) and isinstance(expected, dict):
+        return {key: item for key, item in value.items() if key in expected} or value
+    return output if isinstance(expected, str) else value
 
 
 def _from_spans(
@@ -438,20 +529,6 @@ def _from_spans(
         echo("  next: review them, add `expected`, move them to the golden dataset")
 
 
-def _refuse_unused(options: dict[str, object]) -> None:
-    """Refuse options without the option that they need; keys are messages."""
-    for sentence, value in options.items():
-        if value is not None:
-            raise UsageError(sentence, fix=f"add {sentence.split()[-1]}, or leave it out")
-
-
-def _value(text: str) -> JSON:
-    try:
-        return cast("JSON", read_json(text))
-    except ValueError:
-        return text
-
-
 def _write(
     project: Project,
     files: Sequence[NewFile],
@@ -461,33 +538,26 @@ def _write(
     fix: str = "choose another name",
     changed_files: Sequence[PlannedFile] = (),
 ) -> None:
-    paths = [project.root / new_file.path for new_file in files]
-    for path in paths:
+    for new_file in files:
+        path = project.root / new_file.path
         if path.exists() or path.is_symlink():
             raise UsageError(f"{short_path(path)} is there already\n  fix: {fix}")
-    for new_file in files:
         refuse_blocked(project.root, new_file.path)
     if dry_run:
-        _show_planned(files, changed_files)
+        for new_file in files:
+            echo(f"would write {new_file.path}\n{new_file.text}")
+        for file in changed_files:
+            echo(f"would {file.action} {short_path(file.path)}")
         return
-    for path, new_file in zip(paths, files, strict=True):
-        write_file(project.root, path, new_file.text.encode())
-    for file in changed_files:
-        write_file(project.root, file.path, file.text.encode())
-    paths += [file.path for file in changed_files]
-    if as_json:
-        paths_written = [project.relative(path).as_posix() for path in paths]
-        click.echo(json.dumps({"written": paths_written}, indent=2))
-    else:
-        for path in paths:
+    texts = {project.root / new_file.path: new_file.text for new_file in files}
+    texts |= {file.path: file.text for file in changed_files}
+    for path, text in texts.items():
+        write_file(project.root, path, text.encode())
+        if not as_json:
             echo(f"wrote {short_path(path)}", style="green")
-
-
-def _show_planned(files: Sequence[NewFile], changed_files: Sequence[PlannedFile]) -> None:
-    for new_file in files:
-        echo(f"would write {new_file.path}\n{new_file.text}")
-    for file in changed_files:
-        echo(f"would {file.action} {short_path(file.path)}")
+    if as_json:
+        paths_written = [project.relative(path).as_posix() for path in texts]
+        click.echo(json.dumps({"written": paths_written}, indent=2))
 
 
 def _edit(document: dict[str, JSON]) -> dict[str, JSON]:

@@ -35,7 +35,6 @@ from regauge.cli._terminal import (
     rate_text,
     short_path,
     sparkline,
-    table_lines,
 )
 from regauge.cli.targets import find_target
 from regauge.errors import Diagnostic, PromptError, UsageError
@@ -55,7 +54,7 @@ from regauge.prompts import (
     text_at,
     version_records,
 )
-from regauge.wording import plural
+from regauge.wording import plural, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

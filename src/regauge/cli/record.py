@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 from collections import Counter
@@ -18,6 +17,8 @@ from regauge.cli._options import (
     json_option,
     judge_model_option,
     model_option,
+    prune_option,
+    refuse_options,
     run_options,
     trials_option,
 )
@@ -67,6 +68,9 @@ Exit codes: 0 done, 2 wrong use or a faulty file, 3 completions are missing or i
 """
 
 
+_BUDGET_REACHED = "the budget is reached; a larger --budget-usd continues where this run stopped"
+
+
 @dataclass(slots=True, kw_only=True)
 class _RecordOutput:
     """The output of the command: lines, or one JSON document at its end."""
@@ -97,7 +101,7 @@ class _RecordOutput:
 @click.command(name="record", epilog=_EPILOG)
 @click.argument("prompts", nargs=-1, metavar="[PROMPT|FILE]...")
 @click.option("--refresh", is_flag=True, help="Record every case again.")
-@click.option("--prune", is_flag=True, help="Remove stale recordings.")
+@prune_option
 @batch_options
 @model_option(multiple=True)
 @judge_model_option
@@ -131,12 +135,12 @@ def command(
     """
     project = Project.find()
     if batch or collect:
-        options_refused = {
-            "--refresh": refresh,
-            "--prune": prune,
-            "--cluster": arguments["cluster"],
-        }
-        _refuse_with_batch(options_refused)
+        reason = "does not go with --batch and --collect"
+        refused = {"--refresh": refresh, "--prune": prune}
+        fix = "run {option} alone; a batch records missing completions"
+        refuse_options(refused, reason, fix=fix)
+        fix = "leave out {option}; the provider runs a batch"
+        refuse_options({"--cluster": arguments["cluster"]}, reason, fix=fix)
     words = ["regauge", "record", *(f"--model={model}" for model in models)]
     words += option_words({name: arguments.get(name) for name in ("judge_model", "trials")})
     batches, prompts = BatchOptions.of_command(
@@ -154,18 +158,18 @@ def command(
         nonlocal progress
         progress = evals.progress
         if prune:
-            _prune(evals, project, prompts, output, dry_run=dry_run)
+            _prune(evals, prompts, output, dry_run=dry_run)
             return
         if dry_run:
-            failures.extend(_estimate(evals, project, output, refresh=refresh))
+            failures.extend(_estimate(evals, output, refresh=refresh))
         elif batches is not None:
-            failures.extend(_batch(evals, project, output, batches, pending))
+            failures.extend(_batch(evals, output, batches, pending))
         else:
-            failures.extend(_draw(evals, project, output))
+            failures.extend(_draw(evals, output))
 
     with_evals(
         project,
-        path or project.root / "evals",
+        path,
         act,
         prompts=prompts,
         options=options,
@@ -185,16 +189,6 @@ def command(
         click.get_current_context().exit(UnmeasuredError.exit_code)
 
 
-def _refuse_with_batch(options: Mapping[str, object]) -> None:
-    """Refuse options that a batch does not take."""
-    for option, value in options.items():
-        if value:
-            fix = f"run {option} alone; a batch records missing completions"
-            if option == "--cluster":
-                fix = "leave out --cluster; the provider runs a batch"
-            raise UsageError(f"{option} does not go with --batch and --collect", fix=fix)
-
-
 def _resume_hint(progress: RunProgress | None) -> str:
     """The count of recordings at an interruption, and the command that continues."""
     recorded, total = (0, 0) if progress is None else (progress.completed, progress.total)
@@ -207,9 +201,7 @@ def _count_invalid_cases(evals: EvalSession) -> Counter[str]:
     return Counter(str(case.error) for case in evals.plan.cases if case.error is not None)
 
 
-def _estimate(
-    evals: EvalSession, project: Project, output: _RecordOutput, *, refresh: bool
-) -> list[str]:
+def _estimate(evals: EvalSession, output: _RecordOutput, *, refresh: bool) -> list[str]:
     """Print what is missing; return errors of cases that cannot run."""
     cases = [case for case in evals.plan.cases if case.error is None]
     draws = Plan(cases=cases).planned_trials() if refresh else evals.plan.missing
@@ -227,20 +219,12 @@ def _estimate(
     store_counts: dict[str, int] = {}
     if not refresh:
         evals.note_stored()
-        store_counts = _paths(project, evals.finish(complete=True).stored_counts)
+        store_counts = _paths(evals.project, evals.finish(complete=True).stored_counts)
     output.document["from_local_store"] = {**store_counts}
     for name, count in store_counts.items():
         output.line(f"would write {name}{_origin(name, count)}")
-    if not any(
-        (
-            missing,
-            judgements,
-            unembedded,
-            store_counts,
-            failures,
-            left_out_errors(project, evals),
-        )
-    ):
+    gaps = (missing, judgements, unembedded, store_counts, failures, left_out_errors(evals))
+    if not any(gaps):
         output.line("nothing is missing")
     counts = failures.items()
     return [f"{plural(count, 'case')} cannot run: {message}" for message, count in counts]
@@ -255,7 +239,7 @@ def _judgements(evals: EvalSession, draws: Sequence[PlannedTrial]) -> list[Missi
     return evals.missing_judgements(draws, misses=evals.misses)
 
 
-def _draw(evals: EvalSession, project: Project, output: _RecordOutput) -> list[str]:
+def _draw(evals: EvalSession, output: _RecordOutput) -> list[str]:
     """Record missing completions and judge calls; return failures with their counts."""
     draws = evals.plan.model_trials
     missing = {draw.id for draw in evals.plan.missing}
@@ -263,7 +247,7 @@ def _draw(evals: EvalSession, project: Project, output: _RecordOutput) -> list[s
     unjudged: Counter[str] = Counter()
     recorded = 0
     budget: BudgetError | None = None
-    if missing and (waiting := calls_under_way(project)):
+    if missing and (waiting := calls_under_way(evals.project)):
         output.line(
             f"note: batches with {plural(waiting, 'call')} are under way; live calls are paid as"
             " well; regauge record --collect takes their results"
@@ -274,32 +258,29 @@ def _draw(evals: EvalSession, project: Project, output: _RecordOutput) -> list[s
             try:
                 trial = evals.take(draw, waiting=lambda _: None)
                 recorded += draw.id in missing
-                if trial.failure is not None:
-                    unjudged[_without_sums(trial.failure)] += 1
+                if isinstance(trial.failure, BudgetError):  # its amounts differ by case
+                    unjudged[_BUDGET_REACHED] += 1
+                elif trial.failure is not None:
+                    unjudged[str(trial.failure)] += 1
             except BudgetError as error:  # the amounts in its message differ by case
                 budget = budget or error
                 failures[str(budget)] += 1
             except UnmeasuredError as error:
                 failures[str(error)] += 1
     total = recorded + failures.total()
-    return _publish(
-        evals, project, output, (recorded, total), failures, unjudged=unjudged, idle=not missing
-    )
+    counts = recorded, total
+    return _publish(evals, output, counts, failures, unjudged=unjudged, idle=not missing)
 
 
 def _batch(
-    evals: EvalSession,
-    project: Project,
-    output: _RecordOutput,
-    options: BatchOptions,
-    pending: list[str],
+    evals: EvalSession, output: _RecordOutput, options: BatchOptions, pending: list[str]
 ) -> list[str]:
     """Record results of batches, and submit what is missing; return failures with their counts.
 
     Args:
         pending: Gets lines about open batches, and the next command.
     """
-    batches = ProjectBatches(project, evals, options, environ=os.environ)
+    batches = ProjectBatches(evals, options)
     failures = _count_invalid_cases(evals)
     with batches.open():
         plan = evals.prepare(evals.plan.cases)
@@ -312,7 +293,7 @@ def _batch(
     total = len(plan.missing) + failures.total()
     idle = not (done or batches.has_open_calls)
     counts, embeds = (done, total), options.upload
-    left = _publish(evals, project, output, counts, failures, idle=idle, embeds=embeds)
+    left = _publish(evals, output, counts, failures, idle=idle, embeds=embeds)
     pending += batches.sentences()
     for line in (*batches.warnings(), *pending):
         output.line(line)
@@ -324,7 +305,6 @@ def _batch(
 
 def _publish(
     evals: EvalSession,
-    project: Project,
     output: _RecordOutput,
     counts: tuple[int, int],
     failures: Counter[str],
@@ -350,30 +330,22 @@ def _publish(
     if recorded or failures:
         output.line(f"{recorded} of {total} completions recorded")
     calls = evals.progress.judge_calls
+    gaps = (failures, calls, unjudged, unembedded, published.changed_lines)
     if calls:
         output.line(f"{plural(calls, 'judge call')} recorded")
     if evals.embeddings.requested_texts:
         output.line(f"{plural(evals.embeddings.requested_texts, 'vector')} recorded")
-    elif idle and not any(
-        (
-            failures,
-            calls,
-            unjudged,
-            unembedded,
-            published.changed_lines,
-            left_out_errors(project, evals),
-        )
-    ):
+    elif idle and not any(gaps) and not left_out_errors(evals):
         output.line("nothing is missing")
-    store_counts = _paths(project, published.stored_counts)
-    written_counts = _paths(project, published.changed_lines)
+    store_counts = _paths(evals.project, published.stored_counts)
+    written_counts = _paths(evals.project, published.changed_lines)
     indent = "  " if recorded or failures or calls or evals.embeddings.requested_texts else ""
     for name in written_counts:
         output.line(f"{indent}wrote {name}{_origin(name, store_counts.get(name, 0))}: commit it")
     output.document["written"] = [*written_counts]
     output.document["from_local_store"] = {**store_counts}
     output.document["warnings"] = []
-    output.warn(map(str, check_file_sizes(project, published.changed_lines)))
+    output.warn(map(str, check_file_sizes(evals.project, published.changed_lines)))
     output.document["completions_recorded"] = recorded
     output.document["judge_calls_recorded"] = calls
     output.document["vectors_recorded"] = evals.embeddings.requested_texts
@@ -394,13 +366,6 @@ def _origin(path: str, count: int) -> str:
     return f" ({plural(count, recorded_noun(path))} from the local store)" if count else ""
 
 
-def _without_sums(error: UnmeasuredError) -> str:
-    """The message of an error, without amounts that differ by case."""
-    if isinstance(error, BudgetError):
-        return "the budget is reached; a larger --budget-usd continues where this run stopped"
-    return str(error)
-
-
 def _embed(evals: EvalSession) -> list[str]:
     """Record the embeddings of all completions; return failures with their counts."""
     failures: Counter[str] = Counter()
@@ -414,23 +379,18 @@ def _embed(evals: EvalSession) -> list[str]:
 
 
 def _prune(
-    evals: EvalSession,
-    project: Project,
-    prompts: tuple[str, ...],
-    output: _RecordOutput,
-    *,
-    dry_run: bool,
+    evals: EvalSession, prompts: tuple[str, ...], output: _RecordOutput, *, dry_run: bool
 ) -> None:
     """Remove recordings that no eval needs, and report them.
 
     Raises:
         UsageError: Evals leave out cases, whose recordings are needed.
     """
-    if left_out := left_out_errors(project, evals):
+    if left_out := left_out_errors(evals):
         raise UsageError("\n".join(map(str, left_out)))
     verb = "would remove" if dry_run else "removed"
     done: list[JSON] = []
-    for row in prune_files(evals, project, prompts, dry_run=dry_run):
+    for row in prune_files(evals, prompts, dry_run=dry_run):
         output.line(f"{row['path']}: {verb} {row['removed']} of {row['of']} {row['noun']}")
         done.append(row)
     output.document["pruned"] = done

@@ -19,6 +19,8 @@ from regauge.cli._options import (
     json_option,
     output_option,
     output_path,
+    refuse_options,
+    write_and_report,
     write_output,
 )
 from regauge.cli._terminal import echo
@@ -42,7 +44,7 @@ from regauge.reports.html import case_count, html_report, load_source, write_pag
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from regauge.github import PullRequestEvent
     from regauge.reports import RunRecord
@@ -121,16 +123,19 @@ def command(
 
     --comment keeps the comment of a later run.
     """
-    _refuse_mixed(
-        comment=comment,
-        of_files={"--format": form, "--against": against, "--output": output != STDOUT},
-        of_comments={"--pr": number, "--repo": repo, "--marker": marker, "--dry-run": dry_run},
-    )
+    fix = "leave one of them out"
     if comment:
+        of_files = {"--format": form, "--against": against, "--output": output != STDOUT}
+        refuse_options(of_files, "is for files", fix=fix)
         _comment(run, number, repo, marker or "gate", dry_run=dry_run, as_json=as_json)
         return
+    of_comments = {"--pr": number, "--repo": repo, "--marker": marker, "--dry-run": dry_run}
+    refuse_options(of_comments, "needs --comment", fix=fix)
     if otel:
-        _export(run, output)
+        if output != STDOUT:
+            raise UsageError("--otel writes no file", fix="leave out --output")
+        count, endpoint = export_run(find_run(Project.find(), run))
+        echo(f"sent {plural(count, 'event')} to {endpoint}")
         return
     form = form or ("json" if as_json else _format_of(output))
     _refuse_misfits(form, output, against)
@@ -144,9 +149,9 @@ def command(
     rows = partial(read_rows, directory)
     match form:
         case "md":
-            write_output(_markdown(record, rows()), output)
+            write_and_report(_markdown(record, rows()), output)
         case "json":
-            write_output(_json_pieces(record, rows()), output)
+            write_and_report(_json_pieces(record, rows()), output)
         case "csv" if output == STDOUT:
             with tempfile.TemporaryDirectory() as scratch:
                 path = Path(scratch) / "trials.csv"
@@ -156,7 +161,7 @@ def command(
         case "csv" | "parquet":
             with output_path(output) as path:
                 (write_csv if form == "csv" else write_parquet)(rows, path)
-    _wrote(output)
+            click.echo(f"wrote {output}", err=True)
 
 
 def _markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
@@ -178,13 +183,6 @@ def _json_pieces(record: RunRecord, rows: Iterable[dict[str, Any]]) -> Iterator[
         yield f"{'' if empty else ','}\n  {text}"
         empty = False
     yield "]\n}\n" if empty else "\n ]\n}\n"
-
-
-def _export(run: str, output: str) -> None:
-    if output != STDOUT:
-        raise UsageError("--otel writes no file", fix="leave out --output")
-    count, endpoint = export_run(find_run(Project.find(), run))
-    echo(f"sent {plural(count, 'event')} to {endpoint}")
 
 
 def _format_of(output: str) -> Format:
@@ -223,27 +221,11 @@ def _write_html(project: Project, run: Path, against: Path | None, output: str) 
         click.echo(f"the page shows no earlier runs: {error}", err=True)
         source = load()
     if not paged:
-        write_output(html_report(source), output)
-        _wrote(output)
+        write_and_report(html_report(source), output)
         return
     with output_path(output) as path:
         pages = write_pages(source, path, run=run, project=project, against=against)
     click.echo(f"wrote {output} and {path.stem}-cases, {plural(pages, 'page')}", err=True)
-
-
-def _wrote(output: str) -> None:
-    if output != STDOUT:
-        click.echo(f"wrote {output}", err=True)
-
-
-def _refuse_mixed(
-    *, comment: bool, of_files: Mapping[str, object], of_comments: Mapping[str, object]
-) -> None:
-    """Refuse options of files for a comment, and options of comments for a file."""
-    for option, value in (of_files if comment else of_comments).items():
-        if value:
-            reason = "is for files" if comment else "needs --comment"
-            raise UsageError(f"{option} {reason}\n  fix: leave one of them out")
 
 
 def _comment(
@@ -308,9 +290,12 @@ def _body(found_run: tuple[Path, RunRecord] | None, event: PullRequestEvent) -> 
 
 def _alerts(record: RunRecord, event: PullRequestEvent) -> Iterator[str]:
     """Differences of GitHub and the run record: a fork controls its record, not the event."""
-    if event.conclusion not in {"", "success"} and _is_green(record):
-        yield f"{_failed(event)}\n\nThe run record below does not show a failure."
     decision = record.decision
+    is_green = not any(suite.failed or suite.unmeasured for suite in record.suites)
+    if decision is not None:
+        is_green = decision.exit_code == 0
+    if event.conclusion not in {"", "success"} and is_green:
+        yield f"{_failed(event)}\n\nThe run record below does not show a failure."
     if decision is not None and event.base_ref:
         bases = {event.base_ref, f"origin/{event.base_ref}", event.base_sha}
         if decision.ref not in bases:
@@ -322,13 +307,6 @@ def _failed(event: PullRequestEvent) -> str:
     conclusion = escape_markdown(event.conclusion)
     log = f"\n\nSee the [log]({event.run_url})." if event.run_url else ""
     return f"### ❌ GitHub reports that the workflow run failed: {conclusion}{log}"
-
-
-def _is_green(record: RunRecord) -> bool:
-    """Return whether a run record shows no failure."""
-    if record.decision is not None:
-        return record.decision.exit_code == 0
-    return not any(suite.failed or suite.unmeasured for suite in record.suites)
 
 
 def _origin(record: RunRecord | None, event: PullRequestEvent) -> list[str]:

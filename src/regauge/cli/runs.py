@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from difflib import unified_diff
 from functools import partial
 from itertools import chain, islice
@@ -267,42 +267,59 @@ def compare_command(
     project = Project.find()
     run_names = runs if len(runs) > _PAIR else _name_runs(project, *(*runs, None, None)[:_PAIR])
     named_runs = [_run(project, name) for name in run_names]
-    records = [record for record, _ in named_runs]
-    labels = _labels(records)
-    pairs = zip(labels, named_runs, strict=True)
-    read = [partial(_rows_of, read, label, prompt) for label, (_, read) in pairs]
-    joint_record, outlines = _join(records, read)
+    labelled_runs = [
+        _LabelledRun(label=label, record=record, read=partial(_rows_of, read, label, prompt))
+        for label, (record, read) in zip(_labels(len(named_runs)), named_runs, strict=True)
+    ]
+    joint_record = _join(labelled_runs)
     if prompt is not None and not joint_record.suites:
         fix = "`regauge runs list` names those of each run"
         raise UsageError(f"no run has the prompt {prompt!r}", fix=fix)
     if output is not None:
-        _write(joint_record, chain.from_iterable(rows() for rows in read), output, project)
+        rows = chain.from_iterable(run.read() for run in labelled_runs)
+        _write(joint_record, rows, output, project)
         return
     suites: list[SuiteComparison] = []
-    if len(named_runs) == _PAIR:
-        before, after = zip(outlines, read, strict=True)
+    if len(labelled_runs) == _PAIR:
+        before, after = ((run.outline, run.read) for run in labelled_runs)
         suites = compare_runs(before, after, with_outputs=outputs or as_json)
     if as_json:
         document = {
-            "runs": [record.id for record in records],
+            "runs": [run.record.id for run in labelled_runs],
             "models": [suite.model_dump(mode="json") for suite in joint_record.suites],
             "suites": [asdict(suite) for suite in suites],
-            "cases": _find_differing(outlines, labels)[0],
+            "cases": _find_differing(labelled_runs)[0],
         }
         echo_json(document)
         return
-    for label, record in zip(labels, records, strict=True):
-        click.echo(f"{label}  {record.id}  {_commit(record)}")
-    for note in _notes(records):
+    for run in labelled_runs:
+        click.echo(f"{run.label}  {run.record.id}  {_commit(run.record)}")
+    for note in _notes(labelled_runs):
         click.echo(f"note: {note}", err=True)
     if joint_record.suites:
         click.echo()
         for line in suite_lines(joint_record.suites):
             echo(line.text)
-    if len(named_runs) > _PAIR:
-        _show_grid(outlines, labels)
+    if len(labelled_runs) > _PAIR:
+        _show_grid(labelled_runs)
     else:
         _show_changes(suites, outputs=outputs, diffs=not no_diff)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LabelledRun:
+    """One of the compared runs.
+
+    Attributes:
+        label: A, B, C and so on.
+        read: Reads its rows, with the label.
+        outline: Its outcomes.
+    """
+
+    label: str
+    record: RunRecord
+    read: Callable[[], Iterable[dict[str, Any]]]
+    outline: RunOutline = field(default_factory=RunOutline)
 
 
 def _show_changes(suites: Sequence[SuiteComparison], *, outputs: bool, diffs: bool) -> None:
@@ -322,9 +339,9 @@ def _show_changes(suites: Sequence[SuiteComparison], *, outputs: bool, diffs: bo
         click.echo(f"\nother outputs with the same outcome: {hidden} (--outputs shows them)")
 
 
-def _labels(records: Sequence[RunRecord]) -> list[str]:
+def _labels(count: int) -> list[str]:
     """A, B, C and so on."""
-    letters, count = ascii_uppercase, len(records)
+    letters = ascii_uppercase
     return [*letters[:count], *(f"R{number + 1}" for number in range(len(letters), count))]
 
 
@@ -340,28 +357,22 @@ def _rows_of(
             yield row | {"side": None, "run": label}
 
 
-def _join(
-    records: Sequence[RunRecord], read: Sequence[Callable[[], Iterable[dict[str, Any]]]]
-) -> tuple[RunRecord, list[RunOutline]]:
-    """Join runs to one, with separate models for each run; and the outline of each."""
+def _join(runs: Sequence[_LabelledRun]) -> RunRecord:
+    """Join runs to one, with separate models for each run; fill their outlines."""
     tally = RunTally()
-    outlines: list[RunOutline] = []
-    for rows in read:
-        outline = RunOutline()
-        for row in rows():
+    for run in runs:
+        for row in run.read():
             tally.add(_label(row))
-            outline.add(row)
+            run.outline.add(row)
         tally.settle(compares_models=True)
-        outlines.append(outline)
-    joint_record = records[0].model_copy(
+    return runs[0].record.model_copy(
         update={
-            "id": " ".join(record.id for record in records),
+            "id": " ".join(run.record.id for run in runs),
             "suites": tally.suites(across_versions=True),
             "decision": None,
             "suggestions": [],
         }
     )
-    return joint_record, outlines
 
 
 def _label(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -394,45 +405,43 @@ def _write(
         write_and_report(run_markdown(joint_record, labelled), output)
 
 
-def _find_differing(
-    outlines: Sequence[RunOutline], labels: Sequence[str]
-) -> tuple[list[dict[str, Any]], int]:
+def _find_differing(runs: Sequence[_LabelledRun]) -> tuple[list[dict[str, Any]], int]:
     """Find cases whose pass rate differs between runs.
 
     Returns:
         These, with passed and measured trials by run, and the number of other cases.
     """
-    pairs = zip(labels, outlines, strict=True)
-    runs = [(label, outline.count_cases()) for label, outline in pairs if outline.suites]
+    all_counts = {run.label: run.outline.count_cases() for run in runs if run.outline.suites}
     differing: list[dict[str, Any]] = []
-    cases = {key: None for _, counts in runs for key in counts}
-    for prompt, dataset, case in cases:
-        of_case = {label: counts.get((prompt, dataset, case)) for label, counts in runs}
-        if len({_share(count) for count in of_case.values()}) > 1:
-            case_counts = {
-                label: list(count) for label, count in of_case.items() if count is not None
-            }
+    cases = {key: None for counts in all_counts.values() for key in counts}
+    for key in cases:
+        prompt, dataset, case = key
+        case_counts = {
+            label: list(counts[key]) for label, counts in all_counts.items() if key in counts
+        }
+        shares = {
+            passed / measured if measured else None for passed, measured in case_counts.values()
+        }
+        if len(case_counts) < len(all_counts):
+            shares.add(None)
+        if len(shares) > 1:
             differing.append(
                 {"prompt": prompt, "dataset": dataset, "case": case, "counts": case_counts}
             )
     return differing, len(cases) - len(differing)
 
 
-def _share(count: Sequence[int] | None) -> float | None:
-    return count[0] / count[1] if count is not None and count[1] else None
-
-
-def _show_grid(outlines: Sequence[RunOutline], labels: Sequence[str]) -> None:
+def _show_grid(runs: Sequence[_LabelledRun]) -> None:
     """Print the cases that differ, with their counts in each run."""
-    differing, same_count = _find_differing(outlines, labels)
+    differing, same_count = _find_differing(runs)
     prompt = ""
     for case in differing:
         if case["prompt"] != prompt:
             prompt = case["prompt"]
             click.echo()
             echo(f"{prompt}: cases that differ", bold=True)
-            click.echo("  ".join(f"{label:<6}" for label in labels) + "  case")
-        counts = [case["counts"].get(label) for label in labels]
+            click.echo("  ".join(f"{run.label:<6}" for run in runs) + "  case")
+        counts = [case["counts"].get(run.label) for run in runs]
         cells = ["-" if count is None else f"{count[0]}/{count[1]}" for count in counts]
         echo("  ".join(f"{cell:<6}" for cell in cells) + f"  {case['case']}")
     click.echo(f"\n{plural(same_count, 'case')} with the same pass rate in all runs")
@@ -468,16 +477,16 @@ def _any_case(run: RunRecord) -> bool:
     return any(suite.cases for suite in run.suites if suite.side != "base")
 
 
-def _notes(records: Sequence[RunRecord]) -> Iterator[str]:
+def _notes(runs: Sequence[_LabelledRun]) -> Iterator[str]:
     """Notes against misreading the comparison."""
-    labels = _labels(records)
-    for label, record in zip(labels, records, strict=True):
-        if not _any_case(record):
-            yield f"run {label} has no cases"
-    for number, record in enumerate(records):
-        if (first := [other.id for other in records].index(record.id)) < number:
-            yield f"{labels[first]} and {labels[number]} are the same run"
-    if len(records) == _PAIR and records[0].started_at > records[1].started_at:
+    for run in runs:
+        if not _any_case(run.record):
+            yield f"run {run.label} has no cases"
+    labels: dict[str, str] = {}
+    for run in runs:
+        if (first := labels.setdefault(run.record.id, run.label)) != run.label:
+            yield f"{first} and {run.label} are the same run"
+    if len(runs) == _PAIR and runs[0].record.started_at > runs[1].record.started_at:
         yield "A is newer than B, so `better` and `worse` describe the earlier run B"
 
 

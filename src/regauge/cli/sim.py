@@ -130,7 +130,8 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
     help="Respond 401 to requests without this key.",
 )
 @json_option
-def command(  # noqa: PLR0917 - click passes every option by name
+def command(
+    *,
     port: int,
     host: str,
     latency_ms: float,
@@ -139,9 +140,9 @@ def command(  # noqa: PLR0917 - click passes every option by name
     retry_after_s: float,
     seed: int,
     drift: float,
-    drift_shown: bool,  # noqa: FBT001 - click passes every option by name
+    drift_shown: bool,
     api_key: str | None,
-    as_json: bool,  # noqa: FBT001 - click passes every option by name
+    as_json: bool,
 ) -> None:
     """Serve the simulated model as an OpenAI-compatible endpoint.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from difflib import unified_diff
+from functools import cached_property
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, cast
 
@@ -98,10 +99,9 @@ class TargetCommands:
 
     def show(self, ref: str, *, as_json: bool) -> None:
         """Show its identity in a commit, or in the working files."""
-        now = self._now()
-        state = self._state_at(ref, now) if ref else now
+        state = self._state_at(ref) if ref else self._current
         target = state.target
-        base = None if ref else self._base(now)
+        base = None if ref else self._base()
         changed = None if base is None else _find_changed(base.target, target)
         if as_json:
             document: dict[str, JSON] = {
@@ -151,14 +151,14 @@ class TargetCommands:
             limit: The most states.
             as_json: Whether to print JSON.
         """
-        now = self._now()
-        states = [*islice(self._states(now), limit + 1)]
+        states = [*islice(self._states(), limit + 1)]
         older = [state.target for _, state in states[1:]]
         rows = [
             (commit, state, _find_changed(before, state.target) if before is not None else [])
             for (commit, state), before in zip_longest(states, older)
         ][:limit]
-        uncommitted = _find_changed(states[0][1].target, now.target) if states else []
+        current = self._current.target
+        uncommitted = _find_changed(states[0][1].target, current) if states else []
         points = self._points()
         if as_json:
             state_rows: list[dict[str, object]] = [
@@ -198,10 +198,9 @@ class TargetCommands:
 
     def diff(self, a: str | None, b: str | None, *, as_json: bool) -> None:
         """Show changes of its settings, files and prompts between commits, or since one."""
-        now = self._now()
         a = a or "HEAD"
-        old = self._state_at(a, now)
-        new = self._state_at(b, now) if b is not None else now
+        old = self._state_at(a)
+        new = self._state_at(b) if b is not None else self._current
         lines = [*_diff(old, new)]
         if as_json:
             changed = _find_changed(old.target, new.target)
@@ -211,13 +210,14 @@ class TargetCommands:
         after = f"{self._name}@{b}" if b is not None else "the files"
         echo_diff(lines, f"{self._name}@{a}", after)
 
-    def _now(self) -> TargetState:
+    @cached_property
+    def _current(self) -> TargetState:
         root = self._project.root
         files = WorkingFiles(root)
         target = load_target(self._name, self._settings, root=root, files=files, missing_ok=True)
         return TargetState("", target, files)
 
-    def _state_at(self, ref: str, now: TargetState) -> TargetState:
+    def _state_at(self, ref: str) -> TargetState:
         """Its state in a commit.
 
         Raises:
@@ -225,43 +225,42 @@ class TargetCommands:
             UsageError: It has no such target.
         """
         repository = Repository.open(self._project.root)
-        state = self._in_commit(repository, repository.commit(ref), ref, now)
+        state = self._in_commit(repository, repository.commit(ref), ref)
         if state is None:
             fix = f"regauge log {self._name} lists the commits that have it"
             raise UsageError(f"{ref} has no target {self._name!r}", fix=fix)
         return state
 
-    def _in_commit(
-        self, repository: Repository, commit: str, place: str, now: TargetState
-    ) -> TargetState | None:
+    def _in_commit(self, repository: Repository, commit: str, place: str) -> TargetState | None:
         base_commit = BaseCommit(
             project=self._project, repository=repository, ref=place, commit=commit, tip=commit
         )
-        target = target_of_base(now.target, base_commit)
+        target = target_of_base(self._current.target, base_commit)
         if target is None:
             return None
         files = CommitFiles(repository=repository, commit=commit, prefix=base_commit.prefix)
         return TargetState(place, target, files)
 
-    def _base(self, now: TargetState) -> TargetState | None:
+    def _base(self) -> TargetState | None:
         """Its state on the base of the gate; None without one."""
         try:
             repository = Repository.open(self._project.root)
             ref = self._project.settings.gate.ref
             ref = ref if ref in repository.names() else repository.namesake(ref)
             base_commit = find_base(self._project, ref)
-            return self._in_commit(base_commit.repository, base_commit.commit, ref, now)
+            return self._in_commit(base_commit.repository, base_commit.commit, ref)
         except (GitError, InvalidFileError):
             return None
 
-    def _states(self, now: TargetState) -> Iterator[tuple[Commit, TargetState]]:
+    def _states(self) -> Iterator[tuple[Commit, TargetState]]:
         """Its states, newest first, each with the first commit of an unbroken series."""
         repository = Repository.open(self._project.root)
-        paths = [self._project.pyproject, *(self._project.root / path for path in now.paths())]
+        project = self._project
+        paths = [project.pyproject, *(project.root / path for path in self._current.paths())]
         last: tuple[Commit, TargetState] | None = None
         for commit in repository.history_of([repository.inside(path) for path in paths]):
             try:
-                state = self._in_commit(repository, commit.hash, commit.hash[:9], now)
+                state = self._in_commit(repository, commit.hash, commit.hash[:9])
             except InvalidFileError:
                 continue  # an unreadable file has no identity
             if last is not None and (state is None or state.target.digest != last[1].target.digest):

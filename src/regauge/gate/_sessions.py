@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from math import exp, log
 from typing import TYPE_CHECKING
 
@@ -27,14 +25,12 @@ from regauge.gate.baselines import (
     StoredBaseline,
     StoredTrials,
 )
-from regauge.runner import PlannedTrial, ticking
+from regauge.runner import PlannedTrial
 from regauge.stats import e_bh, expected_failures, log_e_value, suite_p_value
 from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
     from collections.abc import (
-        AsyncGenerator,
-        Callable,
         Collection,
         Iterable,
         Iterator,
@@ -45,7 +41,7 @@ if TYPE_CHECKING:
     from regauge.gate._types import GatePolicy, TrialFacts
     from regauge.gate.baselines import BaselineKey
     from regauge.providers import Completion
-    from regauge.runner import EvalSession, PlannedCase, RunProgress, Trial, TrialRunner
+    from regauge.runner import EvalSession, PlannedCase, Trial, TrialRunner
     from regauge.stats import Direction
 
 
@@ -296,10 +292,6 @@ def _waits_h(baseline: StoredBaseline, now: datetime, policy: TopUpPolicy) -> fl
     return max(0.0, (next_at - now) / timedelta(hours=1))
 
 
-# CI systems show lines one by one; a shorter interval fills their logs.
-_PROGRESS_EVERY_S = 10.0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopUpSuite:
     """One eval and its trials of this session."""
@@ -380,34 +372,23 @@ def draws_of(suite: TopUpSuite) -> list[PlannedTrial]:
     ]
 
 
-def draw_trials(
-    suites: Sequence[TopUpSuite],
-    *,
-    session: EvalSession,
-    on_progress: Callable[[RunProgress], None],
-) -> list[SuiteTrials]:
+def draw_trials(suites: Sequence[TopUpSuite], *, session: EvalSession) -> list[SuiteTrials]:
     """Run the trials of a session; unmeasured ones are listed and do not count.
 
     Args:
         suites: Evals with their trials.
         session: Runs and records the trials.
-        on_progress: Called every few seconds during calls.
     """
 
     async def draw_all() -> list[SuiteTrials]:
         _expect(session, sum(len(draws_of(suite)) for suite in suites))
-        async with _run_trials(session, on_progress) as trials:
+        async with session.open_trials() as trials:
             return [await _draw_suite(suite, trials) for suite in suites]
 
     return run_stoppable(draw_all())
 
 
-def recheck_trials(
-    suites: Sequence[RecheckSuite],
-    *,
-    session: EvalSession,
-    on_progress: Callable[[RunProgress], None],
-) -> list[SuiteTrials]:
+def recheck_trials(suites: Sequence[RecheckSuite], *, session: EvalSession) -> list[SuiteTrials]:
     """Run new trials until each baseline is compared with enough of them.
 
     They have the numbers of a gate's trials of the base, which no baseline contains.
@@ -415,12 +396,11 @@ def recheck_trials(
     Args:
         suites: Evals with a complete baseline.
         session: Runs and records the trials.
-        on_progress: Called every few seconds during calls.
     """
 
     async def recheck_all() -> list[SuiteTrials]:
         _expect(session, 0)
-        async with _run_trials(session, on_progress) as trials:
+        async with session.open_trials() as trials:
             return [await _recheck_suite(suite, session, trials) for suite in suites]
 
     return run_stoppable(recheck_all())
@@ -449,15 +429,6 @@ async def _recheck_suite(
         for (case, nth), draw, trial in zip(requests, draws, new_trials, strict=True):
             suite.recheck.add(case, nth, suite_trials.add(draw, trial, suite.checks))
     return suite_trials
-
-
-@asynccontextmanager
-async def _run_trials(
-    session: EvalSession, on_progress: Callable[[RunProgress], None]
-) -> AsyncGenerator[TrialRunner]:
-    tick = partial(on_progress, session.progress)
-    async with ticking(tick, every_s=_PROGRESS_EVERY_S), session.open_trials() as trials:
-        yield trials
 
 
 def _expect(session: EvalSession, trials: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -98,13 +98,11 @@ class AnchorUpdate:
         """Return whether this session confirmed a loss against the anchor."""
         return self.has_new_trials and self.comparison is not None and self.comparison.is_confirmed
 
-    def add_trials(self, trials: SuiteTrials, *, now: datetime) -> None:
+    def add_trials(self, request: TopUpSuite, trials: SuiteTrials, *, now: datetime) -> None:
         """Add trials of this session to the stored ones."""
-        if self.request is None:
-            return
         self.session_trials.append(trials)
         before = self.stored_trials.drawn_for if self.stored_trials is not None else ""
-        baseline = add_session(self.request.top_up, trials.facts, now=now, models=trials.models)
+        baseline = add_session(request.top_up, trials.facts, now=now, models=trials.models)
         if baseline.cases:
             self.has_new_trials = self.has_new_trials or any(trials.facts.values())
             self.stored_trials = AnchorTrials(baseline=baseline, drawn_for=before)
@@ -207,14 +205,8 @@ def plan_anchor(
         anchor.stored_trials = stored_anchor([baseline], anchor.version, key_of(suite))
         return anchor
     key = key_of(anchor.suite)
-    anchor.stored_trials = next(
-        (
-            anchor_trials
-            for anchor_trials in baseline.anchors
-            if not anchor_trials.baseline.key.differences(key)
-        ),
-        None,
-    )
+    matching = (x for x in baseline.anchors if not x.baseline.key.differences(key))
+    anchor.stored_trials = next(matching, None)
     if anchor.stored_trials is None and (stored_baseline := baseline.find(key)) is not None:
         anchor.stored_trials = AnchorTrials(baseline=replace(stored_baseline, audit_digest=""))
     anchor_cases = (PlannedCase(anchor.suite, case.case) for case in cases)
@@ -223,9 +215,8 @@ def plan_anchor(
         of = plural(len(cases), "case")
         anchor.trouble = f"the prompt of {version} cannot be rendered for {left_out} of {of}"
     if current.trials_by_case and anchor.cases:
-        trials_max = AnchorPolicy().trials_of(
-            len(suite.dataset), baseline_trials=policy.complete_trials
-        )
+        full = policy.complete_trials
+        trials_max = AnchorPolicy().trials_of(len(suite.dataset), baseline_trials=full)
         share = max(policy.per_session, -(-trials_max // policy.sessions))
         anchor_policy = replace(
             policy, complete_trials=trials_max, per_session=share, sessions=1, any_time=True
@@ -446,7 +437,6 @@ class PromptUpdate:
         older: The baseline file under an old name, which the new file replaces; None without one.
     """
 
-    name: str
     baseline: Baseline
     older: Path | None = None
     suites: list[EvalUpdate] = field(default_factory=list[EvalUpdate])
@@ -539,23 +529,16 @@ class BaselineUpdate:
                 if self.batch is not None:
                     self._take_batches(updates, evals, self.batch)
                 else:
-                    self._draw_live(prompts, updates, evals)
+                    self._draw(updates, evals)
+                    self._recheck(updates, evals)
+                    if evals.options.record != "none":
+                        self._audit(prompts, evals)
+                    self._compare_with_anchors(updates, evals)
         finally:
             evals.close()
         if not self.pending:
             for prompt in prompts:
                 self._save(prompt)
-
-    def _draw_live(
-        self, prompts: list[PromptUpdate], updates: list[EvalUpdate], evals: EvalSession
-    ) -> None:
-        self._draw(updates, evals)
-        complete = [update for update in updates if self._needs_recheck(update)]
-        if complete:
-            self._recheck(complete, evals)
-        if evals.options.record != "none":
-            self._audit(prompts, evals)
-        self._compare_with_anchors(updates, evals)
 
     def _take_batches(
         self, updates: list[EvalUpdate], evals: EvalSession, options: BatchOptions
@@ -566,7 +549,7 @@ class BaselineUpdate:
         """
         for update in updates:
             update.audit_digest = update.top_up.baseline.audit_digest
-        batches = ProjectBatches(self.project, evals, options, environ=os.environ)
+        batches = ProjectBatches(evals, options)
         with batches.open():
             self._draw(updates, evals)
             if not batches.has_open_calls:
@@ -581,16 +564,18 @@ class BaselineUpdate:
             self.pending = ["the session is kept once all of its trials are measured"]
 
     def _draw(self, updates: list[EvalUpdate], evals: EvalSession) -> None:
-        anchors = [update.anchor for update in updates if update.anchor and update.anchor.request]
-        of_anchors = [anchor.request for anchor in anchors if anchor.request is not None]
-        suites = [update.request for update in updates]
+        requests = [update.request for update in updates]
+        anchors = [update.anchor for update in updates if update.anchor is not None]
+        of_anchors = [(x, x.request) for x in anchors if x.request is not None]
         trials_by_suite = draw_trials(
-            [*suites, *of_anchors], session=evals, on_progress=lambda _: None
+            [*requests, *(request for _, request in of_anchors)], session=evals
         )
         for update, trials in zip(updates, trials_by_suite, strict=False):
             update.session_trials = trials
-        for anchor, trials in zip(anchors, trials_by_suite[len(updates) :], strict=True):
-            anchor.add_trials(trials, now=self._now)
+        for (anchor, request), trials in zip(
+            of_anchors, trials_by_suite[len(updates) :], strict=True
+        ):
+            anchor.add_trials(request, trials, now=self._now)
 
     def _compare_with_anchors(self, updates: list[EvalUpdate], evals: EvalSession) -> None:
         """Compare each version with its anchor; re-run both if the version seems worse."""
@@ -601,11 +586,14 @@ class BaselineUpdate:
             update.anchor.compare(baseline, complete=after.complete)
             request = update.anchor.plan_rerun(self._now, self.policy(len(update.suite.dataset)))
             if request is not None:
-                (trials,) = draw_trials([request], session=evals, on_progress=lambda _: None)
+                (trials,) = draw_trials([request], session=evals)
                 update.anchor.replace_trials(request, trials, baseline, now=self._now)
 
-    def _recheck(self, complete: list[EvalUpdate], evals: EvalSession) -> None:
+    def _recheck(self, updates: list[EvalUpdate], evals: EvalSession) -> None:
         """Compare complete baselines with fresh trials; restart those that no longer agree."""
+        complete = [update for update in updates if self._needs_recheck(update)]
+        if not complete:
+            return
         policy = policy_of(self.project.settings.gate)
         rechecks = [
             RecheckSuite(
@@ -622,7 +610,7 @@ class BaselineUpdate:
             )
             for update in complete
         ]
-        recheck_results = recheck_trials(rechecks, session=evals, on_progress=lambda _: None)
+        recheck_results = recheck_trials(rechecks, session=evals)
         stale: list[EvalUpdate] = []
         for update, recheck, trials in zip(complete, rechecks, recheck_results, strict=True):
             update.rechecked, update.drift = trials, recheck.recheck.drift(models=trials.models)
@@ -639,13 +627,10 @@ class BaselineUpdate:
 
         The session's trials are reused; complete baselines need few further ones.
         """
-        reader = evals.replay_session()
-        try:
+        with closing(evals.replay_session()) as reader:
             for prompt in prompts:
                 for suite in prompt.suites:
                     self._audit_eval(suite, prompt.baseline, evals, reader)
-        finally:
-            reader.close()
 
     def _audit_eval(
         self, update: EvalUpdate, baseline: Baseline, evals: EvalSession, reader: EvalSession
@@ -737,9 +722,8 @@ class BaselineUpdate:
             name = suite.prompt.name
             if name not in prompts:
                 baseline, older = baseline_of(self.project, suite)
-                prompts[name] = PromptUpdate(
-                    name=name, baseline=baseline or Baseline(prompt=name), older=older
-                )
+                baseline = baseline or Baseline(prompt=name)
+                prompts[name] = PromptUpdate(baseline=baseline, older=older)
             key = key_of(suite)
             prompt = prompts[name]
             if any(not update.top_up.baseline.key.differences(key) for update in prompt.suites):
@@ -805,11 +789,9 @@ class BaselineUpdate:
             trials = f"{plural(len(draws), 'trial')} of {plural(cases, 'case')}"
             self.print_line(f"{label}: {fresh}{trials}, {cost}")
         anchor = update.anchor
-        if (
-            anchor is not None
-            and anchor.request is not None
-            and (draws := draws_of(anchor.request))
-        ):
+        if anchor is None or anchor.request is None:
+            return
+        if draws := draws_of(anchor.request):
             top_up = anchor.request.top_up
             facts = {
                 "prompt": update.prompt,
@@ -850,7 +832,7 @@ class BaselineUpdate:
             if left_out := len(self._find_deselected(update.suite)):
                 lacking.append(f"{plural(left_out, 'case')} left out")
             update.missing_text = "; ".join(lacking)
-        path = baseline_path(self.project, prompt.name)
+        path = baseline_path(self.project, prompt.baseline.prompt)
         anchors = [update.anchor for update in prompt.suites if update.anchor is not None]
         baseline = merge_baselines(
             prompt.baseline,
@@ -877,11 +859,8 @@ class BaselineUpdate:
             self._done.append(update)
 
     def _describe_missing(self, after: TopUp) -> str:
-        interval = (
-            f", {self._interval_text()} apart"
-            if after.sessions > 1
-            else f" in {self._interval_text()}"
-        )
+        interval = self._interval_text()
+        interval = f", {interval} apart" if after.sessions > 1 else f" in {interval}"
         sessions = plural(after.sessions, "more session", "more sessions")
         if after.sessions_others < after.sessions:
             sessions += f" for critical cases, {after.sessions_others} for others"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 import re
 import secrets
 import shlex
@@ -18,6 +19,7 @@ from collections import Counter
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
         Generator,
         Iterable,
         Iterator,
-        Mapping,
         Sequence,
     )
 
@@ -196,14 +197,10 @@ class _Place:
 
 @dataclass(slots=True, kw_only=True)
 class _Draft:
-    """An unfinished file of requests."""
+    """A batch whose file of requests is being written."""
 
-    name: str
-    model: str
-    path: Path
+    state: _State
     file: IO[bytes]
-    other_limit: bool
-    requests: int = 0
     size: int = 0
 
 
@@ -270,10 +267,8 @@ class ProjectBatches:
     """The completions of a run from batches: the protocol `Batches` of the runner.
 
     Args:
-        project: The project.
         evals: The run, which takes its completions from here.
         options: The batch options.
-        environ: The environment, with API keys.
 
     Attributes:
         collected_ids: Calls with a completion from results.
@@ -284,16 +279,8 @@ class ProjectBatches:
         notes: Further notes for the user.
     """
 
-    def __init__(
-        self,
-        project: Project,
-        evals: EvalSession,
-        options: BatchOptions,
-        *,
-        environ: Mapping[str, str],
-    ) -> None:
-        self._project = project
-        self._environ = environ
+    def __init__(self, evals: EvalSession, options: BatchOptions) -> None:
+        self._project = project = evals.project
         self._evals = evals
         self._options = options
         self._directory = project.state_dir / _DIRECTORY
@@ -304,9 +291,10 @@ class ProjectBatches:
         self._failed: dict[str, str] = {}
         self._under_way: dict[str, str] = {}
         self._known_ids: set[str] = set()
-        self._drafts: dict[tuple[str, str, bool], _Draft] = {}
+        self._drafts: dict[tuple[str, bool], _Draft] = {}
         self._started: list[_State] = []
-        self._clients: dict[str, BatchClient] = {}
+        # For writing and reading lines, without network access.
+        self._client = cache(self._new_client)
         self._suspects: list[tuple[str, RemoteBatch]] = []
         self._peeks = 0
         self._of_files = _Read()
@@ -340,7 +328,7 @@ class ProjectBatches:
                 return completion
         if (name := self._under_way.get(custom_id)) is not None:
             self.pending[custom_id] = name
-            raise self._pending_error(name)
+            raise PendingError(f"under way in batch {name}")
         if (problem := self._failed.get(custom_id)) is not None:
             words = self._evals.completions.redact(printable(problem.partition("\n")[0]))[:300]
             case, count = self.failures.get(words, (case_request.case, 0))
@@ -361,13 +349,10 @@ class ProjectBatches:
         self._failed.pop(custom_id, None)
         draft = self._draft(case_request.model, other, client, len(line))
         draft.file.write(line)
-        draft.requests += 1
+        draft.state.requests += 1
         draft.size += len(line)
-        self._under_way[custom_id] = self.pending[custom_id] = draft.name
-        return self._pending_error(draft.name)
-
-    def _pending_error(self, name: str) -> PendingError:
-        return PendingError(f"under way in batch {name}")
+        self._under_way[custom_id] = self.pending[custom_id] = draft.state.name
+        return PendingError(f"under way in batch {draft.state.name}")
 
     def _live_only_reason(self, call: CaseRequest) -> str | None:
         if call.target is not None:
@@ -382,50 +367,40 @@ class ProjectBatches:
             return f"{call.model}, whose provider takes no batches"
         return None
 
-    def _client(self, provider: str) -> BatchClient:
-        """The client for writing and reading lines, without network access."""
-        if provider not in self._clients:
-            self._clients[provider] = self._new_client(provider)
-        return self._clients[provider]
-
     def _new_client(self, provider: str) -> BatchClient:
         from regauge.providers.batches import BatchClient
 
         settings = endpoint_of(self._project.settings, provider)
         assert settings is not None
-        return BatchClient(settings, name=provider, environ=self._environ)
+        return BatchClient(settings, name=provider, environ=os.environ)
 
     def _draft(self, model: str, other: bool, client: BatchClient, size: int) -> _Draft:  # noqa: FBT001 - part of a key
-        provider = parse_model_id(model).provider
-        key = (provider, model, other)
+        key = (model, other)
         draft = self._drafts.get(key)
         if draft is not None and (
-            draft.requests >= client.requests_max or draft.size + size > client.bytes_max
+            draft.state.requests >= client.requests_max or draft.size + size > client.bytes_max
         ):
             self._write(self._drafts.pop(key))
             draft = None
         if draft is None:
             number = len(self._started) + len(self._drafts)
-            name = f"{_moment(self._now)}-{secrets.token_hex(3)}-{number}"
-            path = self._directory / f"{name}.jsonl.part"
-            draft = self._drafts[key] = _Draft(
-                name=name, model=model, path=path, file=path.open("wb"), other_limit=other
+            state = _State(
+                name=f"{_moment(self._now)}-{secrets.token_hex(3)}-{number}",
+                model=model,
+                requests=0,
+                status="written" if self._options.upload else "by-hand",
+                created_at=self._now,
+                other_limit=other,
             )
+            file = (self._directory / f"{state.name}.jsonl.part").open("wb")
+            draft = self._drafts[key] = _Draft(state=state, file=file)
         return draft
 
     def _write(self, draft: _Draft) -> None:
         draft.file.close()
-        draft.path.replace(self._requests(draft.name))
-        state = _State(
-            name=draft.name,
-            model=draft.model,
-            requests=draft.requests,
-            status="written" if self._options.upload else "by-hand",
-            created_at=self._now,
-            other_limit=draft.other_limit,
-        )
-        self._save(state)
-        self._started.append(state)
+        Path(draft.file.name).replace(self._requests(draft.state.name))
+        self._save(draft.state)
+        self._started.append(draft.state)
 
     # The command.
 
@@ -453,7 +428,7 @@ class ProjectBatches:
                 self._evals.batches = None
                 for draft in self._drafts.values():
                     draft.file.close()
-                    draft.path.unlink(missing_ok=True)
+                    Path(draft.file.name).unlink(missing_ok=True)
 
     def start(self) -> list[str]:
         """Write the requested calls and start their batches; return errors.
@@ -516,10 +491,11 @@ class ProjectBatches:
                 f" {self._options.command}"
             )
         yield from _some(self._of_files.unreadable, "line", "left")
+        known_ids = self._known_ids | self.collected_ids
         unknown = [
             custom_id
             for custom_id in (*self._of_files.places, *self._of_files.problems)
-            if custom_id not in self.collected_ids and not self._is_known(custom_id)
+            if custom_id not in known_ids and not self._is_recorded(custom_id)
         ]
         yield from _some(unknown, *_UNKNOWN)
 
@@ -550,14 +526,11 @@ class ProjectBatches:
         under_way = self._under_way.get(custom_id) == state.name
         if not (under_way or custom_id in self._results or custom_id in self._failed):
             return False
-        key = key_of(custom_id)
-        return key is not None and not self._evals.completions.knows(key)
+        return key_of(custom_id) is not None and not self._is_recorded(custom_id)
 
-    def _is_known(self, custom_id: str) -> bool:
+    def _is_recorded(self, custom_id: str) -> bool:
         key = key_of(custom_id)
-        return custom_id in self._known_ids or (
-            key is not None and self._evals.completions.knows(key)
-        )
+        return key is not None and self._evals.completions.knows(key)
 
     # State.
 
@@ -679,10 +652,8 @@ class ProjectBatches:
         providers: set[str] = set()
         for suite in {id(case.suite): case.suite for case in self._evals.plan.cases}.values():
             models = [str(suite.model)] if suite.target is None else []
-            for model in (
-                *models,
-                *(name for judge in suite.model_judges for name in judge.models),
-            ):
+            models += [name for judge in suite.model_judges for name in judge.models]
+            for model in models:
                 with suppress(RegaugeError):
                     providers.add(parse_model_id(model).provider)
         return providers
@@ -724,12 +695,7 @@ class ProjectBatches:
     ) -> None:
         """Fetch the state of a batch that this machine wrote."""
         if state.status in {"written", "starting"}:
-            matches = [
-                batch for batch in remote_batches if batch.tag and batch.tag.name == state.name
-            ]
-            batch = (
-                matches[0] if matches else await self._find_unnoted(state, remote_batches, client)
-            )
+            batch = await self._find_remote(state, remote_batches, client)
             if batch is None:
                 # Not started, so not paid for: calls that are still needed are written again.
                 self._batches.remove(state)
@@ -776,10 +742,13 @@ class ProjectBatches:
         self._save(state)
         await self._update(state, batch, client)
 
-    async def _find_unnoted(
+    async def _find_remote(
         self, state: _State, remote_batches: Sequence[RemoteBatch], client: BatchClient
     ) -> RemoteBatch | None:
-        """The remote batch of an unconfirmed start, at a provider without metadata; or None."""
+        """The remote batch of an unconfirmed start, without metadata by its requests; or None."""
+        for batch in remote_batches:
+            if batch.tag and batch.tag.name == state.name:
+                return batch
         if state.status == "written":
             return None
         ids = {*self._ids(state)}
@@ -836,40 +805,41 @@ class ProjectBatches:
         cut = bool(trouble) or read.cut or short
         state.is_complete = not cut or state.cut == size
         state.cut = size if cut else None
-        count, results = plural(read.lines, "line"), f"the results of batch {state.name}"
-        if cut and state.is_complete:
-            note = f"{results} stay cut off at {count}; the other calls count as failed"
-            self.notes.append(note)
-        elif cut:
-            self.notes.append(f"{results} are cut off after {count}; collect again to get the rest")
+        if cut:
+            count = plural(read.lines, "line")
+            note = f"are cut off after {count}; collect again to get the rest"
+            if state.is_complete:
+                note = f"stay cut off at {count}; the other calls count as failed"
+            self.notes.append(f"the results of batch {state.name} {note}")
 
     async def _start(self) -> list[str]:
         from regauge.providers.batches import NoBatchesError
 
         troubles: list[str] = []
         for state in self._started:
-            provider = state.provider
-            if (suspect := self._suspect(state)) is not None:
-                troubles.append(
-                    f"{plural(state.requests, 'call')} of {state.model} not submitted: batch"
-                    f" {suspect} at {provider!r} has as many and may hold them\n"
-                    f"  fix: {self._options.command} --collect when it has ended"
-                )
-                self._abandon(state)
-                continue
+            suspect = self._suspect(state)
+            trouble = (
+                f"batch {suspect} at {state.provider!r} has as many and may hold them\n"
+                f"  fix: {self._options.command} --collect when it has ended"
+            )
             try:
-                async with self._online(provider) as client:
-                    await self._start_batch(state, client)
+                if suspect is None:
+                    async with self._online(state.provider) as client:
+                        await self._start_batch(state, client)
+                    continue
             except NoBatchesError as error:
                 state.status = "by-hand"
                 self._save(state)
                 self.notes.append(str(error))
+                continue
             except ProviderError as error:
-                troubles.append(
-                    f"{plural(state.requests, 'call')} of {state.model} not submitted: {error}"
-                )
-                for custom_id in self._ids(state):
-                    self.pending.pop(custom_id, None)
+                trouble = str(error)
+            calls = plural(state.requests, "call")
+            troubles.append(f"{calls} of {state.model} not submitted: {trouble}")
+            for custom_id in self._ids(state):
+                self.pending.pop(custom_id, None)
+            if suspect is not None:
+                self._remove(state, note=False)
         return troubles
 
     async def _start_batch(self, state: _State, client: BatchClient) -> None:
@@ -888,12 +858,7 @@ class ProjectBatches:
                 raise
             # It may have started all the same.
             remote_batches = await client.list_since(self._now - _CLOCKS_S)
-            matches = [
-                batch for batch in remote_batches if batch.tag and batch.tag.name == state.name
-            ]
-            started = (
-                matches[0] if matches else await self._find_unnoted(state, remote_batches, client)
-            )
+            started = await self._find_remote(state, remote_batches, client)
             if started is None:
                 raise
             batch = started
@@ -908,11 +873,6 @@ class ProjectBatches:
             if provider == state.provider and has_as_many and is_running:
                 return batch.id
         return None
-
-    def _abandon(self, state: _State) -> None:
-        for custom_id in self._ids(state):
-            self.pending.pop(custom_id, None)
-        self._remove(state, note=False)
 
 
 def calls_under_way(project: Project) -> int:

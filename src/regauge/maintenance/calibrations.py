@@ -25,7 +25,7 @@ from regauge.judges.calibration import (
     write_calibrations,
 )
 from regauge.reports import money, quantity
-from regauge.wording import plural
+from regauge.wording import plural, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from regauge.judges import ModelJudge
     from regauge.judges.calibration import (
         Agreement,
-        Confusion,
         IntervalEstimate,
         LabelKind,
         LabelledVerdict,
@@ -134,14 +133,14 @@ def judge_status_rows(
     rows: list[JudgeStatusRow] = []
     for name, use in sorted(used_judges.items()):
         for judge in (use.judge, *use.rivals):
-            standing = judge_status(judge, project)
+            status = judge_status(judge, project)
             rows.append(
                 JudgeStatusRow(
                     judge=name,
                     prompts=tuple(sorted(set(use.prompts))),
                     models=tuple(judge.models),
-                    gates=standing.blocking,
-                    reason=standing.reason,
+                    gates=status.blocking,
+                    reason=status.reason,
                     measured=_is_measured(judge, project),
                 )
             )
@@ -239,7 +238,12 @@ def calibration_lines(calibration: Calibration) -> list[str]:
     if agreement.self_consistency is not None:
         words = f"{agreement.self_consistency:.2f} over {calibration.repeats} repeats"
         lines.append(_row("self-consistency", words))
-    return [*lines, "", *_table(agreement.confusion)]
+    confusion = agreement.confusion  # labels in rows, verdicts in columns
+    first, *labels = confusion.labels
+    rows = [["", f"judge: {first}", *labels]]
+    for label, counts in zip(confusion.labels, confusion.counts, strict=True):
+        rows.append([f"label: {label}", *map(str, counts)])
+    return [*lines, "", *(f"  {line}" for line in table_lines(rows, counts=True))]
 
 
 def disagreement_lines(kind: LabelKind, verdicts: Sequence[LabelledVerdict]) -> list[str]:
@@ -308,18 +312,6 @@ def _left_out(agreement: Agreement) -> str:
 
 def _row(name: str, text: str) -> str:
     return f"  {name:{_WIDTH}}{text}"
-
-
-def _table(confusion: Confusion) -> list[str]:
-    """The confusion matrix: labels in rows, verdicts in columns."""
-    heads = [f"judge: {label}" if n == 0 else label for n, label in enumerate(confusion.labels)]
-    rows = [["", *heads]]
-    for label, counts in zip(confusion.labels, confusion.counts, strict=True):
-        rows.append([f"label: {label}", *map(str, counts)])
-    first, *widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(["", f"{name:{first}}", *map(str.rjust, cells, widths)]) for name, *cells in rows
-    ]
 
 
 def _both_sides(kind: LabelKind, verdict: LabelledVerdict) -> list[str]:

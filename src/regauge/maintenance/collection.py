@@ -8,7 +8,7 @@ import re
 import sys
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
 import pytest
 
@@ -31,7 +31,7 @@ from regauge.pytest_omissions import (
     place_of,
     uncollected_evals,
 )
-from regauge.runner import Plan, PlannedCase, spec_of
+from regauge.runner import Plan, spec_of
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -44,20 +44,6 @@ if TYPE_CHECKING:
     from regauge.runner import EvalSession
 
 
-def cases_of_prompt(evals: EvalSession, project: Project, name: str) -> list[PlannedCase]:
-    """The planned cases of a prompt, and the rows of `testData` in its file.
-
-    pytest collects these rows only if the command names the file.
-    """
-    cases = [case for case in evals.plan.cases if case.suite.prompt.name == name]
-    file = project.prompts_dir / f"{name}.prompt.yml"
-    try:
-        suites = evals.bind_prompt_file(file)
-    except RegaugeError:  # no such file, or no data of its own
-        return cases
-    return [*cases, *(PlannedCase(suite, case) for suite in suites for case in suite.dataset)]
-
-
 def tests_targets(project: Project) -> bool:
     """Return whether the settings or evals of a project name targets, so it needs no prompt."""
     return bool(project.settings.targets) or any(
@@ -66,7 +52,7 @@ def tests_targets(project: Project) -> bool:
     )
 
 
-def left_out_errors(project: Project, evals: EvalSession) -> list[Diagnostic]:
+def left_out_errors(evals: EvalSession) -> list[Diagnostic]:
     """Errors on cases and evals that pytest settings or a conftest.py leave out."""
     cases = [
         replace(
@@ -74,7 +60,7 @@ def left_out_errors(project: Project, evals: EvalSession) -> list[Diagnostic]:
             fix="take what deselects them out of addopts, PYTEST_ADDOPTS or conftest.py (`tier:"
             " tracked` lets a case fail)",
         )
-        for diagnostic in errors_of_left_out(project, evals.left_out)
+        for diagnostic in errors_of_left_out(evals.project, evals.left_out)
     ]
     return [*cases, *evals.uncollected]
 
@@ -123,6 +109,7 @@ class _Driver:
 
     Attributes:
         targets: Targets whose evals count for the prompts that they load.
+        result: The result of `act`.
         eval_names: The names of collected evals.
         tested: The evals of each target.
         errors: The error by file that could not be collected.
@@ -130,13 +117,14 @@ class _Driver:
         silenced: The output of pytest, plugins and evals; only `act` prints.
     """
 
-    act: Callable[[EvalSession], None]
+    act: Callable[[EvalSession], object]
     project: Project
     prompts: frozenset[str]
     targets: Mapping[str, TargetSettings]
     prefetch: bool
     one_item_per_eval: bool
-    warn: Callable[[str], None] | None
+    warn: Callable[[str], object] | None
+    result: object = None
     eval_names: set[str] = field(default_factory=set[str])
     tested: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     errors: dict[str, str] = field(default_factory=dict[str, str])
@@ -226,11 +214,17 @@ class _Driver:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Call `act` instead of running tests."""
         del session
-        if not self.errors and not self.unknown and self._evals is not None:
+        evals = self._evals
+        if not self.errors and not self.unknown and evals is not None:
             try:
                 with redirect_stdout(self._printed):
-                    self._report_left_out(self._evals)
-                    self.act(self._evals)
+                    if self.warn is not None:
+                        errors = [*map(str, left_out_errors(evals))]
+                        if errors and not evals.plan.cases:
+                            raise UsageError("\n".join(errors))
+                        for error_text in errors:
+                            self.warn(error_text)
+                    self.result = self.act(evals)
             # pytest would report it as an internal error. A closed pipe needs no message.
             except (RegaugeError, BrokenPipeError) as error:
                 self.error = error
@@ -238,49 +232,34 @@ class _Driver:
                 self.error = MachineError.from_os_error(error)
         return True
 
-    def _report_left_out(self, evals: EvalSession) -> None:
-        """Warn about cases and evals that pytest settings or a conftest.py leave out.
-
-        Raises:
-            UsageError: No case is left.
-        """
-        if self.warn is None:
-            return
-        errors = left_out_errors(self.project, evals)
-        if errors and not evals.plan.cases:
-            raise UsageError("\n".join(map(str, errors)))
-        for diagnostic in errors:
-            self.warn(str(diagnostic))
-
     @property
     def unknown(self) -> list[str]:
         """Named prompts without an eval."""
         return sorted(self.prompts - self.eval_names)
 
 
-def _print_warning(text: str) -> None:
-    sys.stderr.write(f"warning: {text}\n")
+_Result = TypeVar("_Result")
 
 
 def with_evals(
     project: Project,
-    path: Path,
-    act: Callable[[EvalSession], None],
+    path: Path | None,
+    act: Callable[[EvalSession], _Result],
     *,
     prompts: Sequence[str] = (),
     options: Sequence[str] = (),
-    prefetch: bool = True,
+    prefetch: bool = False,
     plugins: Sequence[object] = (),
     one_item_per_eval: bool = False,
     include_targets: bool = False,
     interrupt_message: Callable[[], str] = lambda: RESUME_NOTE,
-    warn: Callable[[str], None] | None = _print_warning,
-) -> None:
-    """Collect the evals of a project and call a function with the planned session.
+    warn: Callable[[str], object] | None = lambda text: sys.stderr.write(f"warning: {text}\n"),
+) -> _Result:
+    """Collect the evals of a project, call a function with the planned session, return its result.
 
     Args:
         project: The project.
-        path: The directory or file of the evals.
+        path: The directory or file of the evals; None for `evals`.
         act: Called with the planned session.
         prompts: The prompts whose evals to collect; empty for all.
         options: pytest options of the plugin.
@@ -296,6 +275,7 @@ def with_evals(
             collected.
         RegaugeError: An error of `act`.
     """
+    path = path or project.root / "evals"
     if not path.exists():
         fix = "regauge init writes a first eval; --evals names another directory"
         raise UsageError(f"there is no file or directory {str(project.relative(path))!r}", fix=fix)
@@ -339,6 +319,7 @@ def with_evals(
         if code == pytest.ExitCode.INTERNAL_ERROR:
             sys.stderr.write(driver.silenced.getvalue())
         raise SystemExit(int(code))
+    return cast("_Result", driver.result)
 
 
 def option_words(options: Mapping[str, object]) -> list[str]:
@@ -364,28 +345,21 @@ def _check_found(project: Project, path: Path, driver: _Driver) -> None:
         return
     if driver.uncollected:
         raise NoEvalsError("\n".join(map(str, driver.uncollected)))
-    if driver.unknown:
-        raise _no_eval(project, driver.unknown[0], driver)
-    fix = "regauge new eval NAME writes one; --evals names another directory"
-    raise NoEvalsError(f"there are no evals in {project.relative(path)}", fix=fix)
-
-
-def _no_eval(project: Project, prompt: str, driver: _Driver) -> UsageError:
-    eval_names = driver.eval_names
+    if not driver.unknown:
+        fix = "regauge new eval NAME writes one; --evals names another directory"
+        raise NoEvalsError(f"there are no evals in {project.relative(path)}", fix=fix)
+    prompt = driver.unknown[0]
     if prompt in driver.tested:
         evals = ", ".join(sorted(driver.tested[prompt]))
         message = f"{prompt!r} is a target, and this command takes the name of an eval"
-        return UsageError(message, fix=f"name an eval that tests it: {evals}")
-    names = ", ".join(sorted(eval_names)) or "none"
-    try:
+        raise UsageError(message, fix=f"name an eval that tests it: {evals}")
+    fix = did_you_mean(prompt, driver.eval_names)
+    fix = fix or "name one of these, or write one: regauge new --help"
+    with suppress(PromptError):
         find_prompt(prompt, root=project.root)
         fix = f"regauge new eval {prompt}"
-    except PromptError:
-        fix = (
-            did_you_mean(prompt, eval_names)
-            or "name one of these, or write one: regauge new --help"
-        )
-    return UsageError(f"no eval of prompt {prompt!r}; there are evals of: {names}\n  fix: {fix}")
+    names = ", ".join(sorted(driver.eval_names)) or "none"
+    raise UsageError(f"no eval of prompt {prompt!r}; there are evals of: {names}", fix=fix)
 
 
 def _own_frames(traceback: str) -> str:
@@ -428,13 +402,11 @@ def judges_of_evals(
         UsageError: The evals cannot be collected.
         RegaugeError: A judge cannot be bound.
     """
-    judges: dict[str, UsedJudge] = {}
-    if not path.exists():
-        return judges
-    options = option_words({"record": "none", "judge_model": judge_model})
-    with suppress(NoEvalsError):
-        with_evals(project, path, lambda evals: judges.update(judges_in(evals)), options=options)
-    return judges
+    if path.exists():
+        options = option_words({"record": "none", "judge_model": judge_model})
+        with suppress(NoEvalsError):
+            return with_evals(project, path, judges_in, options=options)
+    return {}
 
 
 def judges_in(evals: EvalSession) -> dict[str, UsedJudge]:
@@ -453,32 +425,24 @@ def judges_in(evals: EvalSession) -> dict[str, UsedJudge]:
     return judges
 
 
-def _refuse_rivals(judge_use: UsedJudge) -> None:
-    """Refuse a judge with rivals of its name.
-
-    Raises:
-        UsageError: Evals declare different judges of this name.
-    """
-    if judge_use.rivals:
-        prompts: Sequence[str] = sorted(set(judge_use.prompts))
-        raise UsageError(
-            f"evals of {' and '.join(prompts)} declare two different judges that are called"
-            f" {judge_use.judge.name!r}\n  fix: give one a name of its own with .with_name(...)"
-        )
-
-
 def find_judge(name: str, project: Project, evals: Path, model: str | None) -> UsedJudge:
     """The judge of this name from an eval, else from its rubric.
 
     Raises:
-        UsageError: There is no such judge, or `model` differs from the model that it declares.
+        UsageError: There is no such judge, evals declare different ones of this name, or `model`
+            differs from the model that it declares.
     """
     judges = judges_of_evals(project, evals, judge_model=model)
     by_stem = {file_stem(full_name): judge for full_name, judge in reversed(judges.items())}
     use = judges.get(name) or by_stem.get(name)
     if use is None:
         use = _unused_rubric(name, project, model, judges=sorted(judges))
-    _refuse_rivals(use)
+    if use.rivals:
+        raise UsageError(
+            f"evals of {' and '.join(sorted(set(use.prompts)))} declare two different judges that"
+            f" are called {use.judge.name!r}",
+            fix="give one a name of its own with .with_name(...)",
+        )
     models = ", ".join(use.judge.models)
     if model is not None and models != str(parse_model_id(model, location="--judge-model")):
         fix = "change it where the judge is declared, or leave --judge-model out"

@@ -13,8 +13,8 @@ from regauge.datasets import load_dataset
 from regauge.errors import InvalidFileError, ProviderError, RegaugeError, UsageError
 from regauge.gate.baselines import baseline_errors
 from regauge.maintenance.calibrations import judge_status_rows, lint_labels
-from regauge.maintenance.collection import NotCollectedError, judges_in, with_evals
-from regauge.maintenance.stale import recording_errors, unreported_reasons
+from regauge.maintenance.collection import judges_in, with_evals
+from regauge.maintenance.stale import recording_errors, unreported_error
 from regauge.model_id import SIMULATED, ModelId, parse_model_id
 from regauge.prompts import load_prompt, prompt_files
 from regauge.providers._endpoint import Endpoint
@@ -123,16 +123,26 @@ def find_leaks(prompt: Prompt, dataset: Dataset) -> Iterator[DoctorResult]:
     prompt_text = _plain(" ".join(message.content for message in prompt.messages))
     sources: dict[str, list[str]] = {"holdout": [], "train": []}
     for case in dataset:
-        if any(_is_distinctive(text) and text in prompt_text for text in map(_plain, _texts(case))):
+        expected = case.expected if isinstance(case.expected, dict) else {"": case.expected}
+        values = (*case.inputs.values(), *expected.values())
+        texts = [_plain(value) for value in values if isinstance(value, str)]
+        if any(
+            len(text) >= _LEAK_CHARS_MIN
+            and text.count(" ") + 1 >= _LEAK_WORDS_MIN
+            and text in prompt_text
+            for text in texts
+        ):
             sources[case.split].append(f"{case.id} ({case.location})")
-    if held_out := sources["holdout"]:
-        cases = f"{_count(held_out)} held out: {first_of(held_out, _SHOWN_MAX)}"
-        fix = "take them out of the prompt, or out of the dataset"
-        yield DoctorResult.error("leaking cases", f"{prompt.name}: its text holds {cases}", fix)
-    if training := sources["train"]:
-        cases = f"{_count(training)}: {first_of(training, _SHOWN_MAX)}"
-        fix = "write examples of your own: these cases pass whatever the prompt is worth"
-        yield DoctorResult.warning("leaking cases", f"{prompt.name}: its text holds {cases}", fix)
+    own_examples = "write examples of your own: these cases pass whatever the prompt is worth"
+    out = "take them out of the prompt, or out of the dataset"
+    for report, cases, held_out, fix in (
+        (DoctorResult.error, sources["holdout"], " held out", out),
+        (DoctorResult.warning, sources["train"], "", own_examples),
+    ):
+        if cases:
+            count = "a case" if len(cases) == 1 else f"{len(cases)} cases"
+            words = f"{count}{held_out}: {first_of(cases, _SHOWN_MAX)}"
+            yield report("leaking cases", f"{prompt.name}: its text holds {words}", fix)
 
 
 def _key(case: GoldenCase) -> str:
@@ -143,23 +153,8 @@ def _key(case: GoldenCase) -> str:
     return json.dumps(plain, sort_keys=True)
 
 
-def _texts(case: GoldenCase) -> Iterator[str]:
-    yield from (value for value in case.inputs.values() if isinstance(value, str))
-    expected = case.expected
-    values = expected.values() if isinstance(expected, dict) else [expected]
-    yield from (value for value in values if isinstance(value, str))
-
-
-def _is_distinctive(text: str) -> bool:
-    return len(text) >= _LEAK_CHARS_MIN and text.count(" ") + 1 >= _LEAK_WORDS_MIN
-
-
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def _count(cases: list[str]) -> str:
-    return "a case" if len(cases) == 1 else f"{len(cases)} cases"
 
 
 def check_models(
@@ -185,20 +180,16 @@ def check_models(
             yield DoctorResult.error("endpoints", error.message, error.fix)
             continue
         if endpoint is not None:
-            findings = [*_check_endpoint(provider, names_asked, endpoint, environ, offline=offline)]
-            yield from findings
-            if not any(finding.check == "models" for finding in findings):
-                yield from _check_announcements(provider, names_asked)
-
-
-def _check_announcements(provider: str, models: set[str]) -> Iterator[DoctorResult]:
-    """Results on models that are or will soon be shut down, by their vendors' announcements."""
-    today = datetime.now(UTC).date()
-    for name in sorted(models):
-        model = ModelId(provider=provider, model=name)
-        last = find_last_day(model)
-        if last is not None and last.day - today <= SOON:
-            yield _check_last_day(str(model), last, today)
+            results = [*_check_endpoint(provider, names_asked, endpoint, environ, offline=offline)]
+            yield from results
+            if any(result.check == "models" for result in results):
+                continue
+            # Without a list of its endpoint, vendors' announcements tell of a shutdown.
+            for name in sorted(names_asked):
+                model = ModelId(provider=provider, model=name)
+                last = find_last_day(model)
+                if last is not None and last.day - datetime.now(UTC).date() <= SOON:
+                    yield _check_last_day(model, last)
 
 
 def _check_endpoint(
@@ -241,27 +232,22 @@ def _check_endpoint(
         yield DoctorResult.error("endpoints", f"{provider}: {error}", fix)
         return
     yield DoctorResult.ok("endpoints", f"{provider} lists {plural(len(listed_models), 'model')}")
-    today = datetime.now(UTC).date()
     for name in sorted(models):
-        yield _check_listing(ModelId(provider=provider, model=name), listed_models, today)
+        yield _check_listing(ModelId(provider=provider, model=name), listed_models)
 
 
-def _check_listing(
-    model: ModelId, listed_models: Mapping[str, date | None], today: date
-) -> DoctorResult:
+def _check_listing(model: ModelId, listed_models: Mapping[str, date | None]) -> DoctorResult:
     if model.model not in listed_models:
         words = f"{model} is not among the models its endpoint lists"
         fix = "name one of those, or the snapshot that replaced it"
         return DoctorResult.error("models", words, fix)
     day = listed_models[model.model]
-    last = find_last_day(model) if day is None else LastDay(day=day, source="its endpoint's list")
-    if last is None:
-        return DoctorResult.ok("models", f"{model} is listed")
-    return _check_last_day(str(model), last, today)
+    last = LastDay(day=day, source="its endpoint's list") if day else find_last_day(model)
+    return _check_last_day(model, last) if last else DoctorResult.ok("models", f"{model} is listed")
 
 
-def _check_last_day(model: str, last: LastDay, today: date) -> DoctorResult:
-    left = last.day - today
+def _check_last_day(model: ModelId, last: LastDay) -> DoctorResult:
+    left = last.day - datetime.now(UTC).date()
     verb = "was" if left < timedelta(0) else "is"
     words = f"{model} {verb} shut down on {last.day}, by {last.source}"
     if left > SOON:
@@ -272,53 +258,34 @@ def _check_last_day(model: str, last: LastDay, today: date) -> DoctorResult:
     )
 
 
-class EvalDiagnostics:
-    """The results of collecting the evals.
-
-    Attributes:
-        results: The results, in order.
-        models: The models of the evals, as `provider:model`.
-    """
-
-    def __init__(self) -> None:
-        self.results: list[DoctorResult] = []
-        self.models: set[str] = set()
-
-    def check(self, evals: EvalSession, project: Project, path: Path) -> None:
-        """Check planned evals."""
-        suites = list({id(case.suite): case.suite for case in evals.plan.cases}.values())
-        used_judges = judges_in(evals)
-        prompted = [suite for suite in suites if suite.target is None]
-        self.models.update(str(suite.model) for suite in prompted)
-        for judge in used_judges.values():
-            self.models.update(judge.judge.models)
-        prompts = len({suite.prompt.name for suite in suites})
-        words = f"cases: {len(evals.plan.cases)}, prompts: {prompts}"
-        self.results.append(DoctorResult.ok("evals", words))
-        # An input is missing, or no message uses it.
-        errors = [case.error for case in evals.plan.cases if case.error is not None]
-        self.results += [DoctorResult.error("inputs", str(error)) for error in errors]
-        self.results += results_of_errors(
-            recording_errors(evals, project), project, check="recordings"
-        )
-        self.results += results_of_errors(
-            goal_errors(project, evals.plan.cases), project, check="goals"
-        )
-        self.results += [_check_judge(row) for row in judge_status_rows(project, used_judges)]
-        self.results += _find_unused(
-            project,
-            path,
-            prompts={
-                prompt.path.resolve()
-                for suite in suites
-                for prompt in (suite.prompt, *(suite.target.prompts if suite.target else ()))
-            },
-            datasets={suite.dataset.path.resolve() for suite in suites},
-        )
-        datasets = {suite.dataset.path: suite.dataset for suite in suites}
-        self.results += find_duplicates(datasets.values())
-        for suite in prompted:
-            self.results += find_leaks(suite.prompt, suite.dataset)
+def _check_planned(
+    evals: EvalSession, project: Project, path: Path, models: set[str]
+) -> Iterator[DoctorResult]:
+    """The results on planned evals; adds their models to `models`."""
+    suites = list({id(case.suite): case.suite for case in evals.plan.cases}.values())
+    used_judges = judges_in(evals)
+    prompted = [suite for suite in suites if suite.target is None]
+    models.update(str(suite.model) for suite in prompted)
+    for judge in used_judges.values():
+        models.update(judge.judge.models)
+    prompts = len({suite.prompt.name for suite in suites})
+    yield DoctorResult.ok("evals", f"cases: {len(evals.plan.cases)}, prompts: {prompts}")
+    for case in evals.plan.cases:
+        if case.error is not None:  # an input is missing, or no message uses it
+            yield DoctorResult.error("inputs", str(case.error))
+    yield from results_of_errors(recording_errors(evals), project, check="recordings")
+    yield from results_of_errors(goal_errors(project, evals.plan.cases), project, check="goals")
+    yield from map(_check_judge, judge_status_rows(project, used_judges))
+    prompt_paths = {
+        prompt.path.resolve()
+        for suite in suites
+        for prompt in (suite.prompt, *(suite.target.prompts if suite.target else ()))
+    }
+    dataset_paths = {suite.dataset.path.resolve() for suite in suites}
+    yield from _find_unused(project, path, prompts=prompt_paths, datasets=dataset_paths)
+    yield from find_duplicates({suite.dataset.path: suite.dataset for suite in suites}.values())
+    for suite in prompted:
+        yield from find_leaks(suite.prompt, suite.dataset)
 
 
 def _check_judge(row: JudgeStatusRow) -> DoctorResult:
@@ -334,44 +301,48 @@ def _check_judge(row: JudgeStatusRow) -> DoctorResult:
     return DoctorResult.warning(check, words, fix)
 
 
-def check_evals(project: Project, path: Path, *, reported_errors: Sequence[str]) -> EvalDiagnostics:
+def check_evals(
+    project: Project, path: Path, *, reported_errors: Sequence[str]
+) -> tuple[list[DoctorResult], set[str]]:
     """Collect the evals without running them, and check them.
 
     Args:
         project: The project.
         path: The directory or file of the evals.
         reported_errors: Errors of prompt files that are already reported.
+
+    Returns:
+        The results, and the models of the evals.
     """
-    seen = EvalDiagnostics()
-    seen.results += results_of_errors(lint_labels(project), project, check="labels")
-    seen.results += results_of_errors(baseline_errors(project), project, check="baselines")
+    results = [
+        *results_of_errors(lint_labels(project), project, check="labels"),
+        *results_of_errors(baseline_errors(project), project, check="baselines"),
+    ]
+    models: set[str] = set()
+
+    def check(evals: EvalSession) -> None:
+        # One by one, so that an error leaves the results before it.
+        for result in _check_planned(evals, project, path, models):
+            results.append(result)  # noqa: PERF402
+
     try:
-        with_evals(
-            project,
-            path,
-            lambda evals: seen.check(evals, project, path),
-            options=["--record=none"],
-            prefetch=False,
-            warn=None,
-        )
+        with_evals(project, path, check, options=["--record=none"], warn=None)
     except RegaugeError as error:
-        seen.results.append(_not_collected(error, project, path, reported_errors))
-    return seen
+        results.append(_not_collected(error, project, path, reported_errors))
+    return results, models
 
 
 def _not_collected(
     error: RegaugeError, project: Project, path: Path, reported_errors: Sequence[str]
 ) -> DoctorResult:
-    if isinstance(error, NotCollectedError):
-        unreported = unreported_reasons(error, reported_errors, project)
-        if not unreported:
-            message = "the evals cannot be collected before the prompts above are corrected"
-            return DoctorResult.error("evals", message)
-        error = NotCollectedError(unreported)
-    fix = error.fix
+    unreported = unreported_error(error, reported_errors, project)
+    if unreported is None:
+        message = "the evals cannot be collected before the prompts above are corrected"
+        return DoctorResult.error("evals", message)
+    fix = unreported.fix
     if not path.exists():
         fix = "regauge init writes a first one; --evals names another directory"
-    message = f"the evals cannot be collected: {project.shorten(error.message)}"
+    message = f"the evals cannot be collected: {project.shorten(unreported.message)}"
     return DoctorResult.error("evals", message, fix)
 
 
@@ -395,15 +366,12 @@ def _find_unused(
             fix = f"regauge new eval {prompt.name}"
             yield DoctorResult.warning("unused prompts", f"{relative} has no eval", fix)
     for path in sorted(project.golden_dir.glob("[!.]*")):
-        if path.is_file() and path.resolve() not in datasets:
-            yield _unused_dataset(project, path)
-
-
-def _unused_dataset(project: Project, path: Path) -> DoctorResult:
-    relative = project.relative(path).as_posix()
-    try:
-        count = len(load_dataset(path, fixtures_dir=project.fixtures_dir))
-    except InvalidFileError as error:
-        return DoctorResult.error("cases", str(error))
-    words = f"{relative}: no eval uses it; cases: {count}"
-    return DoctorResult.warning("unused cases", words, f"regauge new eval {path.stem}")
+        if not path.is_file() or path.resolve() in datasets:
+            continue
+        try:
+            count = len(load_dataset(path, fixtures_dir=project.fixtures_dir))
+        except InvalidFileError as error:
+            yield DoctorResult.error("cases", str(error))
+        else:
+            words = f"{project.relative(path).as_posix()}: no eval uses it; cases: {count}"
+            yield DoctorResult.warning("unused cases", words, f"regauge new eval {path.stem}")

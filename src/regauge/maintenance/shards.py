@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from heapq import merge as merge_sorted
 from importlib.metadata import version
-from itertools import groupby, repeat
+from itertools import groupby, pairwise, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from regauge.atomic import write_whole
 from regauge.datasets import shard_of
@@ -37,6 +37,7 @@ from regauge.recordings import (
     check_vector,
     encode_line,
     lock_file,
+    map_texts,
     read_lines,
     redactor_for,
 )
@@ -55,7 +56,7 @@ from regauge.runner import PART_RECORDINGS, PART_TRIALS, count_lines
 from regauge.wording import first_of, plural, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.recordings import Redactor
     from regauge.reports import ShardPart, ShardSuite, SuiteSummary, TrialRow
@@ -64,8 +65,6 @@ if TYPE_CHECKING:
 # A shard of 10,000 cases writes some tens of megabytes; files of the project itself may grow.
 _BYTES_MAX: Final = 512 * 1024 * 1024
 _OWN_BYTES_MAX: Final = 64 * 1024 * 1024 * 1024
-# Repeated texts without secrets, such as names of models.
-_CLEAN_TEXTS_MAX: Final = 1000
 _FOLDERS: Final = frozenset({"judges", "verdicts", "embeddings"})
 
 
@@ -95,115 +94,85 @@ def untrusted_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         yield number, raw
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretSearch:
-    """A search for keys and passwords in a file.
+def _refuse_secret(document: Mapping[str, Any], redactor: Redactor, path: Path, line: int) -> None:
+    """Check the document of a line.
 
-    Attributes:
-        redactor: Detects secrets.
-        path: The file.
+    Raises:
+        InvalidFileError: It contains a secret.
     """
-
-    redactor: Redactor
-    path: Path
-    _clean: set[str] = field(default_factory=set[str])
-
-    def check(self, document: Mapping[str, Any], line: int) -> None:
-        """Check the document of a line.
-
-        Raises:
-            InvalidFileError: It contains a secret.
-        """
-        if self._is_clean(dict(document)):
-            return
+    if map_texts(document, redactor.redact) is not document:
         fix = "find out how it got there; run the shard again where `redact` covers it"
-        raise _refused_error(self.path, "holds what looks like a secret", fix, line=line)
-
-    def _is_clean(self, value: object) -> bool:
-        if isinstance(value, dict):
-            return all(map(self._is_clean, cast("dict[str, object]", value).values()))
-        if isinstance(value, list):
-            return all(map(self._is_clean, cast("list[object]", value)))
-        # Names of judges, verdicts and models are in every row.
-        if not isinstance(value, str) or value in self._clean:
-            return True
-        if self.redactor.redact(value) != value:
-            return False
-        if len(self._clean) < _CLEAN_TEXTS_MAX:
-            self._clean.add(value)
-        return True
+        raise _refused_error(path, "holds what looks like a secret", fix, line=line)
 
 
-_Read: TypeAlias = "Callable[[bytes], tuple[tuple[Any, ...], Any]]"
+def merge_recordings(
+    files: Mapping[Path, Sequence[Path]], target: Path, *, replaces: bool
+) -> tuple[Mapping[Path, int], int]:
+    """Merge the recordings of shards into the committed ones.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardRecordings:
-    """The recordings of shards, checked and sorted in a scratch directory.
-
-    Attributes:
-        files: By file name, the checked file of each shard, in the order of the shards.
+    Args:
+        files: From `read_recordings`.
+        target: The directory of committed recordings.
         replaces: Whether they replace committed recordings.
+
+    Returns:
+        The number of new or different lines per file, and the number of requests with different
+        completions in several shards.
+
+    Raises:
+        RecordingError: A file cannot be written.
     """
+    changed_lines: dict[Path, int] = {}
+    shared = 0
+    for name, of_shards in sorted(files.items()):
+        changed, differing = _merge_file(of_shards, target, name, replaces=replaces)
+        shared += differing
+        if changed:
+            changed_lines[target / name] = changed
+    return changed_lines, shared
 
-    files: Mapping[Path, Sequence[Path]]
-    replaces: bool
 
-    def merge(self, target: Path) -> tuple[Mapping[Path, int], int]:
-        """Merge them into the committed recordings.
-
-        Returns:
-            The number of new or different lines per file, and the number of requests with
-            different completions in several shards.
-
-        Raises:
-            RecordingError: A file cannot be written.
-        """
-        changed_lines: dict[Path, int] = {}
-        shared = 0
-        for name, files in sorted(self.files.items()):
-            changed, differing = self._merge(files, target / name, _reader(name))
-            shared += differing
-            if changed:
-                changed_lines[target / name] = changed
-        return changed_lines, shared
-
-    def _merge(self, files: Sequence[Path], target: Path, read: _Read) -> tuple[int, int]:
-        changed = shared = 0
-        with ExitStack() as stack:
-            stack.enter_context(lock_file(target))
-            draft = target.parent / f".{target.name}.{os.getpid()}.tmp"
-            stack.callback(draft.unlink, missing_ok=True)
-            out = stack.enter_context(draft.open("wb"))
-            sources = [_sorted_lines(path, number, read) for number, path in enumerate(files, 1)]
-            lines_of_all = merge_sorted(_read_own(target, read), *sources)
-            for _, group in groupby(lines_of_all, key=lambda line: line.key):
-                lines = [*group]
-                new = [line for line in lines if line.source]
-                if new[1:]:
-                    shared += len({_comparable_text(line.raw, read) for line in new}) > 1
-                merged_line = lines[0]
-                if self.replaces and new and not merged_line.source:
-                    merged_line = _choose_line(merged_line, new[0], read)
-                changed += bool(merged_line.source)
-                out.write(merged_line.raw + b"\n")
-            out.flush()
-            os.fsync(out.fileno())
-            if changed:
-                draft.replace(target)
-        return changed, shared
+def _merge_file(
+    files: Sequence[Path], directory: Path, name: Path, *, replaces: bool
+) -> tuple[int, int]:
+    changed = shared = 0
+    target, folder = directory / name, name.parts[0]
+    with ExitStack() as stack:
+        stack.enter_context(lock_file(target))
+        draft = target.parent / f".{target.name}.{os.getpid()}.tmp"
+        stack.callback(draft.unlink, missing_ok=True)
+        out = stack.enter_context(draft.open("wb"))
+        sources = [_sorted_lines(path, number, folder) for number, path in enumerate(files, 1)]
+        lines_of_all = merge_sorted(_read_own(target, folder), *sources)
+        for _, group in groupby(lines_of_all, key=lambda line: line.key):
+            lines = [*group]
+            new = [line for line in lines if line.source]
+            if new[1:]:
+                shared += len({_comparable_text(line.raw, folder) for line in new}) > 1
+            merged_line = lines[0]
+            if replaces and new and not merged_line.source:
+                merged_line = _choose_line(merged_line, new[0], folder)
+            changed += bool(merged_line.source)
+            out.write(merged_line.raw + b"\n")
+        out.flush()
+        os.fsync(out.fileno())
+        if changed:
+            draft.replace(target)
+    return changed, shared
 
 
 def read_recordings(
-    directories: Sequence[Path], scratch: Path, *, redactor: Redactor, replaces: bool
-) -> ShardRecordings:
-    """Check the recordings of shards, with one file in memory at a time.
+    directories: Sequence[Path], scratch: Path, *, redactor: Redactor
+) -> dict[Path, list[Path]]:
+    """Check and sort the recordings of shards, with one file in memory at a time.
 
     Args:
         directories: The recordings of each shard, in the order of the shards.
         scratch: A directory for checked files.
         redactor: Detects secrets.
-        replaces: Whether they replace committed recordings.
+
+    Returns:
+        By file name, the checked file of each shard, in the order of the shards.
 
     Raises:
         InvalidFileError: A file of a shard is invalid.
@@ -212,26 +181,25 @@ def read_recordings(
     for number, directory in enumerate(directories):
         for path in _files(directory):
             name = path.relative_to(directory)
-            lines = _read_checked(path, _reader(name), redactor)
+            lines = _read_checked(path, name.parts[0], redactor)
             checked = scratch / str(number) / name
             checked.parent.mkdir(parents=True, exist_ok=True)
             checked.write_bytes(b"".join([line.raw + b"\n" for line in lines]))
             files.setdefault(name, []).append(checked)
-    return ShardRecordings(files=files, replaces=replaces)
+    return files
 
 
-def _read_checked(path: Path, read: _Read, redactor: Redactor) -> list[_OrderedLine]:
+def _read_checked(path: Path, folder: str, redactor: Redactor) -> list[_OrderedLine]:
     """The checked lines of a file, sorted."""
     lines: list[_OrderedLine] = []
-    search = SecretSearch(redactor=redactor, path=path)
     for number, raw in untrusted_lines(path):
         try:
-            key, document = read(raw)
+            key, document = _parse_line(raw, folder)
         except (ValueError, RecursionError) as error:
             message = f"not a recording: {printable(str(error))[:300]}"
             raise _refused_error(path, message, line=number) from error
         if document is not None:
-            search.check(document, number)
+            _refuse_secret(document, redactor, path, number)
         lines.append(_OrderedLine(key, 0, raw))
     return sorted(lines)
 
@@ -260,55 +228,48 @@ def _files(directory: Path) -> list[Path]:
     return sorted(paths)
 
 
-def _reader(name: Path) -> _Read:
-    """The reader of a file's lines; returns a line's sort key and document."""
-    return {"verdicts": _measurement, "embeddings": _vector}.get(name.parts[0], _recording)
+def _parse_line(raw: bytes, folder: str) -> tuple[tuple[Any, ...], Any]:
+    """The sort key of a line and its document; None for a vector, which has no texts.
 
-
-def _recording(raw: bytes) -> tuple[tuple[Any, ...], Any]:
+    Args:
+        raw: The line.
+        folder: `verdicts` or `embeddings`; any other name is of recordings.
+    """
+    if folder == "embeddings":
+        return (check_vector(raw),), None
     document = json.loads(raw)
+    if folder == "verdicts":
+        line = MeasurementLine.decode(raw)
+        return (line.case, line.judge, line.trial, line.key), document
     recording = Recording.from_json(document)
     return (recording.case, recording.key.trial, recording.key.digest), document
 
 
-def _measurement(raw: bytes) -> tuple[tuple[Any, ...], Any]:
-    line = MeasurementLine.decode(raw)
-    return (line.case, line.judge, line.trial, line.key), json.loads(raw)
-
-
-def _vector(raw: bytes) -> tuple[tuple[Any, ...], Any]:
-    return (check_vector(raw),), None
-
-
-def _sorted_lines(path: Path, source: int, read: _Read) -> Iterator[_OrderedLine]:
+def _sorted_lines(path: Path, source: int, folder: str) -> Iterator[_OrderedLine]:
     with path.open("rb") as file:
         for line in file:
             raw = line.rstrip(b"\n")
-            yield _OrderedLine(read(raw)[0], source, raw)
+            yield _OrderedLine(_parse_line(raw, folder)[0], source, raw)
 
 
-def _read_own(target: Path, read: _Read) -> Iterator[_OrderedLine]:
+def _read_own(target: Path, folder: str) -> Iterator[_OrderedLine]:
     """The committed lines, sorted; only a file edited by hand needs to be."""
-    last: tuple[Any, ...] = ()
-    for _, _, raw in read_lines(target, bytes_max=_OWN_BYTES_MAX):
-        key = read(raw)[0]
-        if key < last:
-            break
-        last = key
-    else:
+
+    def read() -> Iterator[_OrderedLine]:
         for _, _, raw in read_lines(target, bytes_max=_OWN_BYTES_MAX):
-            yield _OrderedLine(read(raw)[0], 0, raw)
-        return
-    yield from sorted(_OrderedLine(read(raw)[0], 0, raw) for _, _, raw in read_lines(target))
+            yield _OrderedLine(_parse_line(raw, folder)[0], 0, raw)
+
+    is_sorted = all(before.key <= line.key for before, line in pairwise(read()))
+    yield from read() if is_sorted else sorted(read())
 
 
 _UNCOMPARED: Final = frozenset({"recorded_at", "replaced"})
 _TIMES: Final = frozenset({"latency_s", "cost_usd", "attempts"})
 
 
-def _comparable_text(raw: bytes, read: _Read) -> str:
+def _comparable_text(raw: bytes, folder: str) -> str:
     """A line as text, without times and prices."""
-    document = read(raw)[1]
+    document = _parse_line(raw, folder)[1]
     if not isinstance(document, dict):
         return raw.decode("utf-8", "replace")
     fields = cast("dict[str, Any]", document)
@@ -319,18 +280,18 @@ def _comparable_text(raw: bytes, read: _Read) -> str:
     return json.dumps(compared_fields, sort_keys=True)
 
 
-def _choose_line(old: _OrderedLine, new: _OrderedLine, read: _Read) -> _OrderedLine:
+def _choose_line(old: _OrderedLine, new: _OrderedLine, folder: str) -> _OrderedLine:
     """The line of a request that was recorded again; the old line for an equal completion.
 
     A recording counts how often its completion was replaced.
     """
-    if _comparable_text(old.raw, read) == _comparable_text(new.raw, read):
+    if _comparable_text(old.raw, folder) == _comparable_text(new.raw, folder):
         return old
-    document = read(new.raw)[1]
+    document = _parse_line(new.raw, folder)[1]
     if not isinstance(document, dict) or "completion" not in document:
         return new
     recording = Recording.from_json(cast("dict[str, Any]", document))
-    before = Recording.from_json(read(old.raw)[1])
+    before = Recording.from_json(json.loads(old.raw))
     return new._replace(raw=encode_line(replace(recording, replaced=before.replaced + 1)))
 
 
@@ -434,15 +395,17 @@ def merge_shards(
     first = parts[0].shard
     present_shards = {part.shard.number for part in parts}
     missing = [number for number in range(1, first.count + 1) if number not in present_shards]
-    unmeasured = [
-        f"{plural(len(missing), 'shard')} of {first.count} missing: {first_of(missing, _NAMED_MAX)}"
-    ] * (bool(missing))
+    names = first_of(missing, _NAMED_MAX)
+    missing_text = f"{plural(len(missing), 'shard')} of {first.count} missing: {names}"
+    unmeasured = [missing_text] if missing else []
     if first.selection:
         suites = [suite for part in parts for suite in part.shard.suites]
         total = sum(suite.cases for suite in suites)
         left_out = total - sum(suite.selected_cases for suite in suites)
-        words = first_of(first.selection, _NAMED_MAX)
-        notes.append(f"{left_out:,} of {plural(total, 'case')} left out by {words}")
+        notes.append(
+            f"{left_out:,} of {plural(total, 'case')} left out by"
+            f" {first_of(first.selection, _NAMED_MAX)}"
+        )
     redactor = redactor_for(project.settings, environ)
     project.prepare_state_dir("runs")
     run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
@@ -458,8 +421,7 @@ def merge_shards(
                     shutil.copyfileobj(lines, file, _COPIED_BYTES)
                 checked.unlink()
                 tally.join(counts.tally)
-                unmeasured += _missing_cases(part, counts)
-                unmeasured += _find_unfinished(part, counts)
+                unmeasured += _find_unmeasured(part, counts)
                 failed = failed or _has_failed(part, counts)
         if not missing:
             unmeasured += _find_uncovered(parts)
@@ -468,13 +430,14 @@ def merge_shards(
                 [part.directory / PART_RECORDINGS for part in parts],
                 Path(scratch),
                 redactor=redactor,
-                replaces=first.record == "all",
             )
             for _ in _gate_trials(parts, redactor):  # all are checked before anything is written
                 pass
             for part in parts:
                 _refuse_cut_files(part)
-            changed_lines, shared = recordings.merge(project.recordings_dir)
+            changed_lines, shared = merge_recordings(
+                recordings, project.recordings_dir, replaces=first.record == "all"
+            )
         _keep_trials(parts, project, redactor)
         record = _record(run_id, parts, missing, tally, command, is_complete=not unmeasured)
     except BaseException:
@@ -646,17 +609,10 @@ def _count_parts(
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
             results = pool.map(_count_apart, parts, targets, repeat(project.root))
-            for part, target, counts in zip(parts, targets, results, strict=True):
-                yield part, _unwrap_counts(counts), target
+            yield from zip(parts, results, targets, strict=True)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _unwrap_counts(counts: _ShardCounts | tuple[Diagnostic, ...]) -> _ShardCounts:
-    if isinstance(counts, _ShardCounts):
-        return counts
-    raise InvalidFileError(counts)
 
 
 def _size(path: Path) -> int:
@@ -666,12 +622,9 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _count_apart(part: _Part, target: Path, root: Path) -> _ShardCounts | tuple[Diagnostic, ...]:
-    """Count a shard in another process; return errors of files as values."""
-    try:
-        return _count(part, target, redactor_for(Project.find(root).settings, os.environ))
-    except InvalidFileError as error:
-        return error.diagnostics
+def _count_apart(part: _Part, target: Path, root: Path) -> _ShardCounts:
+    """Count a shard in another process, to which a redactor cannot be sent."""
+    return _count(part, target, redactor_for(Project.find(root).settings, os.environ))
 
 
 def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
@@ -685,7 +638,6 @@ def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
     suites = {(suite.eval, suite.model): suite for suite in part.shard.suites}
     seen: set[tuple[str, int, str | None]] = set()
     nodes: dict[tuple[str, str], set[str]] = {}
-    search = SecretSearch(redactor=redactor, path=path)
     with target.open("wb") as file:
         for number, line in row_lines(path):
             row, document = parse_row(path, number, line)
@@ -697,10 +649,8 @@ def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
             if row_error or suite is None:
                 raise _refused_error(path, printable(row_error), line=number)
             seen.add(key)
-            searched_fields = {
-                name: value for name, value in document.items() if name not in _OWN_TEXTS
-            }
-            search.check(searched_fields, number)
+            searched = {name: value for name, value in document.items() if name not in _OWN_TEXTS}
+            _refuse_secret(searched, redactor, path, number)
             counts.tally.add(document)
             nodes.setdefault((suite.eval, suite.model), set()).add(row.node)
             if row.side is None and row.tier != "tracked" and not row.not_blocking:
@@ -737,21 +687,14 @@ def _suite_of(row: TrialRow, suites: Mapping[tuple[str, str], ShardSuite]) -> Sh
     return None
 
 
-def _missing_cases(part: _Part, counts: _ShardCounts) -> Iterator[str]:
-    """Sentences on planned cases without a row; a gate omits some on purpose."""
-    if part.shard.base:
-        return
-    for suite in part.shard.suites:
-        count = counts.nodes.get((suite.eval, suite.model), 0)
-        if count < suite.selected_cases:
-            yield (
-                f"shard {part.shard.number}: {suite.selected_cases - count} of"
-                f" {plural(suite.selected_cases, 'case')} of {suite.eval} have no result"
-            )
-
-
-def _find_unfinished(part: _Part, counts: _ShardCounts) -> Iterator[str]:
+def _find_unmeasured(part: _Part, counts: _ShardCounts) -> Iterator[str]:
+    """Sentences on missing results: planned cases without a row, and an unfinished run."""
     name = f"shard {part.shard.number}"
+    for suite in part.shard.suites if not part.shard.base else ():  # a gate omits some on purpose
+        case_count = plural(suite.selected_cases, "case")
+        left = suite.selected_cases - counts.nodes.get((suite.eval, suite.model), 0)
+        if left > 0:
+            yield f"{name}: {left} of {case_count} of {suite.eval} have no result"
     if part.record.status != "finished" or part.shard.exit_status not in {0, 1}:
         yield f"{name} did not finish: pytest ended with {part.shard.exit_status}"
     elif counts.unmeasured:
@@ -845,7 +788,6 @@ def _gate_trials(parts: Sequence[_Part], redactor: Redactor) -> Iterator[Recordi
     """
     for part in parts:
         path = part.directory / PART_TRIALS
-        search = SecretSearch(redactor=redactor, path=path)
         for number, raw in untrusted_lines(path):
             try:
                 line = json.loads(raw)
@@ -855,5 +797,5 @@ def _gate_trials(parts: Sequence[_Part], redactor: Redactor) -> Iterator[Recordi
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 message = f"not a trial of a gate: {printable(str(error))[:300]}"
                 raise _refused_error(path, message, line=number) from error
-            search.check(recording.to_json(), number)
+            _refuse_secret(recording.to_json(), redactor, path, number)
             yield recording

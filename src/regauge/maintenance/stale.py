@@ -10,12 +10,11 @@ from regauge.errors import Diagnostic, RecordingError, RegaugeError
 from regauge.maintenance.calibrations import lint_calibrations
 from regauge.maintenance.collection import (
     NotCollectedError,
-    cases_of_prompt,
     judges_in,
     left_out_errors,
     with_evals,
 )
-from regauge.runner import PlannedTrial, judges_file, needed_keys
+from regauge.runner import PlannedCase, PlannedTrial, judges_file, needed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -61,46 +60,58 @@ class StaleFile:
 
 
 def prune_files(
-    evals: EvalSession, project: Project, prompts: Sequence[str], *, dry_run: bool
+    evals: EvalSession, prompts: Sequence[str], *, dry_run: bool
 ) -> Iterator[dict[str, JSON]]:
     """Remove unused lines, file by file; yield the number removed, or to remove, per file."""
-    for stale in _stale_files(evals, project, prompts):
+    for stale in _stale_files(evals, prompts):
         total = len(stale.file)
         if stale.stale and not dry_run:
             stale.file.prune(stale.used_keys)
             stale.file.save()
-        path = project.relative(stale.file.path).as_posix()
+        path = evals.project.relative(stale.file.path).as_posix()
         yield {"path": path, "removed": stale.stale, "of": total, "noun": f"{stale.noun}s"}
 
 
-def recording_errors(evals: EvalSession, project: Project) -> list[Diagnostic]:
+def recording_errors(evals: EvalSession) -> list[Diagnostic]:
     """One error per file with recordings or judgements that no eval uses.
 
     Raises:
         RegaugeError: A file cannot be read, or a case of its prompt cannot be rendered, so that
             its requests are unknown.
     """
-    if left_out := left_out_errors(project, evals):
+    if left_out := left_out_errors(evals):
         return left_out  # their recordings are used
-    return [stale.diagnostic for stale in _stale_files(evals, project) if stale.stale]
+    return [stale.diagnostic for stale in _stale_files(evals) if stale.stale]
 
 
-def _stale_files(
-    evals: EvalSession, project: Project, prompts: Sequence[str] = ()
-) -> Iterator[StaleFile]:
+def _stale_files(evals: EvalSession, prompts: Sequence[str] = ()) -> Iterator[StaleFile]:
     """The recordings files of a project or some prompts: completions, then judgements."""
-    directory = project.recordings_dir
+    directory = evals.project.recordings_dir
     for path in sorted(directory.glob("[!.]*.jsonl")):
         if not prompts or path.stem in prompts:
-            yield _stale_answers(evals, project, path.stem)
+            yield _stale_answers(evals, path.stem)
     judge_files = [*directory.glob("judges/[!.]*.jsonl"), *directory.glob("verdicts/[!.]*.jsonl")]
     for prompt in sorted({path.stem for path in judge_files}):
         if not prompts or prompt in prompts:
-            yield from _stale_judgements(evals, project, prompt)
+            yield from _stale_judgements(evals, prompt)
 
 
-def _stale_answers(evals: EvalSession, project: Project, prompt: str) -> StaleFile:
-    cases = cases_of_prompt(evals, project, prompt)
+def _cases_of_prompt(evals: EvalSession, name: str) -> list[PlannedCase]:
+    """The planned cases of a prompt, and the rows of `testData` in its file.
+
+    pytest collects these rows only if the command names the file.
+    """
+    cases = [case for case in evals.plan.cases if case.suite.prompt.name == name]
+    file = evals.project.prompts_dir / f"{name}.prompt.yml"
+    try:
+        suites = evals.bind_prompt_file(file)
+    except RegaugeError:  # no such file, or no data of its own
+        return cases
+    return [*cases, *(PlannedCase(suite, case) for suite in suites for case in suite.dataset)]
+
+
+def _stale_answers(evals: EvalSession, prompt: str) -> StaleFile:
+    cases = _cases_of_prompt(evals, prompt)
     for case in cases:
         if case.error is not None:
             raise case.error
@@ -111,8 +122,8 @@ def _stale_answers(evals: EvalSession, project: Project, prompt: str) -> StaleFi
     return StaleFile(file=file, noun="recording", used_keys=used_keys, stale=stale, missing=missing)
 
 
-def _stale_judgements(evals: EvalSession, project: Project, prompt: str) -> Iterator[StaleFile]:
-    usage = evals.recordings_used_by_judges(prompt, cases_of_prompt(evals, project, prompt))
+def _stale_judgements(evals: EvalSession, prompt: str) -> Iterator[StaleFile]:
+    usage = evals.recordings_used_by_judges(prompt, _cases_of_prompt(evals, prompt))
     calls = evals.completions.file(judges_file(prompt))
     unused = calls.find_unused(usage.calls)
     missing = len(usage.calls) > len(calls) - len(unused)
@@ -152,7 +163,7 @@ def lint_recordings(
 
     def check(evals: EvalSession) -> None:
         diagnostics.extend(lint_calibrations(project, judges_in(evals)))
-        diagnostics.extend(recording_errors(evals, project))
+        diagnostics.extend(recording_errors(evals))
         if project.settings.refine.goals:
             from regauge.refine.subject import goal_errors
 
@@ -164,28 +175,25 @@ def lint_recordings(
         with_evals(project, evals_path, check, options=["--record=none"], warn=None)
     except RecordingError as error:
         diagnostics.extend(error.diagnostics)
-    except NotCollectedError as error:
-        if unreported := unreported_reasons(error, reported_errors, project):
-            diagnostics.append(_not_collected(project, evals_path, NotCollectedError(unreported)))
     except RegaugeError as error:
-        diagnostics.append(_not_collected(project, evals_path, error))
+        unreported = unreported_error(error, reported_errors, project)
+        if unreported is not None:
+            message = f"the evals cannot be collected:\n{project.shorten(str(unreported))}"
+            diagnostics.append(Diagnostic(path=evals_path, message=message))
     return diagnostics
 
 
-def _not_collected(project: Project, evals_path: Path, error: RegaugeError) -> Diagnostic:
-    words = project.shorten(str(error))
-    return Diagnostic(path=evals_path, message=f"the evals cannot be collected:\n{words}")
-
-
-def unreported_reasons(
-    error: NotCollectedError, reported_errors: Sequence[str], project: Project
-) -> dict[str, str]:
-    """The reasons why evals could not be collected, without those already reported."""
-
-    def is_unreported(reason: str) -> bool:
+def unreported_error(
+    error: RegaugeError, reported_errors: Sequence[str], project: Project
+) -> RegaugeError | None:
+    """The error, without the reasons already reported why evals could not be collected, or None."""
+    if not isinstance(error, NotCollectedError):
+        return error
+    unreported: dict[str, str] = {}
+    for name, reason in error.reasons.items():
         left = project.shorten(reason)
         for diagnostic in reported_errors:
             left = left.replace(diagnostic, "")
-        return bool(left.strip())
-
-    return {name: reason for name, reason in error.reasons.items() if is_unreported(reason)}
+        if left.strip():
+            unreported[name] = reason
+    return NotCollectedError(unreported) if unreported else None

@@ -18,9 +18,9 @@ from regauge.scaffold._workflows import (
     WORKFLOWS as WORKFLOWS,
     Install as Install,
     WorkflowContext as WorkflowContext,
-    WorkflowHost as WorkflowHost,
     find_install as find_install,
     parse_install as parse_install,
+    subdirectory_notes as subdirectory_notes,
     workflow as workflow,
 )
 from regauge.scaffold._working_set import (

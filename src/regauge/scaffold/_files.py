@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from regauge.atomic import write_whole
 from regauge.datasets import Dataset, find_dataset, load_dataset
-from regauge.errors import ConfigError, DatasetError, Diagnostic, UsageError
+from regauge.errors import ConfigError, DatasetError, Diagnostic, UsageError, split_location
 from regauge.prompts import find_prompt, load_prompt, prompt_files, prompt_name
 from regauge.recordings import map_texts, redactor_for
 from regauge.regular_file import read_regular
@@ -314,13 +314,13 @@ def append_case(
     """
     path = _file(project, dataset or name)
     before = path.read_bytes() if path.is_file() else b""
-    existing = _load(project, path, before) if before.strip() else None
+    existing = parse_dataset(project, path, before) if before.strip() else None
     _refuse_duplicate(project, path, existing, document)
     gap = b"\n" if before and not before.endswith(b"\n") else b""
     line = json.dumps(document, ensure_ascii=False)
     after = before + gap + line.encode("utf-8", "backslashreplace") + b"\n"
-    cases = _load(project, path, after).cases
-    number = int(cases[-1].location.rpartition(":")[2])
+    cases = parse_dataset(project, path, after).cases
+    number = after.count(b"\n")
     if not dataset and not _is_of_target(project, name):
         prompt = load_prompt(find_prompt(name, root=project.root), root=project.root)
         prompt.render(cases[-1].inputs, case_at=f"{project.relative(path).as_posix()}:{number}")
@@ -362,8 +362,8 @@ def _is_of_target(project: Project, name: str) -> bool:
     return bool(targets) and None not in targets
 
 
-def _load(project: Project, path: Path, data: bytes) -> Dataset:
-    """Load a dataset from `data`; errors name `path`."""
+def parse_dataset(project: Project, path: Path, data: bytes) -> Dataset:
+    """Parse the content of a dataset; errors name `path`."""
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / path.name
         file.write_bytes(data)
@@ -380,7 +380,7 @@ def _refuse_duplicate(
     project: Project, path: Path, dataset: Dataset | None, document: dict[str, JSON]
 ) -> None:
     for case in dataset or ():
-        place = f"{project.relative(path)}:{case.location.rpartition(':')[2]}"
+        place = f"{project.relative(path)}:{split_location(case.location)[1]}"
         if case.id == document["id"]:
             fix = "give the new one another id, or edit that line"
             raise UsageError(f"there is a case {case.id!r} already: {place}", fix=fix)

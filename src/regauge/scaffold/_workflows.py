@@ -253,41 +253,26 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkflowHost:
-    """The facts of a repository that workflows use.
+def subdirectory_notes(root: Path) -> list[str]:
+    """Reasons why workflows of a project below the root of its repository cannot run."""
+    top = work_tree(root)
+    inside = root.resolve().relative_to(top).as_posix() if top is not None else "."
+    note = (
+        f"GitHub runs workflows at the root of a repository alone: move {inside}/{_FOLDER} there,"
+        f" and give their jobs `working-directory: {inside}`"
+    )
+    return [] if inside == "." else [note]
 
-    Attributes:
-        branch: The default branch; `main` if git does not know it.
-        prefix: The project's path below the root of the repository, with a slash at its end; empty
-            for the root, or without a repository.
-    """
 
-    branch: str = "main"
-    prefix: str = ""
-
-    @classmethod
-    def from_repository(cls, root: Path) -> WorkflowHost:
-        """The repository that a directory is in."""
-        branch_ref = _output_of(root, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
-        branch = branch_ref.partition("/")[2]
-        if not branch:
-            branches = _output_of(root, "for-each-ref", "--format=%(refname:short)", "refs/heads")
-            current = _output_of(root, "symbolic-ref", "--short", "HEAD")
-            usual = (name for name in ("main", "master") if name in branches.splitlines())
-            branch = next(usual, current or "main")
-        top = work_tree(root)
-        inside = root.resolve().relative_to(top).as_posix() if top is not None else "."
-        return cls(branch=branch, prefix="" if inside == "." else f"{inside}/")
-
-    @property
-    def notes(self) -> list[str]:
-        """Reasons why workflows of this project cannot run."""
-        note = (
-            f"GitHub runs workflows at the root of a repository alone: move {self.prefix}{_FOLDER}"
-            f" there, and give their jobs `working-directory: {self.prefix.rstrip('/')}`"
-        )
-        return [note] if self.prefix else []
+def _default_branch(root: Path) -> str:
+    """The default branch of the repository; `main` if git does not know it."""
+    branch_ref = _output_of(root, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
+    if branch := branch_ref.partition("/")[2]:
+        return branch
+    branches = _output_of(root, "for-each-ref", "--format=%(refname:short)", "refs/heads")
+    current = _output_of(root, "symbolic-ref", "--short", "HEAD")
+    usual = (name for name in ("main", "master") if name in branches.splitlines())
+    return next(usual, current or "main")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,31 +280,25 @@ class WorkflowContext:
     """The settings of a project that a workflow uses.
 
     Attributes:
-        repository: The repository.
+        branch: The default branch.
         install: The script that installs regauge.
         provider: The provider of the project's model.
         keys: Variables with keys of providers, and their secrets in the repository.
     """
 
-    repository: WorkflowHost
+    branch: str
     install: Install
     provider: str = "openai"
     keys: tuple[str, ...] = (_KEY,)
 
     @classmethod
     def of_project(
-        cls,
-        project: Project,
-        *,
-        repository: WorkflowHost,
-        install: Install,
-        models: Sequence[tuple[str, str | None]] = (),
+        cls, project: Project, install: Install, models: Sequence[tuple[str, str | None]] = ()
     ) -> Self:
         """The context of workflows in a project.
 
         Args:
             project: The project.
-            repository: The repository.
             install: The script that installs regauge.
             models: Models of prompt files with the variables of their keys, for a project whose
                 settings name no model.
@@ -331,15 +310,10 @@ class WorkflowContext:
         first_model = next((model for model, _ in models), "")
         provider = str(settings.model or first_model).partition(":")[0]
         providers = settings.providers
-        variables = [
-            name
-            for settings in providers.values()
-            for name in (settings.api_key_env, *settings.headers_env.values())
-            if name is not None and _VARIABLE.fullmatch(name)
-        ]
-        if settings.model is None:
-            keys = [key for _, key in models if key is not None and _VARIABLE.fullmatch(key)]
-            variables = [*keys, *variables]
+        names = [key for _, key in models] if settings.model is None else []
+        for endpoint in providers.values():
+            names += [endpoint.api_key_env, *endpoint.headers_env.values()]
+        variables = [name for name in names if name is not None and _VARIABLE.fullmatch(name)]
         first = providers[provider].api_key_env if provider in providers else None
         # The provider openai needs no declaration.
         if not variables or (provider == "openai" and "openai" not in providers):
@@ -347,7 +321,7 @@ class WorkflowContext:
         elif first in variables:
             variables.insert(0, first)
         return cls(
-            repository=repository,
+            branch=_default_branch(project.root),
             install=install,
             provider=provider if first is not None else "openai",
             keys=tuple(dict.fromkeys(variables)),
@@ -362,7 +336,7 @@ def workflow(name: str, context: WorkflowContext, *, shards: int = 1) -> NewFile
         context: The settings of the project.
         shards: The number of machines that share the cases; only for `evals`.
     """
-    branch = context.repository.branch
+    branch = context.branch
     quoted = branch if _PLAIN.fullmatch(branch) else json.dumps(branch)
     lines: list[str] = []
     for line in template(f"{name}{'_shards' if shards > 1 else ''}.yml").splitlines():

@@ -21,7 +21,7 @@ from regauge.scaffold._files import (
     template,
     write_file,
 )
-from regauge.scaffold._workflows import WorkflowContext, WorkflowHost, workflow, workflow_path
+from regauge.scaffold._workflows import WorkflowContext, workflow, workflow_path
 from regauge.schemas import schema_text
 
 if TYPE_CHECKING:
@@ -65,16 +65,12 @@ def plan_working_set(root: Path, install: Install | None = None) -> list[Planned
     ignore = NewFile(path=".gitignore", text=template("gitignore.txt"))
     for file in (*trio, *rest, ignore):
         refuse_blocked(root, file.path)
-    user_file = next((file.path for file in trio if _differs(root, file)), "")
-    plans = [
-        _plan(
-            root,
-            file,
-            user_file=user_file or next(iter(find_user_prompts(root)), ""),
-            mismatch=_find_mismatch(root),
-        )
-        for file in trio
-    ]
+    changed = [file.path for file in trio if _differs(root, file)]
+    user_file = next(iter([*changed, *find_user_prompts(root)]), "")
+    model = Project(root=root).settings.model or "sim:"
+    # The example would fail with another model.
+    mismatch = "" if is_simulated(model) else f"it is for the simulated model, not for {model}"
+    plans = [_plan(root, file, user_file=user_file, mismatch=mismatch) for file in trio]
     plans += [_plan(root, file) for file in rest]
     plans += _planned_workflows(root, install)
     return [*plans, _plan(root, ignore), settings]
@@ -91,13 +87,8 @@ def _planned_workflows(root: Path, install: Install | None) -> list[PlannedFile]
             PlannedFile(path=path, action="keep", reason=exists if path.exists() else pins)
             for path in paths
         ]
-    repository = WorkflowHost.from_repository(root)
-    context = WorkflowContext.of_project(
-        Project(root=root),
-        repository=repository,
-        install=install,
-        models=[(model.model, model.key_env) for model in find_models(root)],
-    )
+    models = [(model.model, model.key_env) for model in find_models(root)]
+    context = WorkflowContext.of_project(Project(root=root), install, models)
     evals, comment = (workflow(name, context) for name in _WORKFLOWS)
     other = evals.path if _differs(root, evals) else ""
     return [_plan(root, evals), _plan(root, comment, user_file=other)]
@@ -225,9 +216,3 @@ def find_models(root: Path) -> list[ModelUse]:
                 (path, str(model)), ModelUse(model=str(model), path=path, key_env=key)
             )
     return list(models.values())
-
-
-def _find_mismatch(root: Path) -> str:
-    """The reason why the example would fail with the project's model; empty if it would not."""
-    model = Project(root=root).settings.model or "sim:"
-    return "" if is_simulated(model) else f"it is for the simulated model, not for {model}"

@@ -1,0 +1,351 @@
+"""The commands of `regauge refine` on runs: review, delivery, rejection, statistics."""
+
+from __future__ import annotations
+
+import html
+import json
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from regauge.cli._options import branch_option, json_option, pr_option
+from regauge.cli._proposals import Delivery
+from regauge.cli._terminal import echo, short_path
+from regauge.errors import UsageError
+from regauge.maintenance.collection import RESUME_NOTE, with_evals
+from regauge.project import Project
+from regauge.prompts import find_prompt
+from regauge.refine.attempts import EditResultTable
+from regauge.refine.delivery import check_not_committed, headline, roll_back
+from regauge.refine.refinement import Refinement, RefineOptions
+from regauge.refine.runs import (
+    dead_runs,
+    edits_of_runs,
+    find_refinement,
+    list_refinements,
+    read_trail,
+    read_verified,
+    reject_edits,
+)
+from regauge.strict_json import read_json
+from regauge.wording import plural, table_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from regauge.digests import JSON
+    from regauge.refine.attempts import Grouping
+    from regauge.refine.runs import Run
+    from regauge.runner import EvalSession
+
+
+class NamedRun(click.Argument):
+    """A RUN argument, whose error message lists the possible names."""
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """Convert the value; explain a missing one."""
+        try:
+            return super().process_value(ctx, value)
+        except click.MissingParameter as error:
+            error.message = "Name a run: `latest`, a prompt, or an id of `regauge refine list`"
+            raise
+
+
+@click.command(name="list")
+@json_option
+def list_command(*, as_json: bool) -> None:
+    """List runs, newest first."""
+    project = Project.find()
+    dead = dead_runs(project)
+    rows = [
+        {"run": run.id, **run.facts(), **({"status": "cut-off"} if run.id in dead else {})}
+        for run in list_refinements(project)
+    ]
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    if not rows:
+        echo("no prompt was refined here yet: regauge refine NAME")
+    for facts in rows:
+        words = [str(facts[name]) for name in ("run", "prompt", "status", "stop") if name in facts]
+        if facts["run"] in dead:
+            words.append(f"continue: regauge refine resume {facts['run']}")
+        echo("  ".join(words))
+
+
+@click.command(name="show")
+@click.argument("name", metavar="[RUN]", default="latest")
+@click.option("--trail", is_flag=True, help="Every decision in the audit trail.")
+@json_option
+def show_command(name: str, *, trail: bool, as_json: bool) -> None:
+    """Show the reasons and the evidence of a run."""
+    run = find_refinement(Project.find(), name)
+    if trail:
+        _show_trail(run, as_json=as_json)
+        return
+    _result(run)
+    if as_json:
+        echo(run.read_end(run.result).rstrip())
+    else:
+        echo(as_text(run.read_end(run.markdown)))
+
+
+def as_text(markdown: str) -> str:
+    """Convert Markdown for a terminal, without entities."""
+    return html.unescape(markdown).replace("\N{ZERO WIDTH SPACE}", "").rstrip()
+
+
+@click.command(name="diff")
+@click.argument("name", metavar="[RUN]", default="latest")
+@json_option
+def diff_command(name: str, *, as_json: bool) -> None:
+    """Show a run's changes to the prompt file, as a patch."""
+    run = find_refinement(Project.find(), name)
+    result = _result(run)
+    read_verified(run)
+    diff = run.diff.read_text(encoding="utf-8") if run.diff.is_file() else ""
+    if as_json:
+        _print_json(run, diff=diff)
+    elif diff:
+        click.echo(diff, nl=False)
+    else:
+        echo(headline(result))
+        if result["unverified"]:
+            echo(f"next: {result['unverified']['command']}")
+
+
+@click.command(name="apply")
+@click.argument("name", metavar="RUN", cls=NamedRun)
+@branch_option
+@pr_option
+@json_option
+def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> None:
+    """Write a run's revision to the prompt file, its version to prompts.lock."""
+    project = Project.find()
+    run = find_refinement(project, name)
+    result = _result(run)
+    if result["revision"] is None:
+        raise UsageError(f"run {run.id} proposes no revision, so there is nothing to apply")
+    if branch is not None or pr:
+        check_not_committed(run, find_prompt(_prompt(run), root=project.root))
+    print_line = partial(echo, err=as_json)
+    write = branch is None and not pr
+    delivery = Delivery.prepare(
+        project, _prompt(run), write=write, branch=branch, pr=pr, print_line=print_line
+    )
+    done = delivery.deliver(run, result)
+    if as_json:
+        _print_json(run, **done)
+
+
+@click.command(name="reject")
+@click.argument("name", metavar="RUN", cls=NamedRun)
+@click.option("--edit", "edits", type=click.IntRange(min=1), multiple=True, help="Only this edit.")
+@json_option
+def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
+    """Reject a run's edits for later runs."""
+    project = Project.find()
+    run = find_refinement(project, name)
+    changes = _result(run)["changes"]
+    number = len(changes) if (run.directory / "accepted.json").exists() else 0
+    if not number or max(edits, default=0) > number:
+        has = f"proposes {plural(number, 'edit')}" if number else "proposes none"
+        which = f"no edit {max(edits)}" if number else "nothing to reject"
+        fix = f"regauge refine show {run.id}"
+        raise UsageError(f"run {run.id} {has}, so there is {which}\n  fix: {fix}")
+    refused = sorted(set(edits)) or [*range(1, number + 1)]
+    reject_edits(project, run, [edit - 1 for edit in refused])
+    run.note(rejected=[*refused])
+    if as_json:
+        _print_json(run, rejected=[*refused])
+        return
+    for edit in refused:
+        change = changes[edit - 1]
+        echo(f"edit {edit} is not proposed again: {change['strategy']} for {change['check']}")
+
+
+@click.command(name="rollback")
+@click.argument("name", metavar="RUN", cls=NamedRun)
+@json_option
+def rollback_command(name: str, *, as_json: bool) -> None:
+    """Undo `apply`."""
+    project = Project.find()
+    run = find_refinement(project, name)
+    changed = roll_back(run, find_prompt(_prompt(run), root=project.root))
+    run.note(status="rolled-back")
+    if as_json:
+        _print_json(run, wrote=[project.relative(path).as_posix() for path in changed])
+    else:
+        echo(f"rolled back run {run.id}: {', '.join(str(short_path(path)) for path in changed)}")
+        echo(f"  should it not be proposed again: regauge refine reject {run.id}")
+
+
+@click.command(name="verify")
+@click.argument("name", metavar="[RUN]", default="latest")
+@click.option("--recompute", is_flag=True, help="Make every decision again, without calls.")
+@json_option
+def verify_command(name: str, *, recompute: bool, as_json: bool) -> None:
+    """Check a run's audit trail and revision for changes."""
+    project = Project.find()
+    run = find_refinement(project, name)
+    events = read_verified(run)
+    decisions = _recompute(project, run) if recompute else None
+    if as_json:
+        _print_json(run, events=len(events), last=events[-1].digest, recomputed=decisions)
+        return
+    echo(f"{run.id}: {len(events)} events, chain whole, last {events[-1].digest[:12]}")
+    if run.revision.is_file():
+        echo(f"  {run.revision.name} is what the run wrote")
+    if decisions is not None:
+        echo(f"  {decisions} decisions recomputed from the observations, all equal")
+
+
+def _recompute(project: Project, run: Run) -> int:
+    """Recompute a run's decisions and count the equal ones."""
+    facts = run.facts()
+
+    def act(evals: EvalSession) -> int:
+        options = RefineOptions.from_json(facts["options"])
+        refinement = Refinement(evals, evals.plan.cases, options, name=_prompt(run), earlier=run)
+        count = refinement.verify(run)
+        evals.close()
+        return count
+
+    words = [word for word in map(str, facts["words"]) if not word.startswith("--record=")]
+    return on_evals(project, _prompt(run), facts.get("evals"), [*words, "--record=none"], act)
+
+
+_Result = TypeVar("_Result")
+
+
+def on_evals(
+    project: Project,
+    prompt: str,
+    path: Path | str | None,
+    words: Sequence[str],
+    act: Callable[[EvalSession], _Result],
+    *,
+    interrupted: Callable[[], str] = lambda: RESUME_NOTE,
+) -> _Result:
+    """Call `act` with the evals of a prompt and of targets that load it; return its result.
+
+    Args:
+        path: The directory or file of evals; empty or None for `evals`.
+        words: Options of the plugin.
+        act: Called with the session.
+        interrupted: Returns the message after Ctrl-C.
+    """
+    return with_evals(
+        project,
+        Path(path) if path else None,
+        act,
+        prompts=[prompt],
+        options=words,
+        include_targets=True,
+        interrupt_message=interrupted,
+    )
+
+
+def _result(run: Run) -> dict[str, Any]:
+    """The result of a run.
+
+    Raises:
+        UsageError: The run is not finished.
+        TrailError: The file was changed since.
+    """
+    decision: dict[str, Any] = read_json(run.read_end(run.result))
+    return decision
+
+
+def _print_json(run: Run, **facts: JSON) -> None:
+    click.echo(json.dumps({"run": run.id, "prompt": _prompt(run), **facts}, ensure_ascii=False))
+
+
+def _show_trail(run: Run, *, as_json: bool) -> None:
+    for event in read_trail(run.trail):
+        body = event.body
+        if as_json:
+            click.echo(json.dumps({"seq": event.seq, "kind": event.kind, "body": body}))
+        elif event.kind == "began":
+            echo(f"0 began: {body['prompt']} {body['version']}")
+        elif event.kind == "wrote":
+            echo(f"{event.seq} wrote: {', '.join(body['files'])}")
+        else:
+            phase = body["state"]["phase"]
+            echo(f"{event.seq} {body['observation']['kind']} -> {phase}", bold=True)
+            for decision in body["decisions"]:
+                echo(f"    {decision['event']}: {decision['text']}")
+
+
+def _prompt(run: Run) -> str:
+    return str(run.facts()["prompt"])
+
+
+_GROUPINGS: Mapping[Grouping, str] = {
+    "strategy": "strategy",
+    "proposer": "proposer",
+    "ops": "operations",
+}
+
+
+@click.command(name="stats")
+@click.argument("prompt", metavar="[NAME]", required=False)
+@json_option
+def stats_command(prompt: str | None, *, as_json: bool) -> None:
+    """Count the results of all edits, by kind.
+
+    Similar candidates are ordered by `prior` of --json, (kept + 1) / (measured + 2).
+    """
+    project = Project.find()
+    edits = edits_of_runs(project)
+    if prompt is not None:
+        edits = [edit for edit in edits if edit["prompt"] == prompt]
+        if not edits:
+            find_prompt(prompt, root=project.root)  # reports an unknown name
+    tables: dict[Grouping, EditResultTable] = {
+        grouping: EditResultTable.from_entries(edits, grouping) for grouping in _GROUPINGS
+    }
+    runs = len({edit["run"] for edit in edits})
+    if as_json:
+        rows = {
+            grouping: {kind: _kind_row(table, kind) for kind in table.counts}
+            for grouping, table in tables.items()
+        }
+        click.echo(json.dumps({"runs": runs, "edits": len(edits), **rows}, indent=1))
+        return
+    if not edits:
+        of = f" of {prompt}" if prompt else ""
+        echo(f"no run tried an edit{of} yet: regauge refine {prompt or 'NAME'}")
+        return
+    echo(f"{plural(len(edits), 'edit')} of {plural(runs, 'run')}")
+    for grouping, table in tables.items():
+        lines = [[_GROUPINGS[grouping], *table.fates]]
+        for kind, counts in table.counts.items():
+            lines.append([kind, *(str(counts.get(fate, 0) or "") for fate in table.fates)])
+        echo()
+        for number, line in enumerate(table_lines(lines, counts=True)):
+            echo(line, bold=number == 0)
+
+
+def _kind_row(table: EditResultTable, kind: str) -> dict[Any, Any]:
+    share = table.share_kept(kind)
+    return {
+        **table.counts[kind],
+        "measured": table.measured(kind),
+        "share_kept": None if share is None else round(share, 4),
+        "prior": round(table.prior(kind), 4),
+    }
+
+
+RUN_COMMANDS = (
+    list_command,
+    show_command,
+    diff_command,
+    apply_command,
+    reject_command,
+    rollback_command,
+    verify_command,
+    stats_command,
+)
