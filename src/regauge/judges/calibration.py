@@ -13,7 +13,6 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -37,6 +36,7 @@ from regauge.wording import did_you_mean, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from regauge.judges._types import JudgeCalls, ModelJudge
     from regauge.judges.model._panel import PairedVerdict
