@@ -1,4 +1,4 @@
-"""Untrusted text in Markdown: escaped, or in a code block."""
+"""Markdown: escaped untrusted text, code blocks, folded blocks and tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 # Characters with a meaning inside a table cell, in Markdown, to GitHub or in HTML. Lists, headings
 # and rules begin a line, so they are impossible in cells; a colon matters in addresses only.
@@ -73,3 +73,29 @@ def fence_lines(
 def longest_fence(lines: Sequence[str]) -> int:
     """The length of the longest run of backticks in some lines."""
     return max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+
+
+def fold_lines(title: str, lines: Iterable[str], *, indent: str = "") -> Iterator[str]:
+    """A folded block; the title is escaped already."""
+    yield f"{indent}<details><summary>{title}</summary>"
+    yield ""
+    yield from lines
+    yield ""
+    yield f"{indent}</details>"
+
+
+def table_lines(
+    heads: Sequence[str], rows: Iterable[Iterable[str]], *, numbers: slice
+) -> Iterator[str]:
+    """A table, whose cells are escaped already.
+
+    Args:
+        heads: The headings.
+        rows: A cell per heading.
+        numbers: The columns that are aligned right.
+    """
+    aligns = ["---"] * len(heads)
+    aligns[numbers] = ["--:"] * len(aligns[numbers])
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'|'.join(aligns)}|"
+    yield from (f"| {' | '.join(row)} |" for row in rows)

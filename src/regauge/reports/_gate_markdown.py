@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from regauge.markdown import fence_lines
+from regauge.markdown import fence_lines, fold_lines, table_lines
 from regauge.reports._console import duration, money
 from regauge.reports._gate_console import (
     VERDICTS,
@@ -19,12 +19,7 @@ from regauge.reports._gate_console import (
     reasons_beside,
     version_step,
 )
-from regauge.reports._markdown import (
-    inline_code,
-    shown_name,
-    shown_text,
-    suggestion_blocks,
-)
+from regauge.reports._markdown import inline_code, shown_name, shown_text, suggestion_blocks
 from regauge.wording import plural, printable
 
 if TYPE_CHECKING:
@@ -54,15 +49,10 @@ def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> 
         if any(prompt.counts.get(verdict) for prompt in document.prompts)
     ]
     has_trials = any(case.candidate.trials for case in document.cases)
-    columns = [
-        "cases",
-        *(VERDICTS[name].column for name in statuses),
-        *(["pass rate"] if has_trials else []),
-    ]
-    if suites:
-        columns += ["cost per 1000", "p50"]
-    yield f"| prompt | version | {' | '.join(columns)} |"
-    yield f"|---|---|{'--:|' * len(columns)}"
+    heads = ["prompt", "version", "cases", *(VERDICTS[name].column for name in statuses)]
+    heads += ["pass rate"] if has_trials else []
+    heads += ["cost per 1000", "p50"] if suites else []
+    rows: list[list[str]] = []
     for prompt in document.prompts:
         cells = [shown_text(prompt.prompt), shown_text(version_step(prompt))]
         cells += [str(sum(prompt.counts.values()))]
@@ -70,7 +60,8 @@ def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> 
         cells += [pass_rates(document, prompt)] if has_trials else []
         if suites:
             cells += [_step(prompt, suites, _cost), _step(prompt, suites, _latency)]
-        yield f"| {' | '.join(cells)} |"
+        rows.append(cells)
+    yield from table_lines(heads, rows, numbers=slice(2, None))
 
 
 def pass_rates(document: DecisionDocument, prompt: PromptDocument) -> str:
@@ -264,12 +255,12 @@ def _cases(document: DecisionDocument, limits: _MarkdownLimits) -> Iterator[str]
         cases = [case for case in document.cases if case.verdict == verdict]
         if not words.is_listed or not cases:
             continue
-        is_folded = verdict in _FOLDED
         yield ""
-        if is_folded:
-            yield f"<details><summary>{words.title}: {len(cases)}</summary>"
-        else:
-            yield f"**{words.title}**"
+        if verdict in _FOLDED:
+            title = f"{words.title}: {len(cases)}"
+            yield from fold_lines(title, _list_cases(cases, limits))
+            continue
+        yield f"**{words.title}**"
         yield ""
         if words.diff:
             groups = groups_of(cases)
@@ -280,9 +271,6 @@ def _cases(document: DecisionDocument, limits: _MarkdownLimits) -> Iterator[str]
                 yield f"- … and {plural(rest, 'case')} of other kinds"
         else:
             yield from _list_cases(cases, limits)
-        if is_folded:
-            yield ""
-            yield "</details>"
 
 
 def _message(case: CaseDocument) -> str:
@@ -305,11 +293,8 @@ def _group(group: CaseGroup, limits: _MarkdownLimits, *, with_outputs: bool) -> 
     if with_outputs:
         yield from _output_lines(first, limits)
     if other_cases:
-        yield f"  <details><summary>{len(other_cases)} more</summary>"
-        yield ""
-        yield from (f"  {line}" for line in _list_cases(other_cases, limits))
-        yield ""
-        yield "  </details>"
+        lines = (f"  {line}" for line in _list_cases(other_cases, limits))
+        yield from fold_lines(f"{len(other_cases)} more", lines, indent="  ")
 
 
 def _list_cases(cases: Sequence[CaseDocument], limits: _MarkdownLimits) -> Iterator[str]:

@@ -6,11 +6,17 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from regauge.criteria import CRITERIA
-from regauge.markdown import escape_markdown, fence_lines, longest_fence
+from regauge.markdown import (
+    escape_markdown,
+    fence_lines,
+    fold_lines,
+    longest_fence,
+    table_lines,
+)
 from regauge.providers import sum_if_known, transcript
 from regauge.reports._console import COMPARED, money, quantity, rates_of_k, suite_cells
 from regauge.reports._tally import label_table, wrong_labels
-from regauge.wording import printable
+from regauge.wording import plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -60,17 +66,16 @@ def suggestion_blocks(suggestions: Sequence[Suggestion]) -> Iterator[str]:
     """
     revisions = [suggestion for suggestion in suggestions if suggestion.diff]
     for proposal in revisions[:_SHOWN_MAX]:
-        yield ""
-        yield f"<details><summary>Suggested revision: {_line(proposal.headline)}</summary>"
-        yield ""
-        yield from (f"- {_line(text)}" for text in proposal.evidence)
-        yield f"- Cost: {shown_text(cost_of(proposal))}."
-        yield from (f"- {text}" for text in taking_lines(proposal))
-        yield ""
         diff = printable(proposal.diff).splitlines()
-        yield from fence_lines(diff, lines_max=_LINES_MAX, chars_max=_CHARS_MAX)
+        lines = [
+            *(f"- {_line(text)}" for text in proposal.evidence),
+            f"- Cost: {shown_text(cost_of(proposal))}.",
+            *(f"- {text}" for text in taking_lines(proposal)),
+            "",
+            *fence_lines(diff, lines_max=_LINES_MAX, chars_max=_CHARS_MAX),
+        ]
         yield ""
-        yield "</details>"
+        yield from fold_lines(f"Suggested revision: {_line(proposal.headline)}", lines)
     stops = [suggestion for suggestion in suggestions if not suggestion.diff]
     if stops or len(revisions) > _SHOWN_MAX:
         yield ""
@@ -103,8 +108,7 @@ def cost_of(suggestion: Suggestion) -> str:
     """
     model = " of the simulated model" if suggestion.simulated else ""
     price = money(suggestion.usd) if suggestion.usd else "free"
-    calls = "1 call" if suggestion.calls == 1 else f"{suggestion.calls} calls"
-    return f"{calls}{model}, {price}"
+    return f"{plural(suggestion.calls, 'call')}{model}, {price}"
 
 
 def _line(text: str) -> str:
@@ -113,9 +117,9 @@ def _line(text: str) -> str:
 
 # GitHub accepts 65,536 characters in a comment; the HTML report has every case.
 _REASON_CHARS_MAX = 200
-_COUNTS = ("prompt", "version", "model", "cases", "passed", "failed", "tracked", "unmeasured")
+_TEXTS = ("prompt", "version", "model")
+_COUNTS = ("cases", "passed", "failed", "tracked", "unmeasured")
 _CALLS = ("tokens", "cost", "p50", "p95")
-_TEXTS = frozenset({"prompt", "version", "model"})
 # Within the same limit.
 _FAILED_CASES_MAX = 50
 _CONVERSATIONS_MAX = 5
@@ -129,17 +133,9 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
         record: The run.
         rows: Its rows, in the shape of `TrialRow`.
     """
-    lines = [
-        f"### regauge: {_headline(record)}",
-        "",
-        *suite_table(record.suites),
-    ]
-    lines += [
-        *_rates(record.suites),
-        *_criteria_notes(record.suites),
-        *_judge_notes(record.suites),
-        *_label_tables(record.suites),
-    ]
+    suites = record.suites
+    lines = [f"### regauge: {_headline(record)}", "", *suite_table(suites), *_rates(suites)]
+    lines += [*_criteria_notes(suites), *_judge_notes(suites), *_label_tables(suites)]
     troubled: list[dict[str, Any]] = []
     conversations: list[dict[str, Any]] = []
     count = 0
@@ -151,18 +147,16 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
             if row.get("messages") and len(conversations) < _CONVERSATIONS_MAX:
                 conversations.append(row)
     if troubled:
-        lines += ["", "| case | trial | what | why |", "|---|--:|---|---|"]
-        several = {suite.prompt for suite in record.suites if suite.comparison is not None}
-        lines += [_case_row(row, with_model=row["prompt"] in several) for row in troubled]
+        several = {suite.prompt for suite in suites if suite.comparison is not None}
+        cells = [_case_cells(row, with_model=row["prompt"] in several) for row in troubled]
+        lines += ["", *table_lines(("case", "trial", "what", "why"), cells, numbers=slice(1, 2))]
         if count > _FAILED_CASES_MAX:
             lines += ["", f"… and {count - _FAILED_CASES_MAX} more."]
         lines += _conversations(conversations)
     lines += suggestion_blocks(record.suggestions)
-    started_at, regauge_version = (
-        escape_markdown(record.started_at),
-        escape_markdown(record.regauge_version),
-    )
-    lines += ["", f"Run {shown_name(record.id)}, {started_at}, regauge {regauge_version}."]
+    started_at = escape_markdown(record.started_at)
+    version = escape_markdown(record.regauge_version)
+    lines += ["", f"Run {shown_name(record.id)}, {started_at}, regauge {version}."]
     return "\n".join(lines) + "\n"
 
 
@@ -170,8 +164,7 @@ def _headline(record: RunRecord) -> str:
     failed = sum(suite.failed for suite in record.suites)
     unmeasured = sum(suite.unmeasured for suite in record.suites)
     not_blocking = sum(suite.not_blocking for suite in record.suites)
-    cases = sum(suite.cases for suite in record.suites)
-    count = "1 case" if cases == 1 else f"{cases} cases"
+    count = plural(sum(suite.cases for suite in record.suites), "case")
     if record.status == "interrupted":
         return f"interrupted after {count}"
     if failed or unmeasured:
@@ -184,18 +177,13 @@ def _headline(record: RunRecord) -> str:
 def suite_table(suites: Sequence[SuiteSummary]) -> list[str]:
     """The table of suites; several models of a prompt are compared with the first."""
     has_comparison = any(suite.comparison for suite in suites)
-    columns = (*_COUNTS, *(COMPARED if has_comparison else ()), *_CALLS)
-    heads = ["pass rate (95 % interval)" if name == "pass rate" else name for name in columns]
+    numbers = (*_COUNTS, *(COMPARED if has_comparison else ()), *_CALLS)
+    heads = ["pass rate (95 % interval)" if name == "pass rate" else name for name in numbers]
     rows = [
-        [escape_markdown(cell) if name in _TEXTS else cell for name, cell in cells.items()]
-        for suite in suites
-        for cells in [{name: suite_cells(suite)[name] for name in columns}]
+        [*(escape_markdown(cells[name]) for name in _TEXTS), *(cells[name] for name in numbers)]
+        for cells in map(suite_cells, suites)
     ]
-    return [
-        f"| {' | '.join(heads)} |",
-        f"|{'|'.join('---' if name in _TEXTS else '--:' for name in columns)}|",
-        *(f"| {' | '.join(row)} |" for row in rows),
-    ]
+    return [*table_lines((*_TEXTS, *heads), rows, numbers=slice(len(_TEXTS), None))]
 
 
 def _rates(suites: Sequence[SuiteSummary]) -> list[str]:
@@ -215,14 +203,8 @@ def _conversations(rows: Iterable[dict[str, Any]]) -> list[str]:
     for row in rows:
         title = f"{escape_markdown(row['prompt'])} {shown_name(row['case'])}, trial {row['trial']}"
         text = printable(transcript(row["messages"])).splitlines()
-        lines += [
-            "",
-            f"<details><summary>Conversation of {title}</summary>",
-            "",
-            *fence_lines(text, lines_max=200, chars_max=_CONVERSATION_CHARS_MAX, language="text"),
-            "",
-            "</details>",
-        ]
+        fence = fence_lines(text, lines_max=200, chars_max=_CONVERSATION_CHARS_MAX, language="text")
+        lines += ["", *fold_lines(f"Conversation of {title}", fence)]
     return lines
 
 
@@ -247,7 +229,7 @@ def _judge_notes(suites: Sequence[SuiteSummary]) -> list[str]:
     if calls:
         tokens = sum(suite.judge_input_tokens + suite.judge_output_tokens for suite in suites)
         cost = money(sum_if_known(suite.judge_cost_usd for suite in suites))
-        call_count = "1 model call" if calls == 1 else f"{calls} model calls"
+        call_count = plural(calls, "model call")
         notes += ["", f"Judges made {call_count}: {quantity(tokens)} tokens, {cost}."]
     advisory = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]
     if advisory:
@@ -266,18 +248,12 @@ def _label_tables(suites: Sequence[SuiteSummary]) -> list[str]:
     for suite in suites:
         for judge in wrong_labels(suite):
             head, *rows = [[escape_markdown(cell) for cell in row] for row in label_table(judge)]
-            lines += [
-                "",
-                f"Labels of {escape_markdown(suite.prompt)} by {escape_markdown(judge.name)}:",
-                "",
-                f"| {' | '.join(head)} |",
-                f"|---|{'--:|' * (len(head) - 1)}",
-                *(f"| {' | '.join(row)} |" for row in rows),
-            ]
+            title = f"Labels of {escape_markdown(suite.prompt)} by {escape_markdown(judge.name)}:"
+            lines += ["", title, "", *table_lines(head, rows, numbers=slice(1, None))]
     return lines
 
 
-def _case_row(row: dict[str, Any], *, with_model: bool) -> str:
+def _case_cells(row: dict[str, Any], *, with_model: bool) -> tuple[str, ...]:
     if row["cause"] is not None:
         checks, reason = "unmeasured", row["cause"]["message"]
     else:
@@ -292,4 +268,4 @@ def _case_row(row: dict[str, Any], *, with_model: bool) -> str:
         reason = f"{reason[: _REASON_CHARS_MAX - 1]}…"
     case = f"{escape_markdown(row['prompt'])} {shown_name(row['case'])}"
     case += f", {escape_markdown(row['model'])}" if with_model else ""
-    return f"| {case} | {row['trial']} | {escape_markdown(checks)} | {escape_markdown(reason)} |"
+    return case, str(row["trial"]), escape_markdown(checks), escape_markdown(reason)

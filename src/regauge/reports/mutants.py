@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, assert_never
 
-from regauge.markdown import escape_markdown
+from regauge.markdown import escape_markdown, fold_lines, table_lines
 from regauge.mutate import UNSCORED, score_of
 from regauge.reports._console import money
 from regauge.reports._documents import GuardChangeDocument, GuardsDocument
@@ -150,9 +150,7 @@ def missing_lines(report: MutationReport) -> Iterator[str]:
 
 
 def _case_note(row: MutantRow) -> str:
-    if not row.cases:
-        return ""
-    return f"   [{first_of(row.cases, _CASES_SHOWN)}]"
+    return f"   [{first_of(row.cases, _CASES_SHOWN)}]" if row.cases else ""
 
 
 def _example(row: MutantRow) -> str:
@@ -213,8 +211,7 @@ def mutation_markdown(report: MutationReport) -> str:
         work.sort(key=lambda row: (WORST_FIRST.index(row.kind), row.line))
         lines += _table(work)
     if rest:
-        title = f"{len(rest)} guarded or equivalent"
-        lines += ["", f"<details><summary>{title}</summary>", "", *_table(rest), "", "</details>"]
+        lines += ["", *fold_lines(f"{len(rest)} guarded or equivalent", _table(rest))]
     scores = list(score_lines(report))
     if scores:
         lines += ["", *(f"- {escape_markdown(line)}" for line in scores)]
@@ -222,13 +219,10 @@ def mutation_markdown(report: MutationReport) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(rows: Iterable[MutantRow]) -> Sequence[str]:
-    lines = [
-        "| class | line | operator | text | cases | judges or reason |",
-        "|---|--:|---|---|---|---|",
-    ]
-    for row in rows:
-        cells = (
+def _table(rows: Iterable[MutantRow]) -> Iterator[str]:
+    heads = ("class", "line", "operator", "text", "cases", "judges or reason")
+    cells = (
+        (
             CLASS_WORDS[row.kind],
             str(row.line),
             row.operator,
@@ -236,8 +230,9 @@ def _table(rows: Iterable[MutantRow]) -> Sequence[str]:
             first_of(row.cases, _CASES_SHOWN),
             row.reason or ", ".join(row.judges),
         )
-        lines.append(f"| {' | '.join(escape_markdown(cell) for cell in cells)} |")
-    return lines
+        for row in rows
+    )
+    return table_lines(heads, (map(escape_markdown, texts) for texts in cells), numbers=slice(1, 2))
 
 
 # Shares of guarded instructions from which a badge has a color.
