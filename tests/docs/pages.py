@@ -31,8 +31,9 @@ from typing import TYPE_CHECKING
 from sybil import Document, Region, Sybil
 from sybil.parsers.myst import PythonCodeBlockParser
 
-from regauge.sim.server import SimServer, SimServerOptions
+from regauge.sim.server import SimServerOptions
 from tests import processes
+from tests.sim_server import SimServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from regauge.judges._deepeval._judge import calls_model
 from regauge.project import EndpointSettings
 from regauge.providers import Completion, ToolCall, Usage
 from regauge.providers.remote import RemoteProvider
-from regauge.sim.server import SimServer
+from tests.sim_server import SimServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from regauge.sim.server import SimServer
 from tests.judge_source import MODEL_JUDGES_GATE
+from tests.sim_server import SimServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from regauge.sim import Rules
-from regauge.sim.server import SimServer, SimServerOptions
+from regauge.sim.server import SimServerOptions
 from tests import processes
 from tests.gate_repo import (
     BASELINE,
@@ -26,6 +26,7 @@ from tests.gate_repo import (
     GateRepo,
     label_definitions,
 )
+from tests.sim_server import SimServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

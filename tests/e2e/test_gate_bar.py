@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.sim.server import SimServer
 from tests.gate_repo import (
     BASELINE,
     CERTIFICATE_LINE,
@@ -22,6 +21,7 @@ from tests.gate_repo import (
     GateRepo,
     label_definitions,
 )
+from tests.sim_server import SimServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

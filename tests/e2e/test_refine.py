@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.refine.runs import Run, seal
-from regauge.sim.server import SimServer, SimServerOptions
+from regauge.sim.server import SimServerOptions
 from tests import processes
 from tests.fakes import Endpoint
 from tests.gate_repo import CERTIFICATE_LINE, EVAL, NAME, PROMPT, GateRepo, label_definitions
+from tests.sim_server import SimServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

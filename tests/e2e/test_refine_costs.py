@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.recordings import Recording
-from regauge.sim.server import SimServer
 from tests import processes
+from tests.sim_server import SimServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

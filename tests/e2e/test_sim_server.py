@@ -24,13 +24,8 @@ from regauge.errors import UsageError
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest
 from regauge.sim import complete
-from regauge.sim.server import (
-    _BODY_MAX,
-    SimServer,
-    SimServerOptions,
-    parse_faults,
-    parse_rate,
-)
+from regauge.sim.server import _BODY_MAX, SimServerOptions, parse_faults, parse_rate
+from tests.sim_server import SimServer
 
 ASK = {
     "model": "clerk-1",

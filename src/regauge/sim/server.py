@@ -1,6 +1,6 @@
 """An OpenAI-compatible HTTP server for the simulated model, with injected faults.
 
-`Service` answers requests over aiohttp and counts them; `SimServer` runs it on a thread.
+`Service` answers requests over aiohttp and counts them.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ import json
 import logging
 import math
 import re
-import threading
 import time
 from collections import Counter, OrderedDict
-from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from aiohttp import web
 
@@ -37,7 +35,6 @@ __all__ = [
     "FaultPlan",
     "RateLimit",
     "Service",
-    "SimServer",
     "SimServerOptions",
     "parse_faults",
     "parse_rate",
@@ -533,49 +530,3 @@ def _chunks(
     if with_usage:
         chunks.append({**head, "choices": [], "usage": _usage(completions)})
     return chunks
-
-
-class SimServer:
-    """The server on its own thread, for tests: `with SimServer() as server: ...`.
-
-    Attributes:
-        base_url: Up to and including `/v1`; empty before the server runs.
-        counters: The counters so far.
-    """
-
-    def __init__(
-        self, options: SimServerOptions | None = None, *, host: str = "127.0.0.1", port: int = 0
-    ) -> None:
-        self._service = Service(options or SimServerOptions())
-        self._host, self._port = host, port
-        self._started = Future[tuple[asyncio.AbstractEventLoop, asyncio.Event, str]]()
-        self._thread = threading.Thread(target=self._run, name="regauge-sim", daemon=True)
-        self.counters = self._service.counters
-        self.base_url = ""
-
-    def _run(self) -> None:
-        async def listen() -> None:
-            loop, stop = asyncio.get_running_loop(), asyncio.Event()
-
-            def ready(url: str) -> None:
-                self._started.set_result((loop, stop, url))
-
-            await self._service.serve(self._host, self._port, ready=ready, until=stop)
-
-        try:
-            asyncio.run(listen())
-        except BaseException as error:
-            if self._started.done():
-                raise
-            self._started.set_exception(error)  # raised where the server was started
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self.base_url = self._started.result()[2]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        loop, stop, _url = self._started.result()
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(stop.set)
-        self._thread.join()

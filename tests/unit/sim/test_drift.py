@@ -12,7 +12,8 @@ from click.testing import CliRunner
 from regauge.cli.sim import command
 from regauge.errors import UsageError
 from regauge.sim import CLERK_1, Rules, complete
-from regauge.sim.server import SimServer, SimServerOptions
+from regauge.sim.server import SimServerOptions
+from tests.sim_server import SimServer
 from tests.unit.sim.bench import golden, inner_json, request, share
 
 
