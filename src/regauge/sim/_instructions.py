@@ -59,9 +59,6 @@ class Layout:
     shots: tuple[Shot, ...] = ()
 
 
-_HTML: Final = _RE.words("html")
-
-
 def is_instruction(text: str) -> bool:
     """Return whether a paragraph starts with an instruction.
 
@@ -76,7 +73,7 @@ def _split_tags(text: str) -> tuple[str, tuple[tuple[str, str], ...]] | None:
     outside: list[str] = []
     end = 0
     for match in _RE.tag.finditer(text):
-        if match["tag"].lower() not in _HTML:
+        if match["tag"].lower() not in _RE.words("html"):
             outside.append(text[end : match.start()])
             parts.append((match["tag"], match["body"]))
             end = match.end()
@@ -420,6 +417,7 @@ class RequestedSection:
     description: str = ""
 
 
+_LIMITS: Final = _RE.patterns("limits")
 _LIST_END: Final = r"\n[ \t]*\n(?![ \t]*(?:[-*•]|\d+[.)]))"
 
 
@@ -435,16 +433,9 @@ def read_limits(text: str) -> LengthLimits:
     >>> read_limits("at most 80 words, in one sentence").words_max
     80
     """
-    patterns = {
-        "words_max": _RE.words_max,
-        "words_min": _RE.words_min,
-        "sentences_max": _RE.sentences,
-        "bullets": _RE.bullets,
-        "chars_max": _RE.chars,
-    }
     limits = {
         name: _value(match)
-        for name, pattern in patterns.items()
+        for name, pattern in _LIMITS.items()
         if (match := pattern.search(text)) is not None
     }
     return LengthLimits(**limits, emphatic=_RE.emphatic.search(text) is not None)
@@ -521,9 +512,6 @@ class Orders:
     words_min: int = 0
 
 
-_FOREIGN: Final[list[tuple[str, str]]] = _RE.entry("foreign")
-
-
 def read_orders(text: str) -> Orders:
     r"""Return the orders in a text.
 
@@ -554,7 +542,7 @@ def _translate(text: str) -> Iterator[str]:
     """Yield the sentences in another language, with known words translated."""
     for sentence in _RE.sentence.split(text):
         if guess_language(sentence) in {"fr", "de", "es"}:
-            for pattern, word in _FOREIGN:
+            for pattern, word in _RE.entry("foreign"):
                 sentence = re.sub(pattern, word, sentence, flags=re.IGNORECASE)  # noqa: PLW2901
             yield sentence
 

@@ -693,11 +693,7 @@ def _judge_texts(sheet: Sheet, dice: Dice, head: str) -> list[Ruling]:
     return [_judge_relation(node, subject, dice, i) for i, node in enumerate(nodes)]
 
 
-_DISTINCT: Final = _RE.words("distinct")
-_AROUND: Final = _RE.words("around")
-_LISTS: Final = _RE.words("lists")
 _REASONS: Final = _RE.words("reasons")
-_VERDICTS: Final = _RE.words("verdicts")
 _TOPIC: Final = frozenset({"TP", "TN", "FP", "FN"})
 _ANSWERS: Final = 0.3
 _EDGE_CHARS: Final = 8_000
@@ -708,10 +704,11 @@ def judge(request: CompletionRequest, dice: Dice) -> str | None:
     document = schema_of(request.response_format)
     properties: Any = document.get("properties") if document is not None else None
     names = set(properties) if is_object(properties) else set[str]()
-    if document is None or not names & _DISTINCT or not names <= _DISTINCT | _AROUND:
+    distinct = _RE.words("distinct")
+    if document is None or not names & distinct or not names <= distinct | _RE.words("around"):
         return None
     text = text_of(request.messages)
-    if not (names & _VERDICTS and names & _REASONS) and not _RE.speaks.search(text):
+    if not (names & _RE.words("verdicts") and names & _REASONS) and not _RE.speaks.search(text):
         return None
     sheet = read_sheet(request.messages)
     texts = (sheet.judged_text, sheet.ground, sheet.text("items"))
@@ -809,7 +806,7 @@ class _Judgement:
             case "task" | "outcome" | "output":
                 text = sheet.text("input" if name == "task" else "answer") or sheet.judged_text
                 return " ".join(statements_of(text or sheet.ground)[:3]) or None
-            case _ if name in _LISTS:
+            case _ if name in _RE.words("lists"):
                 return entries(name, sheet)
             case _ if name in _REASONS:
                 return self._reason()
@@ -840,12 +837,9 @@ class _Judgement:
 
     def _topic(self) -> str:
         on_topic = measure_support(self.sheet.text("question"), self.sheet.text("topics")).score > 0
-        is_refusal = re.search(
-            r"\b(?:cannot|can't|unable|sorry)\b", self.sheet.text("answer"), re.IGNORECASE
-        )
-        if on_topic:
-            return "FN" if is_refusal else "TP"
-        return "TN" if is_refusal else "FP"
+        is_refusal = _RE.refuses.search(self.sheet.text("answer")) is not None
+        # A refusal is a negative; it is right off the topics only.
+        return ("T" if on_topic != is_refusal else "F") + ("N" if is_refusal else "P")
 
     def _verdicts(self, schema: Schema) -> list[Any]:
         entry: Any = schema.document.get("items") or {}

@@ -168,7 +168,7 @@ def _criticise(desk: RefinerInputs) -> JSON:
     return {"hypothesis": reason, "kind": kind, "quotes": [near]}
 
 
-def _propose(desk: RefinerInputs) -> JSON | str:
+def _propose(desk: RefinerInputs) -> JSON | str:  # noqa: PLR0911 - one line for each kind of edit
     dice = desk.dice
     sources = (*desk.inputs, *desk.remarks)
     orders = [match[0].strip() for text in sources for match in _RE.order.finditer(text)]
@@ -180,21 +180,16 @@ def _propose(desk: RefinerInputs) -> JSON | str:
         return _NOTHING[throw < _UNREADABLE]
     if throw < _REWRITE:
         return _rewrite(desk, useful)
-    if throw < _DROP and (desk.inputs if throw < _LEAK else desk.rules):
-        return _harmful_edit(desk, useful, leaks=throw < _LEAK)
+    if throw < _LEAK and desk.inputs:  # a rule that leaks a case
+        words = desk.inputs[dice.pick("leak", len(desk.inputs))].split()[:10]
+        rule = f"- Mind inputs such as: {' '.join(words)}"
+        return _edit("It helps with this one.", _add_line(desk, rule))
+    if _LEAK <= throw < _DROP and desk.rules:  # a useful edit that also drops a rule
+        dropped_rule = desk.rules[dice.pick("drop", len(desk.rules))]
+        return _edit("Shorter is clearer.", _operation("delete", dropped_rule), *useful)
     if throw < _IDLE or not useful:
         return _edit("It sets the tone.", _add_line(desk, _FLUFF[dice.pick("fluff", len(_FLUFF))]))
     return _edit("It says what the check looks at.", *_apply_to_section(desk, useful))
-
-
-def _harmful_edit(desk: RefinerInputs, useful: list[dict[str, JSON]], *, leaks: bool) -> JSON:
-    """Return a rule that leaks a case; or a useful edit that also drops a rule."""
-    if leaks:
-        words = desk.inputs[desk.dice.pick("leak", len(desk.inputs))].split()[:10]
-        rule = f"- Mind inputs such as: {' '.join(words)}"
-        return _edit("It helps with this one.", _add_line(desk, rule))
-    dropped_rule = desk.rules[desk.dice.pick("drop", len(desk.rules))]
-    return _edit("Shorter is clearer.", _operation("delete", dropped_rule), *useful)
 
 
 def _useful_edits(desk: RefinerInputs) -> list[dict[str, JSON]]:
@@ -205,8 +200,7 @@ def _useful_edits(desk: RefinerInputs) -> list[dict[str, JSON]]:
         best = shared.index(max(shared))
         if not desk.dice.happens("place", 0.7):
             best = desk.dice.pick("place", len(places))
-        ops = _restore(places[best])
-        if ops:
+        if ops := _restore(places[best]):
             return ops
     description = desk.read_check_line("what it looks at")
     advice = desk.advice or (f"Make sure of this: {description}" if description else "")

@@ -62,7 +62,6 @@ class Resource:
 
 
 _NAMED_SCORE: Final = 1.0
-_LABEL_SCORE: Final = 0.4
 
 
 @lru_cache(maxsize=1)
@@ -89,7 +88,7 @@ def resources_of(facts: AlertFacts) -> tuple[Resource, ...]:
         for index, kind in enumerate(resources[:-1])
     )
     # A word of the name or the summary names the resource; else a label of the alert is used.
-    floor = _NAMED_SCORE if -scored[0][0] > _NAMED_SCORE else _LABEL_SCORE
+    floor = _NAMED_SCORE if -scored[0][0] > _NAMED_SCORE else 0.4
     return (*(resources[index] for score, index in scored[:2] if -score >= floor), resources[-1])
 
 
@@ -214,12 +213,6 @@ def section_text(document: Document, section: RequestedSection, limits: LengthLi
 
 _TERRAFORM: Final[dict[str, str]] = _RE.entry("terraform")
 _SKELETONS: Final[dict[str, str]] = _RE.entry("skeletons")
-_NO_TRANSLATION: Final[str] = _RE.entry("no_translation")
-_NO_DOCUMENT: Final[str] = _RE.entry("no_document")
-_YES_NO_QUESTION: Final = re.compile(
-    r"(?i)\W*(?:is|are|was|were|does|do|did|has|have|can|could|should|will)\b"
-)
-_ONE_WORD: Final = re.compile(r"(?i)\bonly\b|\bone word\b|\bsingle word\b|\bjust\b")
 _QUESTION_WORDS: Final = 3
 _TOPIC_WORD_CHARS: Final = 4
 
@@ -254,10 +247,10 @@ def _question(document: Document, instructions: Instructions, question: str) -> 
         for i, s in enumerate(document.sentences)
     )
     best = [sentence for score, _, sentence in scores[:2] if score < 0]
-    if _RE.yes_no.search(instructions.text) or _YES_NO_QUESTION.match(question):
+    if _RE.yes_no.search(instructions.text) or _RE.yes_no_question.match(question):
         shared_words = question_words & set(stems(best[0])) if best else set[str]()
         word = "Yes" if len(shared_words) * 2 >= len(question_words) and shared_words else "No"
-        return word if _ONE_WORD.search(instructions.text) or not best else f"{word}. {best[0]}"
+        return word if _RE.one_word.search(instructions.text) or not best else f"{word}. {best[0]}"
     return " ".join(best) or "The text does not say."
 
 
@@ -265,13 +258,14 @@ def _draft(document: Document, instructions: Instructions, dice: Dice) -> str:  
     """Do the task of a request in plain words; a summary if it is no usual one."""
     text, limits = instructions.text, instructions.limits
     if _RE.translate.search(text):
-        return _NO_TRANSLATION
+        return str(_RE.entry("no_translation"))
     code = _RE.code.search(text)
     if code is not None and _RE.code_verb.search(text):
         return _code_skeleton(f"{text} {document.text}", code[0])
     if not document.text.strip():
         words = [word for word in split_name(text) if len(word) >= _TOPIC_WORD_CHARS]
-        return _NO_DOCUMENT.format(topic=" ".join(words[:12]).lower() or "your request")
+        topic = " ".join(words[:12]).lower() or "your request"
+        return str(_RE.entry("no_document")).format(topic=topic)
     facts = alert_facts(document)
     if _RE.runbook.search(text) or facts.expression:
         return (
@@ -417,7 +411,6 @@ _NUMBERS: Final = _SNIPPET_RE.words("numbers")
 _NUMBER: Final = r"\d+(?:\.\d+)?%?"
 _INVENTED: Final[Mapping[str, str]] = _SNIPPET_RE.entry("invented")
 _VERBS: Final = frozenset(stems(_SNIPPET_RE.entry("verbs")))
-_OPENING: Final = "Here is the snippet you asked for:"
 
 
 def tool_results(request: CompletionRequest) -> dict[str, str]:
@@ -472,7 +465,7 @@ def fill_skeleton(
     if dice.fails("code fence", 0.4 + only + bare):
         text_filled = f"```\n{text_filled}\n```"
     if dice.fails("chatter", 0.7 + only):
-        text_filled = f"{_OPENING}\n\n{text_filled}"
+        text_filled = f"Here is the snippet you asked for:\n\n{text_filled}"
     return text_filled
 
 

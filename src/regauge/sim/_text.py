@@ -196,13 +196,7 @@ class Quantity:
 
 
 _UNITS: Final[dict[str, float]] = _RE.entry("units")
-NUMBER_WORDS: Final = {
-    word: number
-    for number, word in enumerate(
-        "one two three four five six seven eight nine ten eleven twelve".split(),  # noqa: SIM905 - it reads as a list
-        start=1,
-    )
-}
+NUMBER_WORDS: Final = {w: n for n, w in enumerate(_RE.entry("numbers").split(), start=1)}
 _SAME_SCALE: Final = 0.3  # a factor of 1.35 apart leaves 1/e of the closeness
 
 

@@ -53,8 +53,6 @@ _LABELLED_SIMILARITY: Final = 0.5
 _SENTENCE_SIMILARITY: Final = 0.34
 _LONG_STEM: Final = 4
 _SHORT_LABEL: Final = 4
-_RESOLVED: Final = re.compile(r"(?i)\W*(?:incident\s+)?(?:was\s+)?resolved\b")
-_CLOSED: Final = re.compile(r"(?i)resol|clos|all clear|behoben|ended")
 
 
 def kind_of(key: Key) -> KeyKind:
@@ -131,8 +129,8 @@ def _time(document: Document, key: Key, pattern: str | None) -> str | None:
         hits = [e for e in events if _RE.end.search(e.label)]
         labelled = list(filter(_is_short, hits))
         events_found = (
-            [e for e in hits if _RESOLVED.match(e.label)]
-            or [e for e in labelled if _CLOSED.search(e.label)]
+            [e for e in hits if _RE.resolved.match(e.label)]
+            or [e for e in labelled if _RE.closed.search(e.label)]
             or labelled[-1:]
             or hits[-1:]
         )
@@ -354,7 +352,6 @@ def rank(
 _NOT_THE_LABEL: Final = ("high", "medium", "unknown", "urgent", "normal", "other")
 # An example is followed against the list of labels in one output of six.
 _CLARITY_OF_WRONG_EXAMPLE: Final = 0.45
-_AFTERTHOUGHT: Final[str] = _RE.entry("afterthought")
 
 
 @lru_cache(maxsize=200)
@@ -437,7 +434,7 @@ def _reason(
         readable(facts.description),
         metrics and f"The expression looks at {metrics}.",
         hold and f"It has to hold for {hold} before the alert fires, so it is not a short spike.",
-        _AFTERTHOUGHT,
+        _RE.entry("afterthought"),
     ]
     long = " ".join(filter(None, pieces))
     return long if limit is None else " ".join(long.split()[: over_limit(limit, dice)])

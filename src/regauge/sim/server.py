@@ -193,8 +193,8 @@ class _RefusalError(Exception):
 
     Args:
         message: The reason.
-        status: The HTTP status.
         parameter: The wrong field, or None.
+        status: The HTTP status.
         code: OpenAI's error code, or None.
         wait_s: Retry-After in seconds, or None.
         delay_s: The duration of the response, in seconds.
@@ -204,7 +204,7 @@ class _RefusalError(Exception):
     """
 
     def __init__(
-        self, message: str, *, status: int = 400, parameter: str | None = None,
+        self, message: str, parameter: str | None = None, *, status: int = 400,
         code: str | None = None, wait_s: float | None = None, delay_s: float = 0.0,
     ) -> None:  # fmt: skip
         kind = _KINDS.get(status, "server_error" if status >= 500 else "invalid_request_error")  # noqa: PLR2004 - server errors
@@ -332,10 +332,8 @@ class Service:
         self.counters.requests += 1
         wait_s = self._wait_s(options.rate_limit) if options.rate_limit is not None else 0.0
         if wait_s > 0:
-            raise _RefusalError(
-                "Rate limit reached for requests.", status=429, code="rate_limit_exceeded",
-                wait_s=wait_s,
-            )  # fmt: skip
+            message, code = "Rate limit reached for requests.", "rate_limit_exceeded"
+            raise _RefusalError(message, status=429, code=code, wait_s=wait_s)
         fault = options.faults.decide(number)
         if fault:
             self.counters.faults[fault] += 1
@@ -389,8 +387,7 @@ class Service:
             rules = self.options.rules
             return trial, [complete(request.for_trial(n), rules=rules) for n in numbers]
         except BadParameterError as error:
-            parameter = error.parameter
-            raise _RefusalError(str(error), parameter=parameter, code="invalid_value") from error
+            raise _RefusalError(str(error), error.parameter, code="invalid_value") from error
 
 
 def _json(value: Any) -> bytes:
@@ -403,38 +400,33 @@ def _content(value: Any, location: str) -> str:
         return value
     parts: Any = [] if value is None else value
     if not is_list(parts):
-        raise _RefusalError(
-            f"Invalid type for '{location}': expected a string or a list of parts.",
-            parameter=location,
-        )
+        message = f"Invalid type for '{location}': expected a string or a list of parts."
+        raise _RefusalError(message, location)
     texts: list[str] = []
     for part in parts:
         text: Any = table_of(part).get("text", table_of(part).get("refusal"))
         if not isinstance(text, str):
-            raise _RefusalError(
-                f"Invalid content: only text parts are supported by {location}.", parameter=location
-            )
+            message = f"Invalid content: only text parts are supported by {location}."
+            raise _RefusalError(message, location)
         texts.append(text)
     return "\n".join(texts)
 
 
 def _messages(value: Any) -> tuple[Message, ...]:
     if not is_list(value) or not value:
-        raise _RefusalError("Missing required parameter: 'messages'.", parameter="messages")
+        raise _RefusalError("Missing required parameter: 'messages'.", "messages")
     messages: list[Message] = []
     for index, fields in enumerate(map(table_of, value)):
         location = f"messages[{index}]"
         role = _ROLES.get(str(fields.get("role")))
         if role is None:
-            raise _RefusalError(
-                f"Invalid value for '{location}.role': {fields.get('role')!r}.",
-                parameter=f"{location}.role",
-            )
+            message = f"Invalid value for '{location}.role': {fields.get('role')!r}."
+            raise _RefusalError(message, f"{location}.role")
         content = _content(fields.get("content"), f"{location}.content")
         try:
             calls = tool_calls_of(fields["tool_calls"]) if fields.get("tool_calls") else ()
         except ValueError as error:
-            raise _RefusalError(str(error), parameter=f"{location}.tool_calls") from error
+            raise _RefusalError(str(error), f"{location}.tool_calls") from error
         call_id = str(fields.get("tool_call_id") or "")
         messages.append(Message(role=role, content=content, tool_calls=calls, tool_call_id=call_id))
     return tuple(messages)
@@ -450,21 +442,18 @@ def _read_request(body: bytes, served_model: str) -> tuple[CompletionRequest, di
         raise _RefusalError("The body of the request must be a JSON object.")
     model = fields.get("model")
     if not isinstance(model, str):
-        raise _RefusalError("you must provide a model parameter", parameter="model")
+        raise _RefusalError("you must provide a model parameter", "model")
     if model != served_model:
-        raise _RefusalError(
-            f"The model '{model}' does not exist here; this simulated endpoint serves"
-            f" {served_model}.",
-            status=404, parameter="model", code="model_not_found",
-        )  # fmt: skip
+        message = f"The model '{model}' does not exist here; this simulated endpoint serves"
+        message = f"{message} {served_model}."
+        raise _RefusalError(message, "model", status=404, code="model_not_found")
     shape: Any = fields.get("response_format")
     if shape is not None and not (is_object(shape) and shape.get("type") in _FORMATS):
-        raise _RefusalError(
-            "Invalid value for 'response_format.type'.", parameter="response_format.type"
-        )
+        name = "response_format.type"
+        raise _RefusalError(f"Invalid value for '{name}'.", name)
     tools: Any = fields.get("tools") or []
     if not is_list(tools):
-        raise _RefusalError("Invalid type for 'tools': expected a list.", parameter="tools")
+        raise _RefusalError("Invalid type for 'tools': expected a list.", "tools")
     request = CompletionRequest(
         provider="sim",
         model=model,
