@@ -10,7 +10,7 @@ from itertools import pairwise
 from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from regauge.statements._parse import MARKER, normalise, parse
+from regauge.statements._parse import FORMS, normalise, parse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -32,21 +32,6 @@ _NUMERALS = {
     "a": tuple(ascii_lowercase),
     "A": tuple(ascii_uppercase),
 }
-_HEADED = re.compile(
-    r"(?:#{1,6}[ \t]+)?(?:(?P<word>[^\W\d_]{2,12})[ \t]*)?(?P<number>\d{1,2})[.:)：]?(?=\s|$)"
-)
-_STEP_WORDS = (
-    r"steps?|rules?|points?|items?|sections?|examples?|parts?|paragraphs?|numbers?|no\.|entry"
-    r"|schritt(?:e|en|s)?|regeln?|punkte?n?|abschnitte?s?|nummer|nr\.|beispiele?"
-    r"|étapes?|règles?|consignes?|pasos?|reglas?|puntos?|ejemplos?|passos?|regras?|pontos?"
-    r"|pass[oi]|regol[ae]|punt[oi]|stap(?:pen)?|regels?|adım|kural|шаг\w*|правил\w*|пункт\w*"
-)
-_REFERENCE = re.compile(
-    rf"(?:\b(?P<word>{_STEP_WORDS})[ \t]*|(?:ステップ|手順|規則|ルール|項目|步骤|规则|第)[ \t]*)"
-    r"(?P<first>\d{1,2})(?P<more>(?:(?:[ \t]*[,、/–-][ \t]*|[ \t]+(?:to|and|or|bis|und|oder|à|et|ou"
-    r"|a|y|o|e|tot|en|of|и|или)[ \t]+|から|と|至|到|和)\d{1,2}\b)*)(?!\d|[.,]\d|[ \t]*%)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +108,7 @@ def references(tree: Tree) -> tuple[Reference, ...]:
     """The references of a text to its steps, rules and sections."""
     chains = [chain for chain in numbering(tree) if len(chain.items) > 1]
     found_references: list[Reference] = []
-    for match in _REFERENCE.finditer(tree.text):
+    for match in FORMS.reference.finditer(tree.text):
         if any(item.start <= match.start("first") < item.end for c in chains for item in c.items):
             continue
         word = (match["word"] or "").casefold()
@@ -156,12 +141,12 @@ def _read_numbers(tree: Tree, node: Node) -> tuple[list[Numbered], tuple[object,
     """The possible numbers of a node, the style of its marker, and the word before."""
     text = tree.text_of(node)
     if node.kind == "heading":
-        match = _HEADED.match(text)
+        match = FORMS.headed.match(text)
         if match is None:
             return [], (), ""
         word = match["word"] or ""
         return list(_values(node, match, "number")), ("heading", node.level, word), word
-    match = MARKER.match(text.split("\n", 1)[0])
+    match = FORMS.marker.match(text.split("\n", 1)[0])
     if match is None:
         return [], (), ""
     indent = node.start - (tree.text.rfind("\n", 0, node.start) + 1)
@@ -554,12 +539,12 @@ def _joint(tree: Tree, node: Node) -> str:
 
 
 def _content_start(tree: Tree, entry: Node) -> int:
-    marker = MARKER.match(tree.text_of(entry))
+    marker = FORMS.marker.match(tree.text_of(entry))
     return entry.start + (marker.start("rest") if marker else 0)
 
 
 def _unmark(text: str) -> str:
-    marker = MARKER.match(text)
+    marker = FORMS.marker.match(text)
     return text[marker.start("rest") :] if marker and not marker["word"] else text
 
 

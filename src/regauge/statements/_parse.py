@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 _RE = Lexicon("regauge.statements", "languages")
+FORMS = Lexicon("regauge.statements", "forms")
+"""The forms of lists, examples, clauses and references."""
 _LATIN = ("en", "de", "fr", "es", "pt", "it", "nl", "tr")
 # Languages that write "3." for "third"; Slavic, Nordic and Hungarian ones have no list here.
 _ORDINAL_DOTS = frozenset({"de", "tr", ""})
@@ -119,10 +121,6 @@ def stem(word: str) -> str:
 _STOP = re.compile(r"[.!?…‽؟۔।॥።。！？．]+[\"'”’»›)\]）」』】*_`]*")
 _WIDE = frozenset("。！？．।॥")
 _LAST_WORD = re.compile(r"[^\s(\[\"'“„«]*$")
-_JOINT = re.compile(
-    r"[;；]\s*|,\s+(?:and also|and|but|while|whereas|und|aber|sondern|et|mais|y|pero|e|ma|en|maar)"
-    r"\s+|、かつ|，并且|，但"
-)
 _LEAD = re.compile(r"[\w`][\w` /-]{0,30}[:：]\s*(?=[^\s:：])")
 _ENTRY = re.compile(r",\s+|、|，")
 # A joint between fewer words joins the entries of an enumeration, and not two clauses.
@@ -221,7 +219,7 @@ def _clauses(text: str, start: int, end: int) -> list[Span]:
     entries = _entries(text, start, body)
     if entries:
         return entries
-    clauses = _split(_JOINT, text, start, body)
+    clauses = _split(FORMS.clause_joint, text, start, body)
     if len(clauses) > 1 and all(_words(text[a:b]) >= _CLAUSE_WORDS for a, b in clauses):
         return clauses
     return []
@@ -270,7 +268,6 @@ Kind = Literal[
 
 _ATOMS = frozenset({"heading", "tag", "example", "row", "data"})
 _SLOT = re.compile(r"\{\{[^{}]*\}\}")
-_EXAMPLE_TAG = re.compile(r"</?(?:few|shots?|examples?|samples?|demos?)\b", re.IGNORECASE)
 _EDGE = " \t\n\r.,;:!?。．！？、，；：।॥؟۔*_`\"'"
 
 
@@ -367,11 +364,10 @@ class Tree:
         text = self.text_of(node)
         if "{{" in text and not _SLOT.sub("", text).strip(_EDGE + "<>/"):
             return True
-        return any(
-            parent.kind in {"example", "data"}
-            or (parent.kind == "block" and _EXAMPLE_TAG.match(self.text_of(parent.children[0])))
-            for parent in (*self.path(node), node)
-        )
+        around = (*self.path(node), node)
+        tags = [self.text_of(block.children[0]) for block in around if block.kind == "block"]
+        in_example = any(map(FORMS.example_tag.match, tags))
+        return in_example or any(parent.kind in {"example", "data"} for parent in around)
 
     def _atoms(self, node: Node) -> Iterator[Node]:
         if node.kind in _ATOMS or (node.kind in {"sentence", "clause"} and not node.children):
@@ -391,15 +387,6 @@ def normalise(text: str) -> str:
     return " ".join(text.casefold().split()).strip(_EDGE)
 
 
-_NUMERAL = r"\d{1,3}(?:\.\d{1,3})*|[a-zA-Z]|[ivxIVX]{2,5}|[０-９]{1,2}|[一二三四五六七八九十]{1,3}"
-MARKER = re.compile(
-    r"(?P<mark>[-*+•‣◦▪●○・–—][ \t]+|\[\^[^\]\s]+\]:[ \t]+"
-    rf"|(?P<open>[(（]?)(?P<number>{_NUMERAL})(?:(?P<close>[)）])[ \t]*|(?P<dot>[.:])[ \t]+"
-    r"|(?P<wide>[、．：])[ \t]*)"
-    r"|(?P<circled>[①-⑳])[ \t]*"
-    r"|(?P<word>[^\W\d_]{1,12})[ \t]?(?P<nth>\d{1,2}|[０-９]{1,2})[ \t]*[:：.)][ \t]*)"
-    r"(?=\S)(?P<rest>.*)"
-)
 _HEADING = re.compile(r"(#{1,6})[ \t]+\S")
 _UNDERLINE = re.compile(r"(=|-)\1{2,}\s*$")
 _TITLE = re.compile(r"(?:\*\*[^*]+\*\*|__[^_]+__|【[^】]+】|[■◆▼□◇][^。]*)[:：]?\s*$")
@@ -409,20 +396,6 @@ _FENCE = re.compile(r"(`{3,}|~{3,})")
 _RULE = re.compile(r"(?:[-*_][ \t]*){3,}$")
 _LABEL = re.compile(r"(?:\*\*|__)?([^\W\d_][\w -]{0,24}?)[ \t]*\d*(?:\*\*|__)?[ \t]*[:：]")
 _ARROW = re.compile(r"[^\n]*\S\s+(?:->|→|=>|⇒)\s+\S")
-_INPUT_LABEL = re.compile(
-    r"input|question|q|user|message|eingabe|frage|nachricht|entrée|entrada|pregunta|pergunta"
-    r"|utilisateur|usuario|domanda|vraag|入力|質問|输入|问题|вход|вопрос|입력|질문"
-)
-_OUTPUT_LABEL = re.compile(
-    r"output|answer|a|assistant|response|result|label|ausgabe|antwort|ergebnis|sortie|réponse"
-    r"|salida|saída|respuesta|resposta|uscita|risposta|uitvoer|antwoord|出力|回答|答え|输出|答案"
-    r"|выход|ответ|출력|답변"
-)
-_EXAMPLE = re.compile(
-    r"(?:\*\*|__)?(?:example|beispiel|exemple|ejemplo|exemplo|esempio|voorbeeld|пример|例|示例|예)"
-    r"[ \t]*\d*(?:\*\*|__)?[ \t]*[:：]",
-    re.IGNORECASE,
-)
 _TITLE_LEVEL, _COLON_LEVEL = 6, 7
 _UNDERLINED_LEVELS = 2
 # Entries of one list may be a little further in than others.
@@ -664,7 +637,7 @@ class _Parser:
 
     def _marker(self, index: int) -> re.Match[str] | None:
         """The marker of a list entry at the beginning of a line; None for none."""
-        match = MARKER.match(self._visible[index])
+        match = FORMS.marker.match(self._visible[index])
         if match is None or _RULE.match(self._visible[index]):
             return None
         if match["word"]:
@@ -773,12 +746,12 @@ class _Parser:
                 first += 1  # noqa: PLW2901 - lines above the first label are no example
             alternates = (
                 turns[:1]
-                and _INPUT_LABEL.fullmatch(turns[0])
-                and any(map(_OUTPUT_LABEL.fullmatch, turns[1:]))
+                and FORMS.input_label.fullmatch(turns[0])
+                and any(map(FORMS.output_label.fullmatch, turns[1:]))
             )
             is_marked = self._marker(first) is not None
             is_repeated = len(set(turns)) > 1 and counts[turns] > 1 and not is_marked
-            has_title = _EXAMPLE.match(self._visible[first]) and not is_marked
+            has_title = FORMS.example.match(self._visible[first]) and not is_marked
             alone = end - first == 1 and self._visible[first].endswith((":", "："))
             if alternates or is_repeated or (has_title and not alone):
                 spans[first] = end
@@ -786,8 +759,8 @@ class _Parser:
             # An input and its output with a blank line between them.
             if c - b == 1 and labels[a, b] and labels[c, d]:
                 is_input, is_output = (
-                    _INPUT_LABEL.fullmatch(labels[a, b][0]),
-                    _OUTPUT_LABEL.fullmatch(labels[c, d][0]),
+                    FORMS.input_label.fullmatch(labels[a, b][0]),
+                    FORMS.output_label.fullmatch(labels[c, d][0]),
                 )
                 if is_input and is_output:
                     spans.setdefault(a, d)
@@ -797,7 +770,7 @@ class _Parser:
         arrows = [
             n
             for n, line in enumerate(self._visible)
-            if _ARROW.match(line) and not MARKER.match(line) and "{{" not in line
+            if _ARROW.match(line) and not FORMS.marker.match(line) and "{{" not in line
         ]
         for arrow in arrows:
             if {arrow - 1, arrow + 1} & set(arrows):

@@ -34,6 +34,7 @@ from deepeval.test_case import (
 )
 
 from regauge.errors import JudgeError, UsageError
+from regauge.judges._deepeval import METRICS
 from regauge.judges._deepeval._ask import MetricCalls, SyncInLoopError
 from regauge.judges._deepeval._judge import in_own_thread, moved_error, require_part
 from regauge.judges.rules._text import compiled_pattern, within_time
@@ -283,30 +284,6 @@ _ANSWER: Final = "answer"
 
 _RIVAL: Final = "against"
 
-_SINGLE: Final = (
-    "input",
-    "actual_output",
-    "expected_output",
-    "context",
-    "retrieval_context",
-    "metadata",
-    "tools_called",
-    "expected_tools",
-    "mcp_servers",
-)
-
-_CONVERSATION: Final = (
-    "scenario",
-    "context",
-    "user_description",
-    "expected_outcome",
-    "metadata",
-    "chatbot_role",
-    "mcp_servers",
-)
-
-_OF_THE_ANSWER: Final = ("retrieval_context", "provider_transcript")
-
 _TRACE: Final = "metrics of agents read the trace there"
 
 _model: Final = RunModel()
@@ -512,7 +489,10 @@ def _copy_metric(metric: Any) -> Any:
 
 def _single_turn(fields: Mapping[str, JSON]) -> LLMTestCase:
     """A test case with one input and one output."""
-    case_fields: dict[str, Any] = {"input": "", **_convert(fields, _SINGLE)}
+    case_fields: dict[str, Any] = {
+        "input": "",
+        **_convert(fields, "single_turn"),
+    }
     test_case: Any = LLMTestCase(**case_fields)
     test_case.multimodal = False  # a text with deepeval's mark of an image is still a text
     trace = fields.get("trace")
@@ -527,7 +507,7 @@ def _conversation(fields: Mapping[str, JSON]) -> ConversationalTestCase:
     """A conversation with the output as its last turn."""
     given_turns = _as_list(fields.get("turns"))
     answer = str(fields.get("actual_output", ""))
-    last = _convert(fields, _OF_THE_ANSWER)
+    last = _convert(fields, "last_turn")
     tool_calls: object = fields.get("tools_called")
     if given_turns and (given_turns[-1].get("role"), given_turns[-1].get("content")) == (
         "assistant",
@@ -541,7 +521,7 @@ def _conversation(fields: Mapping[str, JSON]) -> ConversationalTestCase:
     if not turns:
         turns = [Turn(role="user", content=str(fields.get("input", "")))]
     turns.append(Turn(role="assistant", content=answer, **last))
-    test_case = ConversationalTestCase(turns=turns, **_convert(fields, _CONVERSATION))
+    test_case = ConversationalTestCase(turns=turns, **_convert(fields, "conversation"))
     test_case.multimodal = False  # as above
     return test_case
 
@@ -572,8 +552,9 @@ def _turn(value: object) -> Turn:
     return Turn(**parts)
 
 
-def _convert(fields: Mapping[str, JSON], names: Sequence[str]) -> dict[str, Any]:
-    """Fields of a case as arguments for deepeval."""
+def _convert(fields: Mapping[str, JSON], part: str) -> dict[str, Any]:
+    """Fields of a case as arguments for a part of deepeval's test cases, such as `single_turn`."""
+    names: list[str] = METRICS.entry(part).split()
     case_fields: dict[str, Any] = {name: fields[name] for name in names if name in fields}
     for name in {"tools_called", "expected_tools"} & case_fields.keys():
         case_fields[name] = _tool_calls(case_fields[name])
