@@ -235,3 +235,15 @@ def test_tools_of_a_file_are_read_from_the_commit_of_the_prompt(tmp_path: Path):
     tools.symlink_to(outside)
     with pytest.raises(PromptError, match="a link that leaves the folder"):
         parse_prompt(path.read_text(), path=path)
+
+
+def test_tools_of_a_file_follow_the_rules_of_the_prompt_file_and_name_their_line(tmp_path: Path):
+    path, file = tmp_path / "a.prompt.yml", tmp_path / "tools.yml"
+    words = "- name: set_light\n  parameters: {type: object, enum: [on, off]}\n"
+    file.write_text(words, encoding="utf-8")
+    of_file = parse_prompt(f"tools: {{file: tools.yml}}\n{MESSAGES}", path=path)
+    inline = parse_prompt(f"tools:\n{words}{MESSAGES}", path=path)
+    assert of_file.tools == inline.tools
+    file.write_text(f"{words}  strict: !secret x\n", encoding="utf-8")
+    with pytest.raises(PromptError, match=r"the file 'tools.yml', line 3: .* is not supported"):
+        parse_prompt(f"tools: {{file: tools.yml}}\n{MESSAGES}", path=path)
