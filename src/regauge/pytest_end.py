@@ -40,7 +40,7 @@ from regauge.wording import first_of, plural, printable
 from regauge.workflow_commands import in_github_actions, print_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from regauge.datasets import Shard
@@ -120,10 +120,11 @@ class PytestEnd:
         decision = self.gate.document if self.gate is not None else None
         if self.gate is not None and self.gate.exit_status and _is_quiet(session):
             session.exitstatus = self.gate.exit_status
-        if self._shard is not None and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        shard = self.evals.options.shard
+        if shard is not None and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = pytest.ExitCode.OK  # no case is of this shard
         # A shard without cases is recorded, too.
-        recorded = self._shard is not None and not interrupted and bool(self._end.parts)
+        recorded = shard is not None and not interrupted and bool(self._end.parts)
         if self.writer.empty and decision is None and not recorded:
             # Interrupted workers report no plan. Errors of collection interrupt a run, too.
             has_plan = self._end.selected_cases > 0 or not (
@@ -152,16 +153,12 @@ class PytestEnd:
             git=git_state(self.project.root, output_dir=self.project.recordings_dir),
             decision=decision,
             suggestions=self._suggestions,
-            shard=self._part(session, self._shard) if self._shard is not None else None,
+            shard=self._part(session, shard) if shard is not None else None,
         )
         self._trouble += filter(None, [self.writer.trouble])
         self._judge_troubles(session)
         self._pass_on(session, self._record)
         return None
-
-    @property
-    def _shard(self) -> Shard | None:
-        return self.evals.options.shard
 
     def _pass_on(self, session: pytest.Session, record: RunRecord) -> None:
         """Give the record to a workflow's job, the run history, plugins and `--report`."""
@@ -219,7 +216,7 @@ class PytestEnd:
             left_out=self.finished_items.left_out,
             # The omissions of a gate are part of its decision.
             omissions=[*map(str, self.omissions)]
-            if self.gate is None or self._shard is not None
+            if self.gate is None or self.evals.options.shard is not None
             else [],
             parts=[*self.parts],
         )
@@ -241,13 +238,12 @@ class PytestEnd:
             published = self.evals.finish(complete=complete)
         except RegaugeError as error:
             return replace(end, trouble=[*end.trouble, str(error)])
-
-        def counts(files: Mapping[Path, int]) -> dict[str, int]:
-            return {str(self.project.relative(path)): n for path, n in files.items()}
-
+        lines, counts = published.changed_lines, published.stored_counts
         return end.with_files(
-            written_lines=counts(published.changed_lines),
-            uncommitted=counts(published.stored_counts if replays else {}),
+            written_lines={str(self.project.relative(path)): n for path, n in lines.items()},
+            uncommitted={str(self.project.relative(path)): n for path, n in counts.items()}
+            if replays
+            else {},
         )
 
     def _describe_unmeasured(self, *, all_had_turns: bool) -> Iterator[str]:
@@ -315,7 +311,7 @@ class PytestEnd:
         tracebacks = self.config.option.tbstyle in {"long", "short", "native"}
         causes = cause_lines(self.writer.tally.causes(), tracebacks=tracebacks)
         directory_prefix = f"{self.config.invocation_params.dir}{os.sep}"
-        decided = self.gate if self._shard is None else None
+        decided = self.gate if self.evals.options.shard is None else None
         lines = [
             *failed_lines(failed, self._record.suites),
             *shard_lines(self._record),

@@ -212,19 +212,6 @@ class CollectedEvals:
     cases: list[PlannedCase] = field(default_factory=list["PlannedCase"])
     suites: dict[str, Sequence[Eval]] = field(default_factory=dict[str, "Sequence[Eval]"])
 
-    def add(
-        self,
-        node: str,
-        function: Callable[..., Any] | None,
-        suites: Sequence[Eval],
-        cases: Iterable[PlannedCase],
-    ) -> None:
-        """Add the cases of one eval; `function` is None for a prompt file."""
-        self.suites[node] = suites
-        self.cases += cases
-        if function is not None:
-            self.places.add(place_of(function))
-
 
 def place_of(function: Callable[..., Any]) -> tuple[Path, int]:
     """The file and first line of the function of an eval."""

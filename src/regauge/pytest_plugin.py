@@ -184,18 +184,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Refuse settings and limits that end a run of evals before the first measurement."""
+    """Refuse settings, limits and addresses that end a run of evals before its first case."""
+    from regauge.errors import UsageError
     from regauge.pytest_omissions import refuse_empty_runs, refuse_few_descriptors
 
     refuse_empty_runs(config)
     refuse_few_descriptors(config)
-    _refuse_misspelt(config)
-
-
-def _refuse_misspelt(config: pytest.Config) -> None:
-    """Refuse an invalid shard or cluster address, once for the run."""
-    from regauge.errors import UsageError
-
     try:
         if (shard := config.getoption("--shard")) is not None:
             from regauge.datasets import Shard
@@ -297,8 +291,17 @@ def _unknown_option(error: BaseException) -> Exception | None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Create one item per golden case of an eval."""
-    if hasattr(metafunc.function, _EVAL):
-        _run_of_eval(metafunc).parametrize(metafunc)
+    if not hasattr(metafunc.function, _EVAL):
+        return
+    from regauge.errors import RegaugeError
+
+    try:
+        run = _run(metafunc.config)
+    except RegaugeError as error:
+        # An error of its creation is reported once and ends collection.
+        metafunc.definition.session.shouldstop = "regauge cannot run"
+        raise pytest.Collector.CollectError(str(error)) from error
+    run.parametrize(metafunc)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -326,7 +329,12 @@ def result(request: pytest.FixtureRequest) -> EvalResult:
             '  fix: decorate it with @golden("<prompt>", judges=[...])',
             pytrace=False,
         )
-    return _run(request.config).result(request)
+    eval_result = _run(request.config).judge_case(request.node, request.param)
+    if eval_result.outcome == "unmeasured":
+        from regauge.errors import UnmeasuredError
+
+        raise eval_result.error or UnmeasuredError("nothing was measured")
+    return eval_result
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -362,8 +370,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Apply the judges even if the test function did not call `result.check()`."""
     outcome = yield
     run = item.config.stash.get(_run_key, None)
-    if run is not None:
-        run.check(item)
+    eval_result = None if run is None else run.finished_items.result(item)
+    if eval_result is not None:
+        eval_result.check()
     return outcome
 
 
@@ -436,19 +445,10 @@ def pytest_terminal_summary(
 
     with without_grouped(terminalreporter) as failed:
         outcome = yield
-    run.summarise(terminalreporter, failed, items=terminalreporter.config.stash.get(_items_key, 0))
+    if run.end is not None:
+        items = terminalreporter.config.stash.get(_items_key, 0)
+        run.end.summarise(terminalreporter, failed, items=items)
     return outcome
-
-
-def _run_of_eval(metafunc: pytest.Metafunc) -> PytestRun:
-    """The run of this process; an error of its creation is reported once and ends collection."""
-    from regauge.errors import RegaugeError
-
-    try:
-        return _run(metafunc.config)
-    except RegaugeError as error:
-        metafunc.definition.session.shouldstop = "regauge cannot run"
-        raise pytest.Collector.CollectError(str(error)) from error
 
 
 def _run_without_evals(session: pytest.Session) -> PytestRun | None:

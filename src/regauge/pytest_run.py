@@ -64,10 +64,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
     from regauge.gate import ReplayEvidence
-    from regauge.project import Project, Settings
     from regauge.pytest_end import PytestEnd
     from regauge.pytest_gate import PytestGate, RefinementSearch
-    from regauge.reports import FailedCase
     from regauge.runner import Eval, IndependentTrials, RunProgress
 
 # A failure that does not fail the run, in pytest's terms: its category, letter and word.
@@ -81,6 +79,10 @@ class PytestRun:
         config: The configuration of pytest.
         run_id: The id of the run, which xdist workers share.
 
+    Attributes:
+        finished_items: The planned items that ran.
+        end: The end of the run, with its summary; None before it and if tests are only collected.
+
     Raises:
         RegaugeError: A setting or an option is invalid.
     """
@@ -92,13 +94,19 @@ class PytestRun:
         self._project = project_of(config)
         shard: str | None = config.getoption("--shard")
         gates = config.getoption("--gate") is not None and not config.option.collectonly
+        # `models` of the settings are for plain runs of pytest.
+        plain = (
+            commanded_key not in config.stash
+            and not config.getoption("--suggest")
+            and config.getoption("--gate") is None
+        )
         options = resolve_options(
             self._project.settings,
             os.environ,
             record=config.getoption("--record"),
             trials=config.getoption("--trials"),
             concurrency=config.getoption("--concurrency"),
-            models=_models(config, self._project.settings),
+            models=config.getoption("--model") or (self._project.settings.models if plain else ()),
             judge_model=config.getoption("--judge-model"),
             rejudge=bool(config.getoption("--rejudge")),
             budget_usd=config.getoption("--budget-usd"),
@@ -134,11 +142,19 @@ class PytestRun:
         )
         if not config.option.collectonly:
             self._project.prepare_state_dir("runs")
-            _refuse_directories(self._project)
+            # Directories with the names of optional files.
+            recordings = sorted(self._project.recordings_dir.glob("*.jsonl"))
+            diagnostics = [
+                Diagnostic.unreadable(path, IsADirectoryError())
+                for path in (self._project.prompts_dir / LOCK_NAME, *recordings)
+                if path.is_dir()
+            ]
+            if diagnostics:
+                raise InvalidFileError(diagnostics)
         self._command_line = CommandLine.read(config)
         self._collected_evals = CollectedEvals()
         self._omissions: list[Diagnostic] = []
-        self._finished_items = FinishedItems()
+        self.finished_items = FinishedItems()
         self._nodes: dict[int, str] = {}
         self._keywords: Mapping[str, Any] = {}
         self._properties: list[tuple[str, object]] = []
@@ -147,7 +163,7 @@ class PytestRun:
         self._binders: dict[int, Callable[[EvalSession], Eval]] = {}
         suggests = config.getoption("--suggest") and not config.option.collectonly
         self._search = self._new_search() if suggests else None
-        self._end: PytestEnd | None = None
+        self.end: PytestEnd | None = None
         self._check_stopped: Callable[[], None] = lambda: None
         self._replay: ReplayEvidence | None = None
 
@@ -208,7 +224,10 @@ class PytestRun:
         planned_cases = [
             PlannedCase(suite, case) for case in suites[0].dataset.cases for suite in suites
         ]
-        self._collected_evals.add(node, function, suites, planned_cases)
+        self._collected_evals.suites[node] = suites
+        self._collected_evals.cases += planned_cases
+        if function is not None:
+            self._collected_evals.places.add(place_of(function))
         several = len(suites) > 1
         return [(name_of(case, several=several), case) for case in planned_cases]
 
@@ -217,7 +236,7 @@ class PytestRun:
         evals = [(item, cases) for item in session.items if (cases := cases_of(item))]
         selected = [case for _, cases in evals for case in cases]
         nodes = {id(case): node for item, cases in evals for case, node in nodes_of(item, cases)}
-        self._finished_items = FinishedItems(node_ids=dict.fromkeys(nodes.values()))
+        self.finished_items = FinishedItems(node_ids=dict.fromkeys(nodes.values()))
         if self._config.getoption("--model") and selected:
             _refuse_targets_alone(selected)
         if self._gate is not None or not session.testsfailed:  # errors of collection end a run
@@ -264,17 +283,6 @@ class PytestRun:
         ):
             yield
 
-    def result(self, request: pytest.FixtureRequest) -> EvalResult:
-        """The judged trials of one item, written to the run record.
-
-        Raises:
-            UnmeasuredError: There is no completion or no verdict.
-        """
-        result = self.judge_case(request.node, request.param)
-        if result.outcome == "unmeasured":
-            raise result.error or UnmeasuredError("nothing was measured")
-        return result
-
     def judge_case(self, item: pytest.Item, planned_case: PlannedCase) -> EvalResult:
         """The judged trials of a case, written to the run record with any outcome."""
         self._check_stopped()
@@ -290,7 +298,7 @@ class PytestRun:
             if result.outcome == "failed":
                 result.not_blocking = self._not_blocking(result)
             self._writer.add(result)
-        self._finished_items.judge(item, result)
+        self.finished_items.judge(item, result)
         if self._search is not None:
             self._search.note(result)
         item.user_properties.extend(junit_properties(result))
@@ -306,12 +314,6 @@ class PytestRun:
             self._replay = ReplayEvidence(self._session, environ=os.environ)
         return self._replay.reason(result)
 
-    def check(self, item: pytest.Item) -> None:
-        """Apply the judges, even if the test function ignored them."""
-        result = self._finished_items.result(item)
-        if result is not None:
-            result.check()
-
     def rewrite_report(
         self, item: pytest.Item, report: pytest.TestReport, call: pytest.CallInfo[None]
     ) -> pytest.TestReport:
@@ -320,7 +322,7 @@ class PytestRun:
         if planned_case is not None:
             if excinfo is not None and is_skipped(report, excinfo.value):
                 excinfo = self._refuse_skip(item, planned_case, report)
-            self._finished_items.report(item, report)
+            self.finished_items.report(item, report)
         if excinfo is not None:
             self._replace_traceback(report, excinfo, planned_case)
         elif self._gate is not None:
@@ -374,7 +376,7 @@ class PytestRun:
     ) -> pytest.ExceptionInfo[BaseException] | None:
         """Report a skipped item as unmeasured, or as failed if judges failed it already."""
         if self._gate is not None and self._gate.leaves_alone(planned_case):
-            self._finished_items.settle(item)
+            self.finished_items.settle(item)
             return None
         excinfo = raise_and_catch(self._error_of_skipped(item, planned_case, report))
         report.outcome = "failed"
@@ -385,7 +387,7 @@ class PytestRun:
         self, item: pytest.Item, planned_case: PlannedCase, report: pytest.TestReport
     ) -> Exception:
         """The error of an item that a mark, a fixture, its function or a judge skipped."""
-        result = self._finished_items.result(item)
+        result = self.finished_items.result(item)
         if result is not None and result.outcome == "failed":
             try:
                 result.check()
@@ -397,7 +399,7 @@ class PytestRun:
             trials = (unmeasured_trial(PlannedTrial(planned_case, 0), error),)
             self._writer.add(EvalResult(suite=suite, case=case, trials=trials, node_id=item.nodeid))
         else:
-            self._finished_items.left_out[item.nodeid] = str(error)
+            self.finished_items.left_out[item.nodeid] = str(error)
         return error
 
     def finish(self, session: pytest.Session, *, workers: Sequence[str]) -> str | None:
@@ -414,7 +416,7 @@ class PytestRun:
             return None
         from regauge.pytest_end import PytestEnd
 
-        self._end = PytestEnd(
+        self.end = PytestEnd(
             config=self._config,
             project=self._project,
             evals=self._session,
@@ -425,21 +427,14 @@ class PytestRun:
             collected_count=len(self._collected_evals.cases),
             omissions=self._omissions,
             selection=self._command_line.selection,
-            finished_items=self._finished_items,
+            finished_items=self.finished_items,
             parts=self._parts,
             worker=self._worker_id is not None,
             print_line=self._print_line,
         )
         # A search for suggestions takes long, and can be interrupted.
         with ignore_signals() if self._search is None else nullcontext():
-            return self._end.finish(session, workers=workers)
-
-    def summarise(
-        self, terminal: pytest.TerminalReporter, failed: Sequence[FailedCase], *, items: int
-    ) -> None:
-        """Show failed cases in groups, the table, and unmeasured cases with their reasons."""
-        if self._end is not None:
-            self._end.summarise(terminal, failed, items=items)
+            return self.end.finish(session, workers=workers)
 
     def _print_progress(self, progress: RunProgress) -> None:
         """Print a line of progress while a completion is awaited."""
@@ -474,15 +469,6 @@ class PytestRun:
         return PytestGate(self._config, self._session, writer=self._writer)
 
 
-def _models(config: pytest.Config, settings: Settings) -> Sequence[str]:
-    """The models of the run; `models` of the settings are for plain runs of pytest."""
-    model_names: list[str] | None = config.getoption("--model")
-    if model_names:
-        return model_names
-    plain = commanded_key not in config.stash and not config.getoption("--suggest")
-    return settings.models if plain and config.getoption("--gate") is None else ()
-
-
 def _gate_trials() -> IndependentTrials:
     """The trials of a gate that committed recordings cannot replace."""
     from regauge.gate import GATE_TRIALS
@@ -502,17 +488,3 @@ def _refuse_targets_alone(selected: Sequence[PlannedCase]) -> None:
             f"--model changes prompts, and every selected eval tests a target, such as {name}\n"
             "  fix: leave out --model, or select evals of prompts"
         )
-
-
-def _refuse_directories(project: Project) -> None:
-    """Refuse directories with the names of optional files.
-
-    Raises:
-        InvalidFileError: Such a directory exists.
-    """
-    paths = [project.prompts_dir / LOCK_NAME, *sorted(project.recordings_dir.glob("*.jsonl"))]
-    diagnostics = [
-        Diagnostic.unreadable(path, IsADirectoryError()) for path in paths if path.is_dir()
-    ]
-    if diagnostics:
-        raise InvalidFileError(diagnostics)

@@ -68,6 +68,10 @@ class Walks:
         """The calls of a refinement, which restores the line that is missing."""
         return self.calls("regauge", "refine", self.name)
 
+    @cached_property
+    def gated(self) -> list[tuple[str, str]]:
+        return self.calls("regauge", "gate", "main")
+
     @property
     def case(self) -> str:
         golden = next((self.place.root / "fixtures/golden").glob("*.jsonl"))
@@ -110,7 +114,7 @@ def test_a_case_passes_the_stations_of_the_page_in_their_order(walks: Walks):
 
 def test_a_prompt_passes_the_stations_of_the_page_in_their_order(walks: Walks):
     stations = stations_of("A prompt to a decision")
-    assert passed(walks.calls("regauge", "gate", "main"), stations) == stations
+    assert passed(walks.gated, stations) == stations
 
 
 def test_a_failure_passes_the_stations_of_the_page_in_their_order(walks: Walks):
@@ -132,5 +136,9 @@ def test_a_refinement_that_restores_a_release_goes_through_few_files(walks: Walk
 
 
 def test_a_case_goes_through_few_files_and_functions(walks: Walks):
-    assert len({file for file, _ in walks.replayed}) <= 54
-    assert len(walks.replayed) <= 395
+    assert len({file for file, _ in walks.replayed}) <= 52
+    assert len(walks.replayed) <= 378
+
+
+def test_a_gate_goes_through_few_files(walks: Walks):
+    assert len({file for file, _ in walks.gated}) <= 110

@@ -562,16 +562,14 @@ class RecordingsFile:
         """Return the recording of one request and trial, or None."""
         if key in self._new_lines:
             return Recording.from_json(json.loads(self._new_lines[key][0]))
-        return None if key in self._removed else self._recorded(key)
-
-    def _recorded(self, key: RecordingKey) -> Recording | None:
-        """Return the recording in the current file."""
+        if key in self._removed:
+            return None
         content = self._content
         for place in (*content.places.find(key), *content.other_shards.find(key)):
             raw = content.text(place)
             if raw is None:  # another process wrote the file
                 self._reload()
-                return self._recorded(key)
+                return self.get(key)
             if _key_of(raw) == key:
                 return Recording.from_json(json.loads(raw))
         return None

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from regauge.providers.embeddings import OpenAIEmbedder
     from regauge.recordings import Claim
     from regauge.runner._plan import CaseRequest, PlannedCase, ShardFiles
+    from regauge.runner._suite import Eval
 
 _File = TypeVar("_File")
 # Seconds between two tries for the lock of the embeddings.
@@ -140,6 +141,8 @@ class Completions:
 
     Attributes:
         redact: Removes secrets from a text.
+        file: Reads the committed recordings of a prompt, once; `judges/<prompt>` for calls of its
+            judges. Raises a `RecordingError` for lines that cannot be read.
         session: The store's session of this run; None except in mode `all`.
     """
 
@@ -168,6 +171,7 @@ class Completions:
                 in_shard=part.may_hold if part is not None else None,
             )
         )
+        self.file = self._files.file
         self._part = part
         self._stores: dict[str, LocalStore | RecordingError] = {}
         self.session: int | None = None
@@ -176,14 +180,6 @@ class Completions:
         self._environ = environ
         self._endpoints: dict[str, str] = {}
         self._lock = threading.RLock()
-
-    def file(self, name: str) -> RecordingsFile:
-        """The committed recordings of a prompt; `judges/<prompt>` for calls of its judges.
-
-        Raises:
-            RecordingError: Lines cannot be read.
-        """
-        return self._files.file(name)
 
     def knows(self, key: RecordingKey) -> bool:
         """Return whether a completion is in the local store or in a file of this run."""
@@ -530,21 +526,22 @@ class Embeddings:
         """
         self._base = None if self._mode == "none" else base
 
-    def with_vectors(self, judges: Sequence[Judge], *, prompt: str) -> tuple[Judge, ...]:
-        """The judges of a prompt; embedding models are replaced by recorded embeddings.
+    def bind(self, suites: Sequence[Eval]) -> tuple[Eval, ...]:
+        """The evals of one prompt, whose judges use recorded embeddings instead of models.
 
         Raises:
             UsageError: Models may be called, and the provider of one is not declared.
         """
-        give = partial(self._with_vectors, prompt=prompt)
-        return tuple(
+        give = partial(self._with_vectors, prompt=suites[0].prompt.name)
+        judges = tuple(
             give(judge)
             if is_semantic(judge)
             else judge.with_vectors(give)
             if isinstance(judge, CaseChecks)
             else judge
-            for judge in judges
+            for judge in suites[0].judges
         )
+        return tuple(replace(suite, judges=judges) for suite in suites)
 
     def _with_vectors(self, judge: SemanticJudge, prompt: str) -> SemanticJudge:
         from regauge.judges import EmbeddingModel

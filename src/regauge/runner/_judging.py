@@ -57,12 +57,14 @@ class _ClosedError(OSError):
     """The error that the function sees."""
 
 
+@dataclass(slots=True)
 class _Patch:
     """The patch of `socket`, active while at least one function runs."""
 
-    def __init__(self) -> None:
-        self._users = 0
-        self._replacements: list[tuple[Any, str, Any, Any]] = []
+    _users: int = 0
+    _replacements: list[tuple[Any, str, Any, Any]] = field(
+        default_factory=list[tuple[Any, str, Any, Any]]
+    )
 
     def begin(self) -> None:
         with _lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from regauge.model_id import is_simulated
@@ -155,6 +155,7 @@ class MissingJudgements(MissingRecordings):
         )
 
 
+@dataclass(slots=True)
 class Misses:
     """The judgements of a replay whose responses are not recorded.
 
@@ -162,9 +163,12 @@ class Misses:
         judges: Their judges, by prompt and name.
     """
 
-    def __init__(self) -> None:
-        self.judges: dict[tuple[str, str], ModelJudge] = {}
-        self._draws: dict[tuple[str, str], dict[tuple[str, int], PlannedTrial]] = {}
+    judges: dict[tuple[str, str], ModelJudge] = field(
+        default_factory=dict[tuple[str, str], "ModelJudge"]
+    )
+    _draws: dict[tuple[str, str], dict[tuple[str, int], PlannedTrial]] = field(
+        default_factory=dict[tuple[str, str], dict[tuple[str, int], "PlannedTrial"]]
+    )
 
     def note(self, judge: ModelJudge, planned_trial: PlannedTrial) -> None:
         """Add a judgement that cannot be replayed."""

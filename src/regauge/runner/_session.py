@@ -56,8 +56,7 @@ ResultT = TypeVar("ResultT")
 class OneLoop:
     """Runs coroutines one after the other; for one thread."""
 
-    def __init__(self) -> None:
-        self._runner: asyncio.Runner | None = None
+    _runner: asyncio.Runner | None = None
 
     @contextmanager
     def shared(self) -> Generator[None]:
@@ -259,19 +258,14 @@ class EvalSession:
             suites = bind(spec, function, project=self.project, options=self.options)
             if self._part is not None:
                 self._part.add(suites[0].dataset)
-            bound = self._suites[id(spec)] = (spec, self._with_vectors(suites))
+            bound = self._suites[id(spec)] = (spec, self.embeddings.bind(suites))
         return bound[1]
 
     def bind_prompt_file(self, path: Path) -> tuple[Eval, ...]:
         """The evals of a prompt file with its own `testData` and `evaluators`, one per model."""
-        return self._with_vectors(
+        return self.embeddings.bind(
             bind_prompt_file(path, project=self.project, options=self.options)
         )
-
-    def _with_vectors(self, suites: tuple[Eval, ...]) -> tuple[Eval, ...]:
-        first = suites[0]
-        judges = self.embeddings.with_vectors(first.judges, prompt=first.prompt.name)
-        return tuple(replace(suite, judges=judges) for suite in suites)
 
     def prepare(self, cases: Sequence[PlannedCase]) -> Plan:
         """Plan the selected cases, in the order of judging."""

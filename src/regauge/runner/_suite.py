@@ -172,7 +172,8 @@ def bind(
         holdout=project.settings.holdout,
         shard=shard,
     )
-    context = _context(project, options, prompt)
+    judge_model = options.judge_model or project.settings.judge_model
+    context = JudgeContext(project=project, model=judge_model, prompt=prompt)
     checks = build_checks_judge(dataset, context)
     judges = _judges(
         (*spec.judges, checks) if checks else spec.judges, location, context, options=options
@@ -193,7 +194,9 @@ def bind(
         origin=str(project.relative(prompt.path)),
         named_by=named_by,
         target=target,
-        partners=bind_partners(dataset, project, offline=options.record == "none"),
+        partners=bind_partners(dataset, project, offline=options.record == "none")
+        if any(case.script is not None for case in dataset.cases)
+        else Partners(),
     )
     return tuple(replace(suite, model=model) for model in models)
 
@@ -238,10 +241,11 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
             )
             raise PromptError([diagnostic])
     location = str(project.relative(path))
+    judge_model = options.judge_model or project.settings.judge_model
     judges = _judges(
         judges_from_evaluators(prompt),
         location,
-        _context(project, options, prompt),
+        JudgeContext(project=project, model=judge_model, prompt=prompt),
         options=options,
     )
     models, named_by = _models(prompt, None, project=project, options=options, location=location)
@@ -297,11 +301,6 @@ def _models(
         for name in models:
             endpoint_of(project.settings, name.provider)
     return models, named_by
-
-
-def _context(project: Project, options: RunOptions, prompt: Prompt) -> JudgeContext:
-    model = options.judge_model or project.settings.judge_model
-    return JudgeContext(project=project, model=model, prompt=prompt)
 
 
 def _judges(
