@@ -272,6 +272,11 @@ def result_of(
     new_attempts = state.memory.attempts[len(began.get("memory", [])) :]
     untested = state.stopped_phase == "confirm" and state.look_number == 1
 
+    rejected: list[dict[str, Any]] = []
+    for facts in (asdict(entry) for entry in new_attempts if entry.result not in _FOUND):
+        facts["added"], facts["removed"] = facts.pop("added_text"), facts.pop("removed_text")
+        rejected.append(facts)
+
     def texts_of(event: str) -> list[str]:
         return [decision["text"] for decision in decisions if decision["event"] == event]
 
@@ -311,7 +316,7 @@ def result_of(
         "variance": _variances(state),
         "goals": goals_of(state, with_revision=has_revision),
         "criteria": criteria_of(state, with_revision=has_revision),
-        "rejected": [_attempt_json(entry) for entry in new_attempts if entry.result not in _FOUND],
+        "rejected": rejected,
         "sentences": [asdict(bearing) for bearing in state.ablations],
         "edits": edit_results(
             decisions, [accepted.edit for accepted in state.accepted], has_proposal=has_revision
@@ -402,13 +407,6 @@ def failing(mode: FailureMode) -> dict[str, Any]:
         "failures": mode.failures,
         "trials": mode.trials,
     }
-
-
-def _attempt_json(attempt: Attempt) -> dict[str, Any]:
-    """An attempt as a plain document, with the keys of a change."""
-    facts = asdict(attempt)
-    new_text, old_text = facts.pop("added_text"), facts.pop("removed_text")
-    return {**facts, "added": new_text, "removed": old_text}
 
 
 def goals_of(state: LoopState, *, with_revision: bool) -> dict[str, Any] | None:

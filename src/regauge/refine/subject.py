@@ -87,12 +87,7 @@ class Subject:
     def judges(self) -> Mapping[str, Judge]:
         """The blocking judges, by name."""
         suites = {id(member.suite): member.suite for member in self.members.values()}
-        return {
-            judge.name: judge
-            for suite in suites.values()
-            for judge in suite.judges
-            if suite.status_of(judge).blocking
-        }
+        return {judge.name: judge for suite in suites.values() for judge in deciding_judges(suite)}
 
 
 def subject_of(

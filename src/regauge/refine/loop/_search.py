@@ -224,16 +224,14 @@ def _unsteady(state: LoopState) -> tuple[FailureMode, ...]:
         return ()
     new = [mode for mode in state.flaky if mode.key not in state.steadied]
     new.sort(key=lambda mode: (-mode.failures, mode.check))
-    cut = {mode.key: mode.failing[: test.steady_cases] for mode in new}
+    count = test.steady_cases
     return tuple(
-        replace(mode, cases=cut[mode.key], failing=cut[mode.key], unsteady=True)
+        replace(mode, cases=mode.failing[:count], failing=mode.failing[:count], unsteady=True)
         for mode in new[: test.steady_checks]
     )
 
 
-def nothing_left(  # noqa: PLR0911 - one per ending
-    state: LoopState, *, worked: bool = False
-) -> LoopState:
+def nothing_left(state: LoopState, *, worked: bool = False) -> LoopState:
     """Verify the accepted edits, or stop, without a further reproducible failure.
 
     Args:
@@ -247,20 +245,17 @@ def nothing_left(  # noqa: PLR0911 - one per ending
         return replace(state, phase="settle")
     if goals:
         state = note_goals(state, goals)
-    if all_met(goals):
-        return stop(state, "goal-met", "the prompt as it is meets every goal")
-    if state.questions:
-        return stop(state, "questions", "the failures are questions for you")
-    if state.rollback_reason:
-        return stop(state, "suite-refused", state.rollback_reason)
-    if goals:
-        return stop(
-            state, "goal-open", f"{describe_goals(goals)}; no training case fails reproducibly"
-        )
-    if worked:
-        text = f"nothing fails reproducibly; none of {plural(state.tested, 'tested edit')} makes a"
-        return stop(state, "no-acceptable-edit", f"{text} flaky check steadier")
-    return stop(state, "nothing-to-refine", "no check of a training case fails reproducibly")
+    none_helps = f"none of {plural(state.tested, 'tested edit')} makes a flaky check steadier"
+    goals_text = f"{describe_goals(goals)}; no training case fails reproducibly"
+    endings: list[tuple[bool, StopReason, str]] = [
+        (all_met(goals), "goal-met", "the prompt as it is meets every goal"),
+        (bool(state.questions), "questions", "the failures are questions for you"),
+        (bool(state.rollback_reason), "suite-refused", state.rollback_reason),
+        (bool(goals), "goal-open", goals_text),
+        (worked, "no-acceptable-edit", f"nothing fails reproducibly; {none_helps}"),
+        (True, "nothing-to-refine", "no check of a training case fails reproducibly"),
+    ]
+    return stop(state, *next((reason, text) for applies, reason, text in endings if applies))
 
 
 def verify(state: LoopState, ending: StopReason | None = None) -> LoopState:
