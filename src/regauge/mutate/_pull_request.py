@@ -502,25 +502,10 @@ def _with_base(
     for case, (suite, id_) in zip(cases, case_names, strict=True):
         gate_case, is_valid = gate_cases[suite.name, id_]
         baseline = gate_case.baseline if is_valid else None
-        baseline_case = (
-            suite.base.baseline.cases.get(id_) if suite.base.baseline is not None else None
-        )
-        has_one_output = (
-            baseline is not None
-            and baseline_case is not None
-            and len(baseline_case.output_digests) == 1
-        )
+        stored = suite.base.baseline.cases.get(id_) if suite.base.baseline is not None else None
+        case_with_base = case.with_baseline(baseline, stored.output_digests if stored else ())
         cases_with_base.append(
-            replace(
-                case,
-                baseline=baseline,
-                repeats=baseline.total.trials if baseline is not None and has_one_output else 0,
-                output_digest=baseline_case.output_digests[0]
-                if baseline_case is not None and has_one_output
-                else "",
-                tier=gate_case.tier,
-                strict=gate_case.strict,
-            )
+            replace(case_with_base, tier=gate_case.tier, strict=gate_case.strict)
         )
     return cases_with_base
 

@@ -185,12 +185,7 @@ def _case(
 ) -> Case:
     case = planned_case.case
     stored_baseline = baseline.find_trials(case.id, case.digest) if baseline is not None else None
-    output_digests = (
-        baseline.cases[case.id].output_digests
-        if baseline is not None and stored_baseline is not None
-        else ()
-    )
-    trials = stored_baseline.total.trials if stored_baseline is not None else 0
+    stored_case = baseline.cases.get(case.id) if baseline is not None else None
     checks = tuple(judge.name for judge in blocking_judges(planned_case.suite))
     texts = [
         *(value if isinstance(value, str) else json.dumps(value) for value in case.inputs.values()),
@@ -204,16 +199,13 @@ def _case(
         key=name,
         text="\n".join(texts),
         checks=checks,
-        baseline=stored_baseline,
-        repeats=trials if len(output_digests) == 1 else 0,
-        output_digest=output_digests[0] if len(output_digests) == 1 else "",
         tier=tier_held(
             case.tier,
             stored_baseline.total if stored_baseline is not None else NO_TRIALS,
             CRITICAL_TRIALS,
         ),
         blocks=case.tier != "tracked" and not accepted,
-    )
+    ).with_baseline(stored_baseline, stored_case.output_digests if stored_case else ())
 
 
 def base_number(planned_case: PlannedCase, nth: int) -> int:  # noqa: ARG001 - as `EvalBench` calls it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import log
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -47,6 +47,22 @@ class Case:
     tier: CaseTier = "required"
     blocks: bool = True
     strict: bool = False
+
+    def with_baseline(self, baseline: BaseTrials | None, output_digests: Sequence[str]) -> Case:
+        """Return the case with the base's trials.
+
+        Args:
+            baseline: The trials; None without any.
+            output_digests: The first digits of the digests of their outputs.
+        """
+        trials = baseline.total.trials if baseline is not None else 0
+        is_steady = baseline is not None and len(output_digests) == 1
+        return replace(
+            self,
+            baseline=baseline,
+            repeats=trials if is_steady else 0,
+            output_digest=output_digests[0] if is_steady else "",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
