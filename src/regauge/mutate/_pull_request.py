@@ -133,10 +133,7 @@ def changed_guards(
     Args:
         on_progress: Called with a line of text every second while models run.
     """
-    changes = [
-        _Change(session, decided.comparison.base_commit, *group)
-        for group in _groups(decided.comparison)
-    ]
+    changes = _changes(session, decided.comparison)
     measured = (
         change.guards(_Measurement(session, decided, change, on_progress)) for change in changes
     )
@@ -159,20 +156,21 @@ class GuardEstimate:
 
 def estimate_guards(session: EvalSession, comparison: Comparison) -> list[GuardEstimate]:
     """Estimate the trials of mutants under a change, before any trial."""
-    changes = [_Change(session, comparison.base_commit, *group) for group in _groups(comparison)]
-    return [estimated for change in changes if (estimated := change.estimate()) is not None]
+    estimates = (change.estimate() for change in _changes(session, comparison))
+    return [estimate for estimate in estimates if estimate is not None]
 
 
-def _groups(change: Comparison) -> list[tuple[Prompt, list[SuiteBase]]]:
+def _changes(session: EvalSession, comparison: Comparison) -> list[_Change]:
     """Return each prompt with its evals; empty if the base's settings turn mutants off."""
+    base = comparison.base_commit
     groups: dict[Path, tuple[Prompt, list[SuiteBase]]] = {}
-    if not change.base_commit.newest.settings.mutate.pull_request:
+    if not base.newest.settings.mutate.pull_request:
         return []
-    for suite in change.suites:
+    for suite in comparison.suites:
         target = suite.suite.target
         for prompt in (suite.suite.prompt,) if target is None else target.prompts:
             groups.setdefault(prompt.path, (prompt, []))[1].append(suite)
-    return [*groups.values()]
+    return [_Change(session, base, prompt, group) for prompt, group in groups.values()]
 
 
 @dataclass(slots=True)
