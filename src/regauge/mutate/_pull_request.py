@@ -500,8 +500,12 @@ def _with_base(
     for case, (suite, id_) in zip(cases, case_names, strict=True):
         gate_case, is_valid = gate_cases[suite.name, id_]
         baseline = gate_case.baseline if is_valid else None
-        stored = suite.base.baseline.cases.get(id_) if suite.base.baseline is not None else None
-        case_with_base = case.with_baseline(baseline, stored.output_digests if stored else ())
+        baseline_case = (
+            suite.base.baseline.cases.get(id_) if suite.base.baseline is not None else None
+        )
+        case_with_base = case.with_baseline(
+            baseline, baseline_case.output_digests if baseline_case else ()
+        )
         cases_with_base.append(
             replace(case_with_base, tier=gate_case.tier, strict=gate_case.strict)
         )
