@@ -255,7 +255,8 @@ def nothing_left(state: LoopState, *, worked: bool = False) -> LoopState:
         (worked, "no-acceptable-edit", f"nothing fails reproducibly; {none_helps}"),
         (True, "nothing-to-refine", "no check of a training case fails reproducibly"),
     ]
-    return stop(state, *next((reason, text) for applies, reason, text in endings if applies))
+    _, reason, text = next(ending for ending in endings if ending[0])
+    return stop(state, reason, text)
 
 
 def verify(state: LoopState, ending: StopReason | None = None) -> LoopState:
