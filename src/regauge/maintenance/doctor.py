@@ -184,7 +184,7 @@ def check_models(
             yield from results
             if any(result.check == "models" for result in results):
                 continue
-            # Without a list of its endpoint, vendors' announcements tell of a shutdown.
+            # Without a list of its endpoint, vendors announce the shutdown.
             for name in sorted(names_asked):
                 model = ModelId(provider=provider, model=name)
                 last = find_last_day(model)
