@@ -215,6 +215,10 @@ def test_cached_input_is_part_of_the_input_and_may_be_free():
     # Some servers count more cached tokens than input.
     assert cost_of(Usage(input_tokens=10, cached_input_tokens=30), PRICES["gpt-9"]) == 20e-6
     assert cost_of(Usage(), PRICES["gpt-9"]) == 0
+    # A billionth of a dollar is the least.
+    tiny = PriceSettings(input_per_million=0.00123456, output_per_million=0)
+    assert cost_of(Usage(input_tokens=1), tiny) == 1e-9
+    assert cost_of(Usage(input_tokens=10), tiny) == 12e-9
 
 
 @given(

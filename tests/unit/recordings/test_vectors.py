@@ -52,6 +52,7 @@ def test_what_was_put_is_there_after_a_save(tmp_path: Path):
     assert len(again) == 3
     assert again.get("disk \udcff full") == (0.5, -0.25, 1.0)
     assert again.get("another") is None
+    assert [text in again for text in ("", "disk \udcff full", "another")] == [True, True, False]
     lines = file.path.read_bytes().splitlines()
     assert lines == sorted(lines)
     assert b"disk" not in file.path.read_bytes()
