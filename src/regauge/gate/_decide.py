@@ -169,7 +169,11 @@ def decide(
     run_cases = compared_cases
     if comparison.refusals:
         run_cases = []
-    elif comparison.errors or any(_is_removed(compared_case) for compared_case in compared_cases):
+    elif comparison.errors or any(
+        # A case was removed without an entry in the changelog.
+        compared_case.case.state == "removed" and not compared_case.case.accepted
+        for compared_case in compared_cases
+    ):
         run_cases = [
             compared_case
             for compared_case in compared_cases
@@ -410,11 +414,6 @@ def _caveats_of_prompts(base_commit: BaseCommit, suites: Sequence[SuiteBase]) ->
         yield "redact in [tool.regauge] edited"
     if code := edited_code(base_commit, [suite.suite for suite in suites]):
         yield f"code of the gate edited ({shorten_list(code, _NAMES_MAX)})"
-
-
-def _is_removed(compared_case: CaseComparison) -> bool:
-    """Return whether a case of the base was removed without an entry in the changelog."""
-    return compared_case.case.state == "removed" and not compared_case.case.accepted
 
 
 def _notes(base_commit: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:

@@ -108,7 +108,13 @@ def _report_by_tier(report: CaseReport, case_trials: CaseTrials, policy: GatePol
     if report.tier == "critical":
         return _report_critical(report, critical_policy(case_trials, policy))
     if report.tier == "tracked":
-        verdict: CaseStatus = "new" if report.state == "new" else _tracked_status(report)
+        # Tracked cases are not tested.
+        if report.state == "new":
+            verdict: CaseStatus = "new"
+        elif report.candidate.failed:
+            verdict = _failing_status(report.candidate, report.before, flaky=report.flaky)
+        else:
+            verdict = "passed"
         return replace(report, verdict=_missing_status(report) or verdict)
     if report.state == "new":
         return _report_new(report, policy)
@@ -129,16 +135,23 @@ def _report_critical(report: CaseReport, rule: CriticalPolicy) -> CaseReport:
     blocks = rule.blocks(failed)
     if blocks:
         verdict: CaseStatus = "new" if new else "broken"
+    elif (missing := _missing_status(report)) is not None:
+        verdict = missing
+    elif new:
+        verdict = "new"
+    elif failed:
+        verdict = "flaky" if report.flaky else "mixed"
     else:
-        verdict = _missing_status(report) or (
-            "new" if new else _mixed_status(report) if failed else "passed"
-        )
+        verdict = "passed"
+    trials = rule.first if rule.strict else rule.first + rule.extra
+    passes = trials if rule.strict else trials - rule.failures + 1
+    before = report.before
     return replace(
         report,
         verdict=verdict,
         blocks=blocks,
-        bar=_critical_bar(rule),
-        failure_bound=_failure_bound(report.before),
+        bar=Count(passed=passes, trials=trials),
+        failure_bound=rule_of_three(before.trials) if before.trials and not before.failed else None,
     )
 
 
@@ -254,36 +267,11 @@ def _fixed_status(state: CheckState, candidate: Count, *, flaky: bool) -> CaseSt
             return "flaky" if flaky else "mixed"
 
 
-def _tracked_status(report: CaseReport) -> CaseStatus:
-    """The status of a tracked case, which is not tested."""
-    if not report.candidate.failed:
-        return "passed"
-    return _failing_status(report.candidate, report.before, flaky=report.flaky)
-
-
 def _failing_status(candidate: Count, baseline: Count, *, flaky: bool) -> CaseStatus:
     """The status of failures that no test calls broken."""
     if 2 * baseline.passed < baseline.trials and not candidate.passed:
         return "known-failing"
     return "flaky" if flaky else "mixed"
-
-
-def _mixed_status(report: CaseReport) -> CaseStatus:
-    """The status of some failures that no test calls broken: flaky only by the base's record."""
-    return "flaky" if report.flaky else "mixed"
-
-
-def _critical_bar(rule: CriticalPolicy) -> Count:
-    if rule.strict:
-        return Count(passed=rule.first, trials=rule.first)
-    trials = rule.first + rule.extra
-    return Count(passed=trials - rule.failures + 1, trials=trials)
-
-
-def _failure_bound(baseline: Count) -> float | None:
-    if not baseline.trials or baseline.failed:
-        return None
-    return rule_of_three(baseline.trials)
 
 
 # The first of these among the reasons decides.
@@ -398,7 +386,11 @@ def _suite_reasons(suite: SuiteReport, policy: GatePolicy) -> Iterator[Reason]:
             yield _suite_reason(suite, "scores" if lower else "suite", "reject", lower)
         case "undecided":
             # Recordings that request pairs show a loss; only the pairs show its side.
-            provisional = policy.provisional and not _needs_pairs(suite)
+            last_round = suite.rounds[-1] if suite.rounds else None
+            needs_pairs = last_round is not None and (
+                min([last_round.p_value, *last_round.scores.values()]) <= last_round.bound
+            )
+            provisional = policy.provisional and not needs_pairs
             yield _suite_reason(suite, "not-recorded", "accept" if provisional else "undecided")
         case "unmeasured":
             yield _suite_reason(suite, "unmeasured", "unmeasured")
@@ -406,12 +398,6 @@ def _suite_reasons(suite: SuiteReport, policy: GatePolicy) -> Iterator[Reason]:
             yield _suite_reason(suite, "suite", "accept")
         case _:
             return
-
-
-def _needs_pairs(suite: SuiteReport) -> bool:
-    """Return whether the candidate is worse than the baseline, for paired trials to test."""
-    last = suite.rounds[-1] if suite.rounds else None
-    return last is not None and min([last.p_value, *last.scores.values()]) <= last.bound
 
 
 def _case_reason(case: CaseReport, kind: ReasonKind, leads_to: Decision) -> Reason:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from regauge.gate._types import GatePolicy, TrialFacts
     from regauge.gate.baselines import BaselineKey
-    from regauge.providers import Completion
     from regauge.runner import EvalSession, PlannedCase, Trial, TrialRunner
     from regauge.stats import Direction
 
@@ -336,12 +335,9 @@ class SuiteTrials:
             self.unmeasured_cases.add(case_id)
             return None
         self.facts[case_id][draw.trial] = facts
-        self.models.add(_model_name(trial.sourced_completion.completion))
+        completion = trial.sourced_completion.completion
+        self.models.add(f"{completion.model} {completion.fingerprint or ''}".strip())
         return facts
-
-
-def _model_name(completion: Completion) -> str:
-    return f"{completion.model} {completion.fingerprint or ''}".strip()
 
 
 def _unmeasured_cause(trial: Trial) -> str:
