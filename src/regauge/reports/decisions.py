@@ -125,45 +125,38 @@ def next_step(document: DecisionDocument, missing: str = "", *, fix: str = "") -
     """
     match document.decision:
         case "accept":
-            return _after_accepting(document)
+            changed = [prompt.prompt for prompt in document.prompts if prompt.state != "unchanged"]
+            if not changed:
+                return NextDocument(text="merge")
+            names = dict.fromkeys(name.partition(" (")[0] for name in changed)
+            return NextDocument(
+                text="merge, then update the baseline on the base branch",
+                command=f"regauge baseline update {' '.join(names)}",
+            )
         case "refused":
             return NextDocument(text="; ".join(refusal.fix for refusal in document.refusals))
         case "reject":
             return _after_rejecting(document)
         case "undecided":
-            return _after_undecided(document, missing)
+            step = "continue"
+            if document.base_unavailable:
+                step = (
+                    "the code of the base fails: merge after a review of these cases, or have it"
+                    " run here and continue"
+                )
+            elif "--more-trials" in missing:
+                step = (
+                    "mark the cases that matter as critical, or continue with the workflow's input"
+                    " `more-trials` or this command"
+                )
+            text = f"undecided is not accepted (exit code 4); {step}"
+            return NextDocument(text=text, command=missing)
         case "unmeasured":
             fixes = dict.fromkeys(omission.fix for omission in document.unmeasured if omission.fix)
             open_ = any(guards.below for prompt in document.prompts for guards in prompt.guards)
             action = "measure the changed lines with a key" if open_ else "make the missing trials"
             text = "; ".join(fixes) or (f"{fix}; then {action}" if fix else action)
             return NextDocument(text=text, command=missing)
-
-
-def _after_accepting(document: DecisionDocument) -> NextDocument:
-    changed = [prompt.prompt for prompt in document.prompts if prompt.state != "unchanged"]
-    if not changed:
-        return NextDocument(text="merge")
-    names = dict.fromkeys(name.partition(" (")[0] for name in changed)
-    return NextDocument(
-        text="merge, then update the baseline on the base branch",
-        command=f"regauge baseline update {' '.join(names)}",
-    )
-
-
-def _after_undecided(document: DecisionDocument, missing: str) -> NextDocument:
-    text = "undecided is not accepted (exit code 4); continue"
-    if document.base_unavailable:
-        text = (
-            "undecided is not accepted (exit code 4); the code of the base fails: merge after"
-            " a review of these cases, or have it run here and continue"
-        )
-    elif "--more-trials" in missing:
-        text = (
-            "undecided is not accepted (exit code 4); mark the cases that matter as critical, or"
-            " continue with the workflow's input `more-trials` or this command"
-        )
-    return NextDocument(text=text, command=missing)
 
 
 def _after_rejecting(document: DecisionDocument) -> NextDocument:
