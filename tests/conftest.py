@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import os
 import re
@@ -25,7 +26,7 @@ from tests.fakes import Endpoint
 from tests.parts import EvalParts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from _pytest.pytester import Pytester
 
@@ -40,6 +41,18 @@ settings.load_profile("any")
 def pytest_xdist_setupnodes(config: pytest.Config, specs: list[object]) -> None:
     """Compile the tests once before the workers start."""
     compile_tests(Path(__file__).parent, config, processes=len(specs))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for garbage once, after ten thousand tests are collected, and never among them again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 # A parent that runs in the background has its children ignore Ctrl-C.

@@ -218,7 +218,10 @@ def _run_in_bash(root: Path, words: tuple[str, ...], redirection: str, **environ
     return subprocess.run(
         ["/bin/bash", "-c", script],
         cwd=root,
-        env=os.environ | environ,
+        # The plugins of this repository's tests take as long to load as all the rest.
+        env=os.environ
+        | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "regauge.pytest_plugin"}
+        | environ,
         capture_output=True,
         check=False,
     )
