@@ -368,7 +368,7 @@ def hooks() -> str:
 _INTERNAL = {
     "Completion": {"to_json", "from_json"},
     "CompletionRequest": {
-        *("origin", "named_by", "answered_by", "files", "conversation", "optional"),
+        *("origin", "named_by", "response_model", "files", "conversation", "optional"),
         *("case", "for_trial"),
     },
     "Dataset": {"fixtures_dir", "shard", "left_out", "size"},

@@ -162,7 +162,7 @@ class GateRepo:
 
     def verdicts(self) -> dict[str, str]:
         """By case, what the latest run says of it."""
-        return {case["case"]: case["verdict"] for case in self.decision()["cases"]}
+        return {case["case"]: case["status"] for case in self.decision()["cases"]}
 
     def _run(self, module: str, arguments: Iterable[str], code: int | None) -> str:
         done = processes.run(module, *arguments, cwd=self.root, env=self._environ, timeout_s=180)

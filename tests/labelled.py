@@ -46,10 +46,10 @@ def label(number: int, says: str, judge: str, **more: Any) -> dict[str, Any]:
     return {
         "id": f"l{number:02}",
         "case": f"disk-00{number % 5}",
-        "answer": f"answer {number} {judge}",
+        "output": f"answer {number} {judge}",
         "label": says,
-        "by": "Ada",
-        "why": "Because.",
+        "author": "Ada",
+        "reason": "Because.",
     } | more
 
 

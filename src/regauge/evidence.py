@@ -86,7 +86,7 @@ CaseStatus: TypeAlias = Literal[
 ]
 
 
-SuiteVerdict: TypeAlias = Literal[
+SuiteStatus: TypeAlias = Literal[
     "passed", "worse", "unconfirmed", "undecided", "unmeasured", "untested"
 ]
 
@@ -107,7 +107,7 @@ class CheckReport:
     """
 
     check: str
-    verdict: CaseStatus
+    status: CaseStatus
     before: Count
     today: Count
     candidate: Count
@@ -204,7 +204,7 @@ class SuiteReport:
     """The result of all cases of one prompt together.
 
     Attributes:
-        verdict: `unconfirmed` if paired trials did not confirm a suspected loss; `untested` if
+        status: `unconfirmed` if paired trials did not confirm a suspected loss; `untested` if
             nothing was compared, or single cases decided first.
         cases: Number of compared cases.
         first_trials: Trials of every case in the first round.
@@ -223,7 +223,7 @@ class SuiteReport:
     """
 
     prompt: str
-    verdict: SuiteVerdict
+    status: SuiteStatus
     cases: int
     first_trials: int = 1
     rounds: tuple[RoundReport, ...] = ()

@@ -38,7 +38,7 @@ from regauge.reports import (
     decision_lines,
     gate_progress_line,
     output_diff,
-    verdict_words,
+    status_words,
 )
 from regauge.reports.decisions import decision_document
 from regauge.runner import EvalResult, EvalSession, PlannedCase
@@ -120,20 +120,20 @@ class GatedResult(EvalResult):
     def __post_init__(self) -> None:
         outcomes = [trial.outcome for trial in self.trials]
         self.passed = outcomes.count("passed")
-        if self.gated.verdict == "unmeasured":
+        if self.gated.status == "unmeasured":
             self.outcome = "unmeasured"
         else:
             self.outcome = "failed" if self.breaks else "passed"
 
     @property
-    def verdict(self) -> str:
+    def status(self) -> str:
         """The status of the case."""
-        return self.gated.verdict
+        return self.gated.status
 
     @property
     def breaks(self) -> bool:
         """Return whether the case is worse, and blocks."""
-        return self.gated.blocks and self.gated.verdict in {"broken", "new"}
+        return self.gated.blocks and self.gated.status in {"broken", "new"}
 
     def check(self) -> None:
         """Apply the status of the case.
@@ -143,7 +143,7 @@ class GatedResult(EvalResult):
             UnmeasuredError: Trials have no completion or no verdict.
         """
         __tracebackhide__ = True
-        if self.gated.verdict == "unmeasured":
+        if self.gated.status == "unmeasured":
             raise self.error or UnmeasuredError(self.gated.message)
         if self.breaks:
             raise GateFailed(self.gated, node_id=self.node_id)
@@ -160,7 +160,7 @@ class PartResult(EvalResult):
     """
 
     base: tuple[Trial, ...] = ()
-    verdict: ClassVar[str] = ""
+    status: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         self.passed = [trial.outcome for trial in self.trials].count("passed")
@@ -391,13 +391,13 @@ class PytestGate:
         passed = report.when == "call" and report.outcome == "passed"
         if not isinstance(result, GatedResult) or not passed or hasattr(report, "wasxfail"):
             return
-        verdict = result.gated.verdict
-        if verdict == "known-failing":
+        status = result.gated.status
+        if status == "known-failing":
             report.outcome = "skipped"
             report.wasxfail = result.gated.message
-        elif verdict in _STATUSES:
-            letter, tone = _STATUSES[verdict]
-            words = verdict_words(verdict)
+        elif status in _STATUSES:
+            letter, tone = _STATUSES[status]
+            words = status_words(status)
             vars(report)["regauge_status"] = words, letter, (words.upper(), {tone: True})
             report.sections.append(("gate", printable(result.gated.message)))
 

@@ -289,8 +289,8 @@ class PytestRun:
         result: EvalResult
         if self._gate is not None:
             gated = result = self._gate.result(planned_case, node_id=item.nodeid)
-            if gated.verdict:
-                item.user_properties.append(("regauge.verdict", gated.verdict))
+            if gated.status:
+                item.user_properties.append(("regauge.status", gated.status))
         else:
             result = self._session.result(
                 planned_case, node_id=item.nodeid, waiting=self._print_progress

@@ -40,7 +40,6 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     (r"answers?|answered", "judges/_rule.py", "advice is text of prompts"),
     (r"answers?|answered", "judges/rules/_values.py", "`answer_is` compares final answers"),
     (r"findings?|faults?", "sim/server.py", "the server injects faults, as `regauge sim --fault`"),
-    (r"answers?|answered", "judges/calibration.py", "a key of label files"),
     (r"answers?|answered", "judges/_deepeval/__init__.py", "a root of declared paths"),
     (r"says?|said", "prompts/_lint.py", "a pattern of instructions"),
     (r"stands?(?! for)|stood|standing", "prompts/_lint.py", "a pattern of instructions"),
@@ -48,8 +47,7 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     (r"answers?|answered", "mutate/_operators.py", "an order to the model"),
     (r"answers?|answered", "docs/reference/judges.md", "judges of the answer to a question"),
     (r"answers?|answered", "history/_store.py", "a column of the store"),
-    (r"answers?|answered", "reports/_documents.py", "a key of run records"),
-    (r"stands?(?! for)|stood|standing", "reports/_documents.py", "a key of run records"),
+    (r"main('s)?", "reports/html/assets/", "an element of HTML"),
 )
 ALLOWED = re.compile(r"<!-- words: ok \S.*? -->")
 CODE = re.compile(r"`[^`\n]+`|<!--.*?-->|\]\([^)]*\)", re.DOTALL)
@@ -187,6 +185,34 @@ def test_messages_of_the_code_use_no_banned_word():
         if not name.startswith(TEXTS_APART)
         for hit in banned_words(((n, text) for n, text in messages(path) if " " in text), name)
         if "'main'" not in hit
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def assets():
+    """The scripts and templates of pages, each with its path below `src/regauge`."""
+    source = ROOT / "src/regauge"
+    paths = (source / "reports/html/assets").iterdir()
+    return [
+        (path.read_text(encoding="utf-8"), str(path.relative_to(source)))
+        for path in sorted(paths)
+        if path.suffix in {".js", ".j2"}
+    ]
+
+
+def test_pages_of_reports_use_no_banned_word():
+    assert len(assets()) > 8
+    assert not [hit for text, name in assets() for hit in banned_words([(1, text)], name)]
+
+
+def test_names_in_scripts_of_pages_say_what_they_hold():
+    wrong = [
+        f"{name}: {bound}"
+        for text, name in assets()
+        if name.endswith(".js")
+        for names in re.findall(r"\b(?:const|let|function) (\w+)|\((\w+)(?:, (\w+))?\) =>", text)
+        for bound in names
+        if bound in NO_NAMES
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -99,8 +99,8 @@ def test_judges_at_chance_and_inverted_ones_inform(
     document = json.loads(done.stdout)
     assert document["agreement"]["kappa"]["value"] == kappa
     assert document["agreement"]["accuracy"]["value"] == right / 20
-    assert (document["gates"], done.returncode) == (False, 1)
-    assert sum(not row["agrees"] for row in document["judged"]) == 2 * wrong
+    assert (document["blocking"], done.returncode) == (False, 1)
+    assert sum(not row["agrees"] for row in document["verdicts"]) == 2 * wrong
 
 
 def test_another_rubric_voids_the_record_and_lint_says_so(judged: EvalProject):
@@ -188,7 +188,7 @@ def test_a_judge_that_differs_from_itself_is_found_out(judged: EvalProject, endp
 def test_replies_without_a_verdict_are_counted_and_shown(judged: EvalProject, endpoint: Endpoint):
     write_labels(
         judged,
-        [*labels(right=16, wrong=0), label(40, "pass", "pass", answer="silent pass")],
+        [*labels(right=16, wrong=0), label(40, "pass", "pass", output="silent pass")],
     )
     done = judged.command("judges", "calibrate", "tone", "--repeats=1")
     assert done.returncode == 0
@@ -229,7 +229,7 @@ def test_a_judge_that_breaks_or_hides_what_failed_is_no_unreadable_reply(judged:
         "        except UnmeasuredError: raise JudgeError('no idea', judge='odd')\n\n"
         "@golden('triage', judges=[Odd()])\ndef test_triage(result):\n    result.check()\n"
     )
-    rows = [*labels(right=1, wrong=0), label(9, "pass", "pass", answer="silent")]
+    rows = [*labels(right=1, wrong=0), label(9, "pass", "pass", output="silent")]
     write_labels(judged, rows, "odd")
     done = judged.command("judges", "calibrate", "odd", "--repeats=1", "--record=none")
     assert (done.returncode, judged.plain(done.stderr)) == snapshot(
@@ -264,7 +264,7 @@ def test_pairs_are_judged_in_both_orders(judged: EvalProject):
         "@golden('triage', judges=[Longer()])\n"
         "def test_triage(result):\n    result.check()\n"
     )
-    pair = {"case": "disk-000", "by": "Ada"}
+    pair = {"case": "disk-000", "author": "Ada"}
     rows = [
         {"id": "p1", "a": "long one", "b": "short", "label": "a", **pair},
         {"id": "p2", "a": "short", "b": "long one", "label": "a", **pair},
@@ -330,7 +330,7 @@ error: judge 'tone' names its model itself: local:fixed
     (judged.root / "fixtures" / "labels" / "tone.jsonl").unlink()
     assert fails("tone") == snapshot("""\
 error: fixtures/labels/tone.jsonl: no labels of judge 'tone'
-  fix: write one label a line: {"id": ..., "case": ..., "answer": ..., "label": "pass", "by": ..., "why": ...}
+  fix: write one label a line: {"id": ..., "case": ..., "output": ..., "label": "pass", "author": ..., "reason": ...}
 """)
 
 
@@ -359,7 +359,7 @@ def test_two_judges_of_one_name_are_not_confused(judged: EvalProject):
     other = EVAL.replace('rubric("tone")', 'rubric("tone", votes=3)')
     judged.eval(other.replace("test_triage", "test_again"), name="test_again")
     listed = json.loads(judged.command("judges", "calibrate", "--json").stdout)
-    assert [(row["judge"], row["gates"]) for row in listed] == [("tone", False)] * 2
+    assert [(row["judge"], row["blocking"]) for row in listed] == [("tone", False)] * 2
     refused = judged.command("judges", "calibrate", "tone")
     assert (refused.returncode, refused.stderr) == snapshot(
         (
@@ -388,8 +388,8 @@ def test_a_run_gives_the_outputs_to_label(judged: EvalProject):
     assert first == own
     lines = [json.loads(line) for line in added]
     assert {line["case"] for line in lines} == {f"disk-00{n}" for n in range(5)}
-    assert {(line["label"], line["by"], line["why"]) for line in lines} == {("", "", "")}
-    assert {line["answer"] for line in lines} == {row["answer"] for row in judged.rows()}
+    assert {(line["label"], line["author"], line["reason"]) for line in lines} == {("", "", "")}
+    assert {line["output"] for line in lines} == {row["output"] for row in judged.rows()}
     again = judged.command("judges", "calibrate", "tone", "--from-run=latest")
     assert again.stdout.startswith("added 0 outputs")
     unlabelled = judged.command("judges", "calibrate", "tone", "--dry-run")

@@ -88,7 +88,7 @@ def test_a_case_whose_only_judge_informs_is_unmeasured(answered: EvalProject):
 def test_every_verdict_says_whether_it_gates(answered: EvalProject):
     def standings() -> set[tuple[str, bool]]:
         return {
-            (verdict["judge"], verdict.get("gates", True))
+            (verdict["judge"], verdict.get("blocking", True))
             for row in answered.rows()
             for verdict in row["verdicts"]
         }

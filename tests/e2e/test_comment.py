@@ -32,7 +32,7 @@ def decision(**more: Any) -> dict[str, Any]:
         "case": "disk-full",
         "tier": "required",
         "state": "changed",
-        "verdict": "broken",
+        "status": "broken",
         "blocks": True,
         "message": "alert/disk-full: failed 6 of 6 new trials.",
         "before": {"passed": 12, "trials": 12},
@@ -227,7 +227,7 @@ def test_a_run_that_is_too_long_for_a_comment_is_shortened_and_keeps_its_end(wor
         long["cases"][0]
         | {
             "case": f"case-{n}",
-            "verdict": verdict,
+            "status": verdict,
             "message": f"{n} {'m' * 900}",
             "passing": {"side": "base", "trial": 0, "text": text},
             "failing": {"side": "candidate", "trial": 0, "text": text.upper()},
@@ -442,8 +442,8 @@ def digits(text: str) -> Callable[[Path], object]:
         (edit(lambda document: document.pop("suites")), "suites: Field required"),
         (edit(lambda document: document.update(decision=3)), "decision: "),
         (
-            edit(lambda document: document["decision"]["cases"][0].update(verdict="fine")),
-            "decision.cases.0.verdict: Input should be 'passed', 'broken'",
+            edit(lambda document: document["decision"]["cases"][0].update(status="fine")),
+            "decision.cases.0.status: Input should be 'passed', 'broken'",
         ),
         (
             edit(lambda document: document["decision"]["prompts"][0].update(counts={"x": 1})),

@@ -54,9 +54,9 @@ def labels(**more: Any) -> list[dict[str, Any]]:
         {
             "id": f"l{number:02}",
             "inputs": {"criterion": "is polite", "input": "Is the disk full?", **more},
-            "answer": f"answer {number}, score {5 if number % 2 else 1}",
+            "output": f"answer {number}, score {5 if number % 2 else 1}",
             "label": "pass" if number % 2 else "fail",
-            "by": "Ada",
+            "author": "Ada",
         }
         for number in range(40)
     ]
@@ -150,7 +150,7 @@ def test_several_criteria_have_a_calibration_of_their_own(
     calibrated.judged_by('rubric(criterion=["is polite, score 5", "is brief, score 1"])')
     assert "criteria" in calibrated.run("--record=missing").stdout.str()
     rows = [
-        row | {"inputs": {"criterion": ["is polite", f"is brief, {row['answer'][-7:]}"]}}
+        row | {"inputs": {"criterion": ["is polite", f"is brief, {row['output'][-7:]}"]}}
         for row in labels()
     ]
     write_labels(calibrated, rows, "criteria")
@@ -263,7 +263,7 @@ def test_criteria_that_are_calibrated_one_by_one_stay_blocking(
     calibrated.run().assert_outcomes(failed=1)
     assert endpoint.models["judge"] == 2
     rows = [
-        row | {"inputs": {"criterion": ["is polite", f"is brief, {row['answer'][-7:]}"]}}
+        row | {"inputs": {"criterion": ["is polite", f"is brief, {row['output'][-7:]}"]}}
         for row in labels()
     ]
     write_labels(calibrated, rows, "criteria")

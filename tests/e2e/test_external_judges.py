@@ -103,9 +103,9 @@ def test_a_program_is_advisory_until_it_is_calibrated(project: EvalProject):
         {
             "id": f"l{number}",
             "inputs": {"text": "x"},
-            "answer": f"{'right' if number % 2 else 'wrong'} {number}",
+            "output": f"{'right' if number % 2 else 'wrong'} {number}",
             "label": "pass" if number % 2 else "fail",
-            "by": "Ada",
+            "author": "Ada",
         }
         for number in range(40)
     ]

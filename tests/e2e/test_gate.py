@@ -302,7 +302,7 @@ def test_a_model_that_drifted_under_its_name_is_not_blamed_on_the_change(
     said = repo.gate(code=0)
     verdicts = list(repo.verdicts().values())
     assert "broken" not in verdicts
-    assert repo.decision()["prompts"][0]["test"]["verdict"] == "unconfirmed"
+    assert repo.decision()["prompts"][0]["test"]["status"] == "unconfirmed"
     assert re.search(r"the baseline predicts .*\(p [=<] [\d.]+\), not confirmed side by side", said)
     assert "base is below its record today" in said
     assert "gate: accepted against main" in said

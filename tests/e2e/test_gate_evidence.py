@@ -249,7 +249,7 @@ def test_an_undecided_gate_continues_its_trials_with_the_command_it_prints(
     repo = Repository(live, endpoint, model)
     model.worse, model.reworded = frozenset({"c01"}), 0.75
     before = repo.gate(code=4)
-    assert [x["case"] for x in before["cases"] if x["verdict"] == "undecided"] == ["c01"]
+    assert [x["case"] for x in before["cases"] if x["status"] == "undecided"] == ["c01"]
     asked = endpoint.total
     assert repo.gate(code=4)["cases"] == before["cases"]
     assert endpoint.total == asked
@@ -338,7 +338,7 @@ def test_judgements_that_the_author_edited_do_not_judge_the_gates_trials(
     repo.fresh_runner()
     keyed = repo.gate(code=1)
     assert not keyed["provisional"]
-    broken = {case["case"] for case in keyed["cases"] if case["verdict"] == "broken"}
+    broken = {case["case"] for case in keyed["cases"] if case["status"] == "broken"}
     assert broken == model.worse
 
 

@@ -98,7 +98,7 @@ def test_cases_that_nothing_changed_for_cost_nothing(gated: EvalProject):
     plain.fnmatch_lines(["*disk-000? UNCHANGED*", "*disk-001? FAILED*"])
     assert "\x1b[32mUNCHANGED" in result.stdout.str()
     assert result.ret == 1
-    assert gated.records()[-1]["decision"]["cases"][0]["verdict"] == "unchanged"
+    assert gated.records()[-1]["decision"]["cases"][0]["status"] == "unchanged"
 
 
 def test_a_replay_without_recordings_is_unmeasured_item_by_item(gated: EvalProject):

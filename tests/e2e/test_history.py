@@ -262,7 +262,7 @@ def test_a_history_that_cannot_be_used_is_named_with_what_to_do(
         with sqlite3.connect(path) as database:
             if how == "newer":
                 database.execute("INSERT INTO regauge_schema VALUES (99, '9.0')")
-                problem = "written by a newer regauge (schema 99, this one knows 1)"
+                problem = "written by a newer regauge (schema 99, this one knows 2)"
             else:
                 database.execute("DROP TABLE regauge_suites")
                 problem = "no such table: regauge_suites"

@@ -78,7 +78,7 @@ def _suite(run: str, **more: Any) -> MeasuredSuite:
         "measured": 2,
         "passed": 1,
         "trials": 1,
-        "answers": 2,
+        "completions": 2,
         "cost_usd": None,
         "latency_p50_s": 0.25,
         "judges_digest": "b",
@@ -96,7 +96,7 @@ def _entry(run: str = "20260131-100000-aaaa", *, answer: str = "yes", rows: int 
             "side": None,
             "trial": 0,
             "outcome": "passed",
-            "row": json.dumps({"case": f"c{number}", "answer": answer}),
+            "row": json.dumps({"case": f"c{number}", "output": answer}),
         }
         for number in range(rows)
     ]
@@ -120,7 +120,7 @@ def test_what_goes_in_comes_out_once(place: StorePlace):
     assert again.suites("triage") == [_suite(entry.id)]
     assert again.suites("other") == []
     assert again.document(entry.id) == {"id": entry.id, "command": [_NASTY]}
-    assert [row["answer"] for row in again.rows(entry.id)] == [_NASTY, _NASTY]
+    assert [row["output"] for row in again.rows(entry.id)] == [_NASTY, _NASTY]
     assert again.matching("20260131") == [entry.id]
     assert again.matching("2026%") == []
 
@@ -145,7 +145,7 @@ def test_an_older_schema_is_brought_up_to_date_and_a_newer_one_refused(place: St
     assert Store(place, steps=more).ids() == newer.ids()
     with pytest.raises(StoreError) as refused:
         Store(place)
-    assert "written by a newer regauge (schema 2, this one knows 1)" in str(refused.value)
+    assert "written by a newer regauge (schema 3, this one knows 2)" in str(refused.value)
     assert "install that version of regauge" in str(refused.value)
 
 

@@ -82,7 +82,7 @@ def test_lists_of_values_and_deerror_assertions_become_cases(place: Place):
     assert second["checks"] == [
         {"not": {"contains": "sorry"}},
         {"contains": {"text": "hallo Bob", "ignore_case": True}},
-        {"max_latency_s": {"limit": 2.0, "gates": True}, "tier": "tracked"},
+        {"max_latency_s": {"limit": 2.0, "blocking": True}, "tier": "tracked"},
     ]
     written = prompt(place, "shop")
     assert written["model"] == "openai:gpt-5.4-mini"
@@ -520,7 +520,7 @@ MEANINGS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"type": "is-sql"}, {"sql_parses": {}}),
     ({"type": "is-sql", "value": {"databaseType": "PostgreSQL", "allowedTables": ["select::null::users"]}}, {"sql_parses": {"dialect": "postgres", "tables": ["users"]}}),
     ({"type": "contains-sql", "value": {"databaseType": "sqlite"}}, {"in_fence": {"judge": {"sql_parses": {"dialect": "sqlite"}}, "required": False}}),
-    ({"type": "latency", "threshold": 1500}, {"max_latency_s": {"limit": 1.5, "gates": True}}),
+    ({"type": "latency", "threshold": 1500}, {"max_latency_s": {"limit": 1.5, "blocking": True}}),
     ({"type": "cost", "threshold": 0.002}, {"max_cost_usd": {"limit": 0.002}}),
     ({"type": "perplexity", "threshold": 2}, {"perplexity": 2.0}),
     ({"type": "levenshtein", "value": "hi"}, {"edit_distance": {"to": "hi", "at_most": 5}}),

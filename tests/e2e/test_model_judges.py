@@ -81,14 +81,14 @@ def test_a_judge_that_is_not_calibrated_changes_no_outcome(
         ["advisory judges:", "  triage: fair (no calibration record*), passed 0, failed 3"]
     )
     verdict = judged.rows()[0]["verdicts"][1]
-    assert (verdict["outcome"], verdict["gates"]) == ("fail", False)
+    assert (verdict["outcome"], verdict["blocking"]) == ("fail", False)
 
 
 def test_reports_say_which_judges_inform_and_what_they_used(judged: EvalProject) -> None:
     judged.judged_by(f"min_chars(1), {JUDGE}", more=MODEL_JUDGE)
     judged.run("-k", "disk-000", "--junitxml=junit.xml")
     junit = (judged.root / "junit.xml").read_text(encoding="utf-8")
-    assert 'name="regauge.informs.fair" value="no calibration record' in junit
+    assert 'name="regauge.advisory.fair" value="no calibration record' in junit
     assert 'name="regauge.judge_calls.fair" value="1"' in junit
     [record] = judged.records()
     said = judged.command("report", record["id"]).stdout
@@ -97,7 +97,7 @@ def test_reports_say_which_judges_inform_and_what_they_used(judged: EvalProject)
     assert record["options"]["rejudge"] is False
     table = judged.command("report", record["id"], "--format", "csv").stdout
     columns = table.splitlines()[0].split(",")
-    assert {"gates.fair", "calls.fair", "cost_usd.fair", "latency_s.fair"} <= {*columns}
+    assert {"blocking.fair", "calls.fair", "cost_usd.fair", "latency_s.fair"} <= {*columns}
     assert "gates.min_chars(1)" not in columns
 
 

@@ -203,7 +203,7 @@ def test_secrets_reach_no_file_and_no_judge(
         result.assert_outcomes(failed=2)
         assert "not-for-your-eyes" not in result.stdout.str()
         rows = live.rows()
-        assert rows[0]["answer"].splitlines() == [
+        assert rows[0]["output"].splitlines() == [
             'say "[redacted by regauge]"',
             "[redacted by regauge]",
             "critical: disk 0 is full",

@@ -92,11 +92,11 @@ def test_what_people_said_reaches_the_refiner_and_no_prompt(repo: GateRepo, gith
     github.say(7, "ROBOT says so.", by=ACTIONS, author_association="MEMBER")
     ids = cases(repo)
     rows = [
-        {"case": ids["train"][0], "why": "LEARNED: it wakes people up for nothing."},
-        {"case": ids["holdout"][0], "why": "CANARY: nobody may know."},
+        {"case": ids["train"][0], "reason": "LEARNED: it wakes people up for nothing."},
+        {"case": ids["holdout"][0], "reason": "CANARY: nobody may know."},
     ]
     labels = [
-        {"id": str(n), "answer": "CANARY" * n, "label": "fail", "by": "ada", **row}
+        {"id": str(n), "output": "CANARY" * n, "label": "fail", "author": "ada", **row}
         for n, row in enumerate(rows)
     ]
     text = "".join(json.dumps(label) + "\n" for label in labels)

@@ -153,7 +153,7 @@ def test_what_a_model_writes_is_text_in_every_report(
     assert "&#35;&#8203;12" in row
     regauge(live, "report", "--format=csv", "-o", "trials.csv")
     table = pd.read_csv(live.root / "trials.csv")
-    assert table["answer"][0] == f"'{hostile}"
+    assert table["output"][0] == f"'{hostile}"
     assert table["reason.echo"][0] == f"'{hostile}"
 
 

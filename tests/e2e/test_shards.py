@@ -402,7 +402,7 @@ def cut(project: EvalProject, name: str) -> None:
         (lambda p: damage_recording(p, "{}"), "triage.jsonl:"),
         (lambda p: damage_recording(p, '{"case": 1' + "[" * 100_000), "triage.jsonl:"),
         (recorded_secret, "holds what looks like a secret"),
-        (lambda p: damage_row(p, answer="sk-proj-" + "Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8Q"), "looks like a"),
+        (lambda p: damage_row(p, output="sk-proj-" + "Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8Q"), "looks like a"),
         (
             lambda p: damage_row(p, node="evals/test_other.py::test_x[a]"),
             "of no eval of this shard",

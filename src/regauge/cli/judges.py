@@ -405,9 +405,9 @@ def _write_outputs(
     place = project.relative(path).as_posix()
     text = read_file(str(path), place=place) if path.exists() else ""
     outputs = {
-        f"{row['case']}-{digest_of(row['answer'])[:8]}": row
+        f"{row['case']}-{digest_of(row['output'])[:8]}": row
         for row in read_rows(directory)
-        if isinstance(row["answer"], str)
+        if isinstance(row["output"], str)
         and row.get("side") != "base"
         and row["case"] in used_judge.cases
         and row["prompt"] in used_judge.prompts
@@ -420,7 +420,7 @@ def _write_outputs(
         )
     sheet = LabelSheet.read(text, place)
     rows = [
-        {"id": name, "case": row["case"], "answer": row["answer"]} for name, row in outputs.items()
+        {"id": name, "case": row["case"], "output": row["output"]} for name, row in outputs.items()
     ]
     added_count = sheet.add(rows, origin=f"run {directory.name}")
     if page is not None and not dry_run:

@@ -374,7 +374,7 @@ def _migrate(plan: _PromptPlan, document: DecisionDocument, record: RunRecord) -
         plan=plan,
         outcome=_OUTCOMES[document.decision],
         reasons=tuple(reasons),
-        broken=tuple(case.case for case in document.cases if case.verdict == "broken"),
+        broken=tuple(case.case for case in document.cases if case.status == "broken"),
         pass_rate="; ".join(rate for rate in rates if rate != "-") or "-",
         run=record.id,
     )

@@ -469,7 +469,7 @@ def _expected_value(row: dict[str, Any], case: GoldenCase) -> JSON:
     Raises:
         UsageError: The trial has no output.
     """
-    output = row["answer"]
+    output = row["output"]
     if not isinstance(output, str):
         raise UsageError(f"case {case.id!r} has no output in that run\n  fix: name another --trial")
     match = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", output, re.DOTALL)

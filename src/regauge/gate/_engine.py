@@ -63,7 +63,7 @@ def case_report(case_trials: CaseTrials, stage: CaseStage | None, policy: GatePo
         case=case.case,
         tier=case.tier,
         state=case.state,
-        verdict="passed",
+        status="passed",
         blocks=False,
         candidate=Count(passed=verdicts.count(True), trials=len(verdicts) - verdicts.count(None)),
         before=baseline,
@@ -79,9 +79,9 @@ def case_report(case_trials: CaseTrials, stage: CaseStage | None, policy: GatePo
     )
     match case.state:
         case "unchanged":
-            return replace(report, verdict="unchanged", checks=())
+            return replace(report, status="unchanged", checks=())
         case "removed":
-            return replace(report, verdict="removed", blocks=not case.accepted, checks=())
+            return replace(report, status="removed", blocks=not case.accepted, checks=())
         case "new" | "changed":
             return _report_by_tier(report, case_trials, policy)
         case _:
@@ -110,23 +110,21 @@ def _report_by_tier(report: CaseReport, case_trials: CaseTrials, policy: GatePol
     if report.tier == "tracked":
         # Tracked cases are not tested.
         if report.state == "new":
-            verdict: CaseStatus = "new"
+            status: CaseStatus = "new"
         elif report.candidate.failed:
-            verdict = _failing_status(report.candidate, report.before, flaky=report.flaky)
+            status = _failing_status(report.candidate, report.before, flaky=report.flaky)
         else:
-            verdict = "passed"
-        return replace(report, verdict=_missing_status(report) or verdict)
+            status = "passed"
+        return replace(report, status=_missing_status(report) or status)
     if report.state == "new":
         return _report_new(report, policy)
     worst = next(
-        verdict
-        for verdict in _WORST_FIRST
-        if any(check.verdict == verdict for check in report.checks)
+        status for status in _WORST_FIRST if any(check.status == status for check in report.checks)
     )
     no_base = any(case_trials.count_missing("base", [range(case_trials.seeds)]))
     if worst == "broken" or (_only_fix_waits(report) and not no_base):
-        return replace(report, verdict=worst)
-    return replace(report, verdict=_missing_status(report) or worst)
+        return replace(report, status=worst)
+    return replace(report, status=_missing_status(report) or worst)
 
 
 def _report_critical(report: CaseReport, rule: CriticalPolicy) -> CaseReport:
@@ -134,21 +132,21 @@ def _report_critical(report: CaseReport, rule: CriticalPolicy) -> CaseReport:
     failed, new = report.candidate.failed, report.state == "new"
     blocks = rule.blocks(failed)
     if blocks:
-        verdict: CaseStatus = "new" if new else "broken"
+        status: CaseStatus = "new" if new else "broken"
     elif (missing := _missing_status(report)) is not None:
-        verdict = missing
+        status = missing
     elif new:
-        verdict = "new"
+        status = "new"
     elif failed:
-        verdict = "flaky" if report.flaky else "mixed"
+        status = "flaky" if report.flaky else "mixed"
     else:
-        verdict = "passed"
+        status = "passed"
     trials = rule.first if rule.strict else rule.first + rule.extra
     passes = trials if rule.strict else trials - rule.failures + 1
     before = report.before
     return replace(
         report,
-        verdict=verdict,
+        status=status,
         blocks=blocks,
         bar=Count(passed=passes, trials=trials),
         failure_bound=rule_of_three(before.trials) if before.trials and not before.failed else None,
@@ -158,9 +156,9 @@ def _report_critical(report: CaseReport, rule: CriticalPolicy) -> CaseReport:
 def _report_new(report: CaseReport, policy: GatePolicy) -> CaseReport:
     bar = Count(passed=policy.new_passes, trials=policy.new_trials)
     missed = report.candidate.failed > bar.failed
-    verdict: CaseStatus = "new" if missed else _missing_status(report) or "new"
+    status: CaseStatus = "new" if missed else _missing_status(report) or "new"
     blocks = missed and policy.on_new == "block" and not report.accepted
-    return replace(report, verdict=verdict, blocks=blocks, bar=bar)
+    return replace(report, status=status, blocks=blocks, bar=bar)
 
 
 def _missing_status(report: CaseReport) -> CaseStatus | None:
@@ -175,7 +173,7 @@ def _missing_status(report: CaseReport) -> CaseStatus | None:
 def _only_fix_waits(report: CaseReport) -> bool:
     """Return whether a short recording only leaves open whether the case was fixed."""
     return not report.unmeasured_trials and all(
-        check.verdict in {"passed", "known-failing"} for check in report.checks
+        check.status in {"passed", "known-failing"} for check in report.checks
     )
 
 
@@ -187,7 +185,7 @@ def _check_report(case_trials: CaseTrials, check: str, stage: CaseStage | None) 
     flaky = is_flaky(baseline.passed, baseline.trials)
     report = CheckReport(
         check=check,
-        verdict=_untested_status(
+        status=_untested_status(
             case_trials.candidate(check, case_trials.first),
             baseline,
             lacking=any(case_trials.gaps()),
@@ -210,7 +208,7 @@ def _check_report(case_trials: CaseTrials, check: str, stage: CaseStage | None) 
     today = float(test.log_today[0, column])
     return replace(
         report,
-        verdict=_fixed_status(state, candidate, flaky=flaky)
+        status=_fixed_status(state, candidate, flaky=flaky)
         if better
         else _broken_status(state, case_trials, candidate, baseline, flaky=flaky),
         direction="better" if better else "worse",
@@ -312,7 +310,7 @@ def combine_reasons(reasons: Sequence[Reason]) -> Decision:
 
 
 def _is_broken(case: CaseReport) -> bool:
-    return case.verdict == "broken" and case.tier == "required" and not case.accepted
+    return case.status == "broken" and case.tier == "required" and not case.accepted
 
 
 def _broken_decision(policy: GatePolicy, suite: SuiteReport | None) -> Decision:
@@ -326,7 +324,7 @@ def _broken_decision(policy: GatePolicy, suite: SuiteReport | None) -> Decision:
 
 def _net_decision(suite: SuiteReport) -> Decision:
     """The decision that weighing broken against fixed cases leads to."""
-    match suite.verdict:
+    match suite.status:
         case "worse":
             return "reject"
         case "undecided":
@@ -343,7 +341,7 @@ def _case_reasons(
     if case.accepted and case.state != "unchanged":
         yield _case_reason(case, "accepted", "accept")
     suite = suites.get(case.prompt)
-    match case.verdict:
+    match case.status:
         case "broken" if case.tier == "critical":
             yield _case_reason(case, "critical", "reject")
         case "broken" if not case.accepted:
@@ -358,7 +356,7 @@ def _case_reasons(
         case "unmeasured":
             yield _case_reason(case, "unmeasured", "unmeasured")
         case "undecided":
-            is_weighed = suite is not None and suite.net and suite.verdict in {"passed", "worse"}
+            is_weighed = suite is not None and suite.net and suite.status in {"passed", "worse"}
             leads_to = "accept" if is_weighed else _if_blocking(policy.on_undecided)
             yield _case_reason(case, "undecided", leads_to)
         case "drifted":
@@ -369,7 +367,7 @@ def _case_reasons(
 
 def _missing_reason(case: CaseReport, policy: GatePolicy) -> Reason:
     kind: ReasonKind = "unmeasured" if case.unmeasured_trials else "not-recorded"
-    if case.verdict == "unmeasured":
+    if case.status == "unmeasured":
         return _case_reason(case, kind, "unmeasured")
     return _case_reason(case, kind, "accept" if policy.provisional else "undecided")
 
@@ -379,7 +377,7 @@ def _suite_reasons(suite: SuiteReport, policy: GatePolicy) -> Iterator[Reason]:
         kind: ReasonKind = "not-recorded" if suite.unrecorded_trials else "net"
         yield _suite_reason(suite, kind, _net_decision(suite))
         return
-    match suite.verdict:
+    match suite.status:
         case "worse":
             last = suite.pairs[-1]
             lower = min(last.p_values, key=last.p_values.__getitem__)
@@ -575,7 +573,7 @@ class Gate:
             case for case in self._reports if case.tier == "required" and not case.accepted
         ]
         accepted_reports = [
-            case for case in self._reports if case.accepted and case.verdict == "broken"
+            case for case in self._reports if case.accepted and case.status == "broken"
         ]
         self._suites = [
             SuiteStage(
@@ -585,10 +583,10 @@ class Gate:
                 prompts=len(by_prompt),
                 first_trials=self._first[prompt],
                 broken=[
-                    c.case for c in required_reports if (c.prompt, c.verdict) == (prompt, "broken")
+                    c.case for c in required_reports if (c.prompt, c.status) == (prompt, "broken")
                 ],
                 fixed=[
-                    c.case for c in required_reports if (c.prompt, c.verdict) == (prompt, "fixed")
+                    c.case for c in required_reports if (c.prompt, c.status) == (prompt, "fixed")
                 ],
                 accepted=[c.case for c in accepted_reports if c.prompt == prompt],
             )

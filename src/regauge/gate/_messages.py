@@ -36,7 +36,7 @@ class MessageContext:
 
 def case_message(report: CaseReport, context: MessageContext) -> str:
     """The result of one case and its meaning, as a message."""
-    return f"{report.prompt}/{report.case}: {_TEXTS[report.verdict](report, context)}"
+    return f"{report.prompt}/{report.case}: {_TEXTS[report.status](report, context)}"
 
 
 def _broken_text(report: CaseReport, context: MessageContext) -> str:
@@ -225,7 +225,7 @@ def suite_message(report: SuiteReport) -> str:
     r"""The result of all cases of one prompt together.
 
     >>> from regauge.gate import SuiteReport
-    >>> suite_message(SuiteReport(prompt="triage", verdict="passed", cases=40))
+    >>> suite_message(SuiteReport(prompt="triage", status="passed", cases=40))
     'triage: 40 cases compared; no loss against the baseline.'
     """
     return f"{report.prompt}: {_suite_text(report)}"
@@ -247,15 +247,15 @@ def control_note(outcome: GateOutcome) -> str:
 def _suite_text(report: SuiteReport) -> str:
     if report.net:
         return _net_text(report)
-    if report.pairs and report.verdict in {"worse", "unconfirmed"}:
+    if report.pairs and report.status in {"worse", "unconfirmed"}:
         last = report.pairs[-1]
-        result = "confirmed" if report.verdict == "worse" else "not confirmed"
+        result = "confirmed" if report.status == "worse" else "not confirmed"
         return (
             f"{_loss_text(report)}, {result} side by side ({_p(min(last.p_values.values()))}): the"
             f" candidate passed {last.candidate} trials, base {last.base}."
         )
     intro = f"{plural(report.cases, 'case')} compared"
-    match report.verdict:
+    match report.status:
         case "undecided":
             live_trials = plural(report.unrecorded_trials, "live trial")
             loss = f"{_loss_text(report)}, not yet tested side by side: " if report.suspects else ""
@@ -295,7 +295,7 @@ def _net_text(report: SuiteReport) -> str:
     points = 100 * (last.candidate.rate - last.base.rate)
     sides = f"the candidate passed {last.candidate} where base passed {last.base} today"
     counts = f"{report.broken} broken, {report.fixed} fixed"
-    match report.verdict:
+    match report.status:
         case "worse":
             return f"{counts}: worse on the whole side by side ({_p(last.p_worse)}); {sides}."
         case "passed" if points > 0:

@@ -177,7 +177,7 @@ def facts_of_row(
         {verdict["judge"]: (verdict["outcome"], verdict["score"]) for verdict in row["verdicts"]},
         checks,
         graded,
-        answer=shown_output(row["answer"], row["refusal"], row.get("messages", ())),
+        answer=shown_output(row["output"], row["refusal"], row.get("messages", ())),
     )
 
 

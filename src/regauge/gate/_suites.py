@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
     from collections.abc import Collection, Iterator, Mapping
 
-    from regauge.evidence import Count, SuiteVerdict
+    from regauge.evidence import Count, SuiteStatus
     from regauge.gate._cases import CaseTrials
     from regauge.gate._types import GatePolicy, Side
 
@@ -226,7 +226,7 @@ class SuiteStage:
         self._look_count = 0
         self._pairs: list[PairsReport] = []
         self._net: list[NetReport] = []
-        self._verdict: SuiteVerdict = "untested"
+        self._status: SuiteStatus = "untested"
         self._missing = (0, 0)
         self._recorded = all(case.case_trials.case.recorded for case in self._cases)
         self.needs_net_test = self._needs_net_test()
@@ -255,7 +255,7 @@ class SuiteStage:
             smallest = min([self._rounds[0].p_value, *self._rounds[0].scores.values()])
             # A doubt without a paired test is no result.
             if smallest > self._policy.suite.extend and not self.needs_net_test:
-                self._verdict = "passed"
+                self._status = "passed"
         elif self.needs_net_test:
             yield from self._run_net_test()
         else:
@@ -271,7 +271,7 @@ class SuiteStage:
         ]
         return SuiteReport(
             prompt=self.prompt,
-            verdict=self._verdict,
+            status=self._status,
             cases=len(self._cases),
             first_trials=self._first,
             rounds=tuple(self._rounds),
@@ -318,7 +318,7 @@ class SuiteStage:
                 return
             if not screen_extends(policy, number, min(p_values.values())):
                 break
-        self._set_verdict("passed")
+        self._set_status("passed")
 
     def _more_trials(self) -> list[Request]:
         """Further trials of every case, without cases that have missing trials."""
@@ -373,11 +373,11 @@ class SuiteStage:
                 check for check, p in p_values.items() if p <= bound and (check or lower)
             ]
             if confirmed_tests:
-                self._verdict = "worse"
+                self._status = "worse"
                 return
             smallest = min(p_values.values())
             if self._recorded or any(self._missing) or not pairs_continue(policy, number, smallest):
-                self._set_verdict("unconfirmed")
+                self._set_status("unconfirmed")
                 return
             number += 1
 
@@ -399,14 +399,14 @@ class SuiteStage:
             )
             self._note_pairs()
             if worse <= bound:
-                self._verdict = "worse"
+                self._status = "worse"
                 return
             if better <= policy.better or self._recorded or any(self._missing):
                 break
         enough = bool(self._net) and (
             self._net[-1].p_better <= policy.better or self._candidate_lead() >= 0
         )
-        self._set_verdict("passed" if enough else "undecided")
+        self._set_status("passed" if enough else "undecided")
 
     def _next_round(self, pairs: int) -> list[Request]:
         """Pairs of every case; of recorded outputs all, as there are no others.
@@ -493,10 +493,10 @@ class SuiteStage:
             bound=self._policy.suite.control_p,
         )
 
-    def _set_verdict(self, verdict: SuiteVerdict) -> None:
-        """Set the verdict, unless trials for it are missing."""
+    def _set_status(self, status: SuiteStatus) -> None:
+        """Set the status, unless trials for it are missing."""
         unmeasured, not_recorded = self._missing
-        self._verdict = "unmeasured" if unmeasured else "undecided" if not_recorded else verdict
+        self._status = "unmeasured" if unmeasured else "undecided" if not_recorded else status
 
     def _note_missing(self) -> None:
         gaps: list[tuple[int, int]] = []

@@ -363,7 +363,7 @@ class CaseReport:
     case: str
     tier: CaseTier
     state: CaseState
-    verdict: CaseStatus
+    status: CaseStatus
     blocks: bool
     candidate: Count
     before: Count
@@ -382,12 +382,12 @@ class CaseReport:
     @property
     def edit_sensitive(self) -> bool:
         """Return whether edits of the prompt repeatedly break the case."""
-        return self.broke_before + (self.verdict == "broken") >= _SENSITIVE_FROM
+        return self.broke_before + (self.status == "broken") >= _SENSITIVE_FROM
 
     @property
     def decisive(self) -> CheckReport | None:
         """The check that the status of the case comes from; None without trials."""
-        checks = [check for check in self.checks if check.verdict == self.verdict]
+        checks = [check for check in self.checks if check.status == self.status]
         return max(checks, key=lambda check: check.e_value or 0.0, default=None)
 
 
@@ -398,9 +398,9 @@ def accepted_broken(cases: Iterable[CaseReport]) -> tuple[CaseReport, ...]:
         for case in cases
         if case.accepted
         and (
-            case.verdict == "broken"
+            case.status == "broken"
             or (
-                case.verdict == "new"
+                case.status == "new"
                 and case.bar is not None
                 and case.candidate.failed > case.bar.failed
             )

@@ -17,7 +17,7 @@ __all__ = ["CaseChange", "CaseSide", "Change", "RunOutline", "SuiteComparison", 
 Change = Literal["worse", "unmeasured", "better", "measured", "removed", "added", "output"]
 _CHANGES: tuple[Change, ...] = get_args(Change)
 # The fields of a row that a comparison shows.
-_COPIED_FIELDS: Final = ("trial", "outcome", "answer", "refusal", "verdicts", "cause")
+_COPIED_FIELDS: Final = ("trial", "outcome", "output", "refusal", "verdicts", "cause")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,14 +308,14 @@ def _counts(trials: Sequence[_Trial]) -> tuple[int, int]:
 
 
 def _text(row: Mapping[str, Any]) -> str | None:
-    output: str | None = row["answer"]
+    output: str | None = row["output"]
     return output if output is not None else row["refusal"]
 
 
 def _failure(row: Mapping[str, Any]) -> tuple[str, str]:
     """The judge that failed a trial or left it unmeasured, with its reason."""
     for verdict in row["verdicts"]:
-        if verdict["outcome"] == "fail" and verdict.get("gates", True):
+        if verdict["outcome"] == "fail" and verdict.get("blocking", True):
             return verdict["judge"], verdict["reason"]
     cause = row["cause"]
     return (cause["kind"], cause["message"]) if cause else ("", "")

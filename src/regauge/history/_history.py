@@ -92,10 +92,10 @@ def _suite(
         measured=outcomes.total() - outcomes["unmeasured"],
         passed=outcomes["passed"],
         trials=1 if suite.side else max((first_trial.trials for first_trial in first), default=0),
-        answers=suite.replays + suite.live,
+        completions=suite.replays + suite.live,
         cost_usd=suite.cost_usd,
         latency_p50_s=suite.latency_p50_s,
-        judges_digest=digest_of(sorted(judge.digest for judge in suite.judges if judge.gates)),
+        judges_digest=digest_of(sorted(judge.digest for judge in suite.judges if judge.blocking)),
         cases_digest=digest_of_list([trial.case, trial.case_digest] for trial in sorted(first)),
     )
 
@@ -402,8 +402,8 @@ def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> 
         runs=runs,
         rate=suite.passed / suite.measured if suite.measured else None,
         interval=wilson(suite.passed, suite.measured),
-        cost_per_completion_usd=cost / suite.answers
-        if cost is not None and suite.answers
+        cost_per_completion_usd=cost / suite.completions
+        if cost is not None and suite.completions
         else None,
         changed=tuple(changed),
     )

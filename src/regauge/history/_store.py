@@ -37,7 +37,7 @@ class MeasuredSuite:
         measured: The number of cases with an outcome.
         passed: The number of passed cases; in a gate run, by the first trial of each case.
         trials: The number of trials per case.
-        answers: The number of completions in `cost_usd`.
+        completions: The number of completions in `cost_usd`.
         cost_usd: The cost of all completions when they were made; None if a price is unknown.
         latency_p50_s: The median latency, in seconds.
         judges_digest: The digest of the blocking judges.
@@ -58,7 +58,7 @@ class MeasuredSuite:
     measured: int
     passed: int
     trials: int
-    answers: int
+    completions: int
     cost_usd: float | None
     latency_p50_s: float | None
     judges_digest: str
@@ -269,6 +269,7 @@ STEPS: Final[tuple[Step, ...]] = (
         """,
         'CREATE INDEX regauge_trials_of_case ON regauge_trials (prompt, "case", run)',
     ),
+    ("ALTER TABLE regauge_suites RENAME COLUMN answers TO completions",),
 )
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 LabelKind: TypeAlias = Literal["outcomes", "scores", "pairs"]
 
-_TEXTS = ("id", "case", "answer", "a", "b", "by", "why", "origin", "note", "split")
+_TEXTS = ("id", "case", "output", "a", "b", "author", "reason", "origin", "note", "split")
 _KEYS = (*_TEXTS, "label", "score", "inputs", "expected")
 _WORDS: Mapping[LabelKind, tuple[str, ...]] = {
     "outcomes": ("pass", "fail"),
@@ -153,8 +153,8 @@ def load_labels(judge: str, project: Project) -> Labels:
         source.add_error(
             None,
             f"no labels of judge {judge!r}",
-            'write one label a line: {"id": ..., "case": ..., "answer": ..., "label": "pass",'
-            ' "by": ..., "why": ...}' + _near(judge, project),
+            'write one label a line: {"id": ..., "case": ..., "output": ..., "label": "pass",'
+            ' "author": ..., "reason": ...}' + _near(judge, project),
         )
         raise DatasetError(source.diagnostics) from None
     except OSError as error:
@@ -226,7 +226,8 @@ class LabelSheet:
         empty: Mapping[str, JSON] = {self.key: None if self.kind == "scores" else ""}
         self.lines += [
             json.dumps(
-                {**output, **empty, "by": "", "why": "", "origin": origin}, ensure_ascii=False
+                {**output, **empty, "author": "", "reason": "", "origin": origin},
+                ensure_ascii=False,
             )
             for output in new
         ]
@@ -305,18 +306,16 @@ def _label(record: Record, source: Source) -> Label:
             source.add_error(record.line, f"unknown key {key!r}", fix)
     texts = {key: _text(record, key, source) for key in _TEXTS}
     kind = _kind(record)
-    required = ("id", "a", "b") if kind == "pairs" else ("id", "answer")
+    required = ("id", "a", "b") if kind == "pairs" else ("id", "output")
     for key in required:
         if key not in record.values:
             source.add_error(record.line, f"a label without `{key}`")
     if "id" in record.values and not texts["id"]:
         source.add_error(record.line, "the id is empty")
-    if kind == "pairs" and "answer" in record.values:
-        source.add_error(record.line, "`answer` next to `a` and `b`", "keep the one or the others")
+    if kind == "pairs" and "output" in record.values:
+        source.add_error(record.line, "`output` next to `a` and `b`", "keep the one or the others")
     return Label(
-        **{key: texts[key] for key in ("id", "case", "origin", "split")},
-        author=texts["by"],
-        reason=texts["why"],
+        **{key: texts[key] for key in ("id", "case", "author", "reason", "origin", "split")},
         outputs=tuple(texts[key] for key in required[1:]),
         value=_value(record, kind, source),
         inputs=_inputs(record, source),

@@ -102,7 +102,7 @@ class JudgeStatusRow:
 
     Attributes:
         prompts: The judged prompts; empty for a record that no eval uses.
-        gates: Whether the judge is blocking.
+        blocking: Whether the judge can fail a case.
         reason: The reason for its status.
         measured: Whether the current judge has a calibration, good or bad.
     """
@@ -110,19 +110,19 @@ class JudgeStatusRow:
     judge: str
     prompts: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
-    gates: bool = False
+    blocking: bool = False
     reason: str
     measured: bool = False
 
     def __str__(self) -> str:
-        word = "blocking" if self.gates else "advisory"
+        word = "blocking" if self.blocking else "advisory"
         prompts = f" on {', '.join(self.prompts)}" if self.prompts else ""
         models = f" ({', '.join(self.models)})" if self.models else ""
         return f"{word}  {self.judge}{models}{prompts}: {self.reason}"
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document."""
-        names = ("judge", "prompts", "models", "gates", "reason")
+        names = ("judge", "prompts", "models", "blocking", "reason")
         return {name: getattr(self, name) for name in names}
 
 
@@ -139,7 +139,7 @@ def judge_status_rows(
                     judge=name,
                     prompts=tuple(sorted(set(use.prompts))),
                     models=tuple(judge.models),
-                    gates=status.blocking,
+                    blocking=status.blocking,
                     reason=status.reason,
                     measured=_is_measured(judge, project),
                 )
@@ -283,16 +283,16 @@ def calibration_document(
     return {
         "judge": judge.name,
         **calibration.model_dump(mode="json"),
-        "gates": not missing,
+        "blocking": not missing,
         "reason": missing,
-        "judged": [
+        "verdicts": [
             {
                 "id": case.label.id,
                 "case": case.label.case,
-                "at": case.label.location,
+                "location": case.label.location,
                 "label": case.label.value,
-                "why": case.label.reason,
-                "by": case.label.author,
+                "label_reason": case.label.reason,
+                "author": case.label.author,
                 "agrees": case.first.readable and case.label.id not in differing,
                 "judgements": [dataclasses.asdict(judgement) for judgement in case.judgements],
             }

@@ -290,7 +290,7 @@ def _check_planned(
 
 def _check_judge(row: JudgeStatusRow) -> DoctorResult:
     """The result on the status of a judge, or on a record that no eval uses."""
-    if row.gates:
+    if row.blocking:
         return DoctorResult.ok("judges", " ".join(str(row).split()))
     words = f"{row.judge}: {row.reason}"
     fix = f"regauge judges calibrate {shlex.quote(row.judge)}" if row.prompts else "remove it"

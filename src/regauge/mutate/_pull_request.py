@@ -527,7 +527,7 @@ def _by_key(pairs: Iterable[tuple[Eval, Dataset]]) -> dict[str, GoldenCase]:
 def _is_usual(report: CaseReport) -> bool:
     """Return whether the base's record of a case is also valid for the change."""
     fixed = report.candidate.passed and report.before.passed <= report.before.failed
-    return report.verdict in _USUAL and not fixed
+    return report.status in _USUAL and not fixed
 
 
 def _loss_causes(

@@ -631,11 +631,11 @@ def _facts(outcome: Outcome | None) -> TrialFacts | None:
 
 def _words(outcome: GateOutcome) -> tuple[str, ...]:
     changes = [
-        f"{case.case}: passed {case.candidate} new trials, {case.before} before ({case.verdict})"
+        f"{case.case}: passed {case.candidate} new trials, {case.before} before ({case.status})"
         for case in outcome.cases
-        if case.verdict in {"broken", "undecided", "drifted"}
+        if case.status in {"broken", "undecided", "drifted"}
     ]
-    suites = [f"all cases together: {suite.verdict}" for suite in outcome.suites]
+    suites = [f"all cases together: {suite.status}" for suite in outcome.suites]
     return tuple(
         changes
         + [text for text in suites if not text.endswith(("passed", "untested", "unconfirmed"))]

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         gate_progress_line as gate_progress_line,
         output_diff as output_diff,
         output_lines as output_lines,
-        verdict_words as verdict_words,
+        status_words as status_words,
     )
     from regauge.reports._gate_markdown import (
         decision_markdown as decision_markdown,

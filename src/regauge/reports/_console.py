@@ -231,13 +231,13 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
         for suite in suites
         if (rates := rates_of_k(suite))
     ]
-    advisory = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]
+    advisory = [(suite, judge) for suite in suites for judge in suite.judges if not judge.blocking]
     if advisory:
         lines.append(StyledLine("advisory judges:"))
         lines += [
             StyledLine(
-                f"  {_suite_name(suite)}: {judge.name} ({judge.standing}), passed {judge.passed},"
-                f" failed {judge.failed}"
+                f"  {_suite_name(suite)}: {judge.name} ({judge.status_reason}),"
+                f" passed {judge.passed}, failed {judge.failed}"
                 + (f", abstained {judge.abstained}" if judge.abstained else "")
             )
             for suite, judge in advisory

@@ -52,9 +52,9 @@ class CaseDocument(_Document):
     Attributes:
         tier: `critical`, `required` or `tracked`.
         state: `changed`, `unchanged`, `new` or `removed` against the base.
-        verdict: That of the whole case.
+        status: That of the whole case.
         blocks: This case alone prevents acceptance.
-        message: The verdict with plain counts.
+        message: The status with plain counts.
         accepted: The changelog's reason why this case may change; else empty.
         edit_sensitive: The case broke in at least 2 of the last 10 versions, counting this one and
             accepted ones.
@@ -72,7 +72,7 @@ class CaseDocument(_Document):
     case: str
     tier: str
     state: str
-    verdict: CaseStatus
+    status: CaseStatus
     blocks: bool
     message: str
     accepted: str = ""
@@ -159,7 +159,7 @@ class PromptDocument(_Document):
         digest: Of everything that changes its behaviour.
         line: The first changed line, of the messages if there is one.
         diff: The prompt file's unified diff.
-        counts: Cases by verdict.
+        counts: Cases by status.
         test: The test of the whole prompt; null if not run.
         anchor: The comparison with the anchor; null without one.
         guards: Changes of guarded instructions, with `pull_request` in `[tool.regauge.mutate]`.
@@ -328,8 +328,8 @@ class VerdictRow(_Document):
         criterion: The kind of quality; empty in runs that state none.
         outcome: An `abstain` counts nowhere.
         reason: One line, with the evidence quoted.
-        gates: It is blocking; else advisory.
-        standing: The reason for its status, for an LLM judge.
+        blocking: It is blocking; else advisory.
+        status_reason: The reason for its status, for an LLM judge.
         cost_usd: Of its model calls, replayed ones at the recorded cost; null without a price.
         spent_usd: Of this run's calls.
         calls: Model calls; a call that several verdicts share counts for one.
@@ -348,8 +348,8 @@ class VerdictRow(_Document):
     reason: str
     expected: Any = None
     actual: Any = None
-    gates: bool = True
-    standing: str = ""
+    blocking: bool = True
+    status_reason: str = ""
     cost_usd: float | None = 0.0
     spent_usd: float | None = 0.0
     calls: int = 0
@@ -394,11 +394,11 @@ class TrialRow(_Document):
         not_blocking: The reason why a failed case does not block; else empty.
         cause: The reason why it is unmeasured, or null.
         source: The source of the completion; null without one.
-        answer: The text, or null.
+        output: The text, or null.
         messages: Of a conversation, or a completion with tool calls.
         refusal: The model's refusal, as the provider reports it.
         finish_reason: `stop`, `length`, `content_filter`, `tool_calls` or `unknown`.
-        answered_by: The model as the provider reports it.
+        response_model: The model as the provider reports it.
         fingerprint: The provider's `system_fingerprint`.
         latency_s: Of the call, in seconds.
         cost_usd: Of the call; null without a price.
@@ -424,11 +424,11 @@ class TrialRow(_Document):
     verdicts: list[VerdictRow]
     cause: Cause | None
     source: Literal["recording", "store", "live"] | None
-    answer: str | None
+    output: str | None
     messages: list[dict[str, Any]] = []
     refusal: str | None
     finish_reason: str | None
-    answered_by: str | None
+    response_model: str | None
     fingerprint: str | None
     input_tokens: int
     output_tokens: int
@@ -461,8 +461,8 @@ class JudgeName(_Document):
 
     Attributes:
         criterion: The kind of quality; empty in runs that state none.
-        gates: It is blocking; else advisory.
-        standing: The reason for its status, for an LLM judge.
+        blocking: It is blocking; else advisory.
+        status_reason: The reason for its status, for an LLM judge.
         passed: Passed trials.
         failed: Failed trials.
         abstained: Trials without an opinion.
@@ -473,8 +473,8 @@ class JudgeName(_Document):
     name: str
     digest: str
     criterion: Criterion | Literal[""] = ""
-    gates: bool = True
-    standing: str = ""
+    blocking: bool = True
+    status_reason: str = ""
     passed: int = 0
     failed: int = 0
     abstained: int = 0

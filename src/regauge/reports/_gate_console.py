@@ -61,7 +61,7 @@ def groups_of(cases: Iterable[CaseDocument]) -> list[CaseGroup]:
 
 
 def _kind(case: CaseDocument) -> str:
-    if case.verdict == "unmeasured":
+    if case.status == "unmeasured":
         return case.message.removeprefix(f"{case.prompt}/{case.case}: ").removesuffix(".")
     failing = case.failing
     if failing is None:
@@ -98,8 +98,8 @@ def output_diff(case: CaseDocument) -> list[str]:
             return []
         label = "passed" if only is passing else "failed"
         return [f"{label} ({_trial_name(only)}):", *output_lines(only.text), *_reason(only)]
-    first, second = (failing, passing) if case.verdict == "fixed" else (passing, failing)
-    labels = ("failed", "passed") if case.verdict == "fixed" else ("passed", "failed")
+    first, second = (failing, passing) if case.status == "fixed" else (passing, failing)
+    labels = ("failed", "passed") if case.status == "fixed" else ("passed", "failed")
     lines = list(
         unified_diff(
             output_lines(first.text),
@@ -147,7 +147,7 @@ _GUARDS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _VerdictWords:
+class _StatusWords:
     """The presentation of a case status.
 
     Attributes:
@@ -167,21 +167,21 @@ class _VerdictWords:
     cases_max: int = 20
 
 
-VERDICTS: Mapping[CaseStatus, _VerdictWords] = {
-    "broken": _VerdictWords(title="Broken", column="broken", tone="bad", diff=True),
-    "unmeasured": _VerdictWords(title="Unmeasured", column="unmeasured", tone="bad", diff=True),
-    "undecided": _VerdictWords(title="Undecided", column="undecided", tone="bad", diff=True),
-    "removed": _VerdictWords(title="Removed", column="removed", tone="bad"),
-    "drifted": _VerdictWords(title="Drifted", column="drifted", tone="bad"),
-    "fixed": _VerdictWords(title="Fixed", column="fixed", tone="good", diff=True),
-    "new": _VerdictWords(title="New", column="new"),
-    "mixed": _VerdictWords(title="Mixed", column="mixed"),
-    "flaky": _VerdictWords(title="Flaky", column="flaky"),
-    "known-failing": _VerdictWords(
+STATUSES: Mapping[CaseStatus, _StatusWords] = {
+    "broken": _StatusWords(title="Broken", column="broken", tone="bad", diff=True),
+    "unmeasured": _StatusWords(title="Unmeasured", column="unmeasured", tone="bad", diff=True),
+    "undecided": _StatusWords(title="Undecided", column="undecided", tone="bad", diff=True),
+    "removed": _StatusWords(title="Removed", column="removed", tone="bad"),
+    "drifted": _StatusWords(title="Drifted", column="drifted", tone="bad"),
+    "fixed": _StatusWords(title="Fixed", column="fixed", tone="good", diff=True),
+    "new": _StatusWords(title="New", column="new"),
+    "mixed": _StatusWords(title="Mixed", column="mixed"),
+    "flaky": _StatusWords(title="Flaky", column="flaky"),
+    "known-failing": _StatusWords(
         title="Known failing", column="known failing", tone="quiet", cases_max=3
     ),
-    "passed": _VerdictWords(title="Passed", column="passed", is_listed=False),
-    "unchanged": _VerdictWords(title="Unchanged", column="unchanged", is_listed=False),
+    "passed": _StatusWords(title="Passed", column="passed", is_listed=False),
+    "unchanged": _StatusWords(title="Unchanged", column="unchanged", is_listed=False),
 }
 _DECISIONS = {
     "accept": "accepted",
@@ -265,7 +265,7 @@ def _balance(document: DecisionDocument) -> str:
 
 def _allowed(document: DecisionDocument) -> str:
     """The reason why broken cases pass; empty without one."""
-    broken = [case for case in document.cases if case.verdict == "broken" and not case.blocks]
+    broken = [case for case in document.cases if case.status == "broken" and not case.blocks]
     if document.decision != "accept" or not broken:
         return ""
     accepted = sum(bool(case.accepted) for case in broken)
@@ -304,19 +304,19 @@ def difference_words(difference: RateDifference, *, left_out: int = 0) -> str:
 def accepted_cases(document: DecisionDocument, prompt: str | None = None) -> int:
     """The number of broken cases that the changelog accepts, of one prompt or all."""
     return sum(
-        case.verdict == "broken" and bool(case.accepted)
+        case.status == "broken" and bool(case.accepted)
         for case in document.cases
         if prompt in {None, case.prompt}
     )
 
 
-def verdict_words(verdict: CaseStatus) -> str:
+def status_words(status: CaseStatus) -> str:
     """The word for a case status.
 
-    >>> verdict_words("broken"), verdict_words("known-failing")
+    >>> status_words("broken"), status_words("known-failing")
     ('broken', 'known failing')
     """
-    return VERDICTS[verdict].column
+    return STATUSES[status].column
 
 
 def gate_progress_line(progress: GateProgress) -> str:
@@ -409,8 +409,8 @@ def _prompt_diff(prompt: PromptDocument, ref: str) -> Iterator[StyledLine]:
 
 def _cases(document: DecisionDocument) -> Iterator[StyledLine]:
     diffs_left = _DIFFS_MAX
-    for verdict, words in VERDICTS.items():
-        cases = [case for case in document.cases if case.verdict == verdict]
+    for status, words in STATUSES.items():
+        cases = [case for case in document.cases if case.status == status]
         if not words.is_listed or not cases:
             continue
         yield StyledLine(f"{words.title.lower()}:", "quiet")
@@ -485,7 +485,7 @@ def _add_up(document: DecisionDocument) -> Counter[CaseStatus]:
 
 def _counts(counts: Mapping[CaseStatus, int], *, only: set[CaseStatus] | None = None) -> str:
     return ", ".join(
-        f"{counts[verdict]} {words.column}"
-        for verdict, words in VERDICTS.items()
-        if counts.get(verdict) and (only is None or verdict in only)
+        f"{counts[status]} {words.column}"
+        for status, words in STATUSES.items()
+        if counts.get(status) and (only is None or status in only)
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from regauge.markdown import fence_lines, fold_lines, table_lines
 from regauge.reports._console import duration, money
 from regauge.reports._gate_console import (
-    VERDICTS,
+    STATUSES,
     accepted_cases,
     calls_line,
     difference_words,
@@ -44,19 +44,19 @@ def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> 
         suites: The suites of the run, for cost and latency; empty to omit these.
     """
     statuses: list[CaseStatus] = [
-        verdict
-        for verdict in VERDICTS
-        if any(prompt.counts.get(verdict) for prompt in document.prompts)
+        status
+        for status in STATUSES
+        if any(prompt.counts.get(status) for prompt in document.prompts)
     ]
     has_trials = any(case.candidate.trials for case in document.cases)
-    heads = ["prompt", "version", "cases", *(VERDICTS[name].column for name in statuses)]
+    heads = ["prompt", "version", "cases", *(STATUSES[name].column for name in statuses)]
     heads += ["pass rate"] if has_trials else []
     heads += ["cost per 1000", "p50"] if suites else []
     rows: list[list[str]] = []
     for prompt in document.prompts:
         cells = [shown_text(prompt.prompt), shown_text(version_step(prompt))]
         cells += [str(sum(prompt.counts.values()))]
-        cells += [str(prompt.counts.get(verdict, 0)) for verdict in statuses]
+        cells += [str(prompt.counts.get(status, 0)) for status in statuses]
         cells += [pass_rates(document, prompt)] if has_trials else []
         if suites:
             cells += [_step(prompt, suites, _cost), _step(prompt, suites, _latency)]
@@ -66,7 +66,7 @@ def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> 
 
 def pass_rates(document: DecisionDocument, prompt: PromptDocument) -> str:
     """The pass rates of base and candidate, with the 95 % interval of the difference."""
-    if prompt.test is not None and prompt.test.verdict == "unmeasured":
+    if prompt.test is not None and prompt.test.status == "unmeasured":
         return "-"
     if prompt.test is not None and (difference := prompt.test.difference) is not None:
         rates = f"{_percent(difference.base)} → {_percent(difference.candidate)}"
@@ -251,12 +251,12 @@ def _guards(document: DecisionDocument) -> Iterator[str]:
 
 def _cases(document: DecisionDocument, limits: _MarkdownLimits) -> Iterator[str]:
     outputs_left = limits.outputs
-    for verdict, words in VERDICTS.items():
-        cases = [case for case in document.cases if case.verdict == verdict]
+    for status, words in STATUSES.items():
+        cases = [case for case in document.cases if case.status == status]
         if not words.is_listed or not cases:
             continue
         yield ""
-        if verdict in _FOLDED:
+        if status in _FOLDED:
             title = f"{words.title}: {len(cases)}"
             yield from fold_lines(title, _list_cases(cases, limits))
             continue

@@ -55,11 +55,11 @@ def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str
         place = (below + diagnostic.path, diagnostic.line or 1)
         yield "error", mark_line("error", place, f"regauge: {about}", f"{diagnostic.message}{fix}")
     for case in document.cases:
-        blocking_new = case.verdict == "new" and case.blocks
-        level = "error" if blocking_new else _LEVELS.get(case.verdict)
+        blocking_new = case.status == "new" and case.blocks
+        level = "error" if blocking_new else _LEVELS.get(case.status)
         prompt = prompts.get(case.prompt)
         if level is not None and prompt is not None:
-            title = f"regauge: {case.prompt}/{case.case} {case.verdict}"
+            title = f"regauge: {case.prompt}/{case.case} {case.status}"
             place = _place(case, prompt, below)
             yield level, mark_line(level, place, title, case.message)
     if document.decision == "undecided" and document.prompts:
@@ -70,7 +70,7 @@ def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str
     annotated = document.unmeasured or any(prompt.rules for prompt in document.prompts)
     if document.decision != "accept" and not annotated:
         first = document.prompts[0] if document.prompts else None
-        if first is not None and not any(case.verdict in _LEVELS for case in document.cases):
+        if first is not None and not any(case.status in _LEVELS for case in document.cases):
             place = (below + first.path, first.line)
             words = "\n".join([headline(document), *reasons_beside(document)])
             yield "error", mark_line("error", place, "regauge gate", words)
@@ -79,7 +79,7 @@ def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str
 def _place(case: CaseDocument, prompt: PromptDocument, below: str) -> tuple[str, int]:
     """The line of a new case, else the first changed line of the prompt."""
     path, line = split_location(case.location)
-    if case.verdict == "new" and path and line is not None:
+    if case.status == "new" and path and line is not None:
         return below + path, line
     return below + prompt.path, prompt.line
 

@@ -210,7 +210,7 @@ def _conversations(rows: Iterable[dict[str, Any]]) -> list[str]:
 
 def _criteria_notes(suites: Sequence[SuiteSummary]) -> list[str]:
     """A line with failed blocking verdicts by criterion; empty with fewer than two criteria."""
-    judges = [judge for suite in suites for judge in suite.judges if judge.gates]
+    judges = [judge for suite in suites for judge in suite.judges if judge.blocking]
     notes: list[str] = []
     for criterion in CRITERIA:
         failed = sum(judge.failed for judge in judges if judge.criterion == criterion)
@@ -231,12 +231,13 @@ def _judge_notes(suites: Sequence[SuiteSummary]) -> list[str]:
         cost = money(sum_if_known(suite.judge_cost_usd for suite in suites))
         call_count = plural(calls, "model call")
         notes += ["", f"Judges made {call_count}: {quantity(tokens)} tokens, {cost}."]
-    advisory = [(suite, judge) for suite in suites for judge in suite.judges if not judge.gates]
+    advisory = [(suite, judge) for suite in suites for judge in suite.judges if not judge.blocking]
     if advisory:
         notes += ["", "Advisory judges:", ""]
         notes += [
             f"- {escape_markdown(suite.prompt)}: {escape_markdown(judge.name)}"
-            f" ({escape_markdown(judge.standing)}), passed {judge.passed}, failed {judge.failed}"
+            f" ({escape_markdown(judge.status_reason)}), passed {judge.passed},"
+            f" failed {judge.failed}"
             for suite, judge in advisory
         ]
     return notes
@@ -260,7 +261,7 @@ def _case_cells(row: dict[str, Any], *, with_model: bool) -> tuple[str, ...]:
         failed = [
             verdict
             for verdict in row["verdicts"]
-            if verdict["outcome"] == "fail" and verdict.get("gates", True)
+            if verdict["outcome"] == "fail" and verdict.get("blocking", True)
         ]
         checks = ", ".join(verdict["judge"] for verdict in failed) or row["outcome"]
         reason = "; ".join(verdict["reason"] for verdict in failed)

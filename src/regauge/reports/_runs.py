@@ -247,8 +247,8 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
         line[f"outcome.{judge}"] = verdict["outcome"]
         line[f"score.{judge}"] = verdict["score"]
         line[f"reason.{judge}"] = verdict["reason"]
-        if verdict.get("standing"):  # an LLM judge
-            line[f"gates.{judge}"] = verdict.get("gates", True)
+        if verdict.get("status_reason"):  # an LLM judge
+            line[f"blocking.{judge}"] = verdict.get("blocking", True)
             for key in ("calls", "cost_usd", "latency_s"):
                 line[f"{key}.{judge}"] = verdict.get(key)
     return line
@@ -400,7 +400,7 @@ def verdict_events(record: RunRecord, rows: list[dict[str, Any]]) -> Iterator[di
                 "gen_ai.evaluation.score.label": verdict["outcome"],
                 "gen_ai.evaluation.explanation": verdict["reason"],
                 "regauge.judge.digest": verdict["judge_digest"],
-                "regauge.judge.blocking": verdict["gates"],
+                "regauge.judge.blocking": verdict["blocking"],
             }
         if not row["verdicts"] and row["cause"]:
             yield shared | {

@@ -271,11 +271,11 @@ def rows_of(result: EvalResult, *, side: str | None = None) -> Iterator[dict[str
             "verdicts": [_verdict_row(verdict) for verdict in trial.verdicts],
             "cause": cause_of(trial.error) if trial.error else None,
             "source": trial.sourced_completion.source if trial.sourced_completion else None,
-            "answer": completion.text if completion else None,
+            "output": completion.text if completion else None,
             **({"messages": [dict(message) for message in messages]} if messages else {}),
             "refusal": completion.refusal if completion else None,
             "finish_reason": completion.finish_reason if completion else None,
-            "answered_by": completion.model if completion else None,
+            "response_model": completion.model if completion else None,
             "fingerprint": completion.fingerprint if completion else None,
             "input_tokens": completion.usage.input_tokens if completion else 0,
             "output_tokens": completion.usage.output_tokens if completion else 0,
@@ -331,9 +331,9 @@ def _verdict_row(judged_verdict: JudgedVerdict) -> dict[str, JSON]:
     if judged_verdict.labels:
         row["labels"] = True
     if not judged_verdict.blocking:
-        row["gates"] = False
+        row["blocking"] = False
     if judged_verdict.status_reason:
-        row["standing"] = judged_verdict.status_reason
+        row["status_reason"] = judged_verdict.status_reason
     calls = judged_verdict.calls
     if calls is None:
         if verdict.cost_usd:
@@ -355,7 +355,7 @@ def _verdict_row(judged_verdict: JudgedVerdict) -> dict[str, JSON]:
 RECORD = "run.json"
 _ROWS = "trials.jsonl"
 # Values from models, judges and providers; the others are regauge's.
-_ROW_TEXTS = ("answer", "refusal", "cause", "answered_by", "fingerprint", "messages")
+_ROW_TEXTS = ("output", "refusal", "cause", "response_model", "fingerprint", "messages")
 _VERDICT_TEXTS = ("reason", "expected", "actual", "details")
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
@@ -565,7 +565,7 @@ def junit_properties(result: EvalResult) -> Iterator[tuple[str, object]]:
             for verdict in trial.verdicts:
                 yield f"regauge.score{index}.{verdict.judge}", verdict.verdict.score
                 if not verdict.blocking:
-                    yield f"regauge.informs{index}.{verdict.judge}", verdict.status_reason
+                    yield f"regauge.advisory{index}.{verdict.judge}", verdict.status_reason
                 calls = verdict.calls
                 if calls is not None:
                     yield f"regauge.judge_calls{index}.{verdict.judge}", calls.calls

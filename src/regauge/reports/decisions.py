@@ -161,9 +161,9 @@ def next_step(document: DecisionDocument, missing: str = "", *, fix: str = "") -
 
 def _after_rejecting(document: DecisionDocument) -> NextDocument:
     steps = list(dict.fromkeys(_steps(document)))
-    blocking = [case.prompt for case in document.cases if case.verdict == "broken" and case.blocks]
+    blocking = [case.prompt for case in document.cases if case.status == "broken" and case.blocks]
     tests = ((prompt.prompt, prompt.test) for prompt in document.prompts)
-    worse = [name for name, test in tests if test is not None and test.verdict == "worse"]
+    worse = [name for name, test in tests if test is not None and test.status == "worse"]
     targets = {
         prompt.prompt
         for prompt in document.prompts
@@ -187,7 +187,7 @@ def _steps(document: DecisionDocument) -> Iterator[str]:
         yield from (rule.fix or rule.message for rule in prompt.rules)
     if document.audit is not None and document.audit.result == "better":
         yield document.audit.fix
-    blocking = {case.verdict for case in document.cases if case.blocks}
+    blocking = {case.status for case in document.cases if case.blocks}
     if "removed" in blocking:
         yield "put the removed cases back, or list them under `removed` in the changelog"
     if "new" in blocking:
@@ -230,7 +230,7 @@ def prompt_document(
         simulated=is_simulated(str(suite.model)),
         line=_changed_line(suite.prompt, base.prompt) if base is not None else 1,
         diff=_prompt_diff(decided, suite_base),
-        counts=verdict_counts(decided.outcome, suite_base.name),
+        counts=status_counts(decided.outcome, suite_base.name),
         test=suite_test(decided.outcome, suite_base.name),
         anchor=decided.anchors.get(suite_base.name),
         guards=[
@@ -328,14 +328,14 @@ def _hunk(
 def suite_test(outcome: GateOutcome, prompt: str) -> SuiteReport | None:
     """The suite test of a prompt; None if not run."""
     report = next((suite for suite in outcome.suites if suite.prompt == prompt), None)
-    if report is None or report.verdict != "unmeasured":
+    if report is None or report.status != "unmeasured":
         return report
     return replace(report, difference=None)  # the measured rest of the cases shows none
 
 
-def verdict_counts(outcome: GateOutcome, prompt: str) -> dict[CaseStatus, int]:
+def status_counts(outcome: GateOutcome, prompt: str) -> dict[CaseStatus, int]:
     """The number of cases of a prompt by status."""
-    return dict(Counter(case.verdict for case in outcome.cases if case.prompt == prompt))
+    return dict(Counter(case.status for case in outcome.cases if case.prompt == prompt))
 
 
 _SHOWN_STATUSES = frozenset({"broken", "fixed", "undecided", "drifted", "new"})
@@ -530,7 +530,7 @@ def _case_document(
         case=report.case,
         tier=report.tier,
         state=report.state,
-        verdict=report.verdict,
+        status=report.status,
         blocks=any(
             (reason.prompt, reason.case) == case.key and reason.leads_to != "accept"
             for reason in outcome.reasons
@@ -599,10 +599,10 @@ def _passing_and_failing(
 
     An output that failed on another check than the case is no evidence.
     """
-    if report.verdict not in _SHOWN_STATUSES:
+    if report.status not in _SHOWN_STATUSES:
         return None, None
-    good: Side = "candidate" if report.verdict == "fixed" else "base"
-    bad: Side = "base" if report.verdict == "fixed" else "candidate"
+    good: Side = "candidate" if report.status == "fixed" else "base"
+    bad: Side = "base" if report.status == "fixed" else "candidate"
     check = report.decisive.check if report.decisive is not None else ""
 
     def documents(side: Side) -> Iterator[OutputDocument]:
@@ -665,7 +665,7 @@ def decide_again(
     prompts = [
         prompt.model_copy(
             update={
-                "counts": verdict_counts(outcome, prompt.prompt),
+                "counts": status_counts(outcome, prompt.prompt),
                 "test": suite_test(outcome, prompt.prompt),
             }
         )
@@ -757,11 +757,11 @@ def _recorded_evidence(
     def read_outputs(side: Side) -> Iterator[tuple[OutputDocument, list[OutputDocument]]]:
         for row in recorded.get((*case.key, side), ()):
             if row["cause"] is None and row["source"] is not None:
-                text = shown_output(row["answer"], row["refusal"], row.get("messages", ()))
+                text = shown_output(row["output"], row["refusal"], row.get("messages", ()))
                 failures = [
                     (verdict["judge"], verdict["reason"], verdict["expected"], verdict["actual"])
                     for verdict in row["verdicts"]
-                    if verdict["outcome"] == "fail" and verdict["gates"]
+                    if verdict["outcome"] == "fail" and verdict["blocking"]
                 ]
                 yield _output_documents(side, row["trial"], text, failures)
 

@@ -59,7 +59,7 @@ class Rejected:
         }
 
     def cases(self, verdict: str) -> list[dict[str, Any]]:
-        return [case for case in self.decision["cases"] if case["verdict"] == verdict]
+        return [case for case in self.decision["cases"] if case["status"] == verdict]
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_a_click_leads_from_the_decision_to_a_broken_case_and_what_changed_in_it
     page = seen.page
     broken = {case["case"]: case for case in rejected.cases("broken")}
     page.get_by_role("link", name=f"{len(broken)} broken of {NAME}").click()
-    assert page.url.endswith(f"{PROMPT_PAGE}?verdict=broken")
+    assert page.url.endswith(f"{PROMPT_PAGE}?status=broken")
     assert {*seen.ids()} == {*broken}
     assert seen.text(".count") == f"{len(broken)} of {len(rejected.decision['cases'])} cases"
     seen.picture("gate-prompt")
@@ -159,9 +159,9 @@ def test_a_click_leads_from_the_decision_to_a_broken_case_and_what_changed_in_it
         for row in rejected.rows
         if row["case"] == case["case"] and row["side"] == "candidate" and row["outcome"] == "failed"
     )
-    assert json.loads(panes.nth(1).locator(".text").inner_text()) == json.loads(failed["answer"])
+    assert json.loads(panes.nth(1).locator(".text").inner_text()) == json.loads(failed["output"])
     reason = next(said["reason"] for said in failed["verdicts"] if said["outcome"] == "fail")
-    assert reason in page.get_by_role("region", name="What each judge said").inner_text()
+    assert reason in page.get_by_role("region", name="Verdicts of judges").inner_text()
     golden = rejected.golden[case["case"]]
     for name, value in golden["inputs"].items():
         told = page.get_by_role("article", name=f"Input: {name}").locator("pre")
@@ -172,7 +172,7 @@ def test_a_click_leads_from_the_decision_to_a_broken_case_and_what_changed_in_it
     assert trials.count() == sum(row["case"] == case["case"] for row in rejected.rows)
     assert failed["request_digest"][:12] in trials.first.inner_text()
     assert f"fixtures/golden/{NAME}.jsonl:" in seen.text("#view-case")
-    assert page.get_by_text("E-value: how many times likelier").is_visible()
+    assert page.get_by_text("E-value: the likelihood of these counts").is_visible()
     seen.picture("gate-case")
 
 
@@ -209,7 +209,7 @@ def test_the_table_is_searched_filtered_and_sorted_and_the_address_keeps_it(
     page.get_by_label("Search").fill(case.upper())
     assert seen.ids() == [case]
     page.get_by_label("Search").fill("no such words")
-    assert page.get_by_text("No case matches.").is_visible()
+    assert page.get_by_text("No cases match.").is_visible()
     page.get_by_role("button", name="Show all").click()
     page.locator("tr.row").first.wait_for()
     assert seen.ids() == every
@@ -221,12 +221,12 @@ def test_the_table_is_searched_filtered_and_sorted_and_the_address_keeps_it(
     page.get_by_role("button", name="Case", exact=True).click()
     backwards = seen.ids()
     assert backwards == sorted(backwards, key=str.lower, reverse=True)
-    page.get_by_label("Verdict").select_option("flaky")
+    page.get_by_label("Status").select_option("flaky")
     kept = seen.ids()
     assert {*kept} == {case["case"] for case in rejected.cases("flaky")}
     again = opened(rejected.file, page.evaluate("location.hash"))
     assert again.ids() == kept
-    assert again.page.get_by_label("Verdict").input_value() == "flaky"
+    assert again.page.get_by_label("Status").input_value() == "flaky"
 
 
 def test_keys_search_open_step_and_go_back(rejected: Rejected, opened: Open):
@@ -270,7 +270,7 @@ def test_the_plot_shows_each_run_with_its_interval_and_where_the_version_changed
     assert plot.locator("circle.dot").count() == 2  # the run of main, and the gate's
     assert plot.locator("line.begins").count() == 1
     assert {"1.0.0", "1.1.0"} <= {*plot.locator("text.tick").all_text_contents()}
-    seen.page.get_by_text("The numbers", exact=True).click()
+    seen.page.get_by_text("Numbers", exact=True).click()
     table = seen.page.get_by_role("region", name=f"Pass rates of {NAME}")
     first = [row for row in rejected.rows if row["trial"] == 3000 and row["side"] == "candidate"]
     passed = sum(row["outcome"] == "passed" for row in first)

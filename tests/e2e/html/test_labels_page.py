@@ -71,7 +71,7 @@ def test_outputs_are_labelled_by_keys_and_saved_as_the_file_of_labels(
     written = file.read_text(encoding="utf-8")
     seen = opened(page)
     keys = seen.page.keyboard
-    assert "Output 1 of 5, 0 labelled" in seen.text(".ask")
+    assert "Output 1 of 5, 0 labelled" in seen.text(".choices")
     seen.page.get_by_label("Your name").fill("Ada")
     keys.press("Escape")
     assert saved(seen, judged) == written
@@ -81,20 +81,20 @@ def test_outputs_are_labelled_by_keys_and_saved_as_the_file_of_labels(
         outputs.append(seen.text('[aria-label="Output"] pre'))
         keys.press(key)
     outputs.append(seen.text('[aria-label="Output"] pre'))
-    assert outputs == [json.loads(line)["answer"] for line in written.splitlines()[1:]]
+    assert outputs == [json.loads(line)["output"] for line in written.splitlines()[1:]]
     assert sorted(outputs) != outputs
     keys.press("w")
     keys.type("sounds rude")
     keys.press("Escape")
     keys.press("f")
     seen.picture("labels")
-    assert "5 labelled" in seen.text(".ask")
+    assert "5 labelled" in seen.text(".choices")
     first, *rest = saved(seen, judged).splitlines()
     assert first == own.rstrip("\n")
     lines = [json.loads(line) for line in rest]
     assert [line["label"] for line in lines] == ["pass", "fail", "pass", "fail", "fail"]
-    assert [line["why"] for line in lines] == ["", "", "", "", "sounds rude"]
-    assert {line["by"] for line in lines} == {"Ada"}
+    assert [line["reason"] for line in lines] == ["", "", "", "", "sounds rude"]
+    assert {line["author"] for line in lines} == {"Ada"}
     assert list(lines[0]) == list(json.loads(written.splitlines()[1]))
     compared = judged.command("judges", "calibrate", "tone", "--repeats=1")
     assert "6 outputs" in compared.stdout
@@ -116,11 +116,11 @@ def test_the_page_is_blind_and_keeps_labels_when_it_is_opened_again(
     seen.page.keyboard.press("k")
     assert seen.page.get_by_role("button", name="Fail").get_attribute("aria-pressed") == "true"
     seen.page.reload()
-    assert "Output 2 of 5, 1 labelled" in seen.text(".ask")
+    assert "Output 2 of 5, 1 labelled" in seen.text(".choices")
     assert seen.page.get_by_label("Your name").input_value() == "Ada"
     seen.page.keyboard.press("k")
     seen.page.keyboard.press("u")
-    assert "0 labelled" in seen.text(".ask")
+    assert "0 labelled" in seen.text(".choices")
 
 
 def test_hostile_outputs_are_text_and_are_saved_as_they_are(
@@ -137,7 +137,7 @@ def test_hostile_outputs_are_text_and_are_saved_as_they_are(
     assert seen.page.evaluate("window.broken") is None
     seen.page.keyboard.press("p")
     lines = [json.loads(line) for line in saved(seen, judged).rstrip("\n").split("\n")]
-    assert {line["answer"] for line in lines} == {HOSTILE}
+    assert {line["output"] for line in lines} == {HOSTILE}
 
 
 def test_scores_are_labelled_where_the_file_has_scores(judged: EvalProject, opened: Open):

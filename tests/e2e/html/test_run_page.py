@@ -85,7 +85,7 @@ def test_of_thousands_of_cases_only_those_in_sight_are_in_the_document(
     assert page.evaluate("document.querySelector('.grid-box').scrollHeight") == whole
     page.get_by_label("Search").fill("case-49 disk")
     assert seen.text(".count") == "100 of 5,000 cases"
-    page.get_by_label("Verdict").select_option("failed")
+    page.get_by_label("Status").select_option("failed")
     assert 0 < len(seen.ids()) < 100
     page.get_by_label("Search").fill("")
     page.keyboard.press("ArrowDown")
@@ -176,7 +176,7 @@ def test_a_run_stands_beside_the_one_that_is_named(
     assert panes.nth(0).locator("del").all_text_contents() == ["calm"]
     assert panes.nth(1).locator("ins").all_text_contents() == ["stormy"]
     assert panes.nth(0).inner_text().startswith(f"Base (run {first})")
-    seen.page.get_by_label("Mark what differs").uncheck()
+    seen.page.get_by_label("Mark differences").uncheck()
     assert panes.nth(0).locator("del").count() == 0
     plain = live.command("report", "--against", first)
     assert plain.returncode == 2

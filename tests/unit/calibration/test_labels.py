@@ -16,13 +16,13 @@ common = {
     "id": st.text(st.characters(codec="utf-8"), min_size=1, max_size=12),
     "case": st.text("abc-", min_size=1, max_size=6),
 }
-notes = {"by": texts, "why": texts, "origin": texts, "split": texts, "note": texts}
+notes = {"author": texts, "reason": texts, "origin": texts, "split": texts, "note": texts}
 rows_of = {
     "outcomes": st.fixed_dictionaries(
-        common | {"answer": texts, "label": st.sampled_from(["pass", "fail"])}, optional=notes
+        common | {"output": texts, "label": st.sampled_from(["pass", "fail"])}, optional=notes
     ),
     "scores": st.fixed_dictionaries(
-        common | {"answer": texts, "score": st.floats(0, 1) | st.sampled_from([0, 1])},
+        common | {"output": texts, "score": st.floats(0, 1) | st.sampled_from([0, 1])},
         optional=notes,
     ),
     "pairs": st.fixed_dictionaries(
@@ -39,7 +39,7 @@ files = st.sampled_from(sorted(rows_of)).flatmap(
 
 
 def row(number, **more):
-    return {"id": f"l{number}", "case": "c", "answer": f"answer {number}", "label": "pass"} | more
+    return {"id": f"l{number}", "case": "c", "output": f"answer {number}", "label": "pass"} | more
 
 
 @given(files)
@@ -50,7 +50,7 @@ def test_what_is_written_is_what_is_read(load, written):
     assert labels.kind == kind
     assert len(labels) == len(rows)
     for number, (label, row) in enumerate(zip(labels.labels, rows, strict=True), 1):
-        answers = (row["a"], row["b"]) if kind == "pairs" else (row["answer"],)
+        answers = (row["a"], row["b"]) if kind == "pairs" else (row["output"],)
         says = row["score"] if kind == "scores" else row["label"]
         assert (label.id, label.case, label.outputs, label.value) == (
             row["id"],
@@ -58,7 +58,7 @@ def test_what_is_written_is_what_is_read(load, written):
             answers,
             says,
         )
-        assert (label.author, label.reason) == (row.get("by", ""), row.get("why", ""))
+        assert (label.author, label.reason) == (row.get("author", ""), row.get("reason", ""))
         assert (label.origin, label.split) == (row.get("origin", ""), row.get("split", ""))
         assert label.location == f"fixtures/labels/tone.jsonl:{number}"
 
@@ -68,16 +68,16 @@ def test_what_is_written_is_what_is_read(load, written):
 def test_order_and_reasons_change_no_digest_and_what_is_labelled_does(load, written, random):
     kind, rows = written
     before = load(rows).digest
-    shuffled = [{**row, "why": "for another reason", "by": "someone"} for row in rows]
+    shuffled = [{**row, "reason": "another reason", "author": "someone"} for row in rows]
     random.shuffle(shuffled)
     assert load(shuffled).digest == before
-    key = "a" if kind == "pairs" else "answer"
+    key = "a" if kind == "pairs" else "output"
     changed = [{**rows[0], key: rows[0][key] + "."}, *rows[1:]]
     assert load(changed).digest != before
 
 
 def test_a_label_may_bring_its_own_case(load):
-    label = load([{"id": "l", "answer": "x", "label": "fail", "inputs": {"q": 1}, "expected": 2}])
+    label = load([{"id": "l", "output": "x", "label": "fail", "inputs": {"q": 1}, "expected": 2}])
     assert (label.labels[0].inputs, label.labels[0].expected) == ({"q": 1}, 2)
 
 
@@ -96,14 +96,14 @@ def test_every_error_is_said_with_its_line(load):
             json.dumps(row(1)),
             json.dumps(row(1)),
             json.dumps(row(3, lable="fail")),
-            json.dumps({"id": "l4", "case": "c", "answer": "x"}),
-            json.dumps({"id": "", "answer": 7, "label": "good"}),
-            json.dumps({"id": "l6", "case": "c", "answer": "x", "score": 2}),
+            json.dumps({"id": "l4", "case": "c", "output": "x"}),
+            json.dumps({"id": "", "output": 7, "label": "good"}),
+            json.dumps({"id": "l6", "case": "c", "output": "x", "score": 2}),
             json.dumps({"id": "l7", "case": "c", "a": "x", "label": "tie"}),
             json.dumps(row(8, score=0.5)),
             json.dumps(row(9, expected="x")),
             json.dumps(row(10, inputs=["x"])),
-            json.dumps({"id": "l11", "case": "c", "answer": "x", "score": True}),
+            json.dumps({"id": "l11", "case": "c", "output": "x", "score": True}),
             "[1]",
             "{",
         ]
@@ -116,7 +116,7 @@ fixtures/labels/tone.jsonl:2: the id 'l1' is taken: line 1 has it too
 fixtures/labels/tone.jsonl:3: unknown key 'lable'
   fix: did you mean 'label'?
 fixtures/labels/tone.jsonl:4: a label without a value: `label` is pass or fail
-fixtures/labels/tone.jsonl:5: `answer` is not text but '7'
+fixtures/labels/tone.jsonl:5: `output` is not text but '7'
   fix: put it in quotes
 fixtures/labels/tone.jsonl:5: the id is empty
 fixtures/labels/tone.jsonl:5: the label is 'good', not pass or fail
@@ -148,7 +148,7 @@ def test_a_judge_without_labels_is_told_how_to_write_some(project, write):
         load_labels("incident-tones", project)
     assert str(caught.value) == snapshot("""\
 fixtures/labels/incident-tones.jsonl: no labels of judge 'incident-tones'
-  fix: write one label a line: {"id": ..., "case": ..., "answer": ..., "label": "pass", "by": ..., "why": ...}
+  fix: write one label a line: {"id": ..., "case": ..., "output": ..., "label": "pass", "author": ..., "reason": ...}
   or did you mean 'incident-tone'?\
 """)
 

@@ -48,7 +48,7 @@ def calibrated(labels, *, low=0.5, judged=40, fails=20, kind="outcomes", spearma
 
 @pytest.fixture
 def labels(load):
-    return load([{"id": "l", "case": "c", "answer": "x", "label": "pass"}])
+    return load([{"id": "l", "case": "c", "output": "x", "label": "pass"}])
 
 
 @pytest.fixture
@@ -99,19 +99,19 @@ def test_another_rubric_or_another_model_voids_the_record(project, labels, store
 
 def test_other_labels_void_the_record(project, labels, store, write):
     store(calibrated(labels))
-    write([{"id": "l", "case": "c", "answer": "x", "label": "fail"}])
+    write([{"id": "l", "case": "c", "output": "x", "label": "fail"}])
     assert informs(project) == "its labels changed since it was calibrated"
     write("{")
     assert informs(project).startswith("its labels cannot be used: not JSON")
 
 
 def test_labels_of_another_judge_count_as_well(project, labels, store, load):
-    others = load([{"id": "l", "case": "c", "answer": "x", "label": "fail"}], "manners")
+    others = load([{"id": "l", "case": "c", "output": "x", "label": "fail"}], "manners")
     known = calibrated(others)
     summary = known.labels.model_copy(update={"judge": "manners"})
     store(known.model_copy(update={"labels": summary}))
     assert judge_status(Judge(), project).blocking
-    load([{"id": "l", "case": "c", "answer": "y", "label": "fail"}], "manners")
+    load([{"id": "l", "case": "c", "output": "y", "label": "fail"}], "manners")
     assert informs(project) == "its labels changed since it was calibrated"
 
 

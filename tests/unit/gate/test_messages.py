@@ -53,7 +53,7 @@ def report(
 ) -> CaseReport:
     check = CheckReport(
         check="field_equals",
-        verdict=verdict,  # type: ignore[arg-type]  # a word of the table below
+        status=verdict,  # type: ignore[arg-type]  # a word of the table below
         before=before,
         today=today,
         candidate=candidate,
@@ -63,7 +63,7 @@ def report(
         "case": "late-return",
         "tier": "required",
         "state": "changed",
-        "verdict": verdict,
+        "status": verdict,
         "blocks": False,
         "candidate": candidate,
         "before": before,
@@ -270,7 +270,7 @@ def bettered(verdict: str, new: Count, before: Count, today: Count) -> CaseRepor
             ),
         ),
     ],
-    ids=lambda value: value.verdict if isinstance(value, CaseReport) else "",
+    ids=lambda value: value.status if isinstance(value, CaseReport) else "",
 )
 def test_a_case_is_told_in_counts(found: CaseReport, words: str):
     context = MessageContext(checks=100, unmeasured="HTTP 429")
@@ -315,7 +315,7 @@ def test_a_case_with_several_checks_names_the_one_that_broke():
     broken = report("broken", count(0, 6), count(12, 12))
     fine = CheckReport(
         check="json_parses",
-        verdict="passed",
+        status="passed",
         before=count(12, 12),
         today=count(0, 0),
         candidate=count(6, 6),
@@ -351,7 +351,7 @@ ASKED: dict[str, Any] = {
     ("more", "words"),
     [
         (
-            {"verdict": "worse", "pairs": (look(0.0012),)},
+            {"status": "worse", "pairs": (look(0.0012),)},
             (
                 "11 of 100 trials failed; the baseline predicts 7.5, and 3 failed in cases that"
                 " base never failed (p = 0.00057), confirmed side by side"
@@ -359,7 +359,7 @@ ASKED: dict[str, Any] = {
             ),
         ),
         (
-            {"verdict": "unconfirmed", "pairs": (look(0.31),), "stable_failed": 0},
+            {"status": "unconfirmed", "pairs": (look(0.31),), "stable_failed": 0},
             (
                 "11 of 100 trials failed; the baseline predicts 7.5"
                 " (p = 0.00057), not confirmed side by side (p = 0.31): the candidate passed 170 of"
@@ -368,7 +368,7 @@ ASKED: dict[str, Any] = {
         ),
         (
             {
-                "verdict": "worse",
+                "status": "worse",
                 "rounds": (a_round(0.4, scores={"grace": 1e-4, "tone": 0.5}),),
                 "suspects": ("grace",),
                 "pairs": (look(1e-9, "grace"),),
@@ -381,19 +381,19 @@ ASKED: dict[str, Any] = {
             ),
         ),
         (
-            {"verdict": "undecided", "unrecorded_trials": 400, "stable_failed": 0},
+            {"status": "undecided", "unrecorded_trials": 400, "stable_failed": 0},
             (
                 "11 of 100 trials failed; the baseline predicts 7.5"
                 " (p = 0.00057), not yet tested side by side: that needs 400 live trials."
             ),
         ),
         (
-            {"verdict": "undecided", "unrecorded_trials": 1, "suspects": ()},
+            {"status": "undecided", "unrecorded_trials": 1, "suspects": ()},
             "needs 1 live trial to judge the prompt as a whole.",
         ),
         (
             {
-                "verdict": "worse",
+                "status": "worse",
                 "rounds": (a_round(0.03, scores={"tone": 0.004, "grace": 0.002}),),
                 "suspects": ("tone", "grace"),
                 "pairs": (look(0.5), look(0.009, "tone")),
@@ -408,7 +408,7 @@ ASKED: dict[str, Any] = {
         (
             # The last round and the last look speak, and what asked for pairs decides.
             {
-                "verdict": "unconfirmed",
+                "status": "unconfirmed",
                 "rounds": (a_round(0.05), a_round(0.012, scores={"tone": 0.9})),
                 "pairs": (look(0.2), look(0.3)),
                 "stable_failed": 1,
@@ -419,10 +419,10 @@ ASKED: dict[str, Any] = {
                 " passed 170 of 200 trials, base 190 of 200."
             ),
         ),
-        ({"verdict": "unmeasured", "pairs": (look(0.2),)}, "trials of it have no verdict."),
-        ({"verdict": "untested", "cases": 1}, "1 case compared."),
+        ({"status": "unmeasured", "pairs": (look(0.2),)}, "trials of it have no verdict."),
+        ({"status": "untested", "cases": 1}, "1 case compared."),
         (
-            {"verdict": "passed", "suspects": ()},
+            {"status": "passed", "suspects": ()},
             "100 cases compared; no loss against the baseline.",
         ),
     ],
@@ -479,7 +479,7 @@ def test_broken_and_fixed_cases_are_weighed_in_words(
     )
     earlier = replace(weighed, candidate=count(0, 200), p_worse=0.7, p_better=0.7, bound=0.9)
     found = SuiteReport(
-        prompt="p", verdict=verdict, cases=100, broken=5, fixed=2, net=(earlier, weighed)
+        prompt="p", status=verdict, cases=100, broken=5, fixed=2, net=(earlier, weighed)
     )
     assert suite_message(found) == f"p: 5 broken, 2 fixed: {words.format(passed)}"
 
@@ -490,7 +490,7 @@ def test_weighing_from_a_short_recording_says_what_it_takes():
     )
     found = SuiteReport(
         prompt="p",
-        verdict="undecided",
+        status="undecided",
         cases=9,
         broken=1,
         fixed=3,
@@ -517,12 +517,12 @@ def outcome_of(
 
 def lamp(prompt: str, p_baseline: float) -> SuiteReport:
     control = ControlReport(base=count(5, 8), p_baseline=p_baseline, bound=0.05)
-    return SuiteReport(prompt=prompt, verdict="passed", cases=9, control=control)
+    return SuiteReport(prompt=prompt, status="passed", cases=9, control=control)
 
 
 def test_prompts_whose_base_is_below_its_record_today_are_named():
     """At the bound, too; one without a lamp, or with one that is off, is not."""
-    dark = SuiteReport(prompt="q", verdict="passed", cases=9)
+    dark = SuiteReport(prompt="q", status="passed", cases=9)
     found = outcome_of(suites=(lamp("p", 0.05), dark, lamp("r", 0.06), lamp("s", 0.0123)))
     assert control_note(found) == (
         "base is below its record today: p (passed 5 of 8, p = 0.05), s (passed 5 of 8, p = 0.012)"
@@ -590,7 +590,7 @@ def test_a_reason_is_told_in_the_words_of_its_case_its_prompt_or_its_limit():
     ],
 )
 def test_a_p_value_is_never_written_with_an_exponent(p_value: float, words: str):
-    found = SuiteReport(**{**ASKED, "verdict": "worse", "pairs": (look(p_value),)})
+    found = SuiteReport(**{**ASKED, "status": "worse", "pairs": (look(p_value),)})
     assert f"confirmed side by side ({words}):" in suite_message(found)
 
 
@@ -599,7 +599,7 @@ def test_a_p_value_is_never_written_with_an_exponent(p_value: float, words: str)
 )
 def test_predicted_failures_have_one_decimal_at_most(expected: float, words: str):
     rounds = (replace(a_round(0.001), expected=expected),)
-    found = SuiteReport(**{**ASKED, "verdict": "undecided", "rounds": rounds})
+    found = SuiteReport(**{**ASKED, "status": "undecided", "rounds": rounds})
     assert words in suite_message(found)
 
 

@@ -32,7 +32,7 @@ def _row(case: str, outcome: str, trial: int = 0, **more: Any) -> dict[str, Any]
         "case": case,
         "trial": trial,
         "outcome": outcome,
-        "answer": None if outcome == "unmeasured" else "yes",
+        "output": None if outcome == "unmeasured" else "yes",
         "refusal": None,
         "verdicts": failed if outcome == "failed" else [],
         "cause": {"kind": "timeout", "message": "late"} if outcome == "unmeasured" else None,
@@ -61,7 +61,7 @@ _RUNS = st.lists(
     unique_by=lambda drawn: drawn[:2],
 ).map(
     lambda rows: [
-        _row(case, outcome, trial, **({} if outcome == "unmeasured" else {"answer": answer}))
+        _row(case, outcome, trial, **({} if outcome == "unmeasured" else {"output": answer}))
         for case, trial, outcome, answer in rows
     ]
 )
@@ -86,8 +86,8 @@ def test_the_other_way_round_everything_is_mirrored(
 
 
 def test_the_answers_shown_are_those_that_show_the_change():
-    before = [_row("a", "failed", 0, answer="bad"), _row("a", "passed", 1, answer="good")]
-    after = [_row("a", "failed", 1, answer="worst"), _row("a", "failed", 0, answer="bad")]
+    before = [_row("a", "failed", 0, output="bad"), _row("a", "passed", 1, output="good")]
+    after = [_row("a", "failed", 1, output="worst"), _row("a", "failed", 0, output="bad")]
     ((change,),) = [suite.changes for suite in compare_rows(before, after)]
     assert change.change == "worse"
     assert change.before is not None
@@ -121,7 +121,7 @@ def test_what_a_gate_drew_of_main_is_left_out():
 
 def test_texts_of_which_only_the_number_is_shown_are_not_kept():
     before = [_row("a", "passed"), _row("b", "passed")]
-    after = [_row("a", "passed", answer="no"), _row("b", "failed", answer="no")]
+    after = [_row("a", "passed", output="no"), _row("b", "failed", output="no")]
     (suite,) = compare_rows(before, after, answers=False)
     assert [(one.case, one.change, one.before is None) for one in suite.changes] == [
         ("b", "worse", False),
@@ -167,7 +167,7 @@ def test_a_case_changes_by_its_share_of_passed_trials(
 
 def test_the_worst_changes_come_first():
     one = [_row(case, "passed") for case in "abc"] + [_row("d", "failed"), _row("e", "unmeasured")]
-    other = [_row("a", "passed", answer="no"), _row("b", "failed"), _row("c", "unmeasured")]
+    other = [_row("a", "passed", output="no"), _row("b", "failed"), _row("c", "unmeasured")]
     other += [_row("d", "passed"), _row("e", "passed"), _row("f", "passed")]
     (suite,) = compare_rows([*one, _row("g", "passed")], other)
     assert [(change.case, change.change) for change in suite.changes] == [
@@ -182,15 +182,15 @@ def test_the_worst_changes_come_first():
 
 
 def test_a_refusal_is_an_answer_and_judges_that_only_inform_fail_nothing():
-    refused = {"answer": None, "refusal": "No."}
+    refused = {"output": None, "refusal": "No."}
     (suite,) = compare_rows([_row("a", "passed")], [_row("a", "passed", **refused)])
     ((change,), same) = (suite.changes, suite.unchanged)
     assert change.after is not None
     assert (change.change, change.after.output, same) == ("output", "No.", 0)
     verdicts = [
-        {"judge": "tone", "outcome": "fail", "reason": "rude", "gates": False},
+        {"judge": "tone", "outcome": "fail", "reason": "rude", "blocking": False},
         {"judge": "facts", "outcome": "pass", "reason": "ok"},
-        {"judge": "words", "outcome": "fail", "reason": "long", "gates": True},
+        {"judge": "words", "outcome": "fail", "reason": "long", "blocking": True},
     ]
     (suite,) = compare_rows([_row("a", "passed")], [_row("a", "failed", verdicts=verdicts)])
     assert suite.changes[0].after is not None

@@ -65,7 +65,7 @@ def test_cases_count_as_the_run_counted_them():
         ]
     ).suites
     assert (suite.cases, suite.measured, suite.passed, suite.trials) == (3, 2, 1, 2)
-    assert (suite.answers, suite.cost_usd) == (4, 2.0)
+    assert (suite.completions, suite.cost_usd) == (4, 2.0)
 
 
 def test_of_a_gate_the_first_trials_count_for_each_side():

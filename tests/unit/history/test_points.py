@@ -25,7 +25,7 @@ def _suite(number: int = 0, **more: Any) -> MeasuredSuite:
         "measured": 10,
         "passed": 8,
         "trials": 1,
-        "answers": 10,
+        "completions": 10,
         "cost_usd": 0.02,
         "latency_p50_s": None,
         "judges_digest": "j",
@@ -82,7 +82,7 @@ def test_models_and_datasets_have_lines_of_their_own_and_what_a_gate_drew_of_mai
 
 
 def test_what_was_not_measured_has_no_rate():
-    (line,) = trend_lines([_suite(measured=0, passed=0, answers=0)])
+    (line,) = trend_lines([_suite(measured=0, passed=0, completions=0)])
     (point,) = line.points
     assert (line.runs, line.unmeasured, point.runs) == (0, 1, 0)
     assert (point.rate, point.cost_per_completion_usd) == (None, None)

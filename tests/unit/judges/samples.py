@@ -108,7 +108,7 @@ RULES: list[judges.Rule] = [
     judges.matches(r"^\s*\S+"),
     judges.max_chars(20),
     judges.max_cost_usd(0.01),
-    judges.max_latency_s(1, gates=True),
+    judges.max_latency_s(1, blocking=True),
     judges.max_latency_s(1),
     judges.max_tokens(10),
     judges.max_words(5),

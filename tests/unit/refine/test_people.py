@@ -135,14 +135,21 @@ def test_labels_of_train_cases_alone_are_read(tmp_path):
     project = Project(root=tmp_path)
     project.labels_dir.mkdir(parents=True)
     rows = [
-        {"id": "a", "case": "one", "answer": "A", "label": "fail", "by": "ada", "why": "Wrong."},
-        {"id": "b", "case": "held", "answer": "CANARY", "label": "fail", "why": "CANARY"},
-        {"id": "c", "inputs": {"alert": "x"}, "answer": "B", "label": "pass"},
+        {
+            "id": "a",
+            "case": "one",
+            "output": "A",
+            "label": "fail",
+            "author": "ada",
+            "reason": "Wrong.",
+        },
+        {"id": "b", "case": "held", "output": "CANARY", "label": "fail", "reason": "CANARY"},
+        {"id": "c", "inputs": {"alert": "x"}, "output": "B", "label": "pass"},
     ]
     path = project.labels_dir / "helpful.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     (project.labels_dir / "scored.jsonl").write_text(
-        json.dumps({"id": "a", "case": "two", "answer": "A", "score": 0.4})
+        json.dumps({"id": "a", "case": "two", "output": "A", "score": 0.4})
     )
     pair = {"id": "a", "case": "two", "a": "A", "b": "B", "label": "a"}
     (project.labels_dir / "paired.jsonl").write_text(json.dumps(pair))

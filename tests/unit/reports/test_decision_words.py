@@ -16,8 +16,8 @@ from regauge.reports.decisions import (
     next_step,
     prompt_diff,
     reasons_of,
+    status_counts,
     suite_test,
-    verdict_counts,
 )
 from tests.transcripts import assert_as_written
 from tests.unit.gate.engine.drive import run
@@ -57,7 +57,7 @@ CASES = {
     "none": [],
     "broken": [a_case()],
     "not blocking": [a_case(blocks=False)],
-    "new and removed": [a_case(verdict="new", blocks=True), a_case(verdict="removed", blocks=True)],
+    "new and removed": [a_case(status="new", blocks=True), a_case(status="removed", blocks=True)],
 }
 
 
@@ -94,8 +94,8 @@ def test_the_reasons_of_a_gate_are_those_that_were_written_down(name: str):
     ]
     for prompt in outcome.first_trials:
         whole = suite_test(outcome, prompt)
-        lines.append(f"{prompt}: {dict(sorted(verdict_counts(outcome, prompt).items()))}")
-        lines.append(f"{whole and (whole.verdict, whole.difference is None)}")
+        lines.append(f"{prompt}: {dict(sorted(status_counts(outcome, prompt).items()))}")
+        lines.append(f"{whole and (whole.status, whole.difference is None)}")
     assert_as_written("\n".join([*lines, ""]), f"reasons/{name}")
 
 

@@ -48,7 +48,7 @@ def a_case(case: str = "disk-full", verdict: str = "broken", **more: Any) -> Cas
         "case": case,
         "tier": "required",
         "state": "changed",
-        "verdict": verdict,
+        "status": verdict,
         "blocks": verdict == "broken",
         "message": f"alert-severity/{case}: failed 6 of 6 new trials.",
         "before": count(12, 12),
@@ -60,7 +60,7 @@ def a_case(case: str = "disk-full", verdict: str = "broken", **more: Any) -> Cas
 
 def test_an_unknown_verdict_is_refused_where_a_record_is_read():
     with pytest.raises(ValidationError):
-        a_case(verdict="nonsense")
+        a_case(status="nonsense")
 
 
 def a_prompt(**more: Any) -> PromptDocument:
@@ -198,7 +198,7 @@ Decide again: `regauge gate origin/main`
 
 
 def test_a_fixed_case_shows_the_failing_answer_first():
-    fixed = a_case(verdict="fixed", **answers("right", "wrong"))
+    fixed = a_case(status="fixed", **answers("right", "wrong"))
     text = decision_markdown(a_decision(fixed, decision="accept"))
     assert text.index("--- failed (candidate, trial 0)") < text.index("+++ passed (base")
     assert "\n  -wrong\n  +right\n" in text
@@ -305,7 +305,7 @@ def test_broken_cases_of_one_kind_are_one_group_with_one_diff():
 def test_the_headline_of_one_prompt_states_the_difference_and_both_counts():
     test = SuiteReport(
         prompt="p",
-        verdict="passed",
+        status="passed",
         cases=100,
         difference=RateDifference(base=0.7, candidate=0.844, low=0.08, high=0.21),
     )

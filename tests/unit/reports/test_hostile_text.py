@@ -87,7 +87,7 @@ def test_a_table_has_a_line_per_trial_and_columns_per_judge(made: Any, tmp_path:
 def test_a_parquet_file_has_the_values_of_the_table(made: Any, tmp_path: Any):
     [row] = rows_of(made.result([made.trial(0)]))
     [unmeasured] = rows_of(made.result([made.trial(0, "unmeasured")]))
-    asking = {**row["verdicts"][0], "judge": "asks", "standing": "calibrated", "calls": 3}
+    asking = {**row["verdicts"][0], "judge": "asks", "status_reason": "calibrated", "calls": 3}
     rows = [
         unmeasured,
         *({**row, "case": str(number), "trial": number} for number in range(6000)),

@@ -10,7 +10,7 @@ from regauge.reports.html._page import _LISTED_MAX, _IndexCases
 
 
 def case(number: int, verdict: str = "passed") -> dict[str, Any]:
-    return {"id": f"case-{number}", "verdict": verdict, "trials": []}
+    return {"id": f"case-{number}", "status": verdict, "trials": []}
 
 
 def test_an_index_of_few_cases_lists_them_all():

@@ -113,7 +113,7 @@ def test_a_case_has_the_trials_and_figures_of_its_side(made: Any, tmp_path: Path
     cases: dict[str, Any] = {str(case["id"]): case for case in cases_by_prompt(source)["alert"]}
     # The second eval of a case is a case of its own; one of the other run alone is none.
     assert list(cases) == ["c0", "c0~2", "c1"]
-    assert {name: case["verdict"] for name, case in cases.items()} == {
+    assert {name: case["status"] for name, case in cases.items()} == {
         "c0": "failed",
         "c0~2": "passed",
         "c1": "failed (tracked)",

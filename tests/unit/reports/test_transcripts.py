@@ -54,7 +54,7 @@ def whole_suite(
     verdict: Any = "passed", *, base: float = 0.9, candidate: float = 0.85, **more: Any
 ) -> SuiteReport:
     rates = RateDifference(base=base, candidate=candidate, low=candidate - base - 0.1, high=0.04)
-    return SuiteReport(prompt="p", verdict=verdict, cases=40, difference=rates, **more)
+    return SuiteReport(prompt="p", status=verdict, cases=40, difference=rates, **more)
 
 
 def guards(changes: int, below: Any = "") -> GuardsDocument:
@@ -285,15 +285,15 @@ def rows(made: Any) -> list[Mapping[str, Any]]:
                         "input_tokens": 900,
                         "output_tokens": 200,
                         "latency_s": 1.5,
-                        "gates": verdict["judge"] != "tone",
+                        "blocking": verdict["judge"] != "tone",
                     }
                     for verdict in row["verdicts"]
                 ] + [
                     {
                         **verdict,
                         "judge": "tone",
-                        "gates": False,
-                        "standing": "not calibrated",
+                        "blocking": False,
+                        "status_reason": "not calibrated",
                         "outcome": "abstain" if number == 4 else verdict["outcome"],
                     }
                     for verdict in row["verdicts"]

@@ -106,7 +106,7 @@ def test_a_greedy_pattern_redacts_within_one_text_alone(made: Any, tmp_path: Pat
     writer.close()
     (row,) = read_rows(tmp_path / "run")
     TrialRow.model_validate(row)
-    assert row["answer"] == '{"severity": [redacted by regauge]'
+    assert row["output"] == '{"severity": [redacted by regauge]'
     assert row["verdicts"][0]["reason"] == "[redacted by regauge]\nas [redacted by regauge]"
     assert row["verdicts"][0]["expected"] == {"severity": "none"}
 

@@ -619,7 +619,7 @@ _RULES: Final[Mapping[str, Callable[[_ParsedAssertion], dict[str, JSON]]]] = {
     "contains-html": lambda _: {"contains_html": {}},
     "is-sql": _sql,
     "contains-sql": _sql,
-    "latency": _limit("max_latency_s", per=1000, gates=True),
+    "latency": _limit("max_latency_s", per=1000, blocking=True),
     "cost": _limit("max_cost_usd"),
     "perplexity": _limit("perplexity"),
     "levenshtein": _likeness("edit_distance", 5, "at_most"),

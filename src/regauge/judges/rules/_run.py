@@ -68,14 +68,14 @@ def _at_most(value: float, limit: float, reason: str, code: str) -> Verdict:
 
 
 @rule(about="format")
-def max_latency_s(limit: Amount, *, gates: bool = False) -> Check:
+def max_latency_s(limit: Amount, *, blocking: bool = False) -> Check:
     """The completion took at most this many seconds.
 
     Advisory by default, because a slow machine does not depend on the prompt.
 
     Args:
         limit: The most that passes.
-        gates: Pass and fail, instead of abstaining with the time.
+        blocking: Pass and fail, instead of abstaining with the time.
 
     Fails as: too_slow
 
@@ -93,7 +93,7 @@ def max_latency_s(limit: Amount, *, gates: bool = False) -> Check:
             f"{format_number(latency_s)} s, at most {format_number(limit)} wanted",
             "too_slow",
         )
-        return verdict if gates else abstained(verdict.reason, code="informs")
+        return verdict if blocking else abstained(verdict.reason, code="advisory")
 
     return check
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.providers import sum_if_known, transcript
 from regauge.reports._gate_console import (
-    VERDICTS,
+    STATUSES,
     calls_line,
     groups_of,
     headline,
     reasons_beside,
-    verdict_words,
+    status_words,
     version_step,
 )
 from regauge.reports._gate_markdown import pass_rates
@@ -45,7 +45,7 @@ _WORST = ("", "passed", NOT_BLOCKING, TRACKED, "unmeasured", "failed")
 
 # Fields of a trial that keep their names on the page; `_trial` has the others.
 _SAME = (
-    *("outcome", "answer", "refusal", "finish_reason", "source", "answered_by", "fingerprint"),
+    *("outcome", "output", "refusal", "finish_reason", "source", "response_model", "fingerprint"),
     *("input_tokens", "output_tokens", "latency_s", "cost_usd", "attempts", "cause"),
     *("request_digest", "model", "version", "prompt_digest"),
 )
@@ -136,7 +136,7 @@ def _word(row: Mapping[str, Any]) -> str:
 def _trial(row: Mapping[str, Any], side: str) -> dict[str, JSON]:
     fields = {name: row[name] for name in _SAME if row[name] is not None}
     if row.get("messages"):
-        fields["answer"] = transcript(row["messages"])
+        fields["output"] = transcript(row["messages"])
     return {"side": side, "n": row["trial"], **fields, "verdicts": row["verdicts"]}
 
 
@@ -149,7 +149,7 @@ def _document(case: _Case, decision: CaseDocument | None, source: ReportSource) 
         "tier": row["tier"],
         "split": row["split"],
         "tags": row["tags"],
-        "verdict": case.word,
+        "status": case.word,
         "golden": golden_of(source.golden[row["dataset"]], row["case"], row["case_digest"]),
         "trials": list(case.trials),
         "counts": {side: list(count) for side, count in case.counts.items()},
@@ -168,7 +168,7 @@ def _summed(all_trials: Sequence[Mapping[str, Any]]) -> dict[str, JSON]:
     return {
         "failed": list(failed),
         "latency": sum(latencies) / len(latencies) if latencies else None,
-        "cost": sum_if_known(trial.get("cost_usd") for trial in trials if "answer" in trial),
+        "cost": sum_if_known(trial.get("cost_usd") for trial in trials if "output" in trial),
     }
 
 
@@ -176,19 +176,19 @@ def failures_of(trial: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The judges that failed a trial, with their reasons; advisory ones are marked."""
     for verdict in trial["verdicts"]:
         if verdict["outcome"] == "fail":
-            advisory = " (advisory)" if verdict.get("gates") is False else ""
+            advisory = " (advisory)" if verdict.get("blocking") is False else ""
             yield f"{verdict['judge']}{advisory}", verdict["reason"]
 
 
 def _decision_fields(decision: CaseDocument) -> dict[str, JSON]:
     """The gate's result on a case."""
     document: dict[str, JSON] = {
-        "verdict": verdict_words(decision.verdict),
+        "status": status_words(decision.status),
         "state": decision.state,
         "blocks": decision.blocks,
         "message": decision.message,
         "checks": [
-            {**asdict(check), "verdict": verdict_words(check.verdict)} for check in decision.checks
+            {**asdict(check), "status": status_words(check.status)} for check in decision.checks
         ],
         "evidence": [
             _evidence(output) for output in (decision.passing, decision.failing) if output
@@ -207,7 +207,7 @@ def _evidence(output: OutputDocument) -> dict[str, JSON]:
     return {
         "side": "base" if output.side == "base" else "candidate",
         "n": output.trial,
-        "answer": output.text,
+        "output": output.text,
         "judge": output.judge,
         "reason": output.reason,
     }
@@ -323,7 +323,7 @@ def plot_of(points: Sequence[PassRate]) -> Plot:
 
 
 # The words for a case's status, the most important first.
-_WORDS = ("failed", *(words.column for words in VERDICTS.values()), TRACKED, NOT_BLOCKING)
+_WORDS = ("failed", *(words.column for words in STATUSES.values()), TRACKED, NOT_BLOCKING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -423,8 +423,8 @@ def overview_of(source: ReportSource, words: Mapping[str, Mapping[str, int]]) ->
 
 def _find_changed(gate: DecisionDocument) -> dict[str, list[CaseGroup]]:
     cases = {
-        words.column: [case for case in gate.cases if case.verdict == verdict]
-        for verdict, words in VERDICTS.items()
+        words.column: [case for case in gate.cases if case.status == status]
+        for status, words in STATUSES.items()
         if words.diff
     }
     return {word: groups_of(members) for word, members in cases.items() if members}

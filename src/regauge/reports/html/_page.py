@@ -43,7 +43,7 @@ _SPELT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 def html_report(source: ReportSource) -> str:
     """A run as one HTML file."""
     cases = cases_by_prompt(source)
-    words = {name: count_verdicts(prompt_cases) for name, prompt_cases in cases.items()}
+    words = {name: count_statuses(prompt_cases) for name, prompt_cases in cases.items()}
     return run_page(source, overview_of(source, words), encoded_cases(cases))
 
 
@@ -101,9 +101,9 @@ def run_page(
     )
 
 
-def count_verdicts(cases: Iterable[Mapping[str, Any]]) -> Counter[str]:
+def count_statuses(cases: Iterable[Mapping[str, Any]]) -> Counter[str]:
     """The number of cases by status."""
-    return Counter(case["verdict"] for case in cases)
+    return Counter(case["status"] for case in cases)
 
 
 def encoded_cases(cases: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, list[str]]:
@@ -178,7 +178,7 @@ def _data(source: ReportSource, cases: Mapping[str, Sequence[str]], place: PageP
     gate = source.record.decision
     sides = model_sides(source.record)
     base = gate.ref if gate else f"run {source.against.id}" if source.against else ""
-    document: dict[str, Any] = {"gates": gate is not None, "base": base}
+    document: dict[str, Any] = {"base": base}
     if place is not None:
         document |= {"home": place.home, "directory": place.directory, "pages": place.pages}
         document["left_out"] = place.left_out
@@ -296,7 +296,7 @@ _LISTED_MAX: Final = 50_000
 _WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
 _REASON_CHARS: Final = 200
 _LISTED: Final = (
-    *("id", "verdict", "tier", "split", "tags", "counts", "before", "sensitive"),
+    *("id", "status", "tier", "split", "tags", "counts", "before", "sensitive"),
     *("failed", "latency", "cost"),
 )
 _GOOD: Final = frozenset({"passed", "unchanged"})
@@ -352,7 +352,7 @@ def write_pages(
                 cases = cases_by_prompt(of_page)
                 index_cases.add(cases, number)
                 place = PagePlace(pages=pages, number=number, home=f"../{quote(path.name)}")
-                words = {name: count_verdicts(of_prompt) for name, of_prompt in cases.items()}
+                words = {name: count_statuses(of_prompt) for name, of_prompt in cases.items()}
                 names = overview_of(of_page, words).prompts
                 overview = replace(
                     run_overview,
@@ -460,8 +460,8 @@ class _IndexCases:
         for prompt, of_prompt in cases.items():
             words = self.words.setdefault(prompt, Counter())
             for case in of_prompt:
-                words[case["verdict"]] += 1
-                entries = self._passing if case["verdict"] in _GOOD else self._first
+                words[case["status"]] += 1
+                entries = self._passing if case["status"] in _GOOD else self._first
                 if len(entries) < _LISTED_MAX:
                     [text] = encoded_cases({prompt: [_summary(case, page)]})[prompt]
                     entries.append((prompt, text))

@@ -124,4 +124,4 @@ class Tally:
 
 def cases_called(verdict: str, outcome: GateOutcome) -> list[CaseReport]:
     """The cases with a verdict."""
-    return [case for case in outcome.cases if case.verdict == verdict]
+    return [case for case in outcome.cases if case.status == verdict]

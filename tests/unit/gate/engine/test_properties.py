@@ -80,8 +80,8 @@ def test_every_run_ends_within_its_caps_whatever_order_its_trials_land_in(
 @given(cases(), POLICIES)
 def test_nothing_is_accepted_while_a_case_is_unmeasured(given_cases, policy):
     outcome = run(given_cases, policy)
-    verdicts = {case.verdict for case in outcome.cases}
-    if "unmeasured" in verdicts or {s.verdict for s in outcome.suites} & {"unmeasured"}:
+    verdicts = {case.status for case in outcome.cases}
+    if "unmeasured" in verdicts or {s.status for s in outcome.suites} & {"unmeasured"}:
         assert outcome.decision in {"unmeasured", "reject"}
     assert outcome.decision == (outcome.reasons[0].leads_to if outcome.reasons else "accept")
 
@@ -157,12 +157,12 @@ def test_the_simulation_of_error_rates_is_the_same_gate(seed, first_trials, prom
                 facts = TrialFacts(checks={"right": bool(passes[number])})
                 gate.observe(one.prompt, one.case, one.side, number, facts)
     outcome = gate.outcome()
-    verdicts = [case.verdict for case in outcome.cases]
+    verdicts = [case.status for case in outcome.cases]
     assert bool(played.blocked[0]) == (outcome.decision == "reject")
     assert bool(played.undecided[0]) == (outcome.decision == "undecided")
     assert played.broken[0] == verdicts.count("broken")
     assert played.fixed[0] == verdicts.count("fixed")
-    assert bool(played.worse[0]) == ("worse" in [suite.verdict for suite in outcome.suites])
+    assert bool(played.worse[0]) == ("worse" in [suite.status for suite in outcome.suites])
     assert bool(played.paired[0]) == any(suite.pairs for suite in outcome.suites)
     assert played.calls[0] == trials
 

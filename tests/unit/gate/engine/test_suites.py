@@ -35,7 +35,7 @@ def test_failures_spread_over_stable_cases_block_although_no_case_is_named():
     """The record asks, and both sides side by side answer."""
     outcome = run([*failing(12, "001", tier="tracked"), *others(88)])
     suite = outcome.suites[0]
-    assert (suite.verdict, outcome.decision) == ("worse", "reject")
+    assert (suite.status, outcome.decision) == ("worse", "reject")
     assert [(r.kind, r.leads_to) for r in outcome.reasons] == [("suite", "reject")]
     assert suite.rounds[0].p_value == pytest.approx(13.0**-12)
     assert (suite.cases, suite.rounds[0].fails, suite.rounds[0].expected) == (100, 12, 0)
@@ -67,7 +67,7 @@ def test_the_counts_of_the_published_message_are_those_of_the_gate():
     first = suite.rounds[0]
     assert (first.fails, first.expected, suite.stable_failed) == (11, 7.5, 3)
     assert 1 / first.p_value == pytest.approx(1756, abs=1)
-    assert (suite.verdict, outcome.decision) == ("unconfirmed", "accept")
+    assert (suite.status, outcome.decision) == ("unconfirmed", "accept")
 
 
 @pytest.mark.parametrize("base", ["01", "1"])
@@ -75,7 +75,7 @@ def test_what_the_record_asks_and_no_pair_confirms_is_accepted(base):
     """A provider that has moved, or bad luck: side by side both sides are alike."""
     outcome = run([*once(12, tier="tracked", base=base), *others(88)])
     suite = outcome.suites[0]
-    assert (suite.verdict, outcome.decision) == ("unconfirmed", "accept")
+    assert (suite.status, outcome.decision) == ("unconfirmed", "accept")
     assert [(r.kind, r.leads_to) for r in outcome.reasons] == [("suite", "accept")]
     assert suite.side_by_side
 
@@ -94,7 +94,7 @@ def test_both_sides_fallen_alike_are_not_blamed_on_the_prompt():
 def test_without_trials_of_base_a_suite_is_not_blamed(base, verdict, decision):
     cases = [*failing(12, tier="tracked", base=base), *others(88)]
     outcome = run(cases)
-    assert (outcome.suites[0].verdict, outcome.decision) == (verdict, decision)
+    assert (outcome.suites[0].status, outcome.decision) == (verdict, decision)
     provisional = run(cases, with_policy(provisional=True))
     assert provisional.decision == decision
 
@@ -105,7 +105,7 @@ def test_a_doubtful_round_asks_for_another_trial_of_every_case():
     suite = outcome.suites[0]
     assert [r.trials for r in suite.rounds] == [1, 2]
     assert suite.rounds[0].p_value == pytest.approx(1 / 21)
-    assert (suite.verdict, tally.candidate) == ("passed", 2 * 31)
+    assert (suite.status, tally.candidate) == ("passed", 2 * 31)
 
 
 def test_the_error_rate_is_shared_out_to_prompts():
@@ -121,27 +121,27 @@ def test_a_broken_case_spares_the_suite_its_further_rounds():
     outcome = run([scripted("0"), *once(2), *others(60)])
     suite = outcome.suites[0]
     assert outcome.decision == "reject"
-    assert (suite.verdict, len(suite.rounds), suite.pairs) == ("untested", 1, ())
+    assert (suite.status, len(suite.rounds), suite.pairs) == ("untested", 1, ())
 
 
 def test_cases_that_were_not_measured_leave_the_rest_of_the_suite_to_be_judged():
     outcome = run([*failing(12, "001", tier="tracked"), scripted("!", name="lost"), *others(95)])
     assert outcome.decision == "reject"
-    assert outcome.suites[0].verdict == "worse"
+    assert outcome.suites[0].status == "worse"
     assert {r.kind for r in outcome.reasons} == {"suite", "unmeasured"}
 
 
 def test_without_any_history_base_of_the_same_run_is_the_record():
     broken = failing(20, "0", was=None, tier="tracked")
     outcome = run([*broken, *others(80, was=None)])
-    assert (outcome.suites[0].verdict, outcome.decision) == ("worse", "reject")
+    assert (outcome.suites[0].status, outcome.decision) == ("worse", "reject")
     assert outcome.suites[0].control is None
 
 
 def test_a_broken_case_that_the_policy_lets_pass_still_weighs_on_its_suite():
     cases = [*failing(12, "0"), *others(88)]
     outcome = run(cases, with_policy(on_broken="warn"))
-    assert (outcome.suites[0].verdict, outcome.decision) == ("worse", "reject")
+    assert (outcome.suites[0].status, outcome.decision) == ("worse", "reject")
     assert len(cases_called("broken", outcome)) == 12
 
 
@@ -167,7 +167,7 @@ def test_a_cached_completion_counts_once_side_by_side_too():
                 facts = TrialFacts(checks={"right": passed}, output_digest=one.side)
                 gate.observe("p", one.case, one.side, number, facts)
     (suite,) = gate.outcome().suites
-    assert suite.verdict == "unconfirmed"
+    assert suite.status == "unconfirmed"
     assert {look.base.trials for look in suite.pairs} == {60}
 
 
@@ -213,7 +213,7 @@ def graded(number, candidate, *, low=0.0, base=(0.8, 0.85, 0.9)):
 def test_lower_scores_block_although_every_check_still_passes():
     outcome = graded(30, 0.75)
     suite = outcome.suites[0]
-    assert (suite.verdict, outcome.decision) == ("worse", "reject")
+    assert (suite.status, outcome.decision) == ("worse", "reject")
     assert [(r.kind, r.check) for r in outcome.reasons] == [("scores", "helpful")]
     assert suite.suspects == ("helpful",)
     # The error rate of the prompt is shared by the cases and the one check with scores.
@@ -223,7 +223,7 @@ def test_lower_scores_block_although_every_check_still_passes():
 @pytest.mark.parametrize(("score", "low"), [(0.85, 0.0), (0.75, 0.1)])
 def test_scores_as_before_or_lower_by_less_than_matters_pass(score, low):
     outcome = graded(30, score, low=low)
-    assert (outcome.suites[0].verdict, outcome.decision) == ("passed", "accept")
+    assert (outcome.suites[0].status, outcome.decision) == ("passed", "accept")
 
 
 @pytest.mark.parametrize(
@@ -234,4 +234,4 @@ def test_scores_that_fell_on_base_too_are_compared_side_by_side(candidate, verdi
     """Main is at 0.7 today, and 0.85 before."""
     outcome = graded(8, candidate, base=(0.7, 0.72, 0.68))
     suite = outcome.suites[0]
-    assert (suite.verdict, outcome.decision) == (verdict, decision)
+    assert (suite.status, outcome.decision) == (verdict, decision)

@@ -187,16 +187,16 @@ def outcome_lines(outcome: GateOutcome) -> list[str]:
         for case in outcome.cases
     }
     for case in outcome.cases:
-        if case.verdict == "passed" and not case.candidate.failed and not case.today.trials:
+        if case.status == "passed" and not case.candidate.failed and not case.today.trials:
             continue
         lines.append(f"{messages[case.prompt, case.case]}{' BLOCKS' if case.blocks else ''}")
         lines.append(
-            f"    {case.verdict}: {case.candidate}, before {case.before}, today {case.today},"
+            f"    {case.status}: {case.candidate}, before {case.before}, today {case.today},"
             f" repeated {case.repeat_count}, missing {case.unmeasured_trials}, needs {case.unrecorded_trials}, recorded"
             f" {case.recorded}, flaky {case.flaky}, bar {case.bar}, bound {shown(case.failure_bound)}"
         )
         lines += [
-            f"    {check.check} {check.verdict} {check.direction}: {check.candidate}, paired"
+            f"    {check.check} {check.status} {check.direction}: {check.candidate}, paired"
             f" {check.paired} with {check.today}, e {shown(check.e_value)} of {shown(check.bound)},"
             f" today {shown(check.e_today)}"
             for check in case.checks
@@ -204,7 +204,7 @@ def outcome_lines(outcome: GateOutcome) -> list[str]:
     for suite in outcome.suites:
         lines.append(suite_message(suite))
         lines.append(
-            f"    {suite.verdict}, {suite.cases} cases, asked {suite.suspects}, stable failed"
+            f"    {suite.status}, {suite.cases} cases, asked {suite.suspects}, stable failed"
             f" {suite.stable_failed}, needs {suite.unrecorded_trials}, broken {suite.broken}, fixed {suite.fixed}"
         )
         for one in suite.rounds:

@@ -218,7 +218,7 @@ _PROBABLY_WORSE = "001010011111011101111101"
 def test_a_case_gets_the_verdict_its_trials_give_it(script, verdict, decision, candidate, today):
     outcome = run([scripted(**script), *others(40)])
     case = outcome.cases[0]
-    assert (case.verdict, outcome.decision) == (verdict, decision)
+    assert (case.status, outcome.decision) == (verdict, decision)
     assert (case.candidate, case.today) == (count(candidate), count(today))
     assert outcome.finished
 
@@ -227,7 +227,7 @@ def test_a_case_that_is_probably_worse_stays_undecided_at_the_cap():
     """16 of 24 where base passed 35 of 35: e is 251, and 100 checks ask for 2,000."""
     outcome = run([scripted(_PROBABLY_WORSE), *others(99)])
     case = outcome.cases[0]
-    assert (case.verdict, outcome.decision) == ("undecided", "undecided")
+    assert (case.status, outcome.decision) == ("undecided", "undecided")
     assert (str(case.candidate), str(case.before + case.today)) == ("16 of 24", "35 of 35")
     assert case.decisive is not None
     assert case.decisive.e_value == pytest.approx(251, abs=0.5)
@@ -248,14 +248,14 @@ def test_too_short_a_recording_never_passes_and_says_what_it_needs():
 
 def test_a_repair_that_cannot_be_confirmed_from_recordings_holds_nothing_up():
     outcome = run([scripted("1-", was="0/12"), *others(40)])
-    assert (outcome.cases[0].verdict, outcome.decision) == ("passed", "accept")
+    assert (outcome.cases[0].status, outcome.decision) == ("passed", "accept")
 
 
 def test_evidence_that_is_enough_rejects_although_an_answer_is_missing():
     """Five failures, and one trial without an answer."""
     outcome = run([scripted("0000!0"), *others(9)])
     case = outcome.cases[0]
-    assert (case.verdict, case.unmeasured_trials, outcome.decision) == ("broken", 1, "reject")
+    assert (case.status, case.unmeasured_trials, outcome.decision) == ("broken", 1, "reject")
 
 
 @pytest.mark.parametrize(
@@ -364,21 +364,21 @@ def test_without_any_history_base_is_drawn_in_the_same_run():
 def test_a_broken_case_is_found_without_any_history():
     outcome = run([scripted("0", was=None), *others(9, was=None)])
     case = outcome.cases[0]
-    assert (case.verdict, outcome.decision) == ("broken", "reject")
+    assert (case.status, outcome.decision) == ("broken", "reject")
     assert case.today.passed == case.today.trials >= 3
 
 
 @pytest.mark.parametrize("base", ["!", "-"])
 def test_without_history_and_without_base_nothing_is_decided(base):
     outcome = run([scripted("1", was=None, base=base), *others(5)])
-    assert outcome.cases[0].verdict in {"unmeasured", "undecided"}
+    assert outcome.cases[0].status in {"unmeasured", "undecided"}
     assert outcome.decision != "accept"
 
 
 def test_more_first_trials_find_a_failure_that_one_would_miss():
     assert run([scripted("10"), *others(9)]).decision == "accept"
     outcome = run([scripted("10"), *others(9)], with_policy(first_trials=2))
-    assert (outcome.cases[0].verdict, outcome.decision) == ("broken", "reject")
+    assert (outcome.cases[0].status, outcome.decision) == ("broken", "reject")
 
 
 def test_each_check_of_a_case_is_a_cell_and_the_broken_one_is_named():
@@ -399,7 +399,7 @@ def test_each_check_of_a_case_is_a_cell_and_the_broken_one_is_named():
     outcome = gate.outcome()
     report = outcome.cases[0]
     assert (outcome.checks, outcome.decision) == (2, "reject")
-    assert [(c.check, c.verdict) for c in report.checks] == [
+    assert [(c.check, c.status) for c in report.checks] == [
         ("json", "passed"),
         ("label", "broken"),
     ]
@@ -428,20 +428,20 @@ def test_an_answer_out_of_a_cache_is_no_trial_of_its_own(distinct, base_repeats,
                 facts = TrialFacts(checks={"right": one.side == "base"}, output_digest=text)
                 gate.observe("p", "c", one.side, number, facts)
     found = gate.outcome().cases[0]
-    assert found.verdict == verdict
+    assert found.status == verdict
     assert found.repeat_count == (found.candidate.trials - 1 if verdict == "undecided" else 0)
 
 
 def test_without_history_a_case_that_base_fails_too_is_mixed_and_nothing_drifted():
     outcome = run([scripted("0", base="1110", was=None), *others(5, was=None)])
-    assert (outcome.cases[0].verdict, outcome.decision) == ("mixed", "accept")
+    assert (outcome.cases[0].status, outcome.decision) == ("mixed", "accept")
 
 
 def test_a_base_that_passes_less_than_before_does_not_end_the_test():
     """Today 3 trials in 5 pass; the candidate never does, and today's pairs alone show it."""
     outcome = run([scripted("0", base="10110" * 9), *others(20)])
     case = outcome.cases[0]
-    assert (case.verdict, outcome.decision) == ("broken", "reject")
+    assert (case.status, outcome.decision) == ("broken", "reject")
     decisive = case.decisive
     assert decisive is not None
     assert decisive.e_today is not None
@@ -454,14 +454,14 @@ def test_where_base_hardly_passes_today_the_difference_cannot_be_told():
     """One in five today, 12 of 12 before: too little to blame the prompt, or to clear it."""
     outcome = run([scripted("0", base="00010" * 9), *others(139)])
     case = outcome.cases[0]
-    assert (case.verdict, outcome.decision) == ("undecided", "undecided")
+    assert (case.status, outcome.decision) == ("undecided", "undecided")
     assert (str(case.candidate), str(case.today)) == ("0 of 40", "8 of 39")
-    assert run([scripted("0", base="0"), *others(139)]).cases[0].verdict == "drifted"
+    assert run([scripted("0", base="0"), *others(139)]).cases[0].status == "drifted"
 
 
 def test_flaky_is_what_the_record_of_base_calls_so_and_mixed_the_rest():
     outcome = run([scripted("01", was=was, name=was) for was in ("9/12", "12/12", "11/12")])
-    assert [case.verdict for case in outcome.cases] == ["flaky", "mixed", "mixed"]
+    assert [case.status for case in outcome.cases] == ["flaky", "mixed", "mixed"]
 
 
 def test_small_suites_get_more_first_trials_and_each_prompt_its_own():
@@ -487,7 +487,7 @@ def test_a_run_that_continues_draws_only_more():
     cases = [scripted(_PROBABLY_WORSE + "0" * 16), *others(99)]
     assert run(cases).decision == "undecided"
     outcome = run(cases, with_more_trials(ONE, 16))
-    assert (outcome.cases[0].verdict, outcome.decision) == ("broken", "reject")
+    assert (outcome.cases[0].status, outcome.decision) == ("broken", "reject")
 
 
 @pytest.mark.parametrize(
@@ -505,7 +505,7 @@ def test_a_run_that_continues_draws_only_more():
 def test_a_provisional_replay_leaves_to_the_audit_what_is_not_recorded(script, verdict, decision):
     policy = with_policy(provisional=True, first_trials=2)
     outcome = run([scripted(**script), *others(40)], policy)
-    assert (outcome.cases[0].verdict, outcome.decision) == (verdict, decision)
+    assert (outcome.cases[0].status, outcome.decision) == (verdict, decision)
 
 
 def test_a_critical_case_that_never_failed_says_how_much_that_proves():

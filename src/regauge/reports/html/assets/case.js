@@ -1,27 +1,27 @@
-// The page of one case: what it was given, what was answered, what each judge said, every trial.
+// The page of testCase case: outputs, inputs, verdicts of judges, and all trials.
 
-const ARMS = { base: `Base (${REPORT.base})`, candidate: REPORT.base ? "Candidate" : "Answer" };
+const SIDES = { base: `Base (${REPORT.base})`, candidate: REPORT.base ? "Candidate" : "Output" };
 /** The sides of a prompt's trials with their names: several models, or base and candidate. */
-const armsOf = (prompt) => prompt.models.length
-  ? [...(prompt.has.base ? [["base", ARMS.base]] : []), ...prompt.models] : Object.entries(ARMS);
+const sidesOf = (prompt) => prompt.models.length
+  ? [...(prompt.has.base ? [["base", SIDES.base]] : []), ...prompt.models] : Object.entries(SIDES);
 const JSON_LIKE = /^\s*[[{]/;
-const reading = { laid: true, marked: true };
+const reading = { formatted: true, marked: true };
 
-function caseView(prompt, one, place, rows, chosen) {
+function caseView(prompt, testCase, place, rows, chosen) {
   return [
-    crumbs(prompt, one, place, rows),
-    el("h1", { id: "case-title", tabindex: "-1" }, one.id),
-    el("div", { class: "badges" }, badge(one.verdict), badge(one.tier), one.split && badge(one.split),
-      one.state && one.state !== "changed" && badge(one.state),
-      one.sensitive && badge("edit-sensitive"), one.tags.map((tag) => badge(tag))),
-    one.message && el("p", { class: "message" }, one.message),
-    one.accepted && el("p", { class: "note" }, `Accepted by the changelog: ${one.accepted}`),
-    el("h2", {}, "Answers"), answersView(prompt, one, chosen),
-    goldenView(one), checksView(one), trialsView(prompt, one), originView(prompt, one),
+    crumbs(prompt, testCase, place, rows),
+    el("h1", { id: "case-title", tabindex: "-1" }, testCase.id),
+    el("div", { class: "badges" }, badge(testCase.status), badge(testCase.tier), testCase.split && badge(testCase.split),
+      testCase.state && testCase.state !== "changed" && badge(testCase.state),
+      testCase.sensitive && badge("edit-sensitive"), testCase.tags.map((tag) => badge(tag))),
+    testCase.message && el("p", { class: "message" }, testCase.message),
+    testCase.accepted && el("p", { class: "note" }, `Accepted by the changelog: ${testCase.accepted}`),
+    el("h2", {}, "Outputs"), outputsView(prompt, testCase, chosen),
+    goldenView(testCase), checksView(testCase), trialsView(prompt, testCase), originView(prompt, testCase),
   ].flat().filter(Boolean);
 }
 
-function crumbs(prompt, one, place, rows) {
+function crumbs(prompt, testCase, place, rows) {
   const back = `${HOME}${promptHash(prompt.name, tables.get(prompt.name).filter)}`;
   const step = (to, words, rel) => to && el("a", { href: caseHash(prompt.name, to.id), rel }, words);
   return el("div", { class: "crumbs" },
@@ -32,177 +32,179 @@ function crumbs(prompt, one, place, rows) {
       step(rows[place - 1], "Previous", "prev"), step(place >= 0 ? rows[place + 1] : null, "Next", "next")));
 }
 
-/** The draws of a side that have an answer; those the gate shows where it drew none now. */
-function drawsOf(one, side) {
-  const drawn = one.trials.filter((trial) => trial.side === side);
-  if (drawn.length) return drawn;
-  return (one.evidence || []).filter((shownAs) => shownAs.side === side).map((shownAs) => ({
-    side, n: shownAs.n, answer: shownAs.answer, outcome: shownAs.judge ? "failed" : "passed", earlier: true,
-    verdicts: shownAs.judge ? [{ judge: shownAs.judge, outcome: "fail", score: 0, reason: shownAs.reason }] : [],
+/** The trials of a side; without any in this run, the outputs that the gate shows. */
+function trialsOf(testCase, side) {
+  const trials = testCase.trials.filter((trial) => trial.side === side);
+  if (trials.length) return trials;
+  return (testCase.evidence || []).filter((example) => example.side === side).map((example) => ({
+    side, n: example.n, output: example.output, outcome: example.judge ? "failed" : "passed", earlier: true,
+    verdicts: example.judge ? [{ judge: example.judge, outcome: "fail", score: 0, reason: example.reason }] : [],
   }));
 }
 
-/** The draw that tells most: a failing candidate beside a passing base. */
-function firstDraw(draws, wanted) {
-  return draws.find((trial) => trial.outcome === wanted) || draws[0];
+/** The first trial with an outcome, or the first of all. */
+function firstTrial(trials, outcome) {
+  return trials.find((trial) => trial.outcome === outcome) || trials[0];
 }
 
-function answersView(prompt, one, chosen) {
-  const named = new Map(armsOf(prompt));
-  const draws = Object.fromEntries([...named.keys()].map((side) => [side, drawsOf(one, side)]));
+// By default a failing candidate is next to a passing base.
+function outputsView(prompt, testCase, chosen) {
+  const names = new Map(sidesOf(prompt));
+  const trials = Object.fromEntries([...names.keys()].map((side) => [side, trialsOf(testCase, side)]));
   const box = el("div", {});
   const pick = {};
-  for (const side of named.keys()) {
-    const better = one.verdict === "fixed" || one.verdict === "passed" ? "passed" : "failed";
-    const wanted = side !== "base" ? better : better === "failed" ? "passed" : "failed";
-    const asked = draws[side].find((trial) => String(trial.n) === chosen[side]);
-    pick[side] = asked || firstDraw(draws[side], one.verdict === "passed" ? "passed" : wanted);
+  for (const side of names.keys()) {
+    const isGood = testCase.status === "fixed" || testCase.status === "passed";
+    const outcome = testCase.status === "passed" || isGood === (side !== "base") ? "passed" : "failed";
+    pick[side] = trials[side].find((trial) => String(trial.n) === chosen[side]) || firstTrial(trials[side], outcome);
   }
-  const sides = [...named.keys()].filter((side) => pick[side]);
-  const both = sides.length > 1;
-  const draw = () => {
+  const sides = [...names.keys()].filter((side) => pick[side]);
+  const compares = sides.length > 1;
+  const render = () => {
     if (!sides.length) { box.replaceChildren(el("p", { class: "note" }, "No trial of this case is in the run.")); return; }
-    const texts = Object.fromEntries(sides.map((side) => [side, readable(pick[side].answer ?? "")]));
+    const texts = Object.fromEntries(sides.map((side) => [side, readable(pick[side].output ?? "")]));
     let pieces = Object.fromEntries(sides.map((side) => [side, [["same", texts[side]]]]));
     let note = null;
-    if (both && reading.marked) {
+    if (compares && reading.marked) {
       const [first, ...others] = sides;
       for (const side of others) {
-        const found = wordDiff(texts[first], texts[side]);
-        if (!found) { note = "These answers are too long to mark the words in which they differ."; break; }
-        pieces = { ...pieces, [side]: found[1], ...(others.length === 1 ? { [first]: found[0] } : {}) };
+        const diff = wordDiff(texts[first], texts[side]);
+        if (!diff) { note = "These outputs are too long to mark differences."; break; }
+        pieces = { ...pieces, [side]: diff[1], ...(others.length === 1 ? { [first]: diff[0] } : {}) };
       }
     }
-    if (both && new Set(sides.map((side) => texts[side])).size === 1) {
+    if (compares && new Set(sides.map((side) => texts[side])).size === 1) {
       note = sides.length === 2 ? "Both outputs are equal." : "All outputs are equal.";
     }
     box.replaceChildren(...[
       el("div", { class: "options" },
-        both && option("Mark what differs", "marked", draw),
-        sides.some((side) => JSON_LIKE.test(pick[side].answer ?? "")) && option("Lay out JSON", "laid", draw)),
+        compares && option("Mark differences", "marked", render),
+        sides.some((side) => JSON_LIKE.test(pick[side].output ?? "")) && option("Format JSON", "formatted", render)),
       note && el("p", { class: "note" }, note),
-      el("div", { class: both ? "sides" : "sides one" }, sides.map((side) => pane(named.get(side), pick[side], draws[side], pieces[side], (trial) => {
+      el("div", { class: compares ? "sides" : "sides single" }, sides.map((side) => pane(names.get(side), pick[side], trials[side], pieces[side], (trial) => {
         pick[side] = trial;
         const query = { ...routeOf(location.hash).query, [side]: String(trial.n) };
-        history.replaceState(null, "", caseHash(prompt.name, one.id, query));
-        draw();
+        history.replaceState(null, "", caseHash(prompt.name, testCase.id, query));
+        render();
       }))),
       verdictsView(prompt, sides, pick),
     ].filter(Boolean));
   };
-  draw();
+  render();
   return box;
 }
 
-function option(words, name, draw) {
-  const box = el("input", { type: "checkbox", onchange: () => { reading[name] = box.checked; draw(); } });
+function option(words, name, render) {
+  const box = el("input", { type: "checkbox", onchange: () => { reading[name] = box.checked; render(); } });
   box.checked = reading[name];
   return el("label", {}, box, words);
 }
 
-function readable(answer) {
-  if (!reading.laid || answer.length > DIFF_CHARS || !JSON_LIKE.test(answer)) return answer;
-  try { return JSON.stringify(JSON.parse(answer), null, 2); } catch { return answer; }
+function readable(output) {
+  if (!reading.formatted || output.length > DIFF_CHARS || !JSON_LIKE.test(output)) return output;
+  try { return JSON.stringify(JSON.parse(output), null, 2); } catch { return output; }
 }
 
-function pane(name, trial, draws, pieces, onpick) {
-  const choose = draws.length > 1 && el("select", { "aria-label": `Trial of ${name}`, onchange: () => onpick(draws[choose.selectedIndex]) },
-    draws.map((one) => el("option", {}, `trial ${one.n}: ${one.outcome}`)));
-  if (choose) choose.selectedIndex = draws.indexOf(trial);
-  const nothing = trial.answer === undefined;
+function pane(name, trial, trials, pieces, onpick) {
+  const choose = trials.length > 1 && el("select", { "aria-label": `Trial of ${name}`, onchange: () => onpick(trials[choose.selectedIndex]) },
+    trials.map((option) => el("option", {}, `trial ${option.n}: ${option.outcome}`)));
+  if (choose) choose.selectedIndex = trials.indexOf(trial);
+  const missing = trial.output === undefined;
   return el("article", { class: "pane", "aria-label": name },
     el("header", {}, el("h3", {}, name), badge(trial.outcome),
-      choose || el("span", { class: "quiet" }, `trial ${trial.n}${trial.earlier ? ", drawn before this run" : ""}`)),
+      choose || el("span", { class: "quiet" }, `trial ${trial.n}${trial.earlier ? ", from an earlier run" : ""}`)),
     trial.refusal && el("p", { class: "text" }, `The model refused: ${trial.refusal}`),
     trial.cause && el("p", { class: "text" }, trial.cause.message),
-    trial.cause && trial.cause.raw && textBlock([["same", trial.cause.raw]], "What the judge's model said"),
-    nothing ? !trial.cause && el("p", { class: "text" }, "There is no answer.")
-      : pieces.every(([, text]) => !text) ? el("p", { class: "text" }, "(an empty answer)") : textBlock(pieces, `Answer of ${name}`));
+    trial.cause && trial.cause.raw && textBlock([["same", trial.cause.raw]], "Response of the judge's model"),
+    missing ? !trial.cause && el("p", { class: "text" }, "(no output)")
+      : pieces.every(([, text]) => !text) ? el("p", { class: "text" }, "(empty output)") : textBlock(pieces, name === "Output" ? name : `Output of ${name}`));
 }
 
 /** The short name of a side. */
 const nameOfSide = (prompt, side) => new Map(prompt.models).get(side) || (side === "base" ? "Base" : "Candidate");
 
 function verdictsView(prompt, sides, pick) {
-  const judges = [...new Set(sides.flatMap((side) => pick[side].verdicts.map((said) => said.judge)))];
+  const judges = [...new Set(sides.flatMap((side) => pick[side].verdicts.map((verdict) => verdict.judge)))];
   if (!judges.length) return null;
   const rows = judges.flatMap((judge) => sides.map((side, place) => {
-    const said = pick[side].verdicts.find((one) => one.judge === judge);
+    const verdict = pick[side].verdicts.find((candidate) => candidate.judge === judge);
     return el("tr", {},
       place === 0 && el("th", { scope: "rowgroup", rowspan: sides.length }, judge),
       sides.length > 1 && el("td", {}, nameOfSide(prompt, side)),
-      el("td", {}, said ? badge(said.outcome) : "–"),
-      el("td", { class: "num" }, said ? String(Math.round(said.score * 1000) / 1000) : "–"),
-      el("td", { class: "prose" }, said ? reasonOf(said) : ""));
+      el("td", {}, verdict ? badge(verdict.outcome) : "–"),
+      el("td", { class: "num" }, verdict ? String(Math.round(verdict.score * 1000) / 1000) : "–"),
+      el("td", { class: "prose" }, verdict ? reasonOf(verdict) : ""));
   }));
-  const heads = [["Judge"], sides.length > 1 && ["Of"], ["Verdict"], ["Score", "num"], ["Why"]].filter(Boolean);
-  return el("div", {}, el("h2", {}, "Judges"), table("What each judge said", heads, rows, { class: "verdicts" }));
+  const heads = [["Judge"], sides.length > 1 && ["Side"], ["Verdict"], ["Score", "num"], ["Reason"]].filter(Boolean);
+  return el("div", {}, el("h2", {}, "Judges"), table("Verdicts of judges", heads, rows, { class: "verdicts" }));
 }
 
-function reasonOf(said) {
-  const parts = [el("div", {}, said.reason)];
-  const shownValue = (words, value) => el("div", { class: "note" }, `${words}: `, el("code", {}, asJson(value)));
-  if (said.outcome !== "pass" && said.expected !== undefined && said.expected !== null) parts.push(shownValue("Expected", said.expected));
-  if (said.outcome !== "pass" && said.actual !== undefined && said.actual !== null) parts.push(shownValue("Found", said.actual));
-  if (said.gates === false) parts.push(el("div", { class: "note" }, `Informs only${said.standing ? `: ${said.standing}` : ""}.`));
-  else if (said.standing) parts.push(el("div", { class: "note" }, said.standing));
-  if (said.calls) parts.push(el("div", { class: "note" }, `${said.calls} model ${said.calls === 1 ? "call" : "calls"}, ${money(said.cost_usd)}, ${duration(said.latency_s)}`));
+function reasonOf(verdict) {
+  const parts = [el("div", {}, verdict.reason)];
+  const line = (words, value) => el("div", { class: "note" }, `${words}: `, el("code", {}, asJson(value)));
+  if (verdict.outcome !== "pass") {
+    if ((verdict.expected ?? null) !== null) parts.push(line("Expected", verdict.expected));
+    if ((verdict.actual ?? null) !== null) parts.push(line("Output", verdict.actual));
+  }
+  if (verdict.blocking === false) parts.push(el("div", { class: "note" }, `Advisory${verdict.status_reason ? `: ${verdict.status_reason}` : ""}.`));
+  else if (verdict.status_reason) parts.push(el("div", { class: "note" }, verdict.status_reason));
+  if (verdict.calls) parts.push(el("div", { class: "note" }, `${verdict.calls} model ${verdict.calls === 1 ? "call" : "calls"}, ${money(verdict.cost_usd)}, ${duration(verdict.latency_s)}`));
   return parts;
 }
 
-function goldenView(one) {
-  const { golden } = one;
+function goldenView(testCase) {
+  const { golden } = testCase;
   const inputs = Object.entries(golden.inputs || {});
   const block = (words, value) => el("article", { class: "pane", "aria-label": words },
     el("header", {}, el("h3", {}, words)), textBlock([["same", asJson(value)]], words));
   return [
-    el("h2", {}, "Input and expected"),
+    el("h2", {}, "Inputs and expected output"),
     golden.problem && el("p", { class: "warning" }, golden.problem),
-    (inputs.length || golden.expected !== undefined) && el("div", { class: golden.expected !== undefined ? "sides" : "sides one" },
+    (inputs.length || golden.expected !== undefined) && el("div", { class: golden.expected !== undefined ? "sides" : "sides single" },
       el("div", { class: "inputs" }, inputs.map(([name, value]) => block(`Input: ${name}`, value))),
       golden.expected !== undefined && el("div", { class: "inputs" }, block("Expected", golden.expected))),
   ].filter(Boolean);
 }
 
-function checksView(one) {
-  if (!one.checks || !one.checks.length) return null;
-  const count = (given) => (given.trials ? `${given.passed} of ${given.trials}` : "–");
+function checksView(testCase) {
+  if (!testCase.checks || !testCase.checks.length) return null;
+  const count = (counts) => (counts.trials ? `${counts.passed} of ${counts.trials}` : "–");
   const number = (value) => (value === undefined || value === null ? "–" : value >= 100 ? Math.round(value).toLocaleString("en") : value.toPrecision(2));
-  return [el("h2", {}, "What the gate weighed"), table("What the gate weighed",
-    [["Check"], ["Verdict"], ["Base before", "num"], ["Base today", "num"], ["Candidate", "num"], ["E-value", "num"], ["Broken from", "num"]],
-    one.checks.map((check) => el("tr", {}, el("th", { scope: "row" }, check.check), el("td", {}, check.verdict),
-      [check.before, check.today, check.candidate].map((given) => el("td", { class: "num" }, count(given))),
+  return [el("h2", {}, "Evidence of the gate"), table("Evidence of the gate",
+    [["Check"], ["Status"], ["Baseline", "num"], ["Base now", "num"], ["Candidate", "num"], ["E-value", "num"], ["Broken from", "num"]],
+    testCase.checks.map((check) => el("tr", {}, el("th", { scope: "row" }, check.check), el("td", {}, check.status),
+      [check.before, check.today, check.candidate].map((counts) => el("td", { class: "num" }, count(counts))),
       el("td", { class: "num" }, number(check.e_value)), el("td", { class: "num" }, number(check.bound))))),
-    el("p", { class: "note" }, "E-value: how many times likelier these counts are if the candidate is worse than if it is not. From the value of the last column, a case is broken.")];
+    el("p", { class: "note" }, "E-value: the likelihood of these counts if the candidate is worse, divided by that if it is not. A case is broken from the value in the last column.")];
 }
 
-function trialsView(prompt, one) {
-  if (!one.trials.length) return null;
-  const names = { recording: "recording", store: "local store", live: "asked for now" };
+function trialsView(prompt, testCase) {
+  if (!testCase.trials.length) return null;
+  const names = { recording: "recording", store: "local store", live: "live" };
   const several = REPORT.base || prompt.models.length;
   return [el("h2", {}, "All trials"), table("All trials",
-    [several && ["Of"], ["Trial", "num"], ["Outcome"], ["Failed by"], ["From"], ["Latency", "num"], ["Tokens", "num"], ["Cost", "num"], ["Answered by"], ["Ended"], ["Request"]].filter(Boolean),
-    one.trials.map((trial) => el("tr", {},
+    [several && ["Side"], ["Trial", "num"], ["Outcome"], ["Failed by"], ["Source"], ["Latency", "num"], ["Tokens", "num"], ["Cost", "num"], ["Model"], ["Finish reason"], ["Request"]].filter(Boolean),
+    testCase.trials.map((trial) => el("tr", {},
       several && el("th", { scope: "row" }, nameOfSide(prompt, trial.side)),
       el("td", { class: "num" }, String(trial.n)), el("td", {}, badge(trial.outcome)),
-      el("td", {}, trial.verdicts.filter((said) => said.outcome === "fail").map(nameOf).join(", ") || (trial.cause ? trial.cause.kind : "–")),
+      el("td", {}, trial.verdicts.filter((verdict) => verdict.outcome === "fail").map(nameOf).join(", ") || (trial.cause ? trial.cause.kind : "–")),
       el("td", {}, names[trial.source] || "–"), el("td", { class: "num" }, duration(trial.latency_s)),
       el("td", { class: "num" }, `${trial.input_tokens} + ${trial.output_tokens}`),
       el("td", { class: "num" }, trial.source ? money(trial.cost_usd) : "–"),
-      el("td", {}, [trial.answered_by, trial.fingerprint].filter(Boolean).join(", ") || "–"),
+      el("td", {}, [trial.response_model, trial.fingerprint].filter(Boolean).join(", ") || "–"),
       el("td", {}, trial.finish_reason || "–"),
       el("td", {}, el("code", { title: trial.request_digest }, trial.request_digest.slice(0, 12))))))];
 }
 
-function originView(prompt, one) {
-  const of = (trial) => (REPORT.base && !prompt.models.length ? (trial.side === "base" ? "base " : "candidate ") : "");
+function originView(prompt, testCase) {
+  const sideOf = (trial) => (REPORT.base && !prompt.models.length ? (trial.side === "base" ? "base " : "candidate ") : "");
   const model = (trial) => `${trial.model}${trial.model.startsWith("sim:") ? " (simulated)" : ""}`;
-  const versions = [...new Set(one.trials.map((trial) =>
-    `${of(trial)}${trial.version || "unversioned"} (${trial.prompt_digest.slice(0, 12)}) with ${model(trial)}`))];
-  const { golden } = one;
-  return [el("h2", {}, "Where it comes from"), pairs([
+  const versions = [...new Set(testCase.trials.map((trial) =>
+    `${sideOf(trial)}${trial.version || "unversioned"} (${trial.prompt_digest.slice(0, 12)}) with ${model(trial)}`))];
+  const { golden } = testCase;
+  return [el("h2", {}, "Origin"), pairs([
     ["Prompt", `${prompt.name}${versions.length ? `, ${versions.join("; ")}` : ""}`],
-    ["Golden case", golden.location || (one.dataset && `${one.dataset}, ${one.id}`)],
-    ["Source", golden.source], ["Licence", golden.licence], ["Note", golden.note], ["Item", one.node && el("code", {}, one.node)],
+    ["Golden case", golden.location || (testCase.dataset && `${testCase.dataset}, ${testCase.id}`)],
+    ["Source", golden.source], ["Licence", golden.licence], ["Note", golden.note], ["Item", testCase.node && el("code", {}, testCase.node)],
   ])];
 }

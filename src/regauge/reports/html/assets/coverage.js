@@ -1,4 +1,4 @@
-// The lines of the prompt: they open and close, have addresses, and are reached by keys.
+// The lines of the prompt open and close, have addresses, and take keys.
 
 const lines = [...document.querySelectorAll(".prompt details")];
 const NEEDS_WORK = lines.filter((line) => line.dataset.work);
@@ -11,27 +11,27 @@ function focusLine(line) {
   summary.scrollIntoView({ block: "nearest" });
 }
 
-/** The next line of some in a direction, from the one that has or had the focus. */
-function step(among, by) {
-  const here = lines.find((line) => line.contains(document.activeElement)) || last;
-  const at = here ? lines.indexOf(here) : -1;
-  const next = by > 0 ? among.find((line) => lines.indexOf(line) > at)
-    : among.findLast((line) => lines.indexOf(line) < at);
+/** Focus the next of some lines in a direction, from the line that has or had the focus. */
+function step(among, direction) {
+  const current = lines.find((line) => line.contains(document.activeElement)) || last;
+  const place = current ? lines.indexOf(current) : -1;
+  const next = direction > 0 ? among.find((line) => lines.indexOf(line) > place)
+    : among.findLast((line) => lines.indexOf(line) < place);
   if (next) focusLine(next);
 }
 
 function markDifferences(line) {
   for (const sides of line.querySelectorAll(".outputs")) {
     const [base, mutant] = sides.querySelectorAll("pre");
-    const found = wordDiff(base.textContent, mutant.textContent);
-    if (!found) continue;
+    const diff = wordDiff(base.textContent, mutant.textContent);
+    if (!diff) continue;
     [base, mutant].forEach((block, place) => block.replaceChildren(
-      ...found[place].map(([kind, text]) => (kind === "same" ? document.createTextNode(text) : el(kind, {}, text)))));
+      ...diff[place].map(([kind, text]) => (kind === "same" ? document.createTextNode(text) : el(kind, {}, text)))));
   }
 }
 
 function goToAddress() {
-  const line = lines.find((one) => `#${one.id}` === location.hash);
+  const line = lines.find(({ id }) => `#${id}` === location.hash);
   if (!line) return;
   line.open = true;
   focusLine(line);
@@ -45,10 +45,10 @@ for (const line of lines) {
     history.replaceState(null, "", `#${line.id}`);
   });
   line.querySelector("summary").addEventListener("keydown", (event) => {
-    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (!by) return;
+    const direction = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!direction) return;
     event.preventDefault();
-    step(lines, by);
+    step(lines, direction);
   });
 }
 
@@ -58,7 +58,7 @@ listen({
   n: () => step(NEEDS_WORK, 1),
   p: () => step(NEEDS_WORK, -1),
   Escape: () => {
-    const line = lines.find((one) => one.contains(document.activeElement)) || last;
+    const line = lines.find((element) => element.contains(document.activeElement)) || last;
     if (!line) return;
     line.open = false;
     focusLine(line);

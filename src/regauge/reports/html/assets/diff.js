@@ -1,11 +1,11 @@
-// The words in which two texts differ: the shortest script of Myers, with a limit.
+// Word differences of two texts: the shortest edit script of Myers, with a limit.
 
 const DIFF_CHARS = 60000;
 const DIFF_STEPS = 1200;
 
 const tokens = (text) => text.match(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu) || [];
 
-/** Two lists of [kind, text]: "del" only in the first, "ins" only in the second; null when too long. */
+/** Two lists of [kind, text]: "del" only in the first, "ins" only in the second; null if too long. */
 function wordDiff(before, after) {
   if (before.length > DIFF_CHARS || after.length > DIFF_CHARS) return null;
   const a = tokens(before);
@@ -34,23 +34,23 @@ function add(pieces, kind, text) {
 }
 
 function shortest(a, b) {
-  const all = [...a.map((word) => ["del", word]), ...b.map((word) => ["ins", word])];
-  if (!a.length || !b.length) return all;
+  const fallback = [...a.map((word) => ["del", word]), ...b.map((word) => ["ins", word])];
+  if (!a.length || !b.length) return fallback;
   const limit = Math.min(a.length + b.length, DIFF_STEPS);
   const reach = new Int32Array(2 * limit + 3);
   const trace = [];
   for (let d = 0; d <= limit; d += 1) {
     trace.push(reach.slice(limit + 1 - d - 1, limit + 1 + d + 2));
     for (let k = -d; k <= d; k += 2) {
-      const at = limit + 1 + k;
-      let x = k === -d || (k !== d && reach[at - 1] < reach[at + 1]) ? reach[at + 1] : reach[at - 1] + 1;
+      const index = limit + 1 + k;
+      let x = k === -d || (k !== d && reach[index - 1] < reach[index + 1]) ? reach[index + 1] : reach[index - 1] + 1;
       let y = x - k;
       while (x < a.length && y < b.length && a[x] === b[y]) { x += 1; y += 1; }
-      reach[at] = x;
+      reach[index] = x;
       if (x >= a.length && y >= b.length) return walk(a, b, trace, d);
     }
   }
-  return all;
+  return fallback;
 }
 
 function walk(a, b, trace, steps) {
@@ -60,8 +60,8 @@ function walk(a, b, trace, steps) {
   for (let d = steps; d > 0; d -= 1) {
     const reach = trace[d];
     const k = x - y;
-    const at = k + d + 1;
-    const from = k === -d || (k !== d && reach[at - 1] < reach[at + 1]) ? k + 1 : k - 1;
+    const index = k + d + 1;
+    const from = k === -d || (k !== d && reach[index - 1] < reach[index + 1]) ? k + 1 : k - 1;
     const fromX = reach[from + d + 1];
     const fromY = fromX - from;
     while (x > fromX && y > fromY) { x -= 1; y -= 1; script.push(["same", a[x]]); }

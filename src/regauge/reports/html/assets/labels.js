@@ -1,4 +1,4 @@
-// One output at a time: the user labels it, and the page saves all lines as the file of labels.
+// One output at a time to label; the page saves all lines as the label file.
 
 const SHEET = JSON.parse(document.getElementById("data").textContent);
 const SCORES = [0, 0.25, 0.5, 0.75, 1];
@@ -7,25 +7,25 @@ const MEMORY = `regauge-labels-${SHEET.judge}`;
 const waits = (line) => ["label", "score"].some((key) => key in line && (line[key] === "" || line[key] === null));
 const read = SHEET.lines.map((line) => JSON.parse(line));
 const items = read.map((line, place) => ({ line, place })).filter(({ line }) => waits(line));
-const by = document.getElementById("by");
+const author = document.getElementById("author");
 const box = document.getElementById("output");
 // By id: a label that was set on this page, and its reason.
 const marks = new Map();
-let at = 0;
+let position = 0;
 
 function remember() {
-  try { localStorage.setItem(MEMORY, JSON.stringify({ by: by.value, marks: [...marks] })); } catch { /* no storage: only what is saved is kept */ }
+  try { localStorage.setItem(MEMORY, JSON.stringify({ author: author.value, marks: [...marks] })); } catch { /* no storage: only what is saved is kept */ }
 }
 
 function recall() {
   try {
-    const kept = JSON.parse(localStorage.getItem(MEMORY)) || {};
-    by.value = kept.by || "";
-    for (const [id, mark] of kept.marks || []) marks.set(id, mark);
+    const memory = JSON.parse(localStorage.getItem(MEMORY)) || {};
+    author.value = memory.author || "";
+    for (const [id, mark] of memory.marks || []) marks.set(id, mark);
   } catch { /* no storage, or not ours */ }
 }
 
-const markOf = ({ line }) => marks.get(line.id) || { label: null, why: "" };
+const markOf = ({ line }) => marks.get(line.id) || { label: null, reason: "" };
 const labelled = (item) => markOf(item).label !== null;
 
 function change(item, part) {
@@ -34,16 +34,16 @@ function change(item, part) {
 }
 
 function label(value) {
-  const item = items[at];
+  const item = items[position];
   change(item, { label: value });
   document.getElementById("live").textContent = value === null ? "label removed" : `labelled ${value}`;
   if (value === null) show();
   else if (!next()) show();
 }
 
-/** Go to the next output without a label; false where all have one. */
+/** Go to the next output without a label; false if all have one. */
 function next() {
-  const place = [...items.keys()].map((n) => (at + 1 + n) % items.length).find((n) => !labelled(items[n]));
+  const place = [...items.keys()].map((n) => (position + 1 + n) % items.length).find((n) => !labelled(items[n]));
   if (place === undefined) return false;
   go(place);
   return true;
@@ -51,7 +51,7 @@ function next() {
 
 function go(place) {
   if (place < 0 || place >= items.length) return;
-  at = place;
+  position = place;
   show();
   scrollTo(0, 0);
 }
@@ -62,37 +62,37 @@ function pane(name, text) {
 }
 
 function show() {
-  const item = items[at];
+  const item = items[position];
   const { line } = item;
   const golden = SHEET.cases[line.case] || { inputs: line.inputs || {}, expected: line.expected };
   const mark = markOf(item);
-  const why = el("textarea", { id: "why", oninput: () => change(item, { why: why.value }) });
-  why.value = mark.why;
+  const reason = el("textarea", { id: "reason", oninput: () => change(item, { reason: reason.value }) });
+  reason.value = mark.reason;
   const done = items.filter(labelled).length;
   box.replaceChildren(
-    el("div", { class: "ask", role: "group", "aria-label": "Label" },
+    el("div", { class: "choices", role: "group", "aria-label": "Label" },
       CHOICES.map(([value, words]) => el("button", { type: "button", "aria-pressed": String(mark.label === value), onclick: () => label(value) }, words)),
-      el("button", { type: "button", onclick: () => go(at - 1) }, "Previous"),
-      el("button", { type: "button", onclick: () => go(at + 1) }, "Next"),
-      el("span", { class: "state" }, `Output ${at + 1} of ${items.length}, ${done} labelled`)),
+      el("button", { type: "button", onclick: () => go(position - 1) }, "Previous"),
+      el("button", { type: "button", onclick: () => go(position + 1) }, "Next"),
+      el("span", { class: "state" }, `Output ${position + 1} of ${items.length}, ${done} labelled`)),
     ...Object.entries(golden.inputs || {}).map(([name, value]) => pane(`Input: ${name}`, asJson(value))),
     golden.expected !== null && golden.expected !== undefined ? pane("Expected", asJson(golden.expected)) : "",
-    pane("Output", line.answer),
-    el("label", { class: "why" }, "Reason", why));
+    pane("Output", line.output),
+    el("label", { class: "reason" }, "Reason", reason));
 }
 
 /** A line as Python writes it. */
-function written(line) {
-  const value = (given) => given === null || typeof given !== "object" ? JSON.stringify(given)
-    : Array.isArray(given) ? `[${given.map(value).join(", ")}]` : written(given);
-  return `{${Object.entries(line).map(([name, given]) => `${JSON.stringify(name)}: ${value(given)}`).join(", ")}}`;
+function formatLine(line) {
+  const format = (value) => value === null || typeof value !== "object" ? JSON.stringify(value)
+    : Array.isArray(value) ? `[${value.map(format).join(", ")}]` : formatLine(value);
+  return `{${Object.entries(line).map(([name, value]) => `${JSON.stringify(name)}: ${format(value)}`).join(", ")}}`;
 }
 
 /** All lines: those that were labelled here with label, author and reason, others as they were. */
 function fileText() {
   const changed = new Map(items.filter(labelled).map((item) => {
-    const { label: value, why } = markOf(item);
-    return [item.place, written({ ...item.line, [SHEET.key]: value, by: by.value.trim(), why: why.trim() })];
+    const { label: value, reason } = markOf(item);
+    return [item.place, formatLine({ ...item.line, [SHEET.key]: value, author: author.value.trim(), reason: reason.trim() })];
   }));
   return SHEET.lines.map((line, place) => `${changed.get(place) ?? line}\n`).join("");
 }
@@ -106,11 +106,11 @@ function save() {
 }
 
 const keys = {
-  j: () => go(at + 1),
-  k: () => go(at - 1),
+  j: () => go(position + 1),
+  k: () => go(position - 1),
   n: next,
   u: () => label(null),
-  w: () => document.getElementById("why").focus(),
+  w: () => document.getElementById("reason").focus(),
   s: save,
   Escape: () => document.activeElement.blur(),
 };
@@ -118,7 +118,7 @@ CHOICES.forEach(([value], place) => { keys[String(place + 1)] = () => label(valu
 if (SHEET.key === "label") Object.assign(keys, { p: () => label("pass"), f: () => label("fail") });
 if (items.length) {
   recall();
-  by.addEventListener("input", remember);
+  author.addEventListener("input", remember);
   const button = document.getElementById("save");
   button.hidden = false;
   button.addEventListener("click", save);

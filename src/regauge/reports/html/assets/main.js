@@ -17,8 +17,8 @@ function withQuery(path, query) {
 
 const promptHash = (name, filter) => withQuery(`#/prompt/${encoded(name)}`, filter);
 const caseHash = (name, id, query) => withQuery(`#/case/${encoded(name)}/${encoded(id)}`, query);
-const caseAddress = (prompt, one) => `${one.page ? `${REPORT.directory}/${one.page}.html` : ""}${caseHash(prompt.name, one.id)}`;
-const navigate = (to) => { if (to.startsWith("#")) location.hash = to; else location.assign(to); };
+const caseAddress = (prompt, testCase) => `${testCase.page ? `${REPORT.directory}/${testCase.page}.html` : ""}${caseHash(prompt.name, testCase.id)}`;
+const navigate = (address) => { if (address.startsWith("#")) location.hash = address; else location.assign(address); };
 
 function routeOf(hash) {
   const [path, query] = hash.replace(/^#\/?/, "").split("?");
@@ -37,15 +37,15 @@ function route() {
   const { parts: [kind, name, id], query } = routeOf(location.hash);
   const prompt = prompts.get(name);
   const section = name !== undefined && views.find((view) => view.dataset.prompt === name);
-  const one = kind === "case" && prompt && prompt.byId.get(id);
+  const testCase = kind === "case" && prompt && prompt.byId.get(id);
   if (!kind) show(document.getElementById("view-overview"), "");
   else if (kind === "prompt" && section) {
     show(section, name);
     tableOf(name)?.apply(query);
-  } else if (one && one.page) location.replace(caseAddress(prompt, one));
-  else if (one) {
+  } else if (testCase && testCase.page) location.replace(caseAddress(prompt, testCase));
+  else if (testCase) {
     const rows = tableOf(name).rows;
-    caseSection.replaceChildren(...caseView(prompt, one, rows.indexOf(one), rows, query));
+    caseSection.replaceChildren(...caseView(prompt, testCase, rows.indexOf(testCase), rows, query));
     show(caseSection, name);
   } else show(document.getElementById("view-lost"), null);
 }
@@ -55,9 +55,9 @@ function tableOf(name) {
   if (!prompt || !prompt.cases.length) return null;
   if (!tables.has(name)) {
     const mount = views.find((view) => view.dataset.prompt === name).querySelector(".cases");
-    const made = new CaseTable(prompt, mount);
-    tables.set(name, made);
-    made.apply({});
+    const caseTable = new CaseTable(prompt, mount);
+    tables.set(name, caseTable);
+    caseTable.apply({});
   }
   return tables.get(name);
 }
@@ -83,7 +83,7 @@ function stepTo(rel) {
 
 const KEYS = {
   "/": () => {
-    const view = views.find((one) => !one.hidden && one.dataset.prompt);
+    const view = views.find((section) => !section.hidden && section.dataset.prompt);
     const name = view ? view.dataset.prompt : routeOf(location.hash).parts[1] || REPORT.prompts[0]?.name;
     if (!prompts.has(name)) return;
     if (!view) { navigate(promptHash(name, tables.get(name)?.filter)); route(); }
@@ -99,16 +99,16 @@ for (const prompt of REPORT.prompts) prepare(prompt);
 listen(KEYS);
 themed();
 addEventListener("hashchange", route);
-addEventListener("beforeprint", () => { for (const made of tables.values()) made.paint(true); });
-addEventListener("afterprint", () => { for (const made of tables.values()) made.paint(); });
+addEventListener("beforeprint", () => { for (const caseTable of tables.values()) caseTable.paint(true); });
+addEventListener("afterprint", () => { for (const caseTable of tables.values()) caseTable.paint(); });
 route();
 
-// What a search looks at is made ahead, a little at a time, so that no key waits for it.
-const ahead = REPORT.prompts.flatMap((prompt) => prompt.cases);
-let made = 0;
-function makeAhead() {
-  const until = performance.now() + 8;
-  while (made < ahead.length && performance.now() < until) haystack(ahead[made++]);
-  if (made < ahead.length) setTimeout(makeAhead, 16);
+// Searched texts are computed in short steps, so that no key waits for them.
+const unsearched = REPORT.prompts.flatMap((prompt) => prompt.cases);
+let place = 0;
+function prepareSearch() {
+  const end = performance.now() + 8;
+  while (place < unsearched.length && performance.now() < end) searchText(unsearched[place++]);
+  if (place < unsearched.length) setTimeout(prepareSearch, 16);
 }
-setTimeout(makeAhead, 50);
+setTimeout(prepareSearch, 50);

@@ -1,9 +1,9 @@
-// What each page has: its keys with their list, and its theme.
+// Keys with their list, and the theme, of every page.
 
 const help = document.getElementById("help");
 
 function listen(keys) {
-  const all = { ...keys, "?": () => help.showModal() };
+  const actions = { ...keys, "?": () => help.showModal() };
   const open = document.getElementById("help-open");
   open.hidden = false;
   open.addEventListener("click", () => help.showModal());
@@ -12,7 +12,7 @@ function listen(keys) {
     if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
     if (event.target.closest("input, select, textarea") && event.key !== "Escape") return;
     if (event.target.closest("input, select")) { event.target.blur(); return; }
-    if (Object.hasOwn(all, event.key)) { event.preventDefault(); all[event.key](); }
+    if (Object.hasOwn(actions, event.key)) { event.preventDefault(); actions[event.key](); }
   });
 }
 
@@ -21,7 +21,7 @@ function themed() {
   const button = document.getElementById("theme");
   const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   const name = () => { button.textContent = dark() ? "Light" : "Dark"; };
-  try { const kept = localStorage.getItem("regauge-theme"); if (kept === "dark" || kept === "light") root.dataset.theme = kept; } catch { /* no storage: no memory */ }
+  try { const theme = localStorage.getItem("regauge-theme"); if (theme === "dark" || theme === "light") root.dataset.theme = theme; } catch { /* no storage: no memory */ }
   button.hidden = false;
   button.addEventListener("click", () => {
     root.dataset.theme = dark() ? "light" : "dark";

@@ -1,4 +1,4 @@
-// The table of a prompt's cases. Only the rows in sight are in the document.
+// The table of a prompt's cases; the document has only the visible rows.
 
 const ROW = 38;
 const AHEAD = 12;
@@ -10,7 +10,7 @@ class CaseTable {
     this.filter = {};
     this.rows = prompt.cases;
     this.columns = [
-      ["verdict", "Verdict", "11rem"], ["case", "Case", ""], ["tier", "Tier", "6.5rem"],
+      ["status", "Status", "11rem"], ["case", "Case", ""], ["tier", "Tier", "6.5rem"],
       prompt.has.base && ["base", "Base", "6rem", "num"],
       ...(prompt.models.length ? prompt.models.map(([side, name]) => [side, name, "9rem", "num"])
         : [["candidate", prompt.has.base ? "Candidate" : "Trials", "7.5rem", "num"]]),
@@ -28,7 +28,7 @@ class CaseTable {
     const { has } = this.prompt;
     this.selects = {};
     const choice = (name, label, values) => {
-      if (values.length < 2 && name !== "verdict") return null;
+      if (values.length < 2 && name !== "status") return null;
       const select = el("select", { onchange: () => this.change(name, select.value) },
         el("option", { value: "" }, "All"), values.map((value) => el("option", { value }, value)));
       this.selects[name] = select;
@@ -37,7 +37,7 @@ class CaseTable {
     this.count = el("p", { class: "count" });
     const filters = el("div", { class: "filters", role: "search", "aria-label": `Cases of ${this.prompt.name}` },
       el("label", {}, "Search", this.search),
-      choice("verdict", "Verdict", has.verdicts), choice("judge", "Failed by", has.judges),
+      choice("status", "Status", has.statuses), choice("judge", "Failed by", has.judges),
       choice("tier", "Tier", has.tiers), choice("split", "Split", has.splits), choice("tag", "Tag", has.tags), this.count);
     this.heads = new Map(this.columns.map(([name, label, width, kind]) => [name,
       el("th", { scope: "col", class: kind }, el("button", { type: "button", onclick: () => this.sortBy(name) }, label))]));
@@ -49,7 +49,7 @@ class CaseTable {
       el("colgroup", {}, sizes), el("thead", {}, el("tr", {}, [...this.heads.values()])), this.body);
     this.box = el("div", { class: "grid-box", role: "region", "aria-label": `Table of cases of ${this.prompt.name}`, tabindex: "0" }, this.table);
     this.box.addEventListener("scroll", () => this.paint(), { passive: true });
-    this.empty = el("p", { class: "none", hidden: true }, "No case matches. ",
+    this.empty = el("p", { class: "none", hidden: true }, "No cases match. ",
       el("button", { type: "button", onclick: () => navigate(promptHash(this.prompt.name, {})) }, "Show all"));
     mount.replaceChildren(el("h2", {}, "Cases"), filters, this.box, this.empty);
   }
@@ -63,7 +63,7 @@ class CaseTable {
 
   sortBy(name) {
     const [column, down] = sorting(this.filter);
-    const first = ["latency", "cost"].includes(name); // the largest are looked for
+    const first = ["latency", "cost"].includes(name); // the largest first
     this.change("sort", column === name ? (down ? name : `-${name}`) : first ? `-${name}` : name);
   }
 
@@ -77,9 +77,9 @@ class CaseTable {
       else head.removeAttribute("aria-sort");
     }
     this.rows = select(this.prompt, filter);
-    const all = this.prompt.cases.length.toLocaleString("en");
-    const left = this.rows.length.toLocaleString("en");
-    this.count.textContent = left === all ? `${all} cases` : `${left} of ${all} cases`;
+    const total = this.prompt.cases.length.toLocaleString("en");
+    const selected = this.rows.length.toLocaleString("en");
+    this.count.textContent = selected === total ? `${total} cases` : `${selected} of ${total} cases`;
     announce(this.count.textContent);
     this.table.setAttribute("aria-rowcount", String(this.rows.length + 1));
     this.box.hidden = !this.rows.length;
@@ -92,16 +92,16 @@ class CaseTable {
   paint(whole) {
     const height = innerHeight; // a box that was nearly empty has yet to grow
     const from = whole ? 0 : Math.max(0, Math.floor(this.box.scrollTop / ROW) - AHEAD);
-    const to = Math.min(this.rows.length, whole ? PRINTED : Math.ceil((this.box.scrollTop + height) / ROW) + AHEAD);
-    if (this.painted && this.painted[0] === from && this.painted[1] === to) return;
-    this.painted = [from, to];
+    const end = Math.min(this.rows.length, whole ? PRINTED : Math.ceil((this.box.scrollTop + height) / ROW) + AHEAD);
+    if (this.painted && this.painted[0] === from && this.painted[1] === end) return;
+    this.painted = [from, end];
     this.above.style.height = `${from * ROW}px`;
-    this.below.style.height = `${(this.rows.length - to) * ROW}px`;
+    this.below.style.height = `${(this.rows.length - end) * ROW}px`;
     const focused = this.body.contains(document.activeElement) ? document.activeElement.dataset.id : null;
     const nodes = [];
     if (from) nodes.push(el("tr", { class: "space", "aria-hidden": "true" }, this.above));
-    for (let place = from; place < to; place += 1) nodes.push(this.row(place));
-    if (to < this.rows.length) nodes.push(el("tr", { class: "space", "aria-hidden": "true" }, this.below));
+    for (let place = from; place < end; place += 1) nodes.push(this.row(place));
+    if (end < this.rows.length) nodes.push(el("tr", { class: "space", "aria-hidden": "true" }, this.below));
     this.body.replaceChildren(...nodes);
     if (focused !== null) this.link(focused)?.focus({ preventScroll: true });
   }
@@ -111,9 +111,9 @@ class CaseTable {
   }
 
   row(place) {
-    const one = this.rows[place];
-    const href = caseAddress(this.prompt, one);
-    const cells = this.columns.map(([name, , , kind]) => this.cell(name, one, href, kind, place));
+    const testCase = this.rows[place];
+    const href = caseAddress(this.prompt, testCase);
+    const cells = this.columns.map(([name, , , kind]) => this.cell(name, testCase, href, kind, place));
     const row = el("tr", { class: "row", "aria-rowindex": String(place + 2) }, cells);
     row.addEventListener("click", (event) => {
       if (event.target.closest("a") || String(getSelection())) return;
@@ -122,27 +122,27 @@ class CaseTable {
     return row;
   }
 
-  cell(name, one, href, kind, place) {
-    const count = (given) => (given ? `${given[0]} of ${given[1]}` : "–");
-    if (this.prompt.models.some(([side]) => side === name)) return el("td", { class: kind }, this.grade(one.counts[name]));
+  cell(name, testCase, href, kind, place) {
+    const count = (counts) => (counts ? `${counts[0]} of ${counts[1]}` : "–");
+    if (this.prompt.models.some(([side]) => side === name)) return el("td", { class: kind }, this.grade(testCase.counts[name]));
     switch (name) {
-      case "verdict": return el("td", {}, badge(one.verdict));
+      case "status": return el("td", {}, badge(testCase.status));
       case "case": {
-        const link = el("a", { href, title: one.id, onkeydown: (event) => this.keys(event, place) }, one.id);
-        link.dataset.id = one.id;
+        const link = el("a", { href, title: testCase.id, onkeydown: (event) => this.keys(event, place) }, testCase.id);
+        link.dataset.id = testCase.id;
         return el("th", { scope: "row" }, link);
       }
-      case "tier": return el("td", {}, one.tier);
-      case "base": return el("td", { class: kind, title: !one.counts.base && one.before ? "before this run" : null }, count(one.counts.base || one.before));
-      case "candidate": return el("td", { class: kind }, count(one.counts.candidate));
-      case "judges": return el("td", { title: one.failed.join(", ") }, one.failed.join(", ") || "–");
-      case "latency": return el("td", { class: kind }, duration(one.latency));
-      case "cost": return el("td", { class: kind }, money(one.cost));
+      case "tier": return el("td", {}, testCase.tier);
+      case "base": return el("td", { class: kind, title: !testCase.counts.base && testCase.before ? "before this run" : null }, count(testCase.counts.base || testCase.before));
+      case "candidate": return el("td", { class: kind }, count(testCase.counts.candidate));
+      case "judges": return el("td", { title: testCase.failed.join(", ") }, testCase.failed.join(", ") || "–");
+      case "latency": return el("td", { class: kind }, duration(testCase.latency));
+      case "cost": return el("td", { class: kind }, money(testCase.cost));
       default: throw new Error(`no column ${name}`);
     }
   }
 
-  /** What a model came to on a case: a word for one trial, else how many passed. */
+  /** The result of a model on a case: a badge, or a count of mixed trials. */
   grade(count) {
     if (!count) return "–";
     if (!count[1]) return badge("unmeasured");
