@@ -36,6 +36,22 @@ if TYPE_CHECKING:
         check_locks as check_locks,
         compare_with_base as compare_with_base,
     )
+    from regauge.gate._baseline_sessions import (
+        SESSIONS as SESSIONS,
+        Drift as Drift,
+        Recheck as Recheck,
+        RecheckSuite as RecheckSuite,
+        SuiteTrials as SuiteTrials,
+        TopUp as TopUp,
+        TopUpPolicy as TopUpPolicy,
+        TopUpSuite as TopUpSuite,
+        add_session as add_session,
+        draw_trials as draw_trials,
+        draws_of as draws_of,
+        merge_baselines as merge_baselines,
+        recheck_trials as recheck_trials,
+        top_up as top_up,
+    )
     from regauge.gate._cases import (
         CheckTest as CheckTest,
         OpenCheckCounts as OpenCheckCounts,
@@ -116,22 +132,6 @@ if TYPE_CHECKING:
         GateProgress as GateProgress,
         GateRun as GateRun,
         is_base_unavailable as is_base_unavailable,
-    )
-    from regauge.gate._sessions import (
-        SESSIONS as SESSIONS,
-        Drift as Drift,
-        Recheck as Recheck,
-        RecheckSuite as RecheckSuite,
-        SuiteTrials as SuiteTrials,
-        TopUp as TopUp,
-        TopUpPolicy as TopUpPolicy,
-        TopUpSuite as TopUpSuite,
-        add_session as add_session,
-        draw_trials as draw_trials,
-        draws_of as draws_of,
-        merge_baselines as merge_baselines,
-        recheck_trials as recheck_trials,
-        top_up as top_up,
     )
     from regauge.gate._suites import (
         screen as screen,

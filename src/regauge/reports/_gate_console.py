@@ -156,7 +156,7 @@ class _StatusWords:
         tone: The tone of its lines.
         is_listed: Whether to list its cases.
         diff: Whether to show their outputs.
-        cases_max: The number of cases to list; the others are counted.
+        cases_max: The number of cases that the terminal lists; the others are counted.
     """
 
     title: str

@@ -139,7 +139,7 @@ class _MarkdownLimits:
     """The limits of a comment's parts.
 
     Attributes:
-        cases: The number of cases per status.
+        cases: The number of cases or groups of cases per status, and of cases per group.
         outputs: The number of cases with outputs.
         prompts: The number of prompts with a diff.
         lines: The number of lines per folded block.

@@ -35,7 +35,7 @@ from regauge.prompts import parse_prompt
 NOW = datetime(2026, 11, 21, 9, tzinfo=UTC)
 KEY = BaselineKey(prompt="a" * 64, model="sim:clerk-1", dataset="greet", judges={"tone": "b" * 64})
 CASES = {"ann": "1" * 64, "bob": "2" * 64}
-POLICY = TopUpPolicy()
+POLICY = TopUpPolicy(complete_trials=12, per_session=4, apart_h=1.0)
 
 
 def facts(*, passed: bool = True, answer: str = "0") -> TrialFacts:

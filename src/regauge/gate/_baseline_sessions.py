@@ -62,10 +62,10 @@ class TopUpPolicy:
         any_time: Whether a session counts however recent the last one was.
     """
 
-    complete_trials: int = 12
+    complete_trials: int
     sessions: int = SESSIONS
-    per_session: int = 4
-    apart_h: float = 1.0
+    per_session: int
+    apart_h: float
     any_time: bool = False
 
 
