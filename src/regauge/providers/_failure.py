@@ -162,7 +162,7 @@ def refusal_error(
     exhausted = status == _TOO_MANY and _QUOTA.search(error.message)
     # Gemini has the same message for limits per minute, and adds when to retry.
     if _QUOTA.search(error.code) or (exhausted and not _RETRY.search(body)):
-        fix = "the account has no quota left: add credit, or use another model with --model"
+        fix = f"the account has no quota left: add credit, or use {_other_model(request)}"
         message = f"{message}\n  fix: {fix}"
         return AttemptError(message, kind="quota", status=status, transient=False)
     if status in _TRANSIENT or (status >= _SERVER and status != _NOT_IMPLEMENTED):
@@ -222,14 +222,19 @@ def _fix(kind: str, param: str, request: CompletionRequest, key_fix: str) -> str
         )
     fixes = {
         "authentication": key_fix,
-        "permission": f"the key may not use {model}: use another key, or another model with"
-        " --model",
+        "permission": f"the key may not use {model}: use another key, or {_other_model(request)}",
         "not-found": f"check the model {model!r}, named by {request.named_by or file}, and the"
         f" base_url of provider"
         f" {request.provider!r} (it ends in /v1 for most servers)",
-        "bad-request": f"change {file}, or use another model with --model",
+        "bad-request": f"change {file}, or use {_other_model(request)}",
     }
     return fixes.get(kind, "")
+
+
+def _other_model(request: CompletionRequest) -> str:
+    """Words for another model; `--model` replaces that of prompts, not of judges."""
+    is_prompt = not request.origin or ".prompt.yml" in request.origin
+    return "another model with --model" if is_prompt else "another model"
 
 
 def _excerpt(text: str) -> str:

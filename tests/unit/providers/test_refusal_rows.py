@@ -128,3 +128,24 @@ def test_waits_double_up_to_the_longest(
 )
 def test_the_delay_that_a_server_names(headers: dict[str, str], seconds: float):
     assert retry_after_s(headers, now=NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("origin", "fix"),
+    [
+        ("prompts/a.prompt.yml", "another model with --model"),
+        ("rubrics/tone.rubric.yml", "another model"),
+        ("the embedding judge", "another model"),
+    ],
+)
+@pytest.mark.parametrize("status", [400, 403])
+def test_the_option_is_named_only_where_it_sets_the_model(origin: str, fix: str, status: int):
+    error = refusal_error(
+        CompletionRequest(model="m", provider="acme", messages=(), parameters={}, origin=origin),
+        status=status,
+        body="",
+        headers={},
+        endpoint="acme (https://host)",
+        key_fix="",
+    )
+    assert str(error).endswith(fix)
