@@ -68,21 +68,26 @@ def load_point(point: EntryPoint, noun: str, *, fix: str = "") -> Any:
     Args:
         point: The entry point.
         noun: The word for what it registers, for the message.
-        fix: The fix.
+        fix: The fix; by default another version of its package.
 
     Raises:
-        UsageError: It cannot be loaded.
+        UsageError: It cannot be loaded, or cannot be called.
     """
-    try:
-        return point.load()
-    except Exception as error:  # code of another package
-        from regauge.errors import UsageError
+    from regauge.errors import UsageError
 
-        kind = (
-            "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
-        )
-        message = f"{noun} {point.name!r} ({point.value}) cannot be loaded: {kind}{error}"
-        raise UsageError(message, fix=fix) from error
+    package = point.dist.name if point.dist is not None else "its package"
+    fix = fix or f"install another version of {package}, or remove it"
+    subject = f"{noun} {point.name!r} ({point.value})"
+    try:
+        loaded = point.load()
+    except (Exception, SystemExit) as error:  # code of another package
+        is_import = isinstance(error, ImportError | AttributeError)
+        words = " ".join(str(error).split())
+        reason = words if is_import else f"{type(error).__name__}: {words}"
+        raise UsageError(f"{subject} cannot be loaded: {reason}", fix=fix) from error
+    if not callable(loaded):
+        raise UsageError(f"{subject} is no class or function, but {loaded!r:.60}", fix=fix)
+    return loaded
 
 
 def _is_installed(module: str) -> bool:

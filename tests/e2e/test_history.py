@@ -74,8 +74,8 @@ triage · sim:clerk-1 (simulated) · 3 runs (1 more measured nothing)  ▂█·�
 version  content       day         pass rate      0 to 100 %, 95 % interval              cost  runs
 1.0.0    DIGEST------  DAY-------  20.0 % (1/5)   │ ────●─────────         │  4 to 62    $0    1
 1.0.0    DIGEST------  DAY-------  100.0 % (1/1)  │     ──────────────────●│  21 to 100  $0    1     other cases
-1.1.0    DIGEST------  DAY-------  unmeasured     │                        │  -          ?     0     other cases and judges
-1.1.0    DIGEST------  DAY-------  80.0 % (4/5)   │         ─────────●──── │  38 to 96   $0    1     other judges
+1.1.0    DIGEST------  DAY-------  unmeasured     │                        │  -          ?     0     other cases
+1.1.0    DIGEST------  DAY-------  80.0 % (4/5)   │         ─────────●──── │  38 to 96   $0    1     other cases
 """)
     newest = regauge(project, "log", "triage", "--runs", "--limit=1").output.splitlines()
     assert newest[-1].split() == trend.output.splitlines()[-1].split()

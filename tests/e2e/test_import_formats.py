@@ -336,7 +336,7 @@ def test_texts_that_an_item_holds_are_the_outputs_of_a_target(place: Place):
     ("files", "message"),
     [
         ({"a.json": "{}"}, "a.json is no eval of OpenAI's API"),
-        ({"a.json": '{"testing_criteria": [],\n'}, "a.json:2: not YAML"),
+        ({"a.json": '{"testing_criteria": [],\n'}, "a.json:1: not YAML"),
         ({"a.json": '{"testing_criteria": []}', "d.jsonl": '{"item": {}}\n{"item": NaN}'}, "d.jsonl:2: not JSON: NaN is no JSON number"),
         ({"a.yaml": "x: 1\n"}, "a.yaml defines no eval"),
         ({"a.yaml": "x:\n  class: evals.elsuite.basic.match:Match\n  args: {samples_jsonl: ../../../etc/passwd}\n"}, "is outside of the repository"),
@@ -680,7 +680,7 @@ def test_a_dotprompt_with_deerrors_runs(place: Place, model: Model):
         ("prompty", "a.prompty", "Hello", "a.prompty has no front matter"),
         ("prompty", "a.prompty", "---\nname: a\n", "a.prompty:1: its front matter has no end"),
         ("prompty", "a.prompty", "---\n- a\n---\n", "its front matter is no mapping"),
-        ("prompty", "a.prompty", "---\nname: [\n---\nHi", "a.prompty:3: not YAML"),
+        ("prompty", "a.prompty", "---\nname: [\n---\nHi", "a.prompty:2: not YAML"),
         ("prompty", "a.prompty", "---\nmodel: {api: embedding}\n---\nHi", "a prompt of embedding"),
         ("prompty", "a.prompty", "---\nname: a\nsample: ${file:../../etc/passwd}\n---\nHi", "outside of the repository"),
         ("prompty", "a.prompty", "---\nname: a\n---\n{% for x in xs %}", "its template cannot be imported"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from difflib import unified_diff
 from typing import TYPE_CHECKING
@@ -156,7 +156,8 @@ def _print_head(prompt: Prompt) -> None:
         if text:
             echo(f"  {label:<11}{text}")
     for warning in prompt.warnings:
-        echo(f"warning: {warning}", style="yellow")
+        diagnostic = replace(warning, path=short_path(warning.path))
+        echo(f"warning: {diagnostic}", style="yellow")
 
 
 def _input_names(prompt: Prompt) -> list[str]:

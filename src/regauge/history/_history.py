@@ -258,7 +258,10 @@ class History:
             if schema_version == SCHEMA_VERSION:
                 return RunRecord.model_validate(document)
         except ValidationError as error:
-            raise self._unreadable(document, f"it is not a run record: {error}") from error
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            place = ".".join(str(part) for part in first["loc"])
+            problem = f"it is not a run record: {place}: {first['msg']}"
+            raise self._unreadable(document, problem) from error
         raise self._unreadable(
             document,
             f"it has schema version {schema_version!r}; this regauge reads {SCHEMA_VERSION}",
@@ -382,7 +385,7 @@ def _points(groups: Sequence[Sequence[MeasuredSuite]]) -> list[TrendPoint]:
         # The newest of equals.
         suite = max(reversed(group), key=lambda point: point.measured)
         points.append(_point(suite, runs=_count(group), before=before))
-        before = suite
+        before = suite if suite.measured else before
     return points
 
 
@@ -390,7 +393,9 @@ def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> 
     # Loads numpy, which a run that only writes to the history does not need.
     from regauge.stats import wilson
 
-    kinds = {"cases": "cases_digest", "judges": "judges_digest", "trials": "trials"}
+    kinds = {"cases": "cases_digest", "trials": "trials"}
+    if suite.measured:  # the judges of a run are those that judged
+        kinds = {"cases": "cases_digest", "judges": "judges_digest", "trials": "trials"}
     changed = [
         kind
         for kind, name in kinds.items()

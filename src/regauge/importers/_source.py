@@ -277,7 +277,10 @@ class SourceTree:
             text = _as_yaml(text)
         name = self.relative(path)
         try:
-            node = compose_document(text, _Loader)
+            try:
+                node = compose_document(text, _Loader)
+            except YamlError:  # the loader in Python explains errors better
+                node = compose_document(text)
             return None if node is None else _TableReader(name).json(node, "the file")
         except YamlError as error:
             raise _faulty(name, error.line, str(error), error.fix or "correct the file") from error

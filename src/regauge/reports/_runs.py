@@ -220,6 +220,7 @@ def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> Invalid
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             place = ".".join(str(part) for part in first["loc"])
             reason = f"{place}: {first['msg']}" if place else first["msg"]
+            fix = "read it with the regauge that wrote it, or repeat the run"
         case RecursionError():
             reason = "nested too deeply"
         case json.JSONDecodeError():

@@ -23,6 +23,11 @@ from regauge.judges import answer_is, no_new_numbers, number_near
         ("3 million to 4 million", "3 to 4 million"),
         ("3-4 million", "between 3 million and 4 million"),
         ("a burst of 5 mnemonics", "5 mnemonics"),
+        ("$3m", "$3 million"),
+        ("€2.5 b", "€2.5 b"),
+        ("**1. Revenue** is 5", "5"),
+        ("- 1. Revenue is 5", "5"),
+        ("> 1. Revenue is 5", "5"),
     ],
 )
 def test_a_number_with_a_scale_is_the_number_in_digits(output: str, report: str):
@@ -37,6 +42,9 @@ def test_a_number_with_a_scale_is_the_number_in_digits(output: str, report: str)
         ("3 billion", "3 Mio.", "3 billion"),
         ("3 and 5 million", "3 and 4 million", "5 million"),
         ("3万", "3", "3万"),
+        ("5k", "5", "5"),
+        ("$5M", "$5", "5"),
+        ("**17** pods", "5", "17"),
     ],
 )
 def test_another_scale_is_another_number(output: str, report: str, new: str):
@@ -56,6 +64,11 @@ def test_another_scale_is_another_number(output: str, report: str, new: str):
         ("1,2 milliards", 1.2e9, None),
         ("5 K", 5, "K"),
         ("5 mnemonics", 5, None),
+        ("$3m", 3e6, "$"),
+        ("€2.5bn", 2.5e9, "€"),
+        ("3m", 3, "m"),
+        ("1.2k/s", 1200, None),
+        ("3 million/day", 3e6, None),
     ],
 )
 def test_a_scale_multiplies_the_number_before_its_unit(output: str, to: float, unit: str | None):
@@ -66,3 +79,26 @@ def test_an_answer_is_compared_with_its_scale():
     assert answer_is(3_000_000).check_text("ANSWER: 3 million").outcome == "pass"
     assert answer_is("3 million").check_text("ANSWER: 3,000,000").outcome == "pass"
     assert answer_is(3).check_text("ANSWER: 3 million").outcome == "fail"
+
+
+@pytest.mark.parametrize(
+    ("to", "answer", "outcome"),
+    [
+        ("5 GB", "5 GB", "pass"),
+        ("5 GB", "5000 MB", "pass"),
+        ("5 GB", "5", "pass"),
+        ("5 GB", "5 GB of disk", "pass"),
+        ("5 GB", "5 MB", "fail"),
+        ("50%", "50 kg", "fail"),
+        ("$5", "€5", "fail"),
+        ("3 million €", "3 million $", "fail"),
+        ("5 h", "300 min", "pass"),
+        ("0 °C", "0 °F", "fail"),
+        ("007", "7", "fail"),
+        ("007", "007", "pass"),
+        ("5", "$5$", "pass"),
+        (3e6, "$3m", "pass"),
+    ],
+)
+def test_an_answer_with_a_unit_is_a_quantity(to: str | float, answer: str, outcome: str):
+    assert answer_is(to).check_text(f"ANSWER: {answer}").outcome == outcome

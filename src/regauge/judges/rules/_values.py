@@ -45,6 +45,10 @@ Mark = Literal[".", ","]
 # Arabic decimal, group and percent marks, and full-width marks.
 _MARKS = str.maketrans("\u066b\u066c\u066a\uff0e\uff0c\uff05\uff04\uffe5", ".,%.,%$\u00a5")
 _SUFFIX_SCALES: Mapping[str, float] = MappingProxyType({"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9})
+# After an amount of money, which has no unit such as metres.
+_MONEY_SCALES: Mapping[str, float] = MappingProxyType(
+    {"k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6, "b": 1e9, "B": 1e9, "t": 1e12, "T": 1e12}
+)
 _ABBREVIATED_MAX = 3  # letters of a scale that may end in a period, such as `Mio.`
 _FRACTION_SIGN = re.compile(r"((?<!\d)\d{0,15})([\u00bc-\u00be\u2150-\u215e])")
 # A number in parts, such as `1 d 2 h 3 min`, has at most one part per unit; the time of a judgement
@@ -88,9 +92,10 @@ def _match_scale(text: str, start: int) -> tuple[float, int]:
     word = _WORDS.unit.match(text, start)
     if word is None:
         return 1.0, start
-    scale, end = _scales().get(word["unit"].casefold()), word.end()
+    name = word["unit"].partition("/")[0]  # a rate: `3 million/day`
+    scale, end = _scales().get(name.casefold()), word.start("unit") + len(name)
     if scale is not None:
-        return scale, end + (text.startswith(".", end) and len(word["unit"]) <= _ABBREVIATED_MAX)
+        return scale, end + (text.startswith(".", end) and len(name) <= _ABBREVIATED_MAX)
     return _scales().get(text[start : start + 1], 1.0), start + (text[start] in _scales())
 
 
@@ -184,14 +189,15 @@ def numbers_in(
         unit = match_unit(text, end)
         name = ""
         if unit:
-            word = unit["unit"]
+            word = unit["unit"].partition("/")[0]
             # An adjacent letter is a scale: `1.2k`, `$3M`.
-            suffix_scale = _SUFFIX_SCALES.get(word, 1.0) if word == text[end : end + 1] else 1.0
+            scales = _MONEY_SCALES if before and before.strip(" -+\u2212") else _SUFFIX_SCALES
+            suffix_scale = scales.get(word, 1.0) if word == text[end : end + 1] else 1.0
             if word in {"K", "B"} and not before:
                 suffix_scale = 1.0
             scale, end_of_scale = _match_scale(text, end)
             if suffix_scale != 1:
-                scale, end_of_scale = suffix_scale, unit.end()
+                scale, end_of_scale = suffix_scale, end + 1
             if scale != 1:
                 value *= scale
                 end = end_of_scale
@@ -221,7 +227,8 @@ def number_near(
     suffices.
 
     Args:
-        to: The value or reference to compare with; by default the case's `expected`.
+        to: The value or reference to compare with; by default the case's `expected`. A text such as
+            `5 GB` is compared in its unit.
         absolute: The largest difference that passes.
         relative: The same as a share of the expected number; 0.05 is 5 %.
         unit: Such as `ms`, `GB`, `km`, `%` or `€`; others of its kind are converted. A number
@@ -318,35 +325,36 @@ def _join_units(text: str, decimal: Mark | None, last: int | None) -> Iterator[N
         yield total
 
 
-def _target(value: JSON, error: JudgeError | UsageError) -> float:
-    """Parse the number to compare with, which may be a text.
+def _target(value: JSON, error: JudgeError | UsageError) -> Number:
+    """Parse the number to compare with, which may be a text with a unit.
 
     Raises:
         JudgeError, UsageError: It is no number; the given error.
     """
     if is_number(value):
         if abs(value) <= sys.float_info.max:  # NaN is not, either
-            return value
+            return Number(value, "", str(value))
     elif isinstance(value, str):
         numbers = [*numbers_in(value)]
         if len(numbers) == 1:
-            return numbers[0].value
+            return numbers[0]
     raise error
 
 
 def _nearest(
     numbers: Sequence[Number],
-    target: float,
+    expected: Number,
     name: str,
     unit: str | None,
     *,
     within: float,
     relative: float,
 ) -> Verdict:
+    target = expected.value
     within = max(within, relative * abs(target))
     best: tuple[float, Number, float | None] | None = None
     for part in {(part.value, part.unit): part for part in reversed(numbers)}.values():
-        value = part.value if unit is None else part.in_unit(unit)
+        value = _value_in(part, expected.unit) if unit is None else part.in_unit(unit)
         score = 0.0
         if value is not None:
             if is_close(value, target, within=within, relative=1e-9):
@@ -358,7 +366,9 @@ def _nearest(
     score, part, value = best
     if value is None:
         return failed(
-            f"{quote(part.text)} is no number of {unit}", code="wrong_unit", expected=target
+            f"{quote(part.text)} is no number of {unit or expected.unit}",
+            code="wrong_unit",
+            expected=target,
         )
     return failed(
         f"{part.text} is not near {name}",
@@ -369,7 +379,7 @@ def _nearest(
     )
 
 
-_AROUND_ANSWER = " \t*_`$\"'“”„‘’«»「」『』"  # noqa: RUF001 - quotation marks
+_AROUND_ANSWER = " \t*_`\"'“”„‘’«»「」『』"  # noqa: RUF001 - quotation marks
 _PERIODS = (".", "。", "．", "।", "۔", "։")  # noqa: RUF001 - those of several scripts
 _BOXED = "\\boxed{"
 
@@ -396,7 +406,7 @@ def _after(text: str, marker: str) -> str | None:
     if position < 0:
         return None
     rest = text[position + len(marker) :]
-    return next((line for line in rest.splitlines() if line.strip(_AROUND_ANSWER + ":")), "")
+    return next((line for line in rest.splitlines() if line.strip(_AROUND_ANSWER + ":$")), "")
 
 
 def bare_answer(text: str) -> str:
@@ -409,7 +419,9 @@ def bare_answer(text: str) -> str:
     boxed = _boxed(text)
     text = text if boxed is None else boxed
     text = text.strip(_AROUND_ANSWER)
-    return text[: -1 if text.endswith(_PERIODS) else None].strip(_AROUND_ANSWER)
+    text = text[: -1 if text.endswith(_PERIODS) else None].strip(_AROUND_ANSWER)
+    is_math = text[:1] == text[-1:] == "$"
+    return text.strip("$").strip(_AROUND_ANSWER) if is_math else text
 
 
 def _equals_answer(text: str, expected: JSON) -> bool:
@@ -419,9 +431,23 @@ def _equals_answer(text: str, expected: JSON) -> bool:
     if not isinstance(expected, str):
         return False
     if (number := [*numbers_in(expected)]) and number[0].text == expected.strip():
-        return _equals_answer(text, number[0].value) or text == expected
+        return text == expected or _equals_quantity(text, number[0])
     simplify = normaliser(ignore_case=True, ignore_space=True)
     return simplify(text) == simplify(bare_answer(expected))
+
+
+def _equals_quantity(text: str, expected: Number) -> bool:
+    """Return whether a text has one number, equal to another; a known unit is converted."""
+    numbers = [*numbers_in(text)]
+    if len(numbers) != 1 or re.match("0[0-9]", expected.text):  # `007` is a name
+        return False
+    value = _value_in(numbers[0], expected.unit)
+    return value is not None and is_close(value, expected.value, within=0, relative=1e-9)
+
+
+def _value_in(number: Number, unit: str) -> float | None:
+    """The value in a unit; words that are no unit, and missing ones, are ignored."""
+    return number.in_unit(unit) if {number.unit, unit} <= _units().keys() else number.value
 
 
 @rule(version=3, about="correctness")
@@ -432,7 +458,7 @@ def answer_is(
 
     The answer is the rest of the line after the last marker, the next line with text, or else the
     content of the last `\boxed{...}`. Case, emphasis, quotes and a final period are ignored;
-    numbers are compared as numbers.
+    numbers are compared as numbers, in the unit of the correct answer if both have one.
 
     Args:
         to: The correct answer, or a list of correct answers.
@@ -632,12 +658,12 @@ def number_readings(text: str) -> list[tuple[str, list[set[str]]]]:
     """The numbers of a text as written, with their readings, without list marks.
 
     A reading is one number, or several with commas between them. A period before three digits may
-    group them or begin a fraction. A letter such as `k` may be a scale or a unit.
+    group them or begin a fraction. A letter such as `M` may be a scale or a unit.
 
     >>> number_readings("1. It took 1,200 ms, 1.50 s")
     [('1,200', [{'1200'}]), ('1.50', [{'1.5'}])]
-    >>> number_readings("3 million, 1.2k")
-    [('3 million', [{'3000000'}]), ('1.2', [{'1.2'}, {'1200'}])]
+    >>> number_readings("3 million, 1.2k, 5M")
+    [('3 million', [{'3000000'}]), ('1.2', [{'1200'}]), ('5', [{'5'}, {'5000000'}])]
     >>> number_readings("3 to 4 million")[0]
     ('3', [{'3'}, {'3000000'}])
     """
@@ -652,8 +678,13 @@ def number_readings(text: str) -> list[tuple[str, list[set[str]]]]:
                 first, first_readings = numbers[-1]
                 numbers[-1] = first, first_readings + _multiply(first_readings, scale)
             readings = _multiply(readings, scale)
-        elif text[end : end + 1] in _SUFFIX_SCALES and not text[end + 1 : end + 2].isalpha():
-            readings = readings + _multiply(readings, _SUFFIX_SCALES[text[end]])
+        elif (letter := text[end : end + 1]) and not text[end + 1 : end + 2].isalpha():
+            if _WORDS.money.search(text, max(0, match.start() - 4), match.start()):
+                readings = _multiply(readings, _MONEY_SCALES.get(letter, 1.0))
+            elif letter == "k":
+                readings = _multiply(readings, _SUFFIX_SCALES[letter])
+            elif letter in _SUFFIX_SCALES:
+                readings = readings + _multiply(readings, _SUFFIX_SCALES[letter])
         numbers.append((text[match.start() : end], readings))
         previous_end = end
     return numbers

@@ -1,0 +1,56 @@
+"""Entry points of other packages: one that is broken is named, with its package and a fix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from regauge.errors import UsageError
+from regauge.on_demand import load_point, registered_points
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODULE = """\
+def good(): return 1
+five = 5
+"""
+
+
+@pytest.fixture
+def points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "points_good.py").write_text(MODULE)
+    (tmp_path / "points_exit.py").write_text("import sys\nsys.exit(3)\n")
+    (tmp_path / "points_broken.py").write_text("raise ValueError('two\\n  lines')\n")
+    info = tmp_path / "odd_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[regauge.odd]\ngood = points_good:good\nfive = points_good:five\ngone = points_good:gone\n"
+        "missing = points_missing:x\nexit = points_exit:x\nbroken = points_broken:x\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return registered_points("regauge.odd")
+
+
+def test_what_can_be_called_is_loaded(points):
+    assert load_point(points["good"], "judge")() == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("five", "judge 'five' (points_good:five) is no class or function, but 5"),
+        ("gone", "cannot be loaded: module 'points_good' has no attribute 'gone'"),
+        ("missing", "cannot be loaded: No module named 'points_missing'"),
+        ("exit", "cannot be loaded: SystemExit: 3"),
+        ("broken", "cannot be loaded: ValueError: two lines"),
+    ],
+)
+def test_a_broken_one_is_named_with_a_fix(points, name: str, reason: str):
+    with pytest.raises(UsageError) as error:
+        load_point(points[name], "judge")
+    problem, fix = str(error.value).split("\n")
+    assert reason in problem
+    assert fix == "  fix: install another version of odd-package, or remove it"
