@@ -155,11 +155,12 @@ def _split_spec(spec: JSON) -> tuple[str, JSON]:
 
 def _kind(name: str) -> Callable[..., Judge | UnboundJudge]:
     kinds = judge_kinds(installed=False)
-    if name not in kinds:
-        kinds = judge_kinds()
     if name in kinds:
         return kinds[name]
-    hint = did_you_mean(name, kinds) or "`regauge judges list` lists them"
+    points = registered_points(ENTRY_POINTS)
+    if name in points:  # no other one: it may be broken
+        return cast("Callable[..., Judge | UnboundJudge]", load_point(points[name], "judge"))
+    hint = did_you_mean(name, [*kinds, *points]) or "`regauge judges list` lists them"
     raise UsageError(f"no judge {name!r}; {hint}")
 
 

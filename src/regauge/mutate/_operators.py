@@ -134,39 +134,30 @@ class Operator:
         return cls(name=name, about=about, mutate=mutate, single=single, scored=scored)
 
 
-def load_operators() -> dict[str, Operator]:
-    """Load all operators by name: those of regauge, then those of installed packages.
-
-    Raises:
-        UsageError: A registered operator cannot be loaded.
-    """
-    operators = {operator.name: operator for operator in OPERATORS}
-    for name, point in registered_points(ENTRY_POINTS).items():
-        mutate = load_point(point, "operator", fix="install its package again, or remove it")
-        operators.setdefault(name, Operator.from_function(name, mutate))
-    return operators
-
-
 def choose_operators(names: str | None) -> tuple[Operator, ...]:
     """Return the operators in `--operators`, separated by commas; by default single deletions.
 
     Raises:
-        UsageError: There is no such operator.
+        UsageError: There is no such operator, or a registered one cannot be loaded.
     """
-    operators_by_name = load_operators()
     if not names:
-        return tuple(operator for operator in operators_by_name.values() if operator.single)
+        return tuple(operator for operator in OPERATORS if operator.single)
+    builtin = {operator.name: operator for operator in OPERATORS}
+    points = registered_points(ENTRY_POINTS)
+    known_names = [*builtin, *(name for name in points if name not in builtin)]
+    requested_names = dict.fromkeys(filter(None, (word.strip() for word in names.split(","))))
     if names.strip() == "all":
-        return tuple(operator for operator in operators_by_name.values() if operator.name != MODEL)
+        requested_names = dict.fromkeys(name for name in known_names if name != MODEL)
     operators: list[Operator] = []
-    for name in dict.fromkeys(filter(None, (word.strip() for word in names.split(",")))):
-        if name not in operators_by_name:
+    for name in requested_names:
+        if name not in known_names:
             suggestion = (
-                did_you_mean(name, operators_by_name)
-                or f"choose from: all, {', '.join(operators_by_name)}"
+                did_you_mean(name, known_names) or f"choose from: all, {', '.join(known_names)}"
             )
             raise UsageError(f"there is no operator {name!r}\n  fix: {suggestion}")
-        operators.append(operators_by_name[name])
+        operators.append(
+            builtin.get(name) or Operator.from_function(name, load_point(points[name], "operator"))
+        )
     if not operators:
         raise UsageError("--operators names no operator\n  fix: name one, or `all`")
     return tuple(operators)

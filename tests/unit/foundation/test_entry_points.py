@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from regauge.errors import UsageError
+from regauge.judges import judge_from_spec
+from regauge.mutate._operators import OPERATORS, choose_operators
 from regauge.on_demand import load_point, registered_points
 
 if TYPE_CHECKING:
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
 MODULE = """\
 def good(): return 1
 five = 5
+def polite():
+    from regauge.judges import contains
+    return contains("please")
+def nothing(prompt): return ()
 """
 
 
@@ -29,6 +35,8 @@ def points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (info / "entry_points.txt").write_text(
         "[regauge.odd]\ngood = points_good:good\nfive = points_good:five\ngone = points_good:gone\n"
         "missing = points_missing:x\nexit = points_exit:x\nbroken = points_broken:x\n"
+        "[regauge.judges]\nbroken = points_broken:x\npolite = points_good:polite\n"
+        "[regauge.mutation_operators]\nbroken = points_broken:x\nnothing = points_good:nothing\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     return registered_points("regauge.odd")
@@ -54,3 +62,23 @@ def test_a_broken_one_is_named_with_a_fix(points, name: str, reason: str):
     problem, fix = str(error.value).split("\n")
     assert reason in problem
     assert fix == "  fix: install another version of odd-package, or remove it"
+
+
+@pytest.mark.usefixtures("points")
+def test_a_broken_judge_does_not_stop_another_one():
+    assert judge_from_spec("polite").name == "contains(please)"
+    with pytest.raises(UsageError, match="judge 'broken'"):
+        judge_from_spec("broken")
+    with pytest.raises(UsageError, match="did you mean 'polite'"):
+        judge_from_spec("polit")
+
+
+@pytest.mark.usefixtures("points")
+def test_a_broken_operator_stops_only_runs_that_name_it():
+    assert {operator.name for operator in choose_operators(None)} <= {x.name for x in OPERATORS}
+    assert [operator.name for operator in choose_operators("nothing")] == ["nothing"]
+    for names in ("broken", "all"):
+        with pytest.raises(UsageError, match="operator 'broken'"):
+            choose_operators(names)
+    with pytest.raises(UsageError, match="did you mean 'nothing'"):
+        choose_operators("nothin")
