@@ -168,6 +168,7 @@ class Page:
             case ("project", kind):
                 self.begin(kind)
             case ("file" | "more" as word, path, body):
+                assert self.here != ROOT, f"no project to write {path} to"
                 target = self.here / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with target.open("w" if word == "file" else "a", encoding="utf-8") as file:
