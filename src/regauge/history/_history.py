@@ -13,7 +13,14 @@ from pydantic import ValidationError
 from regauge.digests import digest_of, digest_of_list
 from regauge.errors import Diagnostic, InvalidFileError, RegaugeError, StoreError, UsageError
 from regauge.history._store import MeasuredSuite, RunEntry, StorePlace
-from regauge.reports import SCHEMA_VERSION, RunRecord, list_runs, read_record, read_rows
+from regauge.reports import (
+    SCHEMA_VERSION,
+    RunRecord,
+    first_problem,
+    list_runs,
+    read_record,
+    read_rows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -258,9 +265,7 @@ class History:
             if schema_version == SCHEMA_VERSION:
                 return RunRecord.model_validate(document)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            problem = f"it is not a run record: {place}: {first['msg']}"
+            problem = f"it is not a run record: {first_problem(error)}"
             raise self._unreadable(document, problem) from error
         raise self._unreadable(
             document,
@@ -393,13 +398,13 @@ def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> 
     # Loads numpy, which a run that only writes to the history does not need.
     from regauge.stats import wilson
 
-    kinds = {"cases": "cases_digest", "trials": "trials"}
-    if suite.measured:  # the judges of a run are those that judged
-        kinds = {"cases": "cases_digest", "judges": "judges_digest", "trials": "trials"}
+    kinds = {"cases": "cases_digest", "judges": "judges_digest", "trials": "trials"}
     changed = [
         kind
         for kind, name in kinds.items()
-        if before is not None and getattr(before, name) != getattr(suite, name)
+        if before is not None
+        and getattr(before, name) != getattr(suite, name)
+        and (kind != "judges" or suite.measured)  # the judges of a run are those that judged
     ]
     cost = suite.cost_usd
     return TrendPoint(

@@ -212,14 +212,19 @@ def _finite(digits: str) -> float:
     return value
 
 
+def first_problem(error: ValidationError) -> str:
+    """The first problem of a document, with its place, in one line."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else first["msg"]
+
+
 def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> InvalidFileError:
     """The error for a file with invalid content, in one line."""
     fix = ""
     match error:
         case ValidationError():
-            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            reason = f"{place}: {first['msg']}" if place else first["msg"]
+            reason = first_problem(error)
             fix = "read it with the regauge that wrote it, or repeat the run"
         case RecursionError():
             reason = "nested too deeply"

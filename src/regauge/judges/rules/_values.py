@@ -44,11 +44,13 @@ Mark = Literal[".", ","]
 
 # Arabic decimal, group and percent marks, and full-width marks.
 _MARKS = str.maketrans("\u066b\u066c\u066a\uff0e\uff0c\uff05\uff04\uffe5", ".,%.,%$\u00a5")
-_SUFFIX_SCALES: Mapping[str, float] = MappingProxyType({"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9})
-# After an amount of money, which has no unit such as metres.
+# Letters after a number; K is a temperature, and B bytes.
+_LETTER_SCALES: Mapping[str, float] = MappingProxyType({"k": 1e3, "M": 1e6})
+# After an amount of money, which has no such unit.
 _MONEY_SCALES: Mapping[str, float] = MappingProxyType(
     {"k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6, "b": 1e9, "B": 1e9, "t": 1e12, "T": 1e12}
 )
+_AMBIGUOUS_LETTERS = frozenset("KMB")
 _ABBREVIATED_MAX = 3  # letters of a scale that may end in a period, such as `Mio.`
 _FRACTION_SIGN = re.compile(r"((?<!\d)\d{0,15})([\u00bc-\u00be\u2150-\u215e])")
 # A number in parts, such as `1 d 2 h 3 min`, has at most one part per unit; the time of a judgement
@@ -83,20 +85,18 @@ def _scales() -> dict[str, float]:
     return scales
 
 
-def _match_scale(text: str, start: int) -> tuple[float, int]:
-    """The factor of a scale at an offset, and the offset of its end; 1 without a scale.
+def _scale_of(unit: re.Match[str]) -> tuple[float, int]:
+    """The factor of a scale where a unit may be, and the offset of its end; 1 without a scale.
 
-    >>> _match_scale("3 Mio. Euro", 1), _match_scale("3万人", 1), _match_scale("3 pods", 1)
-    ((1000000.0, 6), (10000.0, 2), (1.0, 1))
+    >>> [_scale_of(_WORDS.unit.match(text, 1)) for text in ("3 Mio. Euro", "3万人", "3 pods")]
+    [(1000000.0, 6), (10000.0, 2), (1.0, 1)]
     """
-    word = _WORDS.unit.match(text, start)
-    if word is None:
-        return 1.0, start
-    name = word["unit"].partition("/")[0]  # a rate: `3 million/day`
-    scale, end = _scales().get(name.casefold()), word.start("unit") + len(name)
+    text, start = unit.string, unit.start()
+    name = unit["unit"].partition("/")[0]  # a rate: `3 million/day`
+    scale, end = _scales().get(name.casefold()), unit.start("unit") + len(name)
     if scale is not None:
         return scale, end + (text.startswith(".", end) and len(name) <= _ABBREVIATED_MAX)
-    return _scales().get(text[start : start + 1], 1.0), start + (text[start] in _scales())
+    return _scales().get(text[start], 1.0), start + (text[start] in _scales())
 
 
 class Number(NamedTuple):
@@ -189,18 +189,15 @@ def numbers_in(
         unit = match_unit(text, end)
         name = ""
         if unit:
+            letters = _MONEY_SCALES if before else _LETTER_SCALES
             word = unit["unit"].partition("/")[0]
             # An adjacent letter is a scale: `1.2k`, `$3M`.
-            scales = _MONEY_SCALES if before and before.strip(" -+\u2212") else _SUFFIX_SCALES
-            suffix_scale = scales.get(word, 1.0) if word == text[end : end + 1] else 1.0
-            if word in {"K", "B"} and not before:
-                suffix_scale = 1.0
-            scale, end_of_scale = _match_scale(text, end)
-            if suffix_scale != 1:
-                scale, end_of_scale = suffix_scale, end + 1
+            if word in letters and word == text[end]:
+                scale, end = letters[word], end + 1
+            else:
+                scale, end = _scale_of(unit)
             if scale != 1:
                 value *= scale
-                end = end_of_scale
                 unit = match_unit(text, end)
             name = unit["unit"].replace(" ", "") if unit else ""
         currency = before.strip(" -+\u2212") if before else ""
@@ -672,19 +669,19 @@ def number_readings(text: str) -> list[tuple[str, list[set[str]]]]:
     previous_end = 0
     for match in _WORDS.written_number.finditer(text):
         readings = _readings(match[0])
-        scale, end = _match_scale(text, match.end())
+        unit = _WORDS.unit.match(text, match.end())
+        scale, end = _scale_of(unit) if unit else (1.0, match.end())
         if scale != 1:
             if numbers and _WORDS.range.fullmatch(text, previous_end, match.start()):
                 first, first_readings = numbers[-1]
                 numbers[-1] = first, first_readings + _multiply(first_readings, scale)
             readings = _multiply(readings, scale)
         elif (letter := text[end : end + 1]) and not text[end + 1 : end + 2].isalpha():
-            if _WORDS.money.search(text, max(0, match.start() - 4), match.start()):
-                readings = _multiply(readings, _MONEY_SCALES.get(letter, 1.0))
-            elif letter == "k":
-                readings = _multiply(readings, _SUFFIX_SCALES[letter])
-            elif letter in _SUFFIX_SCALES:
-                readings = readings + _multiply(readings, _SUFFIX_SCALES[letter])
+            is_money = _WORDS.money.search(text, max(0, match.start() - 4), match.start())
+            if letter == "k" or (is_money and letter in _MONEY_SCALES):
+                readings = _multiply(readings, _MONEY_SCALES[letter])
+            elif letter in _AMBIGUOUS_LETTERS:
+                readings = readings + _multiply(readings, _MONEY_SCALES[letter])
         numbers.append((text[match.start() : end], readings))
         previous_end = end
     return numbers
