@@ -172,8 +172,7 @@ def bind(
         holdout=project.settings.holdout,
         shard=shard,
     )
-    judge_model = options.judge_model or project.settings.judge_model
-    context = JudgeContext(project=project, model=judge_model, prompt=prompt)
+    context = _judge_context(project, options, prompt)
     checks = build_checks_judge(dataset, context)
     judges = _judges(
         (*spec.judges, checks) if checks else spec.judges, location, context, options=options
@@ -241,11 +240,10 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
             )
             raise PromptError([diagnostic])
     location = str(project.relative(path))
-    judge_model = options.judge_model or project.settings.judge_model
     judges = _judges(
         judges_from_evaluators(prompt),
         location,
-        JudgeContext(project=project, model=judge_model, prompt=prompt),
+        _judge_context(project, options, prompt),
         options=options,
     )
     models, named_by = _models(prompt, None, project=project, options=options, location=location)
@@ -301,6 +299,11 @@ def _models(
         for name in models:
             endpoint_of(project.settings, name.provider)
     return models, named_by
+
+
+def _judge_context(project: Project, options: RunOptions, prompt: Prompt) -> JudgeContext:
+    model = options.judge_model or project.settings.judge_model
+    return JudgeContext(project=project, model=model, prompt=prompt)
 
 
 def _judges(
