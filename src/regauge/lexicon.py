@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final
 
@@ -24,9 +24,6 @@ class Lexicon:
     package: str
     table: str = ""
     file: str = "lexicon.toml"
-    _patterns: dict[tuple[str, ...], re.Pattern[str]] = field(
-        default_factory=dict[tuple[str, ...], re.Pattern[str]]
-    )
     _words: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
     def __getattr__(self, name: str) -> re.Pattern[str]:
@@ -46,14 +43,12 @@ class Lexicon:
 
     def pattern(self, name: str, /, **parts: str) -> re.Pattern[str]:
         """Compile a pattern, with `parts` instead of the patterns of their names."""
-        key = (name, *parts.values())
-        if key not in self._patterns:
-            self._patterns[key] = self._compile(f"(?&{name})", parts)
-        return self._patterns[key]
+        return _compile(self, f"(?&{name})", tuple(parts.items()))
 
     def patterns(self, name: str) -> dict[Any, re.Pattern[str]]:
         """The patterns of a table."""
-        return {key: self._compile(_join_lines(text), {}) for key, text in self.entry(name).items()}
+        texts = self.entry(name).items()
+        return {key: _compile(self, _join_lines(text), ()) for key, text in texts}
 
     def words(self, name: str) -> frozenset[str]:
         """The words of an entry."""
@@ -61,14 +56,19 @@ class Lexicon:
             self._words[name] = frozenset(self.entry(name).split())
         return self._words[name]
 
-    def _compile(self, text: str, parts: dict[str, str]) -> re.Pattern[str]:
-        while match := _REFERENCE.search(text):
-            part, word = match.groups()
-            replacement = parts.get(part) or _join_lines(self.entry(part))
-            if word:
-                replacement = _REFERENCE.sub(rf"(?&\1:{word})", replacement).replace("{}", word)
-            text = f"{text[: match.start()]}{replacement}{text[match.end() :]}"
-        return re.compile(text)
+
+@lru_cache(maxsize=1_000)  # parts may be texts of prompts
+def _compile(
+    lexicon: Lexicon, text: str, named_parts: tuple[tuple[str, str], ...]
+) -> re.Pattern[str]:
+    parts = dict(named_parts)
+    while match := _REFERENCE.search(text):
+        part, word = match.groups()
+        replacement = parts.get(part) or _join_lines(lexicon.entry(part))
+        if word:
+            replacement = _REFERENCE.sub(rf"(?&\1:{word})", replacement).replace("{}", word)
+        text = f"{text[: match.start()]}{replacement}{text[match.end() :]}"
+    return re.compile(text)
 
 
 def _join_lines(text: str) -> str:

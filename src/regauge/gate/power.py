@@ -585,8 +585,8 @@ def _range(stop: int) -> IntArray:
     return np.arange(stop, dtype=np.int64)
 
 
-def _select(round_number: Pairs, keep: BoolArray) -> Pairs:
-    (s, m), (k, r) = round_number
+def _select(pairs: Pairs, keep: BoolArray) -> Pairs:
+    (s, m), (k, r) = pairs
     return Pairs((s[keep], m[keep]), (k[keep], r[keep]))
 
 

@@ -423,18 +423,18 @@ class _TableReader(StrictReader):
     def json(self, node: yaml.Node, subject: str, above: tuple[int, ...] = ()) -> Any:
         """The value of a node."""
         value: Any = super().json(node, subject, above)
+        if not isinstance(node, yaml.CollectionNode):
+            return value
         place = SourcePlace(path=self._name, line=line_of(node))
         if is_mapping(value):
             table = Table(place)
             table.update(value)
             table.lines = {key.value: line_of(key) for key, _ in node.value}
             return table
-        if is_list(value):
-            items = Items(place)
-            items.extend(value)
-            items.lines = [line_of(item) for item in node.value]
-            return items
-        return value
+        items = Items(place)
+        items.extend(value)
+        items.lines = [line_of(item) for item in node.value]
+        return items
 
     def scalar(self, node: yaml.Node, subject: str) -> Any:
         """The value of a scalar; its text if it is no JSON."""

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._external_calls import start_thread
 from regauge.judges._function import sources_of
 from regauge.judges._output import JsonProblem, JudgedOutput, MissingValue
 from regauge.judges._rule_factory import rule
@@ -650,6 +649,8 @@ def promptfoo_python(
         try:
             result = call(value, context)
             if asyncio.iscoroutine(result):
+                from regauge.judges._external_calls import start_thread
+
                 # The context of the run closes the network in a replay.
                 context_run, coroutine = contextvars.copy_context().run, result
                 result = start_thread(lambda: context_run(asyncio.run, coroutine)).result()

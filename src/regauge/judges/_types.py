@@ -376,7 +376,9 @@ class DeclaredJudge(JudgeDeclaration, Generic[Judge_co]):
             PromptError: The rubric cannot be loaded.
         """
         judge = self.make(self.name, context)
-        return judge if self.criterion is None else replace(judge, criterion=self.criterion)
+        if self.criterion is None or self.criterion == judge.criterion:
+            return judge
+        return replace(judge, criterion=self.criterion)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,7 +92,8 @@ def _values_in_file(
         document = read_yaml(read(file))
     except YamlError as error:
         problem = str(error).removeprefix("not YAML: ")
-        reader.add_error(node, f"tools: the file {file!r}, line {error.line}: {problem}", error.fix)
+        place = "" if error.line is None else f", line {error.line}"
+        reader.add_error(node, f"tools: the file {file!r}{place}: {problem}", error.fix)
         return ()
     except (ValueError, OSError) as error:
         problem = getattr(error, "strerror", None) or " ".join(str(error).split())

@@ -14,7 +14,7 @@ from regauge.errors import Diagnostic, GitError, LockError, PromptError, UsageEr
 from regauge.prompts._parse import SUFFIXES, parse_or_none, parse_prompt, prompt_name
 from regauge.prompts._repository import Repository
 from regauge.prompts._types import Semver
-from regauge.regular_file import BYTES_MAX, read_regular
+from regauge.regular_file import read_regular
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 LOCK_NAME = "prompts.lock"
 # Far above any prompt: a larger file is an attack or a mistake.
-_MIB = 1024 * 1024
-_BYTES_MAX = _MIB
+_BYTES_MAX = 1024 * 1024
 _HEADER = """\
 # Released prompt versions: name@version, digest of its behaviour, digest of its contract.
 # Lines are only added, by `regauge bump`; `regauge lint` checks them against the files and git.
@@ -73,7 +72,7 @@ class PromptLock:
         Raises:
             LockError: Lines are no entries, or a version has two digests.
         """
-        text = _read_text(path, LockError, bytes_max=BYTES_MAX)
+        text = _read_text(path, LockError)
         return cls(path) if text is None else cls.parse(text, path)
 
     @classmethod
@@ -358,28 +357,29 @@ def read_prompt_text(path: Path) -> str:
     Raises:
         PromptError: The file cannot be read, is larger than 1 MiB or is not UTF-8.
     """
-    text = _read_text(path, PromptError, bytes_max=_BYTES_MAX)
+    try:
+        size = path.stat().st_size
+    except OSError:  # an error of reading, too
+        size = 0
+    if size > _BYTES_MAX:
+        message = f"{size / _BYTES_MAX:.1f} MiB is more than a prompt file may have (1 MiB)"
+        fix = "keep long inputs in fixtures and give them as inputs"
+        raise PromptError([Diagnostic(path=path, line=None, message=message, fix=fix)])
+    text = _read_text(path, PromptError)
     if text is None:
         message = "there is no such prompt file"
         raise PromptError([Diagnostic(path=path, line=None, message=message)])
     return text
 
 
-def _read_text(path: Path, error_class: type[InvalidFileError], *, bytes_max: int) -> str | None:
+def _read_text(path: Path, error_class: type[InvalidFileError]) -> str | None:
     """The text of a file; None for a missing one."""
     try:
-        size = path.stat().st_size
-        data = read_regular(path) if size <= bytes_max else b""
+        data = read_regular(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise error_class([Diagnostic.unreadable(path, error)]) from error
-    if size > bytes_max:
-        message = (
-            f"{size / _MIB:.1f} MiB is more than a prompt file may have ({bytes_max // _MIB} MiB)"
-        )
-        fix = "keep long inputs in fixtures and give them as inputs"
-        raise error_class([Diagnostic(path=path, line=None, message=message, fix=fix)])
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -498,7 +498,10 @@ def text_at(path: Path, ref: str) -> str:
         GitError: There is no such commit, or the prompt is not in it.
     """
     repository = Repository.open(path.parent)
-    commit = repository.commit(ref)
+    return _text_in(repository, repository.commit(ref), path, ref)
+
+
+def _text_in(repository: Repository, commit: str, path: Path, ref: str) -> str:
     names = [repository.inside(path)]
     data = repository.read(commit, names[0])
     if data is None:
@@ -520,7 +523,8 @@ def prompt_at(path: Path, ref: str) -> Prompt:
     repository = Repository.open(path.parent)
     commit = repository.commit(ref)
     read_sibling = partial(repository.read_beside, commit, repository.inside(path))
-    return parse_prompt(text_at(path, ref), path=path, committed=read_sibling)
+    text = _text_in(repository, commit, path, ref)
+    return parse_prompt(text, path=path, committed=read_sibling)
 
 
 def list_states(path: Path, repository: Repository) -> list[ReleaseState]:

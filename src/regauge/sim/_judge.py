@@ -126,8 +126,9 @@ class Schema:
 
 def _scale(schema: Schema, text: str) -> tuple[float, float]:
     """Return the minimum and maximum score: of the schema, else of the prompt, else 0 and 1."""
-    if len(schema.numbers) > 1:
-        return min(schema.numbers), max(schema.numbers)
+    numbers = schema.numbers
+    if len(numbers) > 1:
+        return min(numbers), max(numbers)
     for variant in schema.variants:
         low, high = variant.document.get("minimum"), variant.document.get("maximum")
         if isinstance(low, int | float) and isinstance(high, int | float):
@@ -145,8 +146,8 @@ def scale_score(schema: Schema, score: float, text: str) -> float:
     if _RE.either.search(text):
         return high if score >= _STRICT else low
     value = low + (high - low) * score
-    if schema.numbers:
-        return min(schema.numbers, key=lambda number: abs(number - value))
+    if numbers := schema.numbers:
+        return min(numbers, key=lambda number: abs(number - value))
     return round(value) if _RE.whole.search(text) else value
 
 

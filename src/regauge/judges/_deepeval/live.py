@@ -419,9 +419,9 @@ def _construct(kind: Any, options: Mapping[str, Any], *, name: str, fields: Sequ
         if key in parameters:
             arguments.setdefault(key, value)
     if {"evaluation_params", "name"} <= {*parameters} and "evaluation_params" not in arguments:
-        of_turns = issubclass(kind, BaseConversationalMetric)
-        supported = {part.value for part in (MultiTurnParams if of_turns else SingleTurnParams)}
-        names = (*(_ABOUT_TURNS if of_turns else _ABOUT), *(n for n in fields if n in supported))
+        supported = {part.value for part in _params_of(kind)}
+        about = _ABOUT_TURNS if issubclass(kind, BaseConversationalMetric) else _ABOUT
+        names = (*about, *(n for n in fields if n in supported))
         arguments["evaluation_params"] = _params(kind, [*dict.fromkeys(names)])
     try:
         with suppress_bottom_up_deprecation():
@@ -430,9 +430,13 @@ def _construct(kind: Any, options: Mapping[str, Any], *, name: str, fields: Sequ
         raise UsageError(f"{name}: {kind.__name__} cannot be made: {error}") from error
 
 
+def _params_of(kind: Any) -> Any:
+    """The enum of the fields that a kind of metric reads."""
+    return MultiTurnParams if issubclass(kind, BaseConversationalMetric) else SingleTurnParams
+
+
 def _params(kind: Any, names: Sequence[Any]) -> list[Any]:
-    of_turns = issubclass(kind, BaseConversationalMetric)
-    values: Any = MultiTurnParams if of_turns else SingleTurnParams
+    values = _params_of(kind)
     return [values(name) if isinstance(name, str) else name for name in names]
 
 

@@ -1,4 +1,4 @@
-// The page of testCase case: outputs, inputs, verdicts of judges, and all trials.
+// The page of one case: outputs, inputs, verdicts of judges, and all trials.
 
 const SIDES = { base: `Base (${REPORT.base})`, candidate: REPORT.base ? "Candidate" : "Output" };
 /** The sides of a prompt's trials with their names: several models, or base and candidate. */

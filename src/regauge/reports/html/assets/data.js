@@ -1,7 +1,7 @@
 // The cases of the run, with filters, search and order.
 
 const REPORT = JSON.parse(document.getElementById("data").textContent);
-const HOME = REPORT.home || ""; // the address of the index, from testCase of its pages
+const HOME = REPORT.home || ""; // the address of the index, from one of its pages
 const WEIGHTS = [
   "broken", "failed", "unmeasured", "undecided", "removed", "drifted", "fixed", "new", "flaky",
   "known failing", "failed (tracked)", "failed (not blocking)", "passed", "unchanged",
