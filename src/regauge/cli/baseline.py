@@ -262,19 +262,22 @@ def flaky(
 
     def act(evals: EvalSession) -> None:
         cases = evals.plan.cases
-        calls = sum(
-            not evals.completions.has(case, PlannedTrial(case, number).key)
-            for case in cases
-            if case.error is None
-            for number in range(trials)
-        )
-        if not dry_run:
-            _measure_variance(evals, prompt, trials, calls, as_json=as_json)
-        elif as_json:
-            click.echo(json.dumps({"cases": len(cases), "trials": trials, "calls": calls}))
-        else:
-            count = plural(len(cases), "case")
-            echo(f"{count}, {trials} trials each: {plural(calls, 'call')} to make")
+        try:
+            calls = sum(
+                not evals.completions.has(case, PlannedTrial(case, number).key)
+                for case in cases
+                if case.error is None
+                for number in range(trials)
+            )
+            if not dry_run:
+                _measure_variance(evals, prompt, trials, calls, as_json=as_json)
+            elif as_json:
+                click.echo(json.dumps({"cases": len(cases), "trials": trials, "calls": calls}))
+            else:
+                count = plural(len(cases), "case")
+                echo(f"{count}, {trials} trials each: {plural(calls, 'call')} to make")
+        finally:
+            evals.close()
 
     with_evals(project, path, act, prompts=[prompt], options=option_words(options))
 
@@ -290,12 +293,9 @@ def _measure_variance(
     Raises:
         UnmeasuredError: Trials are missing.
     """
-    try:
-        evals.progress.start(calls)
-        with Meter(lambda: progress_line(evals.progress, evals.budget)):
-            outcomes, missing = run_stoppable(outcomes_of(evals, evals.plan.cases, trials))
-    finally:
-        evals.close()
+    evals.progress.start(calls)
+    with Meter(lambda: progress_line(evals.progress, evals.budget)):
+        outcomes, missing = run_stoppable(outcomes_of(evals, evals.plan.cases, trials))
     variance = variance_of(outcomes)
     if as_json:
         document = variance.to_json() if variance is not None else None

@@ -229,6 +229,11 @@ def _plan(
         for case in evals.plan.cases:
             if case.suite.target is None:
                 cases.setdefault(case.suite.prompt.name, []).append(case)
+        for name in [
+            name for name, of_prompt in cases.items() if of_prompt[0].suite.model == model
+        ]:
+            click.echo(f"{name} is on {model} already", err=True)
+            del cases[name]
         return [
             _PromptPlan(
                 prompt=name,
@@ -241,10 +246,6 @@ def _plan(
         ]
 
     plans = with_evals(project, path, act, prompts=prompts, options=["--record=none"])
-    for plan in plans:
-        if plan.model == str(model):
-            click.echo(f"{plan.prompt} is on {model} already", err=True)
-    plans = [plan for plan in plans if plan.model != str(model)]
     if not plans:
         fix = "name a prompt with an eval and another model; targets have no model"
         raise UsageError(f"there is no prompt to move to {model}", fix=fix)

@@ -53,6 +53,14 @@ class MutantTargets(CandidateTargets):
         self._trials = trials
         self._running: dict[str, Target] = {}
 
+    def written_prompt(self, prompt: Prompt) -> Prompt:
+        """The mutant with a source of its own, as its text is edited in messages only.
+
+        Raises:
+            UsageError: The file would be another prompt.
+        """
+        return replace(prompt, source=prompt_file(prompt))
+
     async def use(self, target: Target) -> None:
         """Note a call of a target, and end the process that was idle for the longest time.
 
@@ -298,8 +306,6 @@ class EvalBench(_UsesTargets):
             member = self._subject.members[key]
             suite_key = (prompt.digest, id(member.suite))
             if suite_key not in self._suites:
-                if member.suite.target is not None:
-                    prompt = replace(prompt, source=prompt_file(prompt))
                 self._suites[suite_key] = self._targets.with_prompt(member.suite, prompt)
             self._planned_cases[case_key] = PlannedCase(self._suites[suite_key], member.case)
         return self._planned_cases[case_key]

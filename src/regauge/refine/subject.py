@@ -221,6 +221,10 @@ class CandidateTargets:
         """Remove the written prompt files."""
         self._directories.close()
 
+    def written_prompt(self, prompt: Prompt) -> Prompt:
+        """The prompt whose source is written for a target."""
+        return prompt
+
     def with_prompt(self, suite: Eval, prompt: Prompt) -> Eval:
         """An eval with another text: in its prompt, or loaded by its target.
 
@@ -234,7 +238,8 @@ class CandidateTargets:
         if target is None:
             temporary = TemporaryDirectory(prefix="regauge-candidate-")
             directory = Path(self._directories.enter_context(temporary))
-            target = self._targets[key] = suite.target.with_candidate(prompt, directory)
+            candidate = self.written_prompt(prompt)
+            target = self._targets[key] = suite.target.with_candidate(candidate, directory)
         subject = target.describe_subject(suite.prompt.name, path=suite.prompt.path)
         return replace(suite, prompt=subject, target=target)
 

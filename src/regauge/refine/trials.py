@@ -766,15 +766,15 @@ class EvalWorkbench:
         prompt = self.subject.prompt
         if text.digest != self.config.base.digest:
             prompt = self.subject.prompt_with(text)
-        suites = {
-            id(member.suite): replace(
-                self._targets.with_prompt(member.suite, prompt),
-                judges=deciding_judges(member.suite, check),
+        suites = {id(member.suite): member.suite for member in self.subject.members.values()}
+        candidates = {
+            key: replace(
+                self._targets.with_prompt(suite, prompt), judges=deciding_judges(suite, check)
             )
-            for member in self.subject.members.values()
+            for key, suite in suites.items()
         }
         for name, member in self.subject.members.items():
-            planned_case = PlannedCase(suites[id(member.suite)], member.case)
+            planned_case = PlannedCase(candidates[id(member.suite)], member.case)
             self._planned_cases[text.digest, name, check] = planned_case
 
     def _problem(self, state: LoopState, action: CallProposer) -> Problem:

@@ -603,8 +603,9 @@ def goals_digest(config: LoopConfig) -> str:
 
 def can_settle(state: LoopState) -> bool:
     """Return whether more trials of the current text may meet an undecided goal."""
-    plans = settling_trials(state)
-    return settling_key(state) not in state.settled_texts and any(plan.trials for plan in plans)
+    if settling_key(state) in state.settled_texts:
+        return False
+    return any(plan.trials for plan in settling_trials(state))
 
 
 def settling_key(state: LoopState) -> str:
