@@ -238,13 +238,11 @@ class PytestEnd:
             published = self.evals.finish(complete=complete)
         except RegaugeError as error:
             return replace(end, trouble=[*end.trouble, str(error)])
-        lines, counts = published.changed_lines, published.stored_counts
-        return end.with_files(
-            written_lines={str(self.project.relative(path)): n for path, n in lines.items()},
-            uncommitted={str(self.project.relative(path)): n for path, n in counts.items()}
-            if replays
-            else {},
+        lines, counts = (
+            {str(self.project.relative(path)): count for path, count in files.items()}
+            for files in (published.changed_lines, published.stored_counts)
         )
+        return end.with_files(written_lines=lines, uncommitted=counts if replays else {})
 
     def _describe_unmeasured(self, *, all_had_turns: bool) -> Iterator[str]:
         """The cases that should be measured and are not, each with its fix."""
