@@ -120,6 +120,8 @@ def test_what_judges_differently_has_another_fingerprint():
         [Thing(a=1), Thing(a=1)],
         {1: "x"},
         {"1": "x"},
+        {1: "x", "2": "y"},
+        {"1": "x", "2": "y"},
         {"a", "b"},
         loop,
         float("nan"),

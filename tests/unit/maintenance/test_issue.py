@@ -9,6 +9,14 @@ import pytest
 from regauge.maintenance.baseline_views import issue_text
 
 HEAD = "Fresh trials of the default branch fail where earlier ones passed."
+MORE_PASSED = (
+    "Recorded ones pass &#42;more&#42;. A user may have recorded failing cases until they passed, or"
+    " edited recordings. Record all of them again: `regauge record --refresh triage`."
+)
+DRIFTED = (
+    "The prompt is the same, so the model or a judge changed: fresh trials passed 9 of 10, 60 of 60"
+    " when the baseline was made. A new baseline begins."
+)
 TABLE = ["", "| case | check | passed before | passes now |", "|---|---|--:|--:|"]
 
 
@@ -38,11 +46,7 @@ ROWS = [f"| `{case}` | contains(&#42;) | 12 of 12 | 1 of 7 |" for case in "ac"]
         ),
         (
             {"audit": {"result": "better", "message": "Recorded ones pass *more*"}},
-            [
-                "Recorded ones pass &#42;more&#42;. A user may have recorded failing cases until they"
-                " passed, or edited recordings. Record all of them again:"
-                " `regauge record --refresh triage`."
-            ],
+            [MORE_PASSED],
         ),
         ({"anchor": {"message": "since 1.0.0"}}, []),
         ({"anchor_lost": True, "anchor": {"message": "since 1.0.0"}}, ["since 1.0.0."]),
@@ -57,8 +61,7 @@ ROWS = [f"| `{case}` | contains(&#42;) | 12 of 12 | 1 of 7 |" for case in "ac"]
                 }
             },
             [
-                "The prompt is the same, so the model or a judge changed: fresh trials passed 9 of"
-                " 10, 60 of 60 when the baseline was made. A new baseline begins.",
+                DRIFTED,
                 *TABLE,
                 *ROWS,
             ],
@@ -72,10 +75,7 @@ ROWS = [f"| `{case}` | contains(&#42;) | 12 of 12 | 1 of 7 |" for case in "ac"]
                     "changes": CHANGES[1:2],
                 }
             },
-            [
-                "The prompt is the same, so the model or a judge changed: fresh trials passed 9 of"
-                " 10, 60 of 60 when the baseline was made. A new baseline begins."
-            ],
+            [DRIFTED],
         ),
     ],
 )
