@@ -165,6 +165,7 @@ def test_a_later_draft_is_proven_by_trials_of_its_own():
     found = search(Scripted(rule, []), Drafts("sda", "sdb"))
     assert found.draft is not None
     assert found.draft.inputs == {"text": "sdb"}
+    assert fresh == sorted(fresh)
 
 
 def test_a_draft_repeats_no_case():
