@@ -197,7 +197,7 @@ def test_the_digest_of_a_judge_follows_all_evals_that_have_it():
     )
     alone = judge_digests([one])
     assert alone.keys() == {"tone"}
-    assert "1" * 64 == alone["tone"].ljust(64, "1")
+    assert alone["tone"].ljust(64, "1") == "1" * 64
     assert judge_digests([one, one]) == alone
     both = judge_digests([one, other])
     assert both.keys() == {"tone", "json"}
