@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from regauge.datasets import GoldenCase
 from regauge.judges.model._response import ResponseError
-from regauge.mutate._model import changes_in
+from regauge.mutate._model import changes_in, drafts_in
 from regauge.prompts import Prompt, parse_prompt
 
 TEXT = "Name the disk.\n- Be brief.\n- Be brief too.\n\nUse JSON."
@@ -97,3 +98,61 @@ def test_the_range_of_a_change_is_all_that_differs(lines: list[str], data: st.Da
         assert new.startswith(text[: place.start].rstrip("\n"))
         assert new.endswith(text[place.end :].lstrip("\n"))
         assert place.line == 5 + min(text.count("\n", 0, place.start), len(lines) - 1)
+
+
+LIKE = GoldenCase(
+    id="full",
+    inputs={"text": "The disk is full.", "limits": {"cpu": 1}},
+    expected={"severity": "critical"},
+    split="train",
+)
+INPUTS = {"text": "It rains.", "limits": {"cpu": 1}}
+
+
+def drafted(*cases: object) -> list[dict[str, object]]:
+    response = json.dumps({"cases": [*cases]})
+    return [
+        {"inputs": draft.inputs, "expected": draft.expected, "checks": [*draft.checks]}
+        | {"like": draft.like, "by": draft.proposer, "why": draft.reason}
+        for draft in drafts_in(response, {"full": LIKE}, proposer="model:m")
+    ]
+
+
+def test_a_drafted_case_has_the_expectation_of_the_case_that_it_is_like():
+    usual = {"inputs": INPUTS, "expected": {"severity": "critical"}, "checks": []}
+    known = usual | {"like": "full", "by": "model:m", "why": ""}
+    checks = [{"contains": {"text": "x"}}, {"not": {"contains": {"text": "y"}}}]
+    assert drafted({"inputs": INPUTS, "why": "so\n it is"}) == [known | {"why": "so it is"}]
+    assert drafted({"inputs": INPUTS, "expected": None, "checks": checks, "why": 3}) == [
+        known | {"expected": None, "checks": checks}
+    ]
+    assert len(drafted(*[{"inputs": INPUTS}] * 4)) == 3
+    assert drafted(3, {"inputs": INPUTS}) == [known]
+    assert drafted() == []
+
+
+@pytest.mark.parametrize(
+    ("case", "error"),
+    [
+        (3, "a case is an object"),
+        ({"inputs": 3}, "the inputs of a case are text, limits"),
+        ({"inputs": {"text": "x"}}, "the inputs of a case are text, limits"),
+        ({"inputs": INPUTS | {"text": 3}}, "input text is a text"),
+        ({"inputs": INPUTS | {"limits": {"file": "x"}}}, "input limits is no text, so it stays"),
+        ({"inputs": INPUTS, "expected": {"file": "x"}}, "`expected` may not name a file"),
+        ({"inputs": INPUTS, "checks": 3}, "`checks` is a list of at most 3"),
+        ({"inputs": INPUTS, "checks": [{"json_parses": {}}] * 4}, "a list of at most 3"),
+        ({"inputs": INPUTS, "checks": [{"python": "x"}]}, "may not add the check 'python'"),
+        ({"inputs": INPUTS, "checks": [{}]}, "an object with one key"),
+        ({"inputs": INPUTS, "checks": [{"not": {"python": "x"}}]}, "the check 'python'"),
+        ({"inputs": INPUTS, "checks": [{"contains": {}, "not": {}}]}, "an object with one key"),
+    ],
+)
+def test_a_case_that_may_not_run_is_refused_with_the_reason(case: object, error: str):
+    with pytest.raises(ResponseError, match=error):
+        drafted(case)
+
+
+def test_a_response_without_a_list_of_cases_is_refused():
+    with pytest.raises(ResponseError, match="`cases` is not a list of cases"):
+        drafts_in('{"cases": 3}', {"full": LIKE}, proposer="model:m")
