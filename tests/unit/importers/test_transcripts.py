@@ -1,4 +1,4 @@
-"""Public suites of other tools: all files that an import writes, and its report."""
+"""Suites of other tools, public ones and one of every kind: what an import writes and reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.transcripts import DATA, assert_as_written
 if TYPE_CHECKING:
     from pathlib import Path
 
-CHARS_MAX = 4000
+CHARS_MAX = 2500
 IMPORTS = [
     ("openai-evals", "imports/openai+evals"),
     ("openai-evals", "imports/openai+openai-openapi"),
@@ -26,6 +26,20 @@ IMPORTS = [
     ("inspect", "imports/UKGovernmentBEIS+inspect_ai/samples.json"),
     ("inspect", "imports/UKGovernmentBEIS+inspect_ai/samples-mcq.json"),
     ("inspect", "imports/inspect/capitals.json"),
+    *(
+        (form, f"imports/of-every-kind/{path}")
+        for form, path in (
+            ("promptfoo", "assertions"),
+            ("promptfoo", "providers"),
+            ("promptfoo", "tests"),
+            ("openai-evals", "openai-evals"),
+            ("openai-evals", "api"),
+            ("prompty", "prompty"),
+            ("dotprompt", "dotprompt"),
+            ("inspect", "inspect/samples.csv"),
+            ("deepeval", "deepeval/goldens.json"),
+        )
+    ),
     *(
         ("promptfoo", f"promptfoo/{path.name}")
         for path in sorted((DATA / "promptfoo").iterdir())
@@ -55,7 +69,9 @@ def written_files(form: str, source: Path, root: Path) -> str:
 
 
 @pytest.mark.parametrize(("form", "path"), IMPORTS, ids=[path for _, path in IMPORTS])
-def test_a_public_suite_is_imported_as_it_was_written_down(tmp_path: Path, form: str, path: str):
-    text = written_files(form, DATA / path, tmp_path)
+def test_a_suite_is_imported_as_it_was_written_down(tmp_path: Path, form: str, path: str):
+    root = tmp_path / "shop"
+    root.mkdir()
+    text = written_files(form, DATA / path, root)
     assert str(tmp_path) not in text
     assert_as_written(text, f"imports/{path.partition('/')[2]}")
