@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import suppress
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from hypothesis import given, strategies as st
 
 from regauge.maintenance.batches import key_of, result_id
-from regauge.providers.batches import ResultLine
+from regauge.project import EndpointSettings
+from regauge.providers.batches import BatchClient, ResultLine
 from regauge.recordings import RecordingKey
+from tests.served import JsonHandler, Served
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -50,3 +56,76 @@ def test_any_line_is_a_result_or_is_refused(line: bytes):
         result = ResultLine.parse(line)
         assert result.custom_id
         assert bool(result.body) != bool(result.problem)
+
+
+def batch(number: int, created_at: int) -> dict[str, Any]:
+    return {"id": f"b{number}", "status": "completed", "created_at": created_at}
+
+
+class Account(Served):
+    """Lists the batches of an account, page by page."""
+
+    def __init__(self, *pages: object) -> None:
+        self.after: list[str] = []
+        account = self
+
+        class Handler(JsonHandler):
+            def answer(self) -> None:
+                account.after.append(parse_qs(urlsplit(self.path).query).get("after", [""])[0])
+                self.say(pages[min(len(account.after), len(pages)) - 1])
+
+        super().__init__(Handler)
+
+
+def listed(account: Account, since: float) -> list[str]:
+    async def ask() -> list[str]:
+        settings = EndpointSettings(base_url=f"{account.address}/v1")
+        client = BatchClient(settings, name="x", environ={})
+        try:
+            return [found.id for found in await client.list_since(since)]
+        finally:
+            await client.aclose()
+
+    return asyncio.run(ask())
+
+
+MORE = {"has_more": True}
+
+
+@pytest.mark.parametrize(
+    ("pages", "after", "ids"),
+    [
+        ([{"data": [batch(1, 90), batch(2, 50)]}], [""], ["b1", "b2"]),
+        ([{"data": [batch(1, 90), batch(2, 49)]}], [""], ["b1"]),
+        ([[batch(1, 90)]], [""], ["b1"]),
+        ([{"data": []} | MORE], [""], []),
+        (
+            [{"data": [batch(1, 90)]} | MORE, {"data": [batch(2, 80)]}],
+            ["", "b1"],
+            ["b1", "b2"],
+        ),
+        (
+            [{"data": [batch(1, 90)], "last_id": "x"} | MORE, {"data": [batch(2, 80)]}],
+            ["", "x"],
+            ["b1", "b2"],
+        ),
+        ([{"data": [batch(1, 90), batch(2, 40)]} | MORE, {"data": [batch(3, 30)]}], [""], ["b1"]),
+        (
+            [{"data": [batch(1, 90)]} | MORE, {"data": [batch(1, 90)]} | MORE],
+            ["", "b1"],
+            ["b1"] * 2,
+        ),
+    ],
+)
+def test_batches_are_listed_until_they_are_too_old(
+    socket_enabled: None, pages: list[object], after: list[str], ids: list[str]
+):
+    with Account(*pages) as account:
+        assert listed(account, 50) == ids
+    assert account.after == after
+
+
+def test_an_account_with_very_many_batches_is_listed_in_part(socket_enabled: None):
+    pages = [{"data": [batch(number, 90)]} | MORE for number in range(30)]
+    with Account(*pages) as account:
+        assert len(listed(account, 50)) == 20
