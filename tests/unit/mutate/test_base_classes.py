@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from regauge.mutate._pull_request import _Change
+from regauge.errors import UsageError
+from regauge.mutate._pull_request import _Change, _Measurement
 from regauge.project import Project
 from tests.unit.mutate.test_report import report, row
 
@@ -68,3 +69,32 @@ def test_classes_that_do_not_hold_are_left_out_with_a_note(
 
 def test_without_a_prompt_on_the_base_its_digest_does_not_matter():
     assert read(file_of(), "sim:clerk-1") == (IDS, [])
+
+
+@pytest.mark.parametrize(
+    ("decision", "is_partial", "error", "reason"),
+    [
+        ("accept", False, None, ""),
+        ("reject", False, None, "the gate does not accept the change"),
+        ("accept", True, None, "only some cases were selected"),
+        ("accept", False, UsageError("first line\nsecond"), "first line"),
+    ],
+)
+def test_mutants_are_measured_under_an_accepted_change_alone(
+    decision: str, error: Exception | None, reason: str, *, is_partial: bool
+):
+    async def measure(mutants: Any, _only: Any) -> dict[str, str]:
+        if error is not None:
+            raise error
+        return dict.fromkeys(mutants, "killed")
+
+    measurement: Any = SimpleNamespace(
+        decided=SimpleNamespace(decision=decision),
+        change=SimpleNamespace(
+            group=[SimpleNamespace(partial=False), SimpleNamespace(partial=is_partial)]
+        ),
+        _measure=measure,
+    )
+    assert _Measurement.run(measurement, []) == ({}, "")
+    classes = {} if reason else {"m1": "killed"}
+    assert _Measurement.run(measurement, ["m1"]) == (classes, reason)  # type: ignore[list-item]
