@@ -129,3 +129,37 @@ def test_an_account_with_very_many_batches_is_listed_in_part(socket_enabled: Non
     pages = [{"data": [batch(number, 90)]} | MORE for number in range(30)]
     with Account(*pages) as account:
         assert len(listed(account, 50)) == 20
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ({"custom_id": "a", "response": {"status_code": 200, "body": {"id": "x"}}}, ({"id": "x"}, "")),
+        ({"custom_id": "a", "response": {"body": {"id": "x"}}}, ({"id": "x"}, "")),
+        ({"custom_id": "a", "response": {"status_code": 299, "body": {}}}, ({}, "")),
+        ({"custom_id": "a", "response": {"status_code": 300, "body": {"error": {"message": "m", "code": "c"}}}}, (None, "300: c: m")),
+        ({"custom_id": "a", "response": {"status_code": 199, "body": {}}}, (None, '199: {"error": {}}')),
+        ({"custom_id": "a", "error": {"message": "m", "code": "c"}}, (None, "c: m")),
+        ({"custom_id": "a", "error": {"error": {"message": "the code c", "code": "c"}}}, (None, "the code c")),
+        ({"custom_id": "a", "result": {"type": "succeeded", "message": {"id": "x"}}}, ({"id": "x"}, "")),
+        ({"custom_id": "a", "result": {"type": "errored", "error": {"type": "t", "message": "m"}}}, (None, "t: m")),
+        ({"custom_id": "a", "result": {"type": "expired"}}, (None, "batch_expired")),
+        ({"custom_id": "a", "result": {"type": "canceled"}}, (None, "batch_canceled")),
+        ({"custom_id": "a", "result": {"type": "succeeded", "message": {}}}, "a line without a message"),
+        ({"custom_id": "a", "result": {"type": "odd", "message": {"id": "x"}}}, "a line without a message"),
+        ({"custom_id": "a", "response": {"body": "x"}}, "a line without a response"),
+        ({"custom_id": "a"}, "a line without a response"),
+        ({"custom_id": ""}, "a line without custom_id"),
+        ({"custom_id": 3}, "a line without custom_id"),
+        ([], "a line without custom_id"),
+    ],
+)  # fmt: skip
+def test_a_line_of_either_form_is_a_body_or_a_problem(line: object, expected: Any):
+    data = json.dumps(line).encode()
+    if isinstance(expected, str):
+        with pytest.raises(ValueError, match=expected):
+            ResultLine.parse(data)
+        return
+    result = ResultLine.parse(data)
+    body = json.loads(result.body) if result.body else None
+    assert (result.custom_id, body, result.problem) == ("a", *expected)
