@@ -38,6 +38,8 @@ IMPORTS = [
             ("dotprompt", "dotprompt"),
             ("inspect", "inspect/samples.csv"),
             ("deepeval", "deepeval/goldens.json"),
+            ("deepeval", "deepeval/cases.json"),
+            ("deepeval", "deepeval/test_cases.json"),
         )
     ),
     *(
