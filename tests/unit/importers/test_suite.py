@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from regauge.importers._description import SourcePlace
 from regauge.importers._suite import ImportedSuite, Row, chat_of, shared_messages
+from regauge.importers.promptfoo._tests import _resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,3 +90,21 @@ def test_messages_that_all_chats_share_are_the_prompt():
     assert messages[0] == {"role": "system", "content": "S"}
     assert messages[1]["role"] == "user"
     assert [[*one.values()] for one in inputs] == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize(
+    ("values", "resolved", "notes"),
+    [
+        ({"a": "{{ b }}!", "b": "x\n"}, {"a": "x!", "b": "x"}, 0),
+        ({"a": "{{b}}", "b": "{{c}}", "c": [1]}, {"a": "[1]", "b": "[1]", "c": [1]}, 0),
+        ({"a": "{{a}} {{gone}}", "b": 3}, {"a": "{{a}} {{gone}}", "b": 3}, 0),
+        ({"a": "{{b}}" * 19_000, "b": "y" * 300}, {"a": "{{b}}" * 19_000, "b": "y" * 300}, 1),
+    ],
+)
+def test_variables_insert_each_other_up_to_a_size(
+    values: dict[str, Any], resolved: dict[str, Any], notes: int
+):
+    noted: list[str] = []
+    context: Any = SimpleNamespace(note=lambda _kind, _place, text: noted.append(text))
+    assert _resolve(values, context, PLACE) == resolved
+    assert noted == ["variables insert each other without end"] * notes
