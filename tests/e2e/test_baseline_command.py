@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from inline_snapshot import snapshot
 
 from tests.conftest import PRICES
-from tests.github_server import GitHubServer
+from tests.github_server import Fault, GitHubServer
 
 if TYPE_CHECKING:
     import pytest
@@ -205,8 +205,11 @@ triage: fresh trials passed 5 of 5; 60 of 60 when the baseline was made
             "GITHUB_API_URL": server.api_url,
         }.items():
             monkeypatch.setenv(name, value)
+        wait = Fault(429, {"message": "later"}, {"Retry-After": "0"})
+        server.faults["POST /issues"] = [wait]
         drifted = live.command("baseline", "update", "--recheck", "2", "--issue")
         (issue,) = server.issues
+    assert "GitHub returned 429; retrying in" in drifted.stderr
     assert (drifted.returncode, drifted.stdout) == snapshot(
         (
             1,

@@ -150,6 +150,9 @@ def test_a_dry_run_makes_no_calls_and_is_near_the_truth(mutating: Mutating):
     assert about["cost_usd"] > 0
     took = mutating.report()["calls"]
     assert took / 2.5 <= about["calls"] <= took * 2.5
+    # A search for cases begins with the committed classes.
+    searched = json.loads(mutating.regauge("--suggest", "--dry-run", "--json"))
+    assert searched["mutants"] == 0
 
 
 def test_the_terminal_shows_the_prompt_with_a_mark_per_line(mutating: Mutating):

@@ -315,3 +315,54 @@ def test_a_huge_input_is_not_paid_without_a_question(live: EvalProject, endpoint
     live.run().assert_outcomes(passed=1)
     live.settings("request_mb_max = 0.6")
     live.run().assert_outcomes(passed=2)
+
+
+WRONG_USE: list[tuple[str, int, str]] = [
+    ("gate HEAD --dry-run -o x.md", 2, "--dry-run makes no decision, so --output x.md has nothing to show"),
+    ("gate HEAD --dry-run --annotations", 2, "so --annotations has nothing to show"),
+    ("gate HEAD --json -o -", 2, "--json and --output - both write to standard output"),
+    ("gate HEAD -o x.pdf", 2, "a decision has no format with the suffix .pdf"),
+    ("gate --from latest", 2, "did not gate, so there is nothing to decide again"),
+    ("mutate triage --dry-run -o x.md", 2, "--dry-run measures nothing"),
+    ("mutate triage --json -o -", 2, "--json and --output - both write to standard output"),
+    ("mutate triage -o x.pdf", 2, "x.pdf: the format is unknown"),
+    ("mutate triage --operators swap-labels", 2, "has no text that these operators can edit"),
+    ("report --otel -o x.html", 2, "--otel writes no file"),
+    ("new case triage", 2, "the case has no id"),
+    ("new case triage b --from-run latest", 2, "has no case 'b'"),
+    ("new case triage disk-001 --from-run latest --trial 9", 2, "has no trial 9"),
+    ("judges list zzz", 0, "no judge has 'zzz' in its name or summary"),
+    ("judges calibrate", 0, "no eval has an LLM judge"),
+    ("judges try {max_words: out.txt", 2, "the judge is not YAML"),
+    ("judges try {max_words:{n:4}} out.txt -p n=4", 2, "in the specification or in -p, not in both"),
+    ("judges try max_words out.txt -p n", 2, "-p 'n' is not NAME=VALUE"),
+    ("judges try max_words broken.json -p n=4", 2, "the recorded completion cannot be read"),
+    ("judges try max_words out.txt -p n=4 --case list.yml", 2, "list.yml is no golden case"),
+    ("judges try max_words out.txt -p n=4 --case inputs.yml", 2, "`inputs` is no mapping"),
+    ("judges try max_words latin.txt -p n=4", 2, "latin.txt is not UTF-8"),
+    ("judges try max_words nowhere.txt -p n=4", 2, "nowhere.txt cannot be read"),
+    ("judges try rubric out.txt -p name=x", 2, ""),
+    ("refine list", 0, "no prompt was refined here yet"),
+    ("refine list --json", 0, "[]"),
+    ("baseline simulate", 0, "there are no baselines yet: regauge baseline update"),
+    ("import promptfoo out.txt -o x.md", 2, "-o needs --check"),
+    ("diff triage", 2, "prompts is not in a git repository"),
+    ("schema", 0, "prompt"),
+]  # fmt: skip
+
+
+def test_wrong_use_is_refused_in_words(project: EvalProject):
+    project.run()
+    project.write("out.txt", "one two")
+    project.write("broken.json", '{"text": 3, "finish_reason": "stop", "usage": {}}')
+    project.write("list.yml", "- a")
+    project.write("inputs.yml", "inputs: [a]")
+    (project.root / "latin.txt").write_bytes(b"\xff")
+    wrong = {}
+    for words, code, text in WRONG_USE:
+        done = project.command(*words.split(" "))
+        said = done.stdout + done.stderr
+        if done.returncode != code or text not in said or "Traceback" in said:
+            wrong[words] = (done.returncode, said)
+    assert not wrong
+    assert not list(project.root.glob("x.*"))

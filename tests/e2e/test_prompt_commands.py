@@ -240,6 +240,11 @@ def test_log_lists_versions(released):
     assert [row["version"] for row in document["versions"]] == ["1.1.0", "1.0.0"]
     assert document["versions"][1]["date"] == "2025-06-01"
     assert document["versions"][1]["changelog"] == "First release."
+    released.change("name: tone", "name: style")
+    released.change("{{tone}}", "{{style}}")
+    assert "contract changed since 1.1.0\n" in released.run("log", "greet")
+    released.prompt.write_text("version: x\n", encoding="utf-8")
+    assert released.run("log", "greet").endswith("prompts/greet.prompt.yml: does not parse\n")
 
 
 def test_diff_compares_with_the_last_release(released):

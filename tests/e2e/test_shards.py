@@ -310,7 +310,12 @@ def test_the_number_of_concurrent_calls_may_differ(project: EvalProject):
     directories = shards(project)
     fresh(project.root, "shard-2")
     project.run("--shard=2/3", "--report=shard-2", "--concurrency=3")
-    merge(project, directories, code=0)
+    merge(project, directories[::-1], code=0)
+    first = json.loads(shard_file(project).read_text())["options"]
+    assert project.records()[-1]["options"] == first
+    # One of them alone is merged, too.
+    merge(project, directories[1:2], code=3)
+    assert project.records()[-1]["options"]["concurrency"] == 3
 
 
 def test_paths_that_are_no_shards_are_named(project: EvalProject):

@@ -403,10 +403,11 @@ def test_the_openai_sdk_reads_calls_of_tools_and_returns_results(server):
     assert "lost" in second.message.content
 
 
-def test_the_command_says_what_it_serves_and_stops_on_ctrl_c(connect):
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_command_says_what_it_serves_and_stops_on_ctrl_c(connect, as_json):
     code = "from regauge.cli.sim import command; command()"
     process = subprocess.Popen(
-        [sys.executable, "-c", code, "--port", "0", "--latency-ms", "1"],
+        [sys.executable, "-c", code, "--port", "0", "--latency-ms", "1", *(["--json"] if as_json else [])],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
     try:
@@ -425,10 +426,15 @@ def test_the_command_says_what_it_serves_and_stops_on_ctrl_c(connect):
         process.stdout.close()
         process.stderr.close()
     assert process.returncode == 0
+    assert err == ""
+    if as_json:
+        assert json.loads(line) == {"url": url[0], "model": "clerk-1", "simulated": True}
+        counted = {"requests": 1, "statuses": {"200": 1}, "faults": {}, "in_flight_max": 1}
+        assert json.loads(out) == counted
+        return
     assert "not a language model" in out
     assert f'base_url = "{url[0]}"' in out
     assert "Stopped after 1 requests" in out
-    assert err == ""
 
 
 def test_the_command_explains_a_wrong_option():

@@ -328,7 +328,6 @@ def calibrate_command(
         os.environ,
         record="none" if dry_run else record,
         trials=None,
-        fail_fast=False,
         judge_model=model,
         **limits,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import uuid
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -415,7 +414,6 @@ class Cluster:
         future = self._client.submit(
             make_call,
             text,
-            key=f"regauge-{uuid.uuid4().hex}",
             workers=[worker.address],
             pure=False,
         )

@@ -146,7 +146,6 @@ class _State(BaseModel):
         failed: Reasons for missing completions by `custom_id`, from files of `--collect`.
         cut: The size of truncated results at the last download; None if complete.
         is_complete: Whether all results arrived.
-        other_limit: Whether `max_tokens` has its less usual name.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -163,7 +162,6 @@ class _State(BaseModel):
     cut: int | None = None
     is_complete: bool = True
     provider_status: str = ""
-    other_limit: bool = False
 
     @property
     def provider(self) -> str:
@@ -390,7 +388,6 @@ class ProjectBatches:
                 requests=0,
                 status="written" if self._options.upload else "by-hand",
                 created_at=self._now,
-                other_limit=other,
             )
             file = (self._directory / f"{state.name}.jsonl.part").open("wb")
             draft = self._drafts[key] = _Draft(state=state, file=file)

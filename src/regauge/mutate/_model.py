@@ -345,6 +345,6 @@ def _find_differing(old: str, new: str) -> tuple[int, int]:
         tail < min(len(before), len(after)) - prefix_lines and before[-1 - tail] == after[-1 - tail]
     ):
         tail += 1
-    start = sum(len(line) + 1 for line in before[:prefix_lines])
+    start = min(sum(len(line) + 1 for line in before[:prefix_lines]), len(old))
     end = len(old) - sum(len(line) + 1 for line in before[len(before) - tail :])
-    return min(start, len(old)), max(start, end)
+    return start, max(start, end)

@@ -214,7 +214,7 @@ def _finite(digits: str) -> float:
 
 def first_problem(error: ValidationError) -> str:
     """The first problem of a document, with its place, in one line."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     return f"{place}: {first['msg']}" if place else first["msg"]
 

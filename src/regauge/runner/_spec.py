@@ -68,7 +68,7 @@ def resolve_options(
     trials: int | None,
     concurrency: str | None,
     budget_usd: float | None,
-    fail_fast: bool,
+    fail_fast: bool = False,
     models: Sequence[str] = (),
     judge_model: str | None = None,
     rejudge: bool = False,

@@ -10,6 +10,7 @@ from regauge.errors import UsageError
 from regauge.judges import judge_from_spec
 from regauge.mutate._operators import OPERATORS, choose_operators
 from regauge.on_demand import load_point, registered_points
+from regauge.providers.registry import load_provider
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,3 +83,14 @@ def test_a_broken_operator_stops_only_runs_that_name_it():
             choose_operators(names)
     with pytest.raises(UsageError, match="did you mean 'nothing'"):
         choose_operators("nothin")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("opnai", "did you mean 'openai'?"), ("zz", "there are anthropic, openai, ")],
+)
+def test_an_unknown_api_is_named_with_the_closest_ones(name: str, hint: str):
+    with pytest.raises(UsageError) as error:
+        load_provider(name)
+    assert f"fix: {hint}" in str(error.value)
+    assert f"install the package that registers {name!r}" in str(error.value)

@@ -71,6 +71,26 @@ def test_every_object_of_a_strict_schema_wants_all_its_keys_and_no_others(model:
     model.model_validate(instance(schema))
 
 
+@pytest.mark.parametrize(
+    ("node", "strict"),
+    [
+        ({"properties": {"a": {"type": "string"}}}, True),
+        ({"properties": {"a": {"type": "string"}}, "additionalProperties": False}, True),
+        ({"properties": {"a": {"type": "string"}}, "additionalProperties": True}, False),
+        (
+            {"properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "null"}},
+            False,
+        ),
+        ({}, False),
+        ({"properties": {}}, False),
+    ],
+)
+def test_a_schema_is_strict_unless_an_object_has_free_keys(node: dict[str, Any], *, strict: bool):
+    schema = {"type": "object", "properties": {"inner": {"type": "object"} | node}}
+    form: Any = response_format("Reply", schema)
+    assert form["json_schema"]["strict"] is strict
+
+
 def test_free_keys_cannot_be_strict():
     class Knowledge(BaseModel):
         data: dict[str, str]
@@ -120,6 +140,8 @@ def test_what_judges_differently_has_another_fingerprint():
         [Thing(a=1), Thing(a=1)],
         {1: "x"},
         {"1": "x"},
+        {1: "x", "2": "y"},
+        {"1": "x", "2": "y"},
         {"a", "b"},
         loop,
         float("nan"),

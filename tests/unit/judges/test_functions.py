@@ -25,9 +25,19 @@ from regauge.judges import (
     one_of,
     weighted,
 )
+from regauge.judges._function import sources_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def even(number: int) -> bool:
+    return number == 0 or odd(number - 1)
+
+
+def odd(number: int) -> bool:
+    return number != 0 and even(number - 1)
+
 
 CASE = GoldenCase(
     id="disk-full", inputs={"name": "DiskFull"}, expected={"severity": "critical"}, split="train"
@@ -219,3 +229,10 @@ def test_a_parameter_of_a_case_that_makes_no_sense_is_an_error():
         max_words(expected("n")).check_text("a", expected={"n": "x"})
     with pytest.raises(JudgeError, match=re.escape("expected.n")):
         max_words(expected("n")).check_text("a", expected={})
+
+
+def test_functions_that_use_each_other_are_each_read_once():
+    first, *helpers = sources_of(even)
+    assert first.startswith("def even(")
+    assert [source.split("(")[0] for source in helpers] == ["def odd"]
+    assert sources_of(odd)[0] == helpers[0]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,7 @@ from regauge.mutate import (
     save_mutants,
     score_of,
 )
-from regauge.mutate._report import Span
+from regauge.mutate._report import Span, judge_digests
 from regauge.project import Project
 from regauge.prompts import Message, Prompt
 from regauge.reports.mutants import mutation_lines, mutation_markdown
@@ -177,3 +179,28 @@ def test_the_terminal_marks_each_line_and_markdown_escapes_texts():
     assert "<b>" not in text
     assert "- line 3 &#124;" in text
     assert text.index("harmful") < text.index("survived") < text.index("<details>")
+
+
+def judged_by(**digests: str) -> Any:
+    """An eval with judges of these digests; `advisory` decides nothing."""
+    judges = tuple(SimpleNamespace(name=name, digest=digest) for name, digest in digests.items())
+    return SimpleNamespace(
+        judges=judges, status_of=lambda judge: SimpleNamespace(blocking=judge.name != "advisory")
+    )
+
+
+def test_the_digest_of_a_judge_follows_all_evals_that_have_it():
+    """Two evals may have judges of one name with different parameters."""
+    one, other = (
+        judged_by(tone="1" * 64, advisory="3" * 64),
+        judged_by(tone="2" * 64, json="4" * 64),
+    )
+    alone = judge_digests([one])
+    assert alone.keys() == {"tone"}
+    assert alone["tone"].ljust(64, "1") == "1" * 64
+    assert judge_digests([one, one]) == alone
+    both = judge_digests([one, other])
+    assert both.keys() == {"tone", "json"}
+    assert both == judge_digests([other, one])
+    assert both["tone"] not in {alone["tone"], judge_digests([other])["tone"]}
+    assert len(both["tone"]) == len(alone["tone"])

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
+from regauge.mutate import ChangedGuards, GuardChange, MutantClass
+from regauge.mutate._pull_request import GuardCount
 from regauge.mutate._report import SuiteFacts, UnmeasuredMutants
 from regauge.prompts import Message, Prompt
-from regauge.reports.mutants import mutation_badge, mutation_lines, mutation_markdown
+from regauge.reports.mutants import (
+    guards_document,
+    mutation_badge,
+    mutation_lines,
+    mutation_markdown,
+)
 from tests.transcripts import assert_as_written
 from tests.unit.mutate.test_report import report, row
 
@@ -72,3 +80,60 @@ def test_a_mutation_report_is_told_as_it_was_written_down(name: str):
         made.score.model_dump_json(),
     ]
     assert_as_written("\n".join([*text, ""]), f"mutation reports/{name}")
+
+
+CLASSES = (None, *get_args(MutantClass))
+CASES = ("a", "b", "c", "d", "e")
+CHANGES = [
+    *(
+        GuardChange(kind="deleted", line=2, text="Be brief.", before=before, cases=CASES[:2])
+        for before in CLASSES
+    ),
+    *(
+        GuardChange(
+            kind=kind,
+            line=3,
+            text=LONG,
+            before="killed" if kind == "unguarded" else None,
+            after=after,
+            causes=causes if kind == "unguarded" else (),
+            cases=CASES if after == "killed" else (),
+            reason="" if after else "out of budget",
+        )
+        for kind, causes, after in product(
+            ("unguarded", "edited", "added"),
+            (("deletes case a",), ("deletes case a", "deletes case b")),
+            CLASSES,
+        )
+        if kind == "unguarded" or len(causes) == 1
+    ),
+    GuardChange(kind="guarded", line=4, text="Use JSON.", after="killed", cases=CASES[:1]),
+    GuardChange(kind="guarded", line=4, text="Use JSON.", after="killed"),
+]
+COUNTS = {
+    "as before": (GuardCount(guarded=4, total=5), GuardCount(guarded=4, total=5), None),
+    "without a base": (GuardCount(guarded=2, total=5, open=1), None, 0.5),
+    "at the floor": (GuardCount(guarded=3, total=6), GuardCount(guarded=6, total=6), 0.5),
+    "open at the floor": (GuardCount(guarded=2, total=6, open=1), None, 0.5),
+    "below the floor": (GuardCount(guarded=1, total=6, open=1), None, 0.5),
+    "nothing": (GuardCount(guarded=0, total=0), GuardCount(guarded=0, total=0), 0.5),
+}
+
+
+def test_guards_under_a_change_are_told_as_it_was_written_down():
+    texts = []
+    for name, (now, base, floor) in COUNTS.items():
+        guards = ChangedGuards(
+            prompt="triage",
+            suite="triage" if base else "other",
+            now=now,
+            base=base,
+            changes=tuple(CHANGES) if name == "as before" else (),
+            trials=3,
+            notes=("a note",),
+            floor=floor,
+        )
+        document = guards_document(guards, "main")
+        texts.append(document.model_dump_json(exclude={"changes"}))
+        texts += [f"  {change.message}" for change in document.changes]
+    assert_as_written("\n".join([*texts, ""]), "mutation reports/guards")

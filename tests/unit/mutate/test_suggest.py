@@ -14,10 +14,12 @@ from hypothesis import example, given, strategies as st
 from regauge.datasets import GoldenCase
 from regauge.errors import BudgetError, UsageError
 from regauge.gate import TrialFacts
+from regauge.model_id import ModelId
 from regauge.mutate import (
     Case,
     Draft,
     JudgedTrial,
+    ModelCaseProposer,
     MutantRow,
     MutationProgress,
     VariantProposer as Rules,
@@ -28,12 +30,14 @@ from regauge.mutate import (
     suggest,
 )
 from regauge.prompts import Message, Prompt
+from regauge.providers import Completion, Usage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from regauge.digests import JSON
     from regauge.mutate import DraftProposer, DraftRunner, GuardSuggestion, UnguardedInstruction
+    from regauge.providers import CompletionRequest
 
 PROMPT = Prompt(
     name="triage",
@@ -165,6 +169,7 @@ def test_a_later_draft_is_proven_by_trials_of_its_own():
     found = search(Scripted(rule, []), Drafts("sda", "sdb"))
     assert found.draft is not None
     assert found.draft.inputs == {"text": "sdb"}
+    assert fresh == sorted(fresh)
 
 
 def test_a_draft_repeats_no_case():
@@ -362,3 +367,41 @@ def test_rules_expect_the_output_of_the_prompt():
 
     asyncio.run(suggest(problems(TWO_SENTENCES)[:1], [Rules()], bench_of, MutationProgress()))
     assert {"severity": "info"} in [draft.expected for draft in met if not draft.checks]
+
+
+def model_requests(*responses: object) -> list[CompletionRequest]:
+    """The requests to a model that answers in this way, and whose cases guard nothing."""
+    requests: list[CompletionRequest] = []
+
+    async def call_model(request: CompletionRequest) -> Completion:
+        requests.append(request)
+        text = json.dumps(responses[len(requests) - 1])
+        return Completion(text=text, finish_reason="stop", usage=Usage(), model="m", provider="p")
+
+    proposer = ModelCaseProposer(
+        model=ModelId(provider="p", model="m"), call_model=call_model, judges=("label",)
+    )
+    assert search(Scripted(lambda *_: True, []), proposer).status == "none"
+    return requests
+
+
+def drafted(*texts: str) -> dict[str, object]:
+    return {"cases": [{"inputs": {"text": text}, "why": "so"} for text in texts]}
+
+
+def test_a_model_is_asked_once_more_with_the_results_of_its_cases():
+    first, second = model_requests(drafted("sda", "sdb"), drafted("sdc"))
+    assert (first.trial, second.trial) == (0, 1)
+    assert first.parameters["temperature"] < second.parameters["temperature"]
+    before, after = ("\n".join(m.content for m in one.messages) for one in (first, second))
+    assert "The disk is full." in before
+    assert "Judges of every case: label" in before
+    assert "sda" not in before
+    assert "sda" in after
+    assert "sdb" in after
+    assert '"without it"' in after
+    assert '"passed": true' in after
+
+
+def test_a_model_without_a_case_is_not_asked_again():
+    assert len(model_requests(drafted())) == 1

@@ -280,6 +280,14 @@ def test_a_limit_goes_out_under_the_name_the_model_takes(kit):
     assert sum("max_tokens" in body for body in talk.endpoint.bodies) <= 4
 
 
+def test_a_rejected_parameter_that_is_no_limit_is_not_tried_again(kit):
+    error = {"message": "no", "code": "unsupported_parameter", "param": "top_p"}
+    reply = kit.Reply(status=400, document={"error": error})
+    talk = kit.talk(lambda *_: reply, kit.ask(parameters={"max_tokens": 7, "top_p": 0.5}))
+    assert isinstance(talk.results[0], BaseException)
+    assert len(talk.endpoint.bodies) == 1
+
+
 def test_the_recorded_form_is_json(kit):
     completion = kit.talk([]).completion
     assert type(completion).from_json(json.loads(json.dumps(completion.to_json()))) == completion

@@ -206,6 +206,13 @@ def test_nothing_of_the_holdout_and_no_answer_is_in_what_proposers_see(text, see
     assert shown(text).text == seen
 
 
+def test_what_the_prompt_says_is_no_secret_of_a_held_out_case():
+    said = FeedbackRemark(kind="comment", text="See CANARY-INPUT of it.")
+    public = [RELEASED, "Look at canary-input."]
+    (seen,) = redact_feedback([said], TRAIN, HELD, public=public, policy=GuardPolicy())
+    assert seen.text == said.text
+
+
 def test_a_label_hides_what_is_expected_of_its_case_unless_goldens_are_shown():
     label = {"kind": "label", "case": "two", "output": '{"severity": "warning"}'}
     one = shown("It is a warning for team-wombat.", **label)

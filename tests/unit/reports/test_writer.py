@@ -23,6 +23,7 @@ from regauge.reports import (
     read_rows,
     run_markdown,
 )
+from regauge.reports._runs import row_lines
 from tests import processes
 
 if TYPE_CHECKING:
@@ -147,6 +148,20 @@ def test_a_broken_row_is_refused_with_its_line(tmp_path: Path):
     with pytest.raises(InvalidFileError, match=r"trials\.jsonl:1: not a row: node: Field required"):
         list(read_rows(tmp_path))
     assert list(read_rows(tmp_path / "nowhere")) == []
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_rows_are_read_up_to_a_size_for_each_merged_run(tmp_path: Path, parts: int):
+    rows = tmp_path / "trials.jsonl"
+    limit = parts * 512 * 2**20
+    rows.write_bytes(b"first\n")
+    os.truncate(rows, limit)
+    lines = row_lines(rows, parts=parts)
+    assert next(lines) == (1, b"first")
+    lines.close()
+    os.truncate(rows, limit + 1)
+    with pytest.raises(InvalidFileError, match=f"{parts * 512:,} MiB is the limit"):
+        next(row_lines(rows, parts=parts))
 
 
 def test_markdown_lists_at_most_fifty_cases(made: Any, tmp_path: Path):

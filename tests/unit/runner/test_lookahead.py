@@ -96,6 +96,17 @@ def test_never_more_than_the_window_runs_ahead_of_what_was_taken():
     assert max(model.started) <= 24
 
 
+def test_the_window_moves_with_each_draw_that_is_taken():
+    draws = draws_of(30)
+    model = Model(lambda _: 0.002)
+    with ahead_of(draws, model, ahead=4) as lookahead:
+        leads: list[int] = []
+        for taken, draw in enumerate(draws[:20], 1):
+            take(lookahead, draw)
+            leads.append(len(model.started) - taken)
+    assert max(leads[10:]) >= 3
+
+
 def test_a_draw_that_is_held_up_does_not_hold_back_those_behind_it():
     """A case waits out a rate limit: the rest of the run goes on, up to a bound."""
     draws = draws_of(50)

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from regauge.gate import moved_settings
+from regauge.gate._bar import moved_evaluators
 from regauge.project import Settings
+from regauge.prompts import Prompt, parse_prompt
 
 PROVIDER = {"base_url": "http://127.0.0.1:9/v1"}
 
@@ -70,3 +74,34 @@ def test_settings_of_another_version_are_read_without_what_is_invalid():
     )
     assert Settings.validate_leniently(None) == Settings()
     assert Settings.validate_leniently({"gate": "x", "providers": {"a": 3}}) == Settings()
+
+
+def evaluated(*evaluators: str) -> Prompt:
+    lines = "".join(f"  - {line}\n" for line in evaluators)
+    text = "version: 1.0.0\nmessages:\n  - role: user\n    content: Hi\n"
+    return parse_prompt(f"{text}evaluators:\n{lines}" if lines else text, path=Path("a.prompt.yml"))
+
+
+ONE = "{name: one, string: {contains: a}}"
+OTHER = "{name: other, string: {equals: b}}"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "moved_names"),
+    [
+        ((ONE, OTHER), (ONE, OTHER), []),
+        ((ONE, OTHER), (OTHER, ONE), []),
+        ((ONE,), (ONE, OTHER), []),
+        ((ONE, OTHER), (OTHER,), ["one"]),
+        ((ONE, OTHER), (), ["one", "other"]),
+        ((ONE,), ("{name: one, string: {contains: b}}",), ["one"]),
+        ((ONE,), ("{name: two, string: {contains: a}}",), ["one"]),
+    ],
+)
+def test_an_evaluator_that_only_the_base_has_moves_the_bar(before, now, moved_names):
+    found = [str(bar) for bar in moved_evaluators(evaluated(*now), evaluated(*before))]
+    assert [text.partition(" of a")[0] for text in found] == [f"evaluator {n}" for n in moved_names]
+    assert list(moved_evaluators(evaluated(*now), None)) == []
+    if moved_names == ["one"] and now and "one" in now[0]:
+        assert '"contains": "a"' in found[0]
+        assert '"contains": "b"' in found[0]

@@ -409,16 +409,18 @@ def test_each_check_of_a_case_is_a_cell_and_the_broken_one_is_named():
 
 
 @pytest.mark.parametrize(
-    ("distinct", "base_repeats", "verdict"),
+    ("passed", "distinct", "base_repeats", "verdict"),
     [
-        pytest.param(12, True, "undecided", id="out of a cache, as main's today"),
-        pytest.param(12, False, "broken", id="a refusal, always in the same words"),
-        pytest.param(2, True, "broken", id="a label, the same by nature"),
+        pytest.param("3/3", 2, True, "undecided", id="out of a cache, of few"),
+        pytest.param("1/1", 1, True, "broken", id="one that cannot vary"),
+        pytest.param("12/12", 12, True, "undecided", id="out of a cache, as main's today"),
+        pytest.param("12/12", 12, False, "broken", id="a refusal, always in the same words"),
+        pytest.param("12/12", 2, True, "broken", id="a label, the same by nature"),
     ],
 )
-def test_an_answer_out_of_a_cache_is_no_trial_of_its_own(distinct, base_repeats, verdict):
+def test_an_answer_out_of_a_cache_is_no_trial_of_its_own(passed, distinct, base_repeats, verdict):
     case = GateCase(
-        prompt="p", case="c", checks=("right",), baseline=baseline("12/12", distinct=distinct)
+        prompt="p", case="c", checks=("right",), baseline=baseline(passed, distinct=distinct)
     )
     gate = Gate([case], GatePolicy())
     while wanted := gate.pending_trials():

@@ -180,6 +180,10 @@ def test_a_sentence_that_stands_in_the_way_is_taken_out_first() -> None:
 
     edits = asyncio.run(request_edits(RuleProposer(), hindered, nobody)).edits
     assert edits[0].strategy == "take-out"
+    advice = problem.check.advice.strip().removeprefix("- ")
+    (other,) = [edit for edit in edits if edit.strategy == "replace-hindering"]
+    replaced = problem.text.full_text.replace("Give as many reasons as you like.", advice)
+    assert apply(problem.text, other.ops).full_text.split() == replaced.split()
     after = apply(problem.text, edits[0].ops).full_text
     assert after.split() == problem.text.full_text.replace(f"{line}\n", "").split()
     assert "take-out" not in strategies(

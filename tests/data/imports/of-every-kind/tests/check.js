@@ -1,0 +1,1 @@
+module.exports.strict = (output) => output.length > 1;

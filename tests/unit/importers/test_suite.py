@@ -1,0 +1,110 @@
+"""Rows of an imported suite become cases: with the inputs that the prompt inserts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from regauge.importers._description import SourcePlace
+from regauge.importers._suite import ImportedSuite, Row, chat_of, shared_messages
+from regauge.importers.promptfoo._tests import _resolve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PLACE = SourcePlace(path="suite.json", line=3)
+MESSAGES = [{"role": "user", "content": "Sort {{text}} by {{kind}}"}]
+
+
+def suite_at(root: Path) -> ImportedSuite:
+    (root / "suite.json").write_text("{}")
+    return ImportedSuite(root / "suite.json", root=root, name="", title="a suite")
+
+
+def row(**more: Any) -> Row:
+    return Row(**({"place": PLACE, "inputs": {"text": "a", "kind": "b", "spare": "c"}} | more))
+
+
+def test_a_case_has_the_inputs_that_its_prompt_inserts(tmp_path: Path):
+    suite = suite_at(tmp_path)
+    suite.add_eval("sort", [row(), row(inputs={"text": "x"})], messages=MESSAGES)
+    (prompt,) = suite.imported.prompts
+    assert prompt.document["inputs"] == [{"name": "text"}, {"name": "kind", "required": False}]
+    first, second = (case.document for case in suite.imported.datasets["sort"])
+    assert first["inputs"] == {"text": "a", "kind": "b"}
+    assert second["inputs"] == {"text": "x"}
+    assert {*first} == {"id", "inputs"}
+    (imported_eval,) = suite.imported.evals
+    assert (imported_eval.prompt, imported_eval.dataset) == ("sort", "sort")
+
+
+def test_a_case_of_a_target_has_all_inputs_and_no_prompt(tmp_path: Path):
+    suite = suite_at(tmp_path)
+    suite.add_eval("sort", [row()], messages=[], target="bot")
+    assert suite.imported.prompts == []
+    (case,) = suite.imported.datasets["sort"]
+    assert case.document["inputs"] == {"text": "a", "kind": "b", "spare": "c"}
+    assert case.place == PLACE
+
+
+def test_what_a_row_has_is_written_where_it_is_not_empty(tmp_path: Path):
+    suite = suite_at(tmp_path)
+    rows = [row(expected=0, tags=["a b", "a;b", " ", "a b"], note="n", checks=["no_comma"])]
+    suite.add_eval("sort", rows, messages=MESSAGES)
+    (case,) = suite.imported.datasets["sort"]
+    assert case.document["expected"] == 0
+    assert case.document["tags"] == ["a b", "a,b"]
+    assert (case.document["note"], case.document["checks"]) == ("n", ["no_comma"])
+
+
+def test_without_rows_there_is_a_prompt_and_no_eval(tmp_path: Path):
+    suite = suite_at(tmp_path)
+    suite.add_eval("sort", [], messages=MESSAGES)
+    assert len(suite.imported.prompts) == 1
+    assert (suite.imported.datasets, suite.imported.evals) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("value", "chat"),
+    [
+        ("Hi", [{"role": "user", "content": "Hi"}]),
+        ([{"role": "user", "content": "Hi"}], [{"role": "user", "content": "Hi"}]),
+        ([{"role": "odd", "content": "Hi"}], None),
+        ([{"role": "user"}], None),
+        (["Hi"], None),
+        (3, None),
+    ],
+)
+def test_a_chat_is_a_text_or_messages(value: object, chat: object):
+    assert chat_of(value) == chat
+
+
+def test_messages_that_all_chats_share_are_the_prompt():
+    chats = [
+        [{"role": "system", "content": "S"}, {"role": "user", "content": text}]
+        for text in ("a", "b")
+    ]
+    messages, inputs = shared_messages(chats)
+    assert messages[0] == {"role": "system", "content": "S"}
+    assert messages[1]["role"] == "user"
+    assert [[*one.values()] for one in inputs] == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize(
+    ("values", "resolved", "notes"),
+    [
+        ({"a": "{{ b }}!", "b": "x\n"}, {"a": "x!", "b": "x"}, 0),
+        ({"a": "{{b}}", "b": "{{c}}", "c": [1]}, {"a": "[1]", "b": "[1]", "c": [1]}, 0),
+        ({"a": "{{a}} {{gone}}", "b": 3}, {"a": "{{a}} {{gone}}", "b": 3}, 0),
+        ({"a": "{{b}}" * 19_000, "b": "y" * 300}, {"a": "{{b}}" * 19_000, "b": "y" * 300}, 1),
+    ],
+)
+def test_variables_insert_each_other_up_to_a_size(
+    values: dict[str, Any], resolved: dict[str, Any], notes: int
+):
+    noted: list[str] = []
+    context: Any = SimpleNamespace(note=lambda _kind, _place, text: noted.append(text))
+    assert _resolve(values, context, PLACE) == resolved
+    assert noted == ["variables insert each other without end"] * notes

@@ -1,0 +1,100 @@
+"""The committed classes of the base: used, or left out with a note."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from regauge.errors import UsageError
+from regauge.mutate._pull_request import _Change, _Measurement
+from regauge.project import Project
+from tests.unit.mutate.test_report import report, row
+
+PROJECT = Project(root=Path("/shop"))
+DOCUMENT = json.loads(report(row(1, "killed"), row(2, "survived")).model_dump_json(by_alias=True))
+
+
+def file_of(**changes: Any) -> bytes:
+    known = {key: value for key, value in DOCUMENT.items() if key != "missing"}
+    return json.dumps(known | {"key": "k"} | changes).encode()
+
+
+def change_of(data: bytes | None, *models: str) -> Any:
+    """A change of a prompt whose base has a file of classes."""
+    base = SimpleNamespace(
+        ref="main", project=PROJECT, prompt_name=lambda name: name, read=lambda _path: data
+    )
+    suites = [
+        SimpleNamespace(model=model, target=None if model.startswith("sim:") else "bot")
+        for model in models
+    ]
+    return SimpleNamespace(_base_commit=base, prompt="triage", _notes=[], _suites=suites)
+
+
+def read(data: bytes | None, *models: str, base: Any = None) -> tuple[list[str], list[str]]:
+    """The ids of the mutants whose classes are used, and the notes."""
+    change = change_of(data, *models)
+    file = _Change._load_base_file(change)
+    return sorted(_Change._rows(change, file, base)), change._notes
+
+
+IDS = ["delete-entry-1", "delete-entry-2"]
+
+
+@pytest.mark.parametrize(
+    ("data", "models", "digest", "ids", "note"),
+    [
+        (file_of(), ["sim:clerk-1"], "d1", IDS, ""),
+        (file_of(), ["python:bot", "sim:clerk-1"], "d1", IDS, ""),
+        (file_of(model="python:bot"), ["python:bot"], "d1", IDS, ""),
+        (file_of(), ["python:bot"], "d1", [], "classes of main hold for sim:clerk-1, not for python:bot"),
+        (file_of(), ["sim:clerk-2"], "d1", [], "classes of main hold for sim:clerk-1, not for sim:clerk-2"),
+        (file_of(), ["sim:clerk-1"], "d2", IDS, "classes of main are older than its prompt"),
+        (b"{", ["sim:clerk-1"], "d1", [], "classes of main cannot be read: "),
+        (None, ["sim:clerk-1"], "d1", [], "main has no fixtures/mutants/triage.json"),
+    ],
+)  # fmt: skip
+def test_classes_that_do_not_hold_are_left_out_with_a_note(
+    data: bytes | None, models: list[str], digest: str, ids: list[str], note: str
+):
+    found, notes = read(data, *models, base=SimpleNamespace(digest=digest))
+    assert found == ids
+    assert len(notes) == bool(note)
+    assert all(line.startswith(note) and "\n" not in line for line in notes)
+
+
+def test_without_a_prompt_on_the_base_its_digest_does_not_matter():
+    assert read(file_of(), "sim:clerk-1") == (IDS, [])
+
+
+@pytest.mark.parametrize(
+    ("decision", "is_partial", "error", "reason"),
+    [
+        ("accept", False, None, ""),
+        ("reject", False, None, "the gate does not accept the change"),
+        ("accept", True, None, "only some cases were selected"),
+        ("accept", False, UsageError("first line\nsecond"), "first line"),
+    ],
+)
+def test_mutants_are_measured_under_an_accepted_change_alone(
+    decision: str, error: Exception | None, reason: str, *, is_partial: bool
+):
+    async def measure(mutants: Any, _only: Any) -> dict[str, str]:
+        if error is not None:
+            raise error
+        return dict.fromkeys(mutants, "killed")
+
+    measurement: Any = SimpleNamespace(
+        decided=SimpleNamespace(decision=decision),
+        change=SimpleNamespace(
+            group=[SimpleNamespace(partial=False), SimpleNamespace(partial=is_partial)]
+        ),
+        _measure=measure,
+    )
+    assert _Measurement.run(measurement, []) == ({}, "")
+    classes = {} if reason else {"m1": "killed"}
+    assert _Measurement.run(measurement, ["m1"]) == (classes, reason)  # type: ignore[list-item]
