@@ -400,6 +400,6 @@ def test_every_name_of_another_library_leads_to_a_judge_or_to_a_reason():
         for name, entry in library["names"].items():
             assert ("use" in entry) != ("missing" in entry), name
             for judge in entry.get("use", ()):
-                if judge not in judge_kinds(installed=False) and not hasattr(judges, judge):
+                if judge not in judge_kinds() and not hasattr(judges, judge):
                     assert metric_name(judge)
                     assert judge not in METRICS.entry("unsupported")
