@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 # Far above any document: a deeper one is an attack or a mistake.
 DEPTH_MAX: Final = 100
+_TOO_DEEP: Final = f"nested deeper than {DEPTH_MAX} levels"
+_FLATTEN: Final = "nest it less deeply"
+_WRITE_OUT: Final = "write the value out instead of the alias"
 _STANDARD: Final = "tag:yaml.org,2002:"
 # The form of each kind of scalar, and its first characters ("" for an empty one).
 _SCALARS: Final = {
@@ -85,7 +88,7 @@ def compose_document(text: str, loader_class: Any = Yaml12Loader) -> yaml.Node |
     except yaml.MarkedYAMLError as error:
         raise _explain(error) from error
     except RecursionError as error:
-        raise YamlError(None, f"nested deeper than {DEPTH_MAX} levels") from error
+        raise YamlError(None, _TOO_DEEP, _FLATTEN) from error
     finally:
         if loader is not None:
             loader.dispose()
@@ -160,12 +163,13 @@ class NodeReader:
         merged: Entries = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                self.add_error(key, f"a key of {subject} must be a text")
+                self.add_error(key, f"a key of {subject} must be a text", "write a text as the key")
             elif scalar_tag(key) == "merge":
                 merged = self._merge(value, subject) | merged
             elif key.value in direct:
                 first = line_of(direct[key.value][0])
-                self.add_error(key, f"{subject} gives {key.value!r} twice, first on line {first}")
+                message = f"{subject} gives {key.value!r} twice, first on line {first}"
+                self.add_error(key, message, "keep one of them")
             else:
                 direct[key.value] = (key, value)
         return merged | direct
@@ -179,10 +183,10 @@ class NodeReader:
             above: The ids of the enclosing nodes.
         """
         if id(node) in above:
-            self.add_error(node, f"{subject} contains itself through an alias")
+            self.add_error(node, f"{subject} contains itself through an alias", _WRITE_OUT)
             return None
-        if len(above) > DEPTH_MAX:
-            self.add_error(node, f"{subject} is nested deeper than {DEPTH_MAX} levels")
+        if len(above) >= DEPTH_MAX:
+            self.add_error(node, f"{subject} is {_TOO_DEEP}", _FLATTEN)
             return None
         if not self._count_values(1, node, subject):
             return None
@@ -202,7 +206,8 @@ class NodeReader:
         except ValueError:
             value, tag = str(node.value), scalar_tag(node)
         if tag in {"bool", "int", "float"}:
-            self.add_error(node, f"{subject}: {value[:40]!r} is no number or word that JSON knows")
+            message = f"{subject}: {value[:40]!r} is no number or word that JSON knows"
+            self.add_error(node, message, "write a finite number, or put it in quotes")
         else:
             self.refuse_tag(node, "str", subject)
         return None
@@ -217,9 +222,10 @@ class NodeReader:
         merged: Entries = {}
         for source in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if not isinstance(source, yaml.MappingNode):
-                self.add_error(node, "`<<` merges a mapping or a list of mappings")
+                fix = "put an alias of a mapping, such as `*defaults`, behind `<<:`"
+                self.add_error(node, "`<<` merges a mapping or a list of mappings", fix)
             elif id(source) in self._merging:
-                self.add_error(node, "`<<` merges a mapping into itself")
+                self.add_error(node, "`<<` merges a mapping into itself", _WRITE_OUT)
             elif self._count_values(len(source.value) + 1, node, subject):
                 self._merging.add(id(source))
                 merged = self.entries(source, subject) | merged
@@ -233,9 +239,9 @@ class NodeReader:
             return True
         if not self._refused_size:
             self._refused_size = True
-            self.add_error(
-                node, f"{subject}: the file holds over {self.values_max:,} values, aliases resolved"
-            )
+            limit = f"{self.values_max:,}"
+            message = f"{subject}: the file holds over {limit} values, aliases resolved"
+            self.add_error(node, message, "use fewer aliases, or split the file")
         return False
 
 
