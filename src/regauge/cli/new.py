@@ -339,8 +339,8 @@ def case_command(
     """
     project = Project.find()
     if spans is not None:
-        texts = (case_id, inputs, expected, tier, from_run, case, expected_from_output, edit)
-        if any(value not in {None, (), False} for value in (*texts, trial)):
+        case_options = (case_id, inputs, expected, tier, from_run, case, expected_from_output, edit)
+        if any(value not in {None, (), False} for value in case_options) or trial is not None:
             raise UsageError("--from-spans creates the cases", fix="leave out ID and options")
         _from_spans(project, name, spans, output, dry_run=dry_run, as_json=as_json)
         return
