@@ -159,8 +159,8 @@ def choose_operators(
         suggestion = did_you_mean(unknown, known_names)
         fix = suggestion or f"choose from: all, {', '.join(known_names)}"
         raise UsageError(f"there is no operator {unknown!r}", fix=fix)
-    others = [points[name] for name in requested_names if name not in builtin]
-    loaded, errors = load_points(others, "operator")
+    registered = [points[name] for name in requested_names if name not in builtin]
+    loaded, errors = load_points(registered, "operator")
     for error in errors:
         if warn is None or not is_all:
             raise error
