@@ -266,6 +266,8 @@ def read_yaml(text: str) -> JSON:
     return None if node is None else StrictReader().json(node, "the document")
 
 
+# Characters that PyYAML takes for line ends, and editors do not.
+_BREAKS: Final = "\x85\u2028\u2029"
 _LEXICON: Final = Lexicon("regauge", file="yaml_mistakes.toml")
 
 
@@ -293,6 +295,10 @@ def _explain(error: yaml.MarkedYAMLError) -> YamlError:
     mark = start or error.problem_mark or error.context_mark
     problem = mistake.get("problem") or error.problem or error.context or "cannot be parsed"
     line = None if mark is None else _line_of(mark)
+    if mark is not None and mark.buffer and mark.buffer[mark.pointer - mark.column - 1] in _BREAKS:
+        code = f"U+{ord(mark.buffer[mark.pointer - mark.column - 1]):04X}"
+        problem = f"the character {code} before this text begins a new line"
+        return YamlError(line, f"not YAML: {problem}", "replace it with a space or a line end")
     return YamlError(line, f"not YAML: {problem}", mistake["fix"])
 
 

@@ -99,6 +99,10 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         ("messages: [hi]", ":1: a message must be a mapping of keys, not a text"),
         ("messages:\n\t- a", ":2: not YAML: found character '\\t' that cannot start any token"),
         ("a: 'b\n", ":1: not YAML: the quote of this line is not closed"),
+        (
+            "a: |\n  one\u2028two\nb: c",
+            "not YAML: the character U+2028 before this text begins a new line",
+        ),
         ("a: \x00", ":1: the character '\\x00' is not allowed in YAML"),
         ("a: " + "[" * 5000, "nested deeper than 100 levels\n  fix: nest it less deeply"),
         (
