@@ -201,13 +201,13 @@ def try_command(
 
 
 def _yaml(text: str, subject: str) -> JSON:
-    import yaml
+    from regauge.yaml_document import YamlError, read_yaml
 
     try:
-        loaded: JSON = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UsageError(f"{subject} is not YAML: {error}") from error
-    return loaded
+        return read_yaml(text)
+    except YamlError as error:
+        place = f"{subject}, line {error.line}" if error.line else subject
+        raise UsageError(f"{place}: {error}", fix=error.fix) from error
 
 
 def _spec(judge: str, params: tuple[str, ...]) -> JSON:

@@ -386,6 +386,15 @@ def test_the_command_judges_a_recorded_completion(tmp_path: Path):
     assert run.output == "max_tokens(5): fail (0.25): 20 tokens, at most 5 wanted\n"
 
 
+def test_a_judge_on_the_command_line_is_yaml_as_in_files(tmp_path: Path):
+    output = tmp_path / "output.txt"
+    output.write_text("no", encoding="utf-8")
+    assert CliRunner().invoke(try_command, ["contains: no", str(output)]).exit_code == 0
+    refused = CliRunner().invoke(try_command, ["max_words: [", str(output)]).exception
+    assert str(refused).startswith("the judge, line 1: not YAML: ")
+    assert str(refused).count("\n") == 1
+
+
 def test_the_list_can_be_searched():
     run = CliRunner().invoke(list_command, ["sql"])
     assert run.output.startswith("sql_parses(")
