@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regauge.judges import answer_is, no_new_numbers, number_near
+from regauge.judges import answer_is, no_new_numbers, no_new_times, number_near
 
 
 @pytest.mark.parametrize(
@@ -156,3 +156,29 @@ def test_an_answer_is_compared_with_its_scale():
 )
 def test_an_answer_with_a_unit_is_a_quantity(to: str | float, answer: str, outcome: str):
     assert answer_is(to).check_text(f"ANSWER: {answer}").outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("output", "report", "outcome"),
+    [
+        ("3.5.2024", "2024-05-03", "pass"),
+        ("on 3. 5. 2024", "5 May 2024", "fail"),
+        ("15.03.2024", "2024-05-03", "fail"),
+        ("3/5/2024", "2024-05-03", "pass"),
+        ("5/3/2024", "2024-05-03", "pass"),
+        ("2024-05-03", "5/3/2024", "pass"),
+        ("5/4/2024", "2024-05-03", "fail"),
+        ("25/12/2024", "12-25-2024", "pass"),
+        ("25/12/2024", "2024-12-24", "fail"),
+        ("9 pm", "21:00", "pass"),
+        ("9 p.m.", "9 am", "fail"),
+        ("14.05 Uhr", "14:05", "pass"),
+        ("14 Uhr", "14:05", "fail"),
+        ("14時05分", "2:05 pm", "pass"),
+        ("下午3点20分", "15:20", "pass"),
+        ("오후 3시 20분", "3:20", "fail"),
+        ("24時間, 20分, 3点, 1.2.3.4, v1.12.2024, 99.12.2024", "", "pass"),
+    ],
+)
+def test_dates_and_times_in_other_forms_are_read(output: str, report: str, outcome: str):
+    assert no_new_times().check_text(output, inputs={"report": report}).outcome == outcome

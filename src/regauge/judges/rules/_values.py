@@ -834,11 +834,35 @@ def _months() -> dict[str, int]:
 def _dates() -> tuple[re.Pattern[str], ...]:
     """The forms of a date."""
     names = "|".join(sorted(_months(), key=len, reverse=True))
-    forms = ("date_iso", "date_cjk", "date_day_first", "date_month_first")
+    forms = ("date_iso", "date_numeric", "date_cjk", "date_day_first", "date_month_first")
     return tuple(_WORDS.pattern(form, months=names) for form in forms)
 
 
+_MONTHS = 12
+_DAYS_MAX = 31
 _T_CLOCK = re.compile(r"(?<=\d)[Tt](?=\d{2}:\d{2})")
+
+
+def _date_forms(parts: Mapping[str, str | None]) -> list[str]:
+    """The forms of a date, with its year first; empty for numbers that are no date.
+
+    `3/5/2024` has both orders, and first the form of a date of unknown order.
+    """
+    month = int(parts.get("number") or _months()[str(parts.get("month")).lower()])
+    day, year, mark = int(str(parts["day"])), parts.get("year"), parts.get("mark")
+    any_order = mark is not None and mark != "."
+    if any_order and month > _MONTHS:
+        day, month = month, day
+    if mark and not (0 < month <= _MONTHS and 0 < day <= _DAYS_MAX):
+        return []
+    days = [f"{month:02}-{day:02}"]
+    if not year:
+        return days
+    unordered = f"{year} {min(day, month):02}/{max(day, month):02}"
+    if any_order and day <= _MONTHS:
+        days.append(f"{day:02}-{month:02}")
+        return [unordered, *(f"{year}-{name}" for name in days), *days]
+    return [f"{year}-{days[0]}", *days, unordered]
 
 
 def times_in(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -847,35 +871,35 @@ def times_in(text: str) -> Iterator[tuple[str, list[str]]]:
     A date with a year and a time with seconds have two forms, the longer one first.
 
     >>> list(times_in("On 3 May 2024 at 2:05 pm"))
-    [('3 May 2024', ['2024-05-03', '05-03']), ('2:05 pm', ['14:05'])]
+    [('3 May 2024', ['2024-05-03', '05-03', '2024 03/05']), ('2:05 pm', ['14:05'])]
     """
     spaced = _T_CLOCK.sub(" ", text)
-    hits: list[tuple[int, str, list[str]]] = []
-    for pattern in _dates():
-        for date in pattern.finditer(spaced):
-            parts = date.groupdict()
-            month = parts.get("number") or _months()[str(parts.get("month")).lower()]
-            day = f"{int(month):02}-{int(parts['day']):02}"
-            year = parts.get("year")
-            hits.append((date.start(), date[0], [f"{year}-{day}", day] if year else [day]))
-    for clock in _WORDS.clock.finditer(spaced):
+    hits = [
+        (date.start(), date[0], _date_forms(date.groupdict()))
+        for pattern in _dates()
+        for date in pattern.finditer(spaced)
+    ]
+    for clock in (*_WORDS.clock.finditer(spaced), *_WORDS.clock_named.finditer(spaced)):
+        parts = clock.groupdict()
         hour = int(clock["hour"])
-        if clock["half"]:
-            hour = hour % 12 + (12 if clock["half"][0] in "pP" else 0)
-        form, second = f"{hour:02}:{clock['minute']}", clock["second"] or "00"
+        if half := clock["half"] or ("p" if clock["afternoon"] else ""):
+            hour = hour % 12 + (12 if half[0] in "pP" else 0)
+        minute = clock["minute"] or parts.get("minute_ja") or parts.get("minute_zh") or "0"
+        form, second = f"{hour:02}:{int(minute):02}", parts.get("second") or "00"
         forms = [form] if second == "00" else [f"{form}:{second}", form]
         hits.append((clock.start(), clock[0].strip(), forms))
     for _, time_text, forms in sorted(hits, key=lambda part: part[0]):
-        yield time_text, forms
+        if forms:
+            yield time_text, forms
 
 
-@rule(version=3, about="correctness")
+@rule(version=4, about="correctness")
 def no_new_times(*inputs: str, field: str | None = None) -> Check:
     """Every date and time of day in the output is also in the inputs of the case.
 
-    `3 May 2024` and `2024-05-03` are the same; so are `2:05 pm`, `14:05` and `14:05:00`. Year and
-    seconds may be missing. Months may be named in nine large languages. Time zones are not
-    converted.
+    `3 May 2024`, `3.5.2024` and `2024-05-03` are the same; so are `2:05 pm`, `14.05 Uhr` and
+    `14:05:00`. `3/5/2024` is either of its two days. Year and seconds may be missing. Months may be
+    named in nine large languages. Time zones are not converted.
 
     Args:
         inputs: The inputs to search; by default all.
