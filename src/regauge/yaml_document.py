@@ -20,6 +20,10 @@ DEPTH_MAX: Final = 100
 _TOO_DEEP: Final = f"nested deeper than {DEPTH_MAX} levels"
 _FLATTEN: Final = "nest it less deeply"
 _WRITE_OUT: Final = "write the value out instead of the alias"
+# The lines that git leaves in a file with a merge conflict.
+CONFLICT: Final = re.compile(r"^(?:<{7} |={7}$|>{7} )", re.MULTILINE)
+UNRESOLVED: Final = "a merge conflict is not resolved"
+RESOLVE: Final = "keep one side, and remove the lines with <<<<<<<, ======= and >>>>>>>"
 _STANDARD: Final = "tag:yaml.org,2002:"
 # The form of each kind of scalar, and its first characters ("" for an empty one).
 _SCALARS: Final = {
@@ -86,6 +90,9 @@ def compose_document(text: str, loader_class: Any = Yaml12Loader) -> yaml.Node |
         problem = f"the character {chr(int(error.character))!r} is not allowed in YAML"
         raise YamlError(line, problem, "remove it, or write it as an escape") from error
     except yaml.MarkedYAMLError as error:
+        if conflict := CONFLICT.search(text):
+            line = text.count("\n", 0, conflict.start()) + 1
+            raise YamlError(line, UNRESOLVED, RESOLVE) from error
         raise _explain(error) from error
     except RecursionError as error:
         raise YamlError(None, _TOO_DEEP, _FLATTEN) from error

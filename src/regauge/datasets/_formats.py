@@ -21,6 +21,9 @@ from regauge.strict_json import (
 )
 from regauge.wording import closest, cut, did_you_mean
 from regauge.yaml_document import (
+    CONFLICT,
+    RESOLVE,
+    UNRESOLVED,
     Entries,
     NodeReader,
     YamlError,
@@ -142,6 +145,9 @@ def _record(source: Source, number: int, line: str) -> Iterator[Record]:
     try:
         value = parse_json(line)
     except _NotJSONError as error:
+        if CONFLICT.match(line):
+            source.add_error(number, UNRESOLVED, RESOLVE)
+            return
         source.add_error(number, str(error), error.fix or _whole_line(source))
         try:
             # Python reads more than JSON has, so the rest of such a case can be checked too.

@@ -103,6 +103,10 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
             "a: |\n  one\u2028two\nb: c",
             "not YAML: the character U+2028 before this text begins a new line",
         ),
+        (
+            "a: |\n  x\n<<<<<<< HEAD\n  y\n=======\n  z\n>>>>>>> main\n",
+            ":3: a merge conflict is not resolved\n  fix: keep one side",
+        ),
         ("a: \x00", ":1: the character '\\x00' is not allowed in YAML"),
         ("a: " + "[" * 5000, "nested deeper than 100 levels\n  fix: nest it less deeply"),
         (
